@@ -1,0 +1,1 @@
+"""A matrix into cells: a list is an axis."""

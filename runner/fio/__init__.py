@@ -1,0 +1,1 @@
+"""What fio is told, and what it answers."""

@@ -1,0 +1,1 @@
+"""Claims, judged from trials."""

@@ -1,0 +1,102 @@
+"""The seam between what is to be done and where it is done.
+
+A machine brings up rigs; a rig runs steps. A step is a bash script with the files it needs beside it, so a machine
+needs to know nothing about RAID, fio or matrices, and a new machine is one file and one line in `MACHINES`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from runner.errors import HarnessBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from runner.disks import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One script of a trial: its name, its bash text, and the files that lie in its working directory."""
+
+    name: str
+    text: str
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What became of one step. `output` holds standard output and standard error as they were interleaved."""
+
+    name: str
+    status: int
+    output: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RigSpec:
+    """All that must be known to bring a rig up."""
+
+    disks: tuple[Disk, ...]
+    kernel: str | None = None
+    cpus: int = 2
+    memory: int = 512 * 1024 * 1024
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a machine will not even start: what is missing, and what would help."""
+
+    brief: str
+    resolution: str = ""
+
+
+class RigLost(HarnessBroken):
+    """The rig is gone or no longer answers; whatever ran on it has no result. `tail` is its last console output."""
+
+    def __init__(self, brief: str, *, tail: str = "", resolution: str = "") -> None:
+        super().__init__(brief, details=tail, resolution=resolution)
+        self.tail = tail
+
+
+class Rig(Protocol):
+    """One machine that is up, with its disks."""
+
+    @property
+    def disks(self) -> tuple[str, ...]:
+        """Path of each disk inside the machine, in declared order."""
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What the machine is made of (kernel, tool versions, accelerator …), for the manifest."""
+
+    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        """Run the steps in order, in one go; stop after the first that fails.
+
+        `expected` is how long they should take if all goes well (seconds): a machine may stay quiet until then.
+        After `deadline` seconds the rig counts as hung. Raises RigLost when no answer can be had any more.
+        """
+
+
+class Machine(Protocol):
+    """A place where rigs can be brought up."""
+
+    name: ClassVar[str]
+    #: A rig is made anew for every array and thrown away after it, so nothing can leak from one to the next.
+    disposable: ClassVar[bool]
+    #: Disks are known to read as zeros when a rig comes up.
+    zeroed: ClassVar[bool]
+    #: Results are made up. Whatever shows them must say so.
+    made_up: ClassVar[bool]
+
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        """All reasons why this machine cannot bring up such a rig, found without starting anything."""
+
+    def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
+        """Bring a rig up; whatever was started is stopped on every way out. `scratch` is where disk files may live."""

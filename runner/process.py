@@ -1,0 +1,50 @@
+"""The one door through which other programs are started."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from runner.errors import HarnessBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def run(
+    argv: Sequence[str], *, stdin: str = "", timeout: float | None = 60, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end and keep what it said. The caller judges the exit status."""
+    try:
+        return subprocess.run(
+            argv, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env
+        )
+    except FileNotFoundError:
+        raise HarnessBroken(
+            f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise HarnessBroken(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
+
+
+def dies_with_parent(argv: Sequence[str]) -> list[str]:
+    """The same command, killed by the kernel the moment the process that started it is gone."""
+    return ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+
+
+async def spawn(
+    argv: Sequence[str], *, pass_fds: Sequence[int] = (), output: int = subprocess.DEVNULL
+) -> asyncio.subprocess.Process:
+    """Start a long-lived program that cannot outlive us, in a process group that Ctrl-C does not reach."""
+    if shutil.which(argv[0]) is None:
+        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it")
+    return await asyncio.create_subprocess_exec(
+        *dies_with_parent(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=pass_fds,
+        start_new_session=True,
+    )

@@ -1,0 +1,1 @@
+"""Numbers with their doubt: pure functions over trials."""

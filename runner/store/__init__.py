@@ -1,0 +1,1 @@
+"""What was measured, on disk before the next trial begins."""

@@ -12,7 +12,6 @@ import os
 import socket
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
@@ -183,17 +182,21 @@ def ended(status: dict[str, Any]) -> tuple[int, bytes, str]:
     return int(code), base64.b64decode(status.get("out-data", "")), complaint
 
 
+def nameless(scratch: Path) -> IO[bytes]:
+    """A file without a name: when the last who has it open is gone, so is the file."""
+    return tempfile.TemporaryFile(dir=scratch)
+
+
 @asynccontextmanager
 async def running(
     vm: Vm, scratch: Path, *, memory_file: Path | None = None, keep_memory: bool = False, incoming: bool = False
 ) -> AsyncIterator[Guest]:
     """Start QEMU with fresh, empty disks; it is gone when the block is left, however that happens."""
     async with AsyncExitStack() as stack:
-        nameless = partial(tempfile.TemporaryFile, "w+b", dir=scratch)
-        console = stack.enter_context(nameless())
+        console = stack.enter_context(nameless(scratch))
         log = os.open(f"/proc/self/fd/{console.fileno()}", os.O_WRONLY | os.O_APPEND)  # what QEMU opens consoles as
         stack.callback(os.close, log)
-        files = [stack.enter_context(nameless()) for _ in vm.disks]
+        files = [stack.enter_context(nameless(scratch)) for _ in vm.disks]
         for file, disk in zip(files, vm.disks, strict=True):
             file.truncate(disk.size)
         ours, theirs = zip(*(socket.socketpair() for _ in range(3)), strict=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """What fio says of one direction. Rates are per second of fio's own run time; latencies are completion latencies."""
+    """What fio says of one direction. Rates are per second of fio's run time; percentiles are of completion latency."""
 
     bw: float  # bytes/s
     iops: float

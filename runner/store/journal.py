@@ -147,7 +147,7 @@ class Journal:
 
     def trials(self) -> Iterator[Trial]:
         """All trials, in the order they were recorded."""
-        query = sa.select(*(schema.trials.c[name] for name in COLUMNS)).order_by(schema.trials.c.id)
+        query = sa.select(*COLUMNS).order_by(schema.trials.c.id)
         return map(trial_of, self._rows(query))
 
     def cells(self) -> list[CellRow]:

@@ -20,7 +20,9 @@ def host_facts() -> Host:
     """What the manifest says of the host."""
     from runner.store.run import Host
 
-    cpu = next((line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown")
+    cpu = next(
+        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown"
+    )
     return Host(
         kernel=platform.release(),
         cpu=cpu,

@@ -19,7 +19,9 @@ _LATEST = 5
 
 def recorded_pace(results: Path, machine: str) -> Pace:
     """The pace of the latest runs on this machine; guesses where nothing is recorded."""
-    found = sorted((run for run in runs(results) if run.manifest.machine == machine), key=lambda run: run.manifest.started)
+    found = sorted(
+        (run for run in runs(results) if run.manifest.machine == machine), key=lambda run: run.manifest.started
+    )
     paces = []
     for run in found[-_LATEST:]:
         try:

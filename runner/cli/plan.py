@@ -20,7 +20,9 @@ _SHOWN = 40
 @only
 @on
 @results
-@click.option("--cells", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first block.")
+@click.option(
+    "--cells", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first block."
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(matrix: Path, only: tuple[str, ...], place: str, results: Path, all_cells: bool, form: str) -> None:
     """Show what a run would do: cells, arrays, rigs, how long it takes, how much it writes. Starts nothing."""
@@ -46,7 +48,11 @@ def _print_text(request: Asked, found: Estimate, pace: Pace) -> None:
     left_out = request.space.count() - found.cells
     repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
     trials = _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
-    basis = f"from {pace.runs} recorded run{'s' if pace.runs != 1 else ''}" if pace.runs else "a guess: nothing is recorded yet"
+    basis = (
+        f"from {pace.runs} recorded run{'s' if pace.runs != 1 else ''}"
+        if pace.runs
+        else "a guess: nothing is recorded yet"
+    )
     rows = [
         ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
         ("arrays", f"{found.arrays:,}, each built once in every block"),

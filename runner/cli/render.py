@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 @templates
 @click.option("--to", type=click.Path(path_type=Path, file_okay=False), default=Path("rendered"), show_default=True)
 @click.option("--disks", help="Paths of the disks, separated by commas, to write into the scripts.")
-def command(matrix: Path, cells: tuple[str, ...], only: tuple[str, ...], templates: Path | None, to: Path, disks: str | None) -> None:
-    """Write the scripts and fio jobs of CELLS (ids, names or patterns; all if none is given) without running anything."""
+def command(
+    matrix: Path, cells: tuple[str, ...], only: tuple[str, ...], templates: Path | None, to: Path, disks: str | None
+) -> None:
+    """Write the scripts and fio jobs of CELLS (ids, names, patterns; all if none is given) without running them."""
     request = asked(matrix, only)
     count = len(request.space.matrix.disks.each())
     paths = disks.split(",") if disks else [f"/dev/disk/by-id/matrix-{number}" for number in range(count)]
@@ -34,14 +36,18 @@ def command(matrix: Path, cells: tuple[str, ...], only: tuple[str, ...], templat
             _write(cell, paths, to, templates, request.space.matrix.seed)
             written += 1
     if not written:
-        raise BadInput(f"no cell is called {' or '.join(cells)}", resolution="`matrix plan --cells` lists their names and ids")
+        raise BadInput(
+            f"no cell is called {' or '.join(cells)}", resolution="`matrix plan --cells` lists their names and ids"
+        )
     click.echo(f"{written} cell{'s' if written != 1 else ''} written to {to}/")
 
 
 def _meant(cell: Cell, patterns: tuple[str, ...]) -> bool:
     from fnmatch import fnmatchcase
 
-    return not patterns or any(pattern in (cell.id, cell.name) or fnmatchcase(cell.name, pattern) for pattern in patterns)
+    return not patterns or any(
+        pattern in (cell.id, cell.name) or fnmatchcase(cell.name, pattern) for pattern in patterns
+    )
 
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, seed: int) -> None:

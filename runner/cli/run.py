@@ -98,7 +98,10 @@ class Order:
         """Equal for two orders of which one may go on with the run of the other."""
         own = sorted((path.name, path.read_text()) for path in self.templates.rglob("*.*")) if self.templates else []
         selection = self.request.selection
-        rules = [[sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group] for group in selection.only]
+        rules = [
+            [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
+            for group in selection.only
+        ]
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description"})
         return digest([matrix, self.machine, self.kernel, rules, own]).hex()
 
@@ -186,7 +189,9 @@ def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
 
 def _verdict(journal: Journal) -> Exit:
     """3 if any trial broke. Nothing yet can make it 1: there are no guidelines to fail."""
-    return Exit.BROKEN if any(trial.outcome is not Outcome.MEASURED for trial in journal.trials()) else Exit.ALL_MEASURED
+    return (
+        Exit.BROKEN if any(trial.outcome is not Outcome.MEASURED for trial in journal.trials()) else Exit.ALL_MEASURED
+    )
 
 
 def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:

@@ -26,6 +26,8 @@ def command(matrices: tuple[Path, ...]) -> None:
             bad = True
             continue
         count = request.selection.count()
-        click.echo(f"{path}: good: {count:,} cell{'s' if count != 1 else ''}" + (f" ({unchecked})" if unchecked else ""))
+        click.echo(
+            f"{path}: good: {count:,} cell{'s' if count != 1 else ''}" + (f" ({unchecked})" if unchecked else "")
+        )
     if bad:
         raise click.exceptions.Exit(Exit.BAD_INPUT)

@@ -30,7 +30,9 @@ class View(AbstractContextManager["View"], ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         return None
 
     @abstractmethod
@@ -103,7 +105,12 @@ class JsonView(View):
 
 def _row(trial: Trial) -> dict[str, Any]:
     figures = trial.figures
-    row: dict[str, Any] = {"cell": trial.cell, "block": trial.block, "outcome": trial.outcome.value, "reason": trial.reason}
+    row: dict[str, Any] = {
+        "cell": trial.cell,
+        "block": trial.block,
+        "outcome": trial.outcome.value,
+        "reason": trial.reason,
+    }
     for name, direction in (("read", figures and figures.read), ("write", figures and figures.write)):
         if direction:
             row |= {f"{name}_bw": direction.bw, f"{name}_iops": direction.iops}
@@ -187,7 +194,9 @@ class LiveView(View):
         if self._long is None:
             self._long = self._bar.add_task(brief, total=100, left="", last="")
         total = None if fraction is None else 100
-        self._bar.update(self._long, description=brief, total=total, completed=(fraction or 0) * 100, visible=fraction != 1.0)
+        self._bar.update(
+            self._long, description=brief, total=total, completed=(fraction or 0) * 100, visible=fraction != 1.0
+        )
 
     def _left(self) -> str:
         measured = self.done - self._before

@@ -56,7 +56,7 @@ class Progress(Protocol):
         """Something is under way (fraction None: no telling how long) or done (1.0)."""
 
 
-def _silent(*_: object) -> None:
+def _silent(brief: str, fraction: float | None = None) -> None:
     """Nobody is watching."""
 
 

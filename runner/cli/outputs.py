@@ -43,4 +43,4 @@ def write_outputs(folder: RunFolder, journal: Journal, confidence: float) -> Non
 def closing_table(folder: RunFolder, journal: Journal, confidence: float) -> Table:
     """What is shown at the end."""
     everything = recorded(folder, journal)
-    return table(everything, summarise(everything, confidence))
+    return table(everything, summaries=summarise(everything, confidence))

@@ -14,7 +14,7 @@ import click
 
 from runner.cli.host import boot_id, host_facts
 from runner.cli.inputs import Asked, asked, check_jobs, kernel, matrix_file, on, only, results, templates
-from runner.cli.outputs import write_outputs
+from runner.cli.outputs import closing_table, write_outputs
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
 from runner.errors import BadInput, Exit
 from runner.execute.events import RigUp
@@ -75,7 +75,7 @@ def command(
             view.notice(f"results go to {folder.path}/")
             interrupted = _carry_out(order, folder, journal, view)
         if not (quiet or as_json):
-            _closing(folder, journal)
+            _closing(folder, journal, request.plan.repeat.confidence)
         raise click.exceptions.Exit(Exit.INTERRUPTED if interrupted else _verdict(journal))
 
 
@@ -155,7 +155,7 @@ def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View) ->
         finished = _until_stopped(execution)
     finally:
         folder = folder.with_manifest(versions={**folder.manifest.versions, **versions}, finished=finished)
-        write_outputs(folder, journal)
+        write_outputs(folder, journal, matrix.repeat.confidence)
     return not finished
 
 
@@ -202,12 +202,10 @@ def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:
     return (LiveView if sys.stdout.isatty() else PlainView)(order.planned, done)
 
 
-def _closing(folder: RunFolder, journal: Journal) -> None:
+def _closing(folder: RunFolder, journal: Journal, confidence: float) -> None:
     """The table, and where everything is."""
     from rich.console import Console
 
-    from runner.cli.outputs import closing_table
-
     console = Console()
-    console.print(closing_table(folder, journal))
+    console.print(closing_table(folder, journal, confidence))
     click.echo(f"{folder.path}/: trials.csv, summary.csv, junit.xml, and every script and raw output under cells/")

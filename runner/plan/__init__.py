@@ -1,1 +1,1 @@
-"""Cells into visits of rigs: an array is built once for all cells that share it, in seeded random order within blocks."""
+"""Cells into visits of rigs: one array for all cells that share it, in seeded random order within blocks."""

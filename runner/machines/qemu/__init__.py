@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.errors import BadInput, HarnessBroken
 from runner.machines.qemu import argv, probe, recipe, rig, template
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from runner.machines.qemu.appliance import Progress
     from runner.machines.qemu.argv import Vm
-    from runner.machines.seam import Rig, RigSpec
+    from runner.machines.seam import Rig, RigSpec, Wishes
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
 
@@ -38,6 +38,11 @@ class Qemu:
     def __init__(self, *, cold: bool = False, progress: Progress = silent) -> None:
         self.cold = cold
         self.progress = progress
+
+    @classmethod
+    def wished(cls, wishes: Wishes) -> Self:
+        """As asked for on the command line."""
+        return cls(cold=wishes.cold, progress=wishes.progress)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What is missing on the host, and what no such machine can have."""

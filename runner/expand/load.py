@@ -1,0 +1,136 @@
+"""From a file to the space of its cells, or to every error that is in it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from runner.errors import BadInput
+from runner.expand.select import check_rules
+from runner.expand.space import Space, expand
+from runner.model.flaws import from_pydantic
+from runner.model.matrix import Matrix
+from runner.model.source import Flaw, Path, Place, Source, UnreadableError, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path as FilePath
+
+
+class BadMatrix(BadInput):
+    """A matrix with errors: all of them, each with its place."""
+
+    def __init__(self, source: Source, flaws: Iterable[Flaw]) -> None:
+        self.source = source
+        self.places = sorted(dict.fromkeys((_place(source, flaw), flaw.message) for flaw in flaws))
+        count = len(self.places)
+        super().__init__(
+            f"{source.name}: {count} error{'s' if count != 1 else ''}",
+            details="\n".join(_explain(source, place, message) for place, message in self.places),
+            resolution="nothing was started; put these right and run again",
+        )
+
+
+def _place(source: Source, flaw: Flaw) -> Place:
+    return source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path)
+
+
+def _explain(source: Source, place: Place, message: str) -> str:
+    line = source.line(place.line)
+    shown = line if len(line) <= 160 else line[:157] + "..."
+    return f"{source.name}:{place.line}:{place.column}: {message}\n    {shown}\n    {' ' * (place.column - 1)}^"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A matrix that holds: its text with all places, and the space of its cells."""
+
+    source: Source
+    space: Space
+
+
+def load(path: FilePath) -> Declared:
+    """Read, check and expand a file."""
+    return parse(str(path), text_of(path))
+
+
+def text_of(path: FilePath) -> str:
+    """The text of a matrix file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadInput(
+            f"{path}: there is no such file", resolution="matrices that come with it are in matrix/"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path}: cannot be read", details=str(error)) from None
+
+
+def parse(name: str, text: str) -> Declared:
+    """Parse, check and expand a text; raises BadMatrix with everything that is wrong with it."""
+    try:
+        source = read(name, text)
+    except UnreadableError as error:
+        raise _unreadable(Source(name, text, None, None), error) from None
+    flaws: list[Flaw] = []
+    matrix = _validated(source.data, flaws)
+    if matrix is None:
+        raise BadMatrix(source, flaws)
+    space, impossible = expand(matrix, whole=not flaws)
+    if not (flaws or impossible):
+        impossible = check_rules(space)
+    if flaws or impossible:
+        raise BadMatrix(source, [*flaws, *impossible])
+    return Declared(source, space)
+
+
+def _unreadable(blank: Source, error: UnreadableError) -> BadInput:
+    return BadInput(
+        f"{blank.name}: not readable as YAML",
+        details=_explain(blank, error.place, error.message),
+        resolution="nothing was started",
+    )
+
+
+def _validated(data: Any, flaws: list[Flaw]) -> Matrix | None:
+    """The matrix, or what is left of it once everything malformed is cut out, so that the rest is checked as well."""
+    data = copy.deepcopy(data)
+    for _ in range(10):
+        try:
+            return Matrix.model_validate(data)
+        except ValidationError as error:
+            found = list(from_pydantic(error, data))
+            # What is wrong around a cut is a consequence of the cut.
+            flaws += [new for new in found if not any(old.path[: len(new.path)] == new.path for old in flaws)]
+            if not all(_cut(data, path) for path in sorted({flaw.path for flaw in found}, key=len, reverse=True)):
+                return None
+    return None
+
+
+def _cut(data: Any, path: Path) -> bool:
+    """Take what is malformed away, leaving the places of everything else as they were; False if nothing would be left.
+
+    A list item gives way to one of its neighbours; where there is none, the key that holds the list goes.
+    """
+    while path and isinstance(path[-1], int):
+        *_, siblings = _walk(data, path[:-1])
+        others = [one for place, one in enumerate(siblings) if place != path[-1]]
+        if others and not isinstance(others[0], dict):
+            siblings[path[-1]] = others[0]
+            return True
+        path = path[:-1]
+    if not path:
+        return False
+    *_, parent = _walk(data, path[:-1])
+    parent.pop(path[-1], None)
+    return True
+
+
+def _walk(data: Any, path: Path) -> Iterator[Any]:
+    yield data
+    for step in path:
+        data = data[step]
+        yield data

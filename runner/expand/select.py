@@ -1,0 +1,196 @@
+"""Which cells are wanted: `exclude:` and `only:` in a matrix, `--only` on the command line."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.errors import BadInput
+from runner.expand.space import cell_of
+from runner.model.flaws import did_you_mean
+from runner.model.source import Flaw
+from runner.model.units import format_size, format_time, parse_size, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from runner.expand.space import Array, Cell, Space
+    from runner.expand.variants import Coords
+    from runner.model.matrix import Condition, Scalar
+    from runner.model.source import Path
+
+#: One rule: for each axis (by its full name) the values that match.
+Rule = dict[str, frozenset[str]]
+
+
+class BadRule(Exception):
+    """A rule that names an axis or a value that no cell has. `key` is the axis as it was written."""
+
+    def __init__(self, key: str, message: str, *, of_key: bool) -> None:
+        super().__init__(message)
+        self.key = key
+        self.message = message
+        self.of_key = of_key
+
+
+def values_of(space: Space) -> dict[str, set[str]]:
+    """Every axis of a space with every value on it."""
+    factors: list[tuple[Coords, ...]] = [(array.coords, *array.stack.also) for array in space.arrays]
+    factors += [(tune.coords, *tune.also) for array in space.arrays for tune in array.tunes]
+    factors += [(workload.coords, *workload.also) for workload in space.workloads]
+    found: dict[str, set[str]] = {}
+    for spellings in factors:
+        for coords in spellings:
+            for axis, text in coords:
+                found.setdefault(axis, set()).add(text)
+    return found
+
+
+def _axis(key: str, known: Iterable[str]) -> str:
+    """The full name of an axis that may be written short (`bs` for `workload.bs`)."""
+    names = list(known)
+    if key in names:
+        return key
+    fitting = [name for name in names if name.rpartition(".")[2] == key]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise BadRule(key, f"'{key}' could be {' or '.join(fitting)}; write one of these", of_key=True)
+    raise BadRule(key, f"unknown axis '{key}'; {did_you_mean(key, names)}", of_key=True)
+
+
+def _spellings(value: Scalar) -> set[str]:
+    """All canonical texts that somebody who wrote this value may mean."""
+    if isinstance(value, bool):
+        return {str(value).lower(), *({"none"} if value is False else ())}
+    texts = {str(value)}
+    with suppress(ValueError):
+        texts.add(format_size(parse_size(value)))
+    with suppress(ValueError):
+        texts.add(format_time(parse_time(value)))
+    return texts
+
+
+def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
+    """A condition as it was written, checked against the axes and values that there are."""
+    rule: Rule = {}
+    for key, wanted in condition.items():
+        axis = _axis(key, values)
+        matching: set[str] = set()
+        for one in wanted if isinstance(wanted, tuple) else (wanted,):
+            found = _spellings(one) & values[axis]
+            if not found:
+                raise BadRule(
+                    key, f"no cell has {axis}={one}; {did_you_mean(str(one), sorted(values[axis]))}", of_key=False
+                )
+            matching |= found
+        rule[axis] = frozenset(matching)
+    return rule
+
+
+def check_rules(space: Space) -> list[Flaw]:
+    """What is wrong with the rules of a matrix."""
+    values = values_of(space)
+    flaws = []
+    for section in ("exclude", "only"):
+        for position, condition in enumerate(getattr(space.matrix, section)):
+            try:
+                rule_of(condition, values)
+            except BadRule as error:
+                path: Path = (section, position, error.key)
+                flaws.append(Flaw(path, error.message, error.of_key))
+    return flaws
+
+
+def parse_only(text: str) -> Condition:
+    """`layout=raid5,bs=64KiB|128KiB` as a condition."""
+    condition: dict[str, str | tuple[str, ...]] = {}
+    for part in text.split(","):
+        key, equals, wanted = part.partition("=")
+        if not equals or not key.strip() or not wanted.strip():
+            raise BadInput(
+                f"--only '{text}': '{part}' is not AXIS=VALUE",
+                resolution="for example --only 'layout=raid5,bs=64KiB|1MiB'",
+            )
+        condition[key.strip()] = tuple(value.strip() for value in wanted.split("|"))
+    return condition  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The cells of a space that are wanted: those that no `exclude` rule and some rule of every `only` group match."""
+
+    space: Space
+    exclude: tuple[Rule, ...] = ()
+    only: tuple[tuple[Rule, ...], ...] = ()
+
+    def cells(self) -> Iterator[Cell]:
+        """Every wanted cell, in declared order."""
+        for array in self.space.arrays:
+            yield from self.cells_of(array)
+
+    def cells_of(self, array: Array) -> Iterator[Cell]:
+        """The wanted cells of one array. A rule is asked once for each factor, not once for each cell."""
+        if not (self.exclude or self.only):
+            for tune, workload in self.space.pairs(array):
+                yield cell_of(array, tune, workload)
+            return
+        stack = self._marks("stack", (array.coords, *array.stack.also))
+        tunes = [(tune, self._marks("tune", (tune.coords, *tune.also)) & stack) for tune in array.tunes]
+        workloads = [(one, self._marks("workload", (one.coords, *one.also))) for one in self.space.workloads]
+        for tune, tune_marks in tunes:
+            for workload, marks in workloads:
+                if self._wanted(marks & tune_marks):
+                    yield cell_of(array, tune, workload)
+
+    def count(self) -> int:
+        """How many are wanted."""
+        return sum(1 for _ in self.cells()) if self.exclude or self.only else self.space.count()
+
+    def _marks(self, factor: str, spellings: tuple[Coords, ...]) -> int:
+        """One bit for each rule whose part about this factor matches: for `exclude` every spelling, for `only` any."""
+        marks = 0
+        for bit, rule in enumerate((*self.exclude, *itertools.chain.from_iterable(self.only))):
+            part = {axis: values for axis, values in rule.items() if _factor(axis) == factor}
+            agree = all if bit < len(self.exclude) else any
+            if agree(_matches(part, coords) for coords in spellings):
+                marks |= 1 << bit
+        return marks
+
+    def _wanted(self, marks: int) -> bool:
+        first = len(self.exclude)
+        if marks & ((1 << first) - 1):
+            return False
+        for group in self.only:
+            if not marks >> first & ((1 << len(group)) - 1):
+                return False
+            first += len(group)
+        return True
+
+
+def _factor(axis: str) -> str:
+    kind = axis.partition(".")[0]
+    return kind if kind in {"tune", "workload"} else "stack"
+
+
+def _matches(part: Rule, coords: Coords) -> bool:
+    found = dict(coords)
+    return all(found.get(axis) in values for axis, values in part.items())
+
+
+def select(space: Space, only: Iterable[str] = ()) -> Selection:
+    """The cells that a matrix and the command line ask for."""
+    values = values_of(space)
+    asked = []
+    for text in only:
+        try:
+            asked.append(rule_of(parse_only(text), values))
+        except BadRule as error:
+            raise BadInput(
+                f"--only '{text}': {error.message}", resolution="`matrix plan --cells` shows all axes"
+            ) from None
+    declared = tuple(rule_of(condition, values) for condition in space.matrix.only)
+    groups = tuple(group for group in (declared, tuple(asked)) if group)
+    return Selection(space, tuple(rule_of(condition, values) for condition in space.matrix.exclude), groups)

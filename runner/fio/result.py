@@ -1,0 +1,198 @@
+"""fio's `json+` into the figures we keep.
+
+Percentiles come from fio's own histogram (`clat_ns.bins`), merged over jobs before anything is read off it: a
+percentile of percentiles is not a percentile. The convention is fio's: p % is the value of the lowest bin at which the
+cumulated count reaches p % of all requests, and a bin's value is the one fio prints (its middle). For one job group the
+result therefore equals fio's own `clat_ns.percentile` exactly.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from runner.errors import HarnessBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_EVIDENCE = 2000  # characters of output that an error carries along
+
+
+class FioFailed(HarnessBroken):
+    """fio gave no result one could use; `evidence` is what it gave instead."""
+
+    def __init__(self, brief: str, *, evidence: str = "", resolution: str = "") -> None:
+        super().__init__(brief, details=evidence, resolution=resolution)
+        self.evidence = evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """What fio says of one direction. Rates are per second of fio's own run time.
+
+    Latencies are in nanoseconds, and None where fio was told not to measure them (`gtod_reduce`, plain `json`).
+    """
+
+    bw: float  # bytes/s
+    iops: float
+    bytes: int
+    ios: int
+    lat_mean: float | None  # total latency: submission and completion
+    lat_p50: float | None  # this and all below: completion latency
+    lat_p99: float | None
+    lat_p999: float | None
+    lat_p9999: float | None
+    lat_max: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of one measured trial. A direction that did no I/O is None, never a zero."""
+
+    read: Direction | None
+    write: Direction | None
+    runtime: float  # s, of the job that ran longest
+    cpu_usr: float  # %, of one CPU, averaged over jobs by their run time
+    cpu_sys: float  # %
+    errors: int  # I/O errors that the job was told to carry on after
+
+
+def parse(text: str) -> Figures:
+    """Read fio's output; lines before the JSON (warnings, notes) are passed over. Raises FioFailed."""
+    jobs = _jobs(text)
+    _refuse_failed(jobs)
+    try:
+        figures = _figures(jobs)
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise FioFailed(f"fio's JSON lacks what we read from it: {problem!r}", evidence=_clip(text)) from problem
+    if figures.read is None and figures.write is None:
+        raise FioFailed(
+            "fio finished without a single read or write",
+            evidence=_clip(text),
+            resolution="check size, offset and runtime of the workload: nothing lay between start and end",
+        )
+    return figures
+
+
+def percentile(bins: Mapping[int, int], percent: float) -> float | None:
+    """Value of the lowest bin at which the cumulated count reaches `percent` of the total; None without counts."""
+    return percentiles(bins, [percent])[0]
+
+
+def percentiles(bins: Mapping[int, int], percents: Sequence[float]) -> list[float | None]:
+    """Several percentiles, `percents` ascending, in one walk over the bins. See the module for the convention."""
+    total = sum(bins.values())
+    found: list[float | None] = []
+    cumulated = 0
+    for value in sorted(bins):
+        cumulated += bins[value]
+        while len(found) < len(percents) and cumulated >= percents[len(found)] / 100 * total > 0:
+            found.append(float(value))
+    return found + [None] * (len(percents) - len(found))
+
+
+def merged(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
+    """Histograms as fio prints them (bin value in ns, as text, to count), added up."""
+    total: Counter[int] = Counter()
+    for histogram in histograms:
+        for value, count in histogram.items():
+            total[int(value)] += count
+    return total
+
+
+def _jobs(text: str) -> list[dict[str, Any]]:
+    document = _document(text)
+    jobs = document.get("jobs") if isinstance(document, dict) else None
+    if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
+        raise FioFailed("fio's JSON names no jobs", evidence=_clip(text))
+    return jobs
+
+
+def _document(text: str) -> Any:
+    """The JSON object in the text: from the first line that begins with a brace to the last one that does."""
+    lines = text.splitlines()
+    first = next((number for number, line in enumerate(lines) if line.startswith("{")), None)
+    if first is None:
+        raise FioFailed("fio printed no JSON", evidence=_clip(text))
+    last = max((number for number, line in enumerate(lines) if line.rstrip() == "}"), default=len(lines))
+    body = "\n".join(lines[first : last + 1])
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as problem:
+        raise FioFailed(f"fio's JSON is cut short or damaged: {problem}", evidence=_clip(text)) from problem
+
+
+def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
+    """A job that stopped on an error has no result. With `continue_on_error` fio counts the errors instead."""
+    for job in jobs:
+        if "mixed" in job:
+            raise FioFailed(
+                "fio reported reads and writes as one figure",
+                resolution="take `unified_rw_reporting` out of the workload; directions are kept apart here",
+            )
+        number = job.get("error", 0)
+        if number and "total_err" not in job:
+            name = errno.errorcode.get(number, f"error {number}")
+            raise FioFailed(
+                f"fio job {job.get('jobname', '?')!r} failed with {name} ({os.strerror(number)})",
+                evidence=_clip(orjson.dumps(job.get("job options", {})).decode()),
+            )
+
+
+def _figures(jobs: Sequence[Mapping[str, Any]]) -> Figures:
+    weights = [job.get("job_runtime", 0) for job in jobs]
+    return Figures(
+        read=_direction([job["read"] for job in jobs if "read" in job]),
+        write=_direction([job["write"] for job in jobs if "write" in job]),
+        runtime=max(job[side]["runtime"] for job in jobs for side in ("read", "write") if side in job) / 1000,
+        cpu_usr=_weighted([job["usr_cpu"] for job in jobs], weights) or 0.0,
+        cpu_sys=_weighted([job["sys_cpu"] for job in jobs], weights) or 0.0,
+        errors=sum(job.get("total_err", 0) for job in jobs),
+    )
+
+
+def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
+    busy = [side for side in sides if side["total_ios"]]
+    if not busy:
+        return None
+    bins = merged(side.get("clat_ns", {}).get("bins", {}) for side in busy)
+    p50, p99, p999, p9999 = percentiles(bins, [50, 99, 99.9, 99.99])
+    return Direction(
+        bw=float(sum(side["bw_bytes"] for side in busy)),
+        iops=float(sum(side["iops"] for side in busy)),
+        bytes=sum(side["io_bytes"] for side in busy),
+        ios=sum(side["total_ios"] for side in busy),
+        lat_mean=_mean_latency(busy),
+        lat_p50=p50,
+        lat_p99=p99,
+        lat_p999=p999,
+        lat_p9999=p9999,
+        lat_max=max((float(side["clat_ns"]["max"]) for side in busy if _counted(side, "clat_ns")), default=None),
+    )
+
+
+def _mean_latency(busy: Iterable[Mapping[str, Any]]) -> float | None:
+    counted = [side["lat_ns"] for side in busy if _counted(side, "lat_ns")]
+    return _weighted([latency["mean"] for latency in counted], [latency["N"] for latency in counted])
+
+
+def _counted(side: Mapping[str, Any], latency: str) -> bool:
+    """Whether fio measured this latency at all; where it did not, its zeros mean nothing."""
+    return bool(side.get(latency, {}).get("N"))
+
+
+def _weighted(values: Sequence[float], weights: Sequence[float]) -> float | None:
+    """Mean of the values by weight; None when nothing has any weight."""
+    total = sum(weights)
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / total if total else None
+
+
+def _clip(text: str) -> str:
+    """The end of a text, where the interesting part of an output usually is."""
+    return text if len(text) <= _EVIDENCE else "…" + text[-_EVIDENCE:]

@@ -1,0 +1,117 @@
+"""What pydantic found, in the words of somebody who wants it put right."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from runner.model.layers import LAYERS
+from runner.model.matrix import Disks, MachineWish, Matrix, Repeat
+from runner.model.source import Flaw, Path
+from runner.model.tune import Tune
+from runner.model.workload import Workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+_KINDS = {
+    "bool_type": "true or false",
+    "dict_type": "a map",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "model_type": "a map",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint with the nearest known words, or all of them if none is near."""
+    names = list(dict.fromkeys(known))
+    near = difflib.get_close_matches(word.lower(), [name.lower() for name in names], n=2, cutoff=0.6)
+    meant = [name for name in names if name.lower() in near]
+    return f"did you mean {' or '.join(meant)}?" if meant else f"known are {', '.join(names)}"
+
+
+def keys_at(path: Sequence[str | int]) -> list[str]:
+    """The keys that may stand in the map at this path."""
+    match list(path):
+        case []:
+            return list(Matrix.model_fields)
+        case ["disks"]:
+            return list(Disks.model_fields)
+        case ["machine"]:
+            return list(MachineWish.model_fields)
+        case ["repeat"]:
+            return list(Repeat.model_fields)
+        case ["tune"]:
+            return list(Tune.model_fields)
+        case ["workloads", _]:
+            return list(Workload.model_fields)
+        case ["layouts", _, int()]:
+            return list(LAYERS)
+        case ["layouts", _, int(), str(kind)]:
+            return list(LAYERS[kind].model_fields)
+    return []
+
+
+def _message(error: ErrorDetails) -> str:
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        *around, key = error["loc"]
+        what = "layer" if len(around) == 3 and around[0] == "layouts" else "key"
+        return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around))}"
+    if kind == "missing":
+        return f"'{error['loc'][-1]}' is missing here"
+    if kind == "literal_error":
+        expected = str(context["expected"]).replace("'", "")
+        choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
+        return f"'{given}' is none of {expected}; {did_you_mean(str(given), choices)}"
+    if kind in _KINDS:
+        hint = "; quotes make it a text" if isinstance(given, str) and kind in {"int_type", "bool_type"} else ""
+        return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"
+    if kind == "value_error":
+        said = str(context["error"])
+        return said if isinstance(given, dict | list) else f"'{_short(given)}': {said}"
+    if kind == "too_short":
+        return "nothing stands here; at least one is needed"
+    if kind == "string_pattern_mismatch":
+        return f"'{_short(given)}' does not have the form {context['pattern']}"
+    return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
+    """The part of pydantic's location that exists in what was written (it also names types and made-up list places)."""
+    path: list[str | int] = []
+    for step in loc:
+        there = range(len(data)) if isinstance(data, list) else data if isinstance(data, dict) else ()
+        if step not in there:
+            break
+        data = data[step]
+        path.append(step)
+    return tuple(path)
+
+
+def from_pydantic(error: ValidationError, data: Any) -> Iterator[Flaw]:
+    """Each thing that is wrong with a place once."""
+    by_place: dict[Path, list[ErrorDetails]] = {}
+    for one in error.errors(include_url=False):
+        by_place.setdefault(_place(one, data), []).append(one)
+    for path, found in by_place.items():
+        told = dict.fromkeys((_message(one), one["type"] == "extra_forbidden") for one in found)
+        yield from (Flaw(path, message, of_key) for message, of_key in told)
+
+
+def _place(error: ErrorDetails, data: Any) -> Path:
+    loc = error["loc"]
+    if error["type"] == "missing":
+        return _path_in(data, loc[:-1])
+    return _path_in(data, [step for step in loc if step != "[key]"])

@@ -1,0 +1,157 @@
+"""A matrix as it is written: one YAML file, parsed and frozen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, create_model, model_validator
+
+from runner.disks import Disk
+from runner.model.axes import as_tuple, axes_of
+from runner.model.base import Model
+from runner.model.layers import LAYERS
+from runner.model.tune import Tune
+from runner.model.units import Percent, Size
+from runner.model.workload import Workload
+
+if TYPE_CHECKING:
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=80)]
+
+
+class Disks(Model):
+    """The disks that every rig has."""
+
+    count: Annotated[int, Field(ge=1, le=26)]
+    size: Annotated[Size, Field(ge=16 * 1024 * 1024)]
+    bus: Literal["virtio", "scsi", "sata"] = "virtio"
+
+    def each(self) -> tuple[Disk, ...]:
+        """One by one."""
+        return tuple(Disk(size=self.size, bus=self.bus) for _ in range(self.count))
+
+
+class MachineWish(Model):
+    """What the machine should be like, where a machine has the choice."""
+
+    kernel: Annotated[
+        tuple[str, ...] | None,
+        BeforeValidator(as_tuple),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+        Field(description="debian-12, debian-13, or the path of a bzImage; a list is an axis"),
+    ] = None
+    cpus: Annotated[int, Field(ge=1, le=64)] = 2
+    memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
+
+
+class Repeat(Model):
+    """How often each cell is measured, and when it is known well enough."""
+
+    min: Annotated[int, Field(ge=1, le=10000)] = 3
+    max: Annotated[int, Field(ge=1, le=10000)] = 3
+    until: Annotated[Percent | None, Field(description="half-width of the interval, relative to the mean")] = None
+    confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "integer", "minimum": 1}, handler(core)]}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, value: Any) -> Any:
+        """`repeat: 5` is five times; a map with only one bound means that bound for both."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return {"min": value, "max": value}
+        if isinstance(value, dict) and isinstance(value.get("min"), int) and "max" not in value:
+            return {**value, "max": max(value["min"], 3)}
+        return value
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min ({self.min}) is more than max ({self.max})")
+        if self.until is not None and self.max < 2:
+            raise ValueError("`until` needs at least two repeats: one figure has no interval")
+        return self
+
+
+class _Entry(Model):
+    """One layer of a layout: `md: {…}`, or the bare name of a layer that needs no setting."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {value: {}}
+        if isinstance(value, dict):
+            return {kind: {} if settings is None else settings for kind, settings in value.items()}
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": list(LAYERS)}, {**handler(core), "minProperties": 1, "maxProperties": 1}]}
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError(f"one layer a list item; known are {', '.join(LAYERS)}")
+        return self
+
+    @property
+    def layer(self) -> tuple[str, Model]:
+        """Its kind and its axes."""
+        (kind,) = self.model_fields_set
+        return kind, getattr(self, kind)
+
+
+LAYER_AXES = {kind: axes_of(layer) for kind, layer in LAYERS.items()}
+
+if TYPE_CHECKING:
+    LayerEntry = _Entry
+    TuneAxes = Model
+    WorkloadAxes = Model
+else:
+    TuneAxes = axes_of(Tune)
+    WorkloadAxes = axes_of(Workload)
+    LayerEntry = create_model(
+        "Layer", __base__=_Entry, **{kind: (axes | None, None) for kind, axes in LAYER_AXES.items()}
+    )
+
+Scalar = str | int | float | bool
+Condition = dict[str, Scalar | tuple[Scalar, ...]]
+
+
+def _conditions(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return tuple(
+        {key: tuple(one) if isinstance(one, list) else one for key, one in rule.items()}
+        if isinstance(rule, dict)
+        else rule
+        for rule in value
+    )
+
+
+def _layers(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Stack = Annotated[tuple[LayerEntry, ...], BeforeValidator(_layers), Field(min_length=1)]
+
+
+class Matrix(Model):
+    """What is to be found out."""
+
+    name: Name
+    description: str = ""
+    seed: int = 1
+    machine: MachineWish = MachineWish()
+    disks: Disks
+    layouts: Annotated[dict[Name, Stack], Field(min_length=1)]
+    tune: TuneAxes = Field(default_factory=TuneAxes)
+    workloads: Annotated[dict[Name, WorkloadAxes], Field(min_length=1)]
+    repeat: Repeat = Repeat()
+    exclude: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
+    only: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()

@@ -1,0 +1,120 @@
+"""A YAML text with the place of everything in it, so that an error can point at what it is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+Path = tuple[str | int, ...]
+
+#: More than any matrix needs; a few lines of nested aliases would otherwise unfold to gigabytes.
+MAX_BYTES = 1 << 20
+MAX_NODES = 200_000
+
+
+class Flaw(NamedTuple):
+    """Something wrong, where it stands (a path of keys and list positions), and what would be right."""
+
+    path: Path
+    message: str
+    #: The key itself is wrong, not what it stands for.
+    of_key: bool = False
+
+
+class Place(NamedTuple):
+    """Line and column, counted from 1."""
+
+    line: int
+    column: int
+
+
+class UnreadableError(Exception):
+    """Not YAML, or not of a kind that we read."""
+
+    def __init__(self, place: Place, message: str) -> None:
+        super().__init__(message)
+        self.place = place
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Source:
+    """A parsed text: plain data, and the node tree that knows the places."""
+
+    name: str
+    text: str
+    data: Any
+    root: Node | None = field(repr=False)
+
+    def place(self, path: Path) -> Place:
+        """Where a path stands; of one that does not exist, where the nearest thing around it does."""
+        node, mark = self.root, self.root.start_mark if self.root else None
+        for step in path:
+            found = _child(node, step)
+            if found is None:
+                break
+            key, node = found
+            mark = key.start_mark
+        # The value is what is wrong with a scalar; the key is where to look for anything larger.
+        if node is not None and not isinstance(node, MappingNode | SequenceNode):
+            mark = node.start_mark
+        return Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+
+    def place_of_key(self, path: Path) -> Place:
+        """Where the key at the end of the path stands."""
+        node = self.root
+        for step in path[:-1]:
+            found = _child(node, step)
+            node = found[1] if found else None
+        found = _child(node, path[-1]) if path else None
+        mark = found[0].start_mark if found else None
+        return Place(mark.line + 1, mark.column + 1) if mark else self.place(path[:-1])
+
+    def line(self, number: int) -> str:
+        """One line of the text."""
+        lines = self.text.splitlines()
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+
+def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
+    """The node that names a child, and the child."""
+    if isinstance(node, MappingNode):
+        return next(((key, value) for key, value in node.value if key.value == str(step)), None)
+    if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    return None
+
+
+def _unfolded(node: Node, known: dict[int, int]) -> int:
+    """How many nodes there would be with every alias written out."""
+    if id(node) in known:
+        return known[id(node)]
+    known[id(node)] = MAX_NODES  # a node that contains itself has no end
+    children: list[Node] = []
+    if isinstance(node, MappingNode):
+        children = [one for pair in node.value for one in pair]
+    elif isinstance(node, SequenceNode):
+        children = node.value
+    known[id(node)] = 1 + sum(_unfolded(child, known) for child in children)
+    return known[id(node)]
+
+
+def read(name: str, text: str) -> Source:
+    """Parse a text as YAML 1.2; raises UnreadableError with the place of the first thing that is not."""
+    if len(text.encode()) > MAX_BYTES:
+        raise UnreadableError(Place(1, 1), f"larger than {MAX_BYTES >> 20} MiB")
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+        if root is not None and _unfolded(root, {}) >= MAX_NODES:
+            raise UnreadableError(Place(1, 1), "aliases in it unfold to more than a matrix can hold")
+        return Source(name, text, YAML(typ="safe", pure=True).load(text), root)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = " ".join(filter(None, (error.context, error.problem)))
+        raise UnreadableError(Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1), problem) from None
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise UnreadableError(Place(1, 1), str(error).splitlines()[0] if str(error) else "nested too deeply") from None

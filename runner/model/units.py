@@ -1,0 +1,130 @@
+"""Sizes, times and percentages: parsed from text with a unit, printed back in one canonical way."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_SIZE_UNITS = {
+    "B": 1,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+    "kB": 10**3,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
+_TIME_UNITS = {
+    "us": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z%µ]*)\s*")
+
+
+def _split(text: str) -> tuple[Fraction, str] | None:
+    match = _QUANTITY.fullmatch(text)
+    return (Fraction(match[1]), match[2]) if match else None
+
+
+def _meant_sizes(unit: str) -> list[str]:
+    """Units somebody who wrote `64k` may have meant."""
+    letter = unit[:1].upper()
+    return [known for known in _SIZE_UNITS if known[0].upper() == letter and known != "kB"] if letter else ["KiB"]
+
+
+def parse_size(value: object) -> int:
+    """`64KiB` is 65536; a number without a unit is refused, because nobody knows what it counts."""
+    if value in (0, "0") and not isinstance(value, bool):
+        return 0
+    parts = _split(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    if parts is None:
+        raise ValueError("not a size; write a number and a unit, like 64KiB, 1MiB or 2GB")
+    number, unit = parts
+    if unit not in _SIZE_UNITS:
+        shown = f"{float(number):g}"
+        meant = " or ".join(f"{shown}{known}" for known in _meant_sizes(unit)) or f"{shown}KiB"
+        said = "no unit" if not unit else f"no size unit '{unit}' is known"
+        raise ValueError(f"{said}; did you mean {meant}?")
+    size = number * _SIZE_UNITS[unit]
+    if size.denominator != 1:
+        raise ValueError("not a whole number of bytes")
+    return int(size)
+
+
+def format_size(size: int) -> str:
+    """The largest binary unit that divides it, else a decimal one, else bytes."""
+    for unit in ("TiB", "GiB", "MiB", "KiB", "TB", "GB", "MB", "KB"):
+        if size and size % _SIZE_UNITS[unit] == 0:
+            return f"{size // _SIZE_UNITS[unit]}{unit}"
+    return f"{size}B" if size else "0"
+
+
+def parse_percent(value: object) -> float:
+    """`5%` is 0.05."""
+    parts = _split(value) if isinstance(value, str) else None
+    if parts is None or parts[1] != "%":
+        raise ValueError("not a percentage; write it like 5%")
+    return float(parts[0] / 100)
+
+
+def parse_time(value: object) -> float:
+    """`500ms` is 0.5 (seconds)."""
+    if value in (0, "0") and not isinstance(value, bool):
+        return 0.0
+    parts = _split(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
+    if parts is None or parts[1] not in _TIME_UNITS:
+        raise ValueError("not a time; write a number and a unit, like 500ms, 10s or 2m")
+    return float(parts[0] * _TIME_UNITS[parts[1]])
+
+
+def format_time(seconds: float) -> str:
+    """Seconds where they are whole, else milliseconds."""
+    return f"{seconds:g}s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:g}ms"
+
+
+def parse_extent(value: object) -> int | str:
+    """A place or a length on a device: bytes, or a share of it, kept as fio writes it (`25%`)."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        share = parse_percent(value)
+        if share > 1:
+            raise ValueError("more than 100% of the device")
+        return f"{share * 100:g}%"
+    return parse_size(value)
+
+
+def _schema(pattern: str, example: str) -> dict[str, Any]:
+    return {"anyOf": [{"type": "string", "pattern": pattern, "examples": [example]}, {"const": 0}]}
+
+
+_SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*(B|[KMGT]iB|[kKMGT]B)\s*$"
+_TIME_PATTERN = r"^\s*\d+(\.\d+)?\s*(us|ms|s|m|h)\s*$"
+_PERCENT_PATTERN = r"^\s*\d+(\.\d+)?\s*%\s*$"
+
+
+def size_schema() -> dict[str, Any]:
+    """What an editor may accept for a size."""
+    return _schema(_SIZE_PATTERN, "64KiB")
+
+
+Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size), WithJsonSchema(size_schema())]
+Time = Annotated[
+    float, BeforeValidator(parse_time), PlainSerializer(format_time), WithJsonSchema(_schema(_TIME_PATTERN, "10s"))
+]
+Percent = Annotated[
+    float, BeforeValidator(parse_percent), WithJsonSchema({"type": "string", "pattern": _PERCENT_PATTERN})
+]
+Extent = Annotated[
+    int | str,
+    BeforeValidator(parse_extent),
+    PlainSerializer(lambda extent: extent if isinstance(extent, str) else format_size(extent)),
+    WithJsonSchema(_schema(f"({_SIZE_PATTERN})|({_PERCENT_PATTERN})", "25%")),
+]

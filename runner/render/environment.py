@@ -1,0 +1,64 @@
+"""Templates in which a value cannot break out of its place.
+
+In a shell template everything that is put in is quoted by the environment, not by whoever wrote the template; in a fio
+job nothing with a line break gets in. A name that nobody defined is an error in both.
+"""
+
+from __future__ import annotations
+
+import shlex
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, Undefined
+
+from runner.errors import BadInput
+
+SHIPPED = Path(__file__).parents[2] / "templates"
+
+
+def quoted(value: object) -> str:
+    """A value as one shell word, a sequence as several."""
+    if isinstance(value, bool) or value is None or isinstance(value, Undefined):
+        raise TypeError(f"{value!r} has no place in a script")
+    if isinstance(value, tuple | list):
+        return " ".join(quoted(one) for one in value)
+    return shlex.quote(str(value))
+
+
+def one_line(value: object) -> str:
+    """A value as it stands in a fio job."""
+    if value is None or isinstance(value, Undefined):
+        raise TypeError(f"{value!r} has no place in a fio job")
+    text = str(int(value)) if isinstance(value, bool) else str(value)
+    if any(ord(char) < 32 for char in text):
+        raise ValueError(f"{text!r} would not stay on its line of a fio job")
+    return text
+
+
+@cache
+def _environment(own: Path | None, finalize: Any) -> Environment:
+    folders = [str(own)] if own else []
+    return Environment(
+        loader=FileSystemLoader([*folders, str(SHIPPED)]),
+        undefined=StrictUndefined,
+        finalize=finalize,
+        autoescape=False,  # noqa: S701 - shell and fio, not HTML: `finalize` does the quoting
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render(template: str, own: Path | None, **values: Any) -> str:
+    """One template, the user's own if there is one of that name."""
+    environment = _environment(own, one_line if template.endswith(".fio") else quoted)
+    try:
+        return environment.get_template(template).render(values)
+    except TemplateError as error:
+        raise BadInput(
+            f"template {template}: {error.message or error}",
+            details=f"line {getattr(error, 'lineno', '?')} of {getattr(error, 'filename', None) or template}",
+            resolution="fix the template, or leave --templates away to use the shipped ones",
+        ) from error

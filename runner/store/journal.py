@@ -1,0 +1,265 @@
+"""The journal of a run: what was measured, durable before the next trial begins.
+
+SQLAlchemy Core throughout, so that the same code serves another database; only `_sqlite_engine` knows SQLite. A journal
+belongs to one thread at a time. Several processes may have it open: writers wait for each other, readers never do.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.exc import IntegrityError
+
+from runner.errors import BadInput, HarnessBroken
+from runner.store import schema
+from runner.store.record import Attempt, CellRow, Outcome, Trial
+from runner.store.rows import COLUMNS, row_of, trial_of
+from runner.store.trouble import damaged, named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+_BATCH = 1000
+_BUSY_MS = 30_000
+
+
+class AlreadyRecorded(HarnessBroken):
+    """The same trial, or the same lost attempt, was about to be counted twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An attempt that was begun and of which no end is known: its runner or its host died while it was under way."""
+
+    cell: str
+    block: int
+    attempt: int
+    boot_id: str
+    started: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What things took so far, in mean seconds; None (or no entry) where nothing was measured yet."""
+
+    setup: float | None  # bringing an array up, over all visits
+    trial: float | None  # a measured trial, all included
+    overhead: float | None  # the part of it that was not fio's own run time
+    write_rate: float | None  # bytes/s, over the trials that wrote
+    arrays: Mapping[str, float]  # set-up, by array
+    cells: Mapping[str, float]  # trial, by cell
+
+
+class Journal:
+    """See the module. Open one with `Journal.open(path)`; close it, or use it as a context manager."""
+
+    def __init__(self, engine: sa.Engine, name: Path | str, *, create: bool = True) -> None:
+        self._engine = engine
+        self._name = name
+        try:
+            with named(name):
+                self._connection = engine.connect()
+                self._prepare(create=create)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = True) -> Self:
+        """Open a journal file. A missing one is made, or refused when `create` is false."""
+        if not create and not path.exists():
+            raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
+        return cls(_sqlite_engine(path), path, create=create)
+
+    def close(self) -> None:
+        """Let go of the file. What was recorded is on disk already."""
+        if connection := getattr(self, "_connection", None):
+            connection.close()
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def remember(self, cells: Iterable[CellRow]) -> None:
+        """Make cells known; the same cell may come again and again. Cells must be known before their trials."""
+        rows = ({"id": cell.id, "name": cell.name, "axes": dict(cell.axes)} for cell in cells)
+        while batch := list(islice(rows, _BATCH)):
+            with self._transaction() as connection:
+                last = connection.scalar(sa.select(sa.func.max(schema.cells.c.position)))
+                numbered = [row | {"position": place} for place, row in enumerate(batch, start=(last or 0) + 1)]
+                connection.execute(self._upsert(schema.cells, "name", "axes"), numbered)
+
+    def begin(self, cell: str, block: int, attempt: int, boot_id: str, started: str = "") -> None:
+        """Note, durably, that an attempt is about to start: should it take the host down, the next run will know."""
+        row = {"cell": cell, "block": block, "attempt": attempt, "boot_id": boot_id, "started": started}
+        with self._transaction() as connection:
+            connection.execute(self._upsert(schema.begun, "boot_id", "started"), row)
+
+    def record(self, trial: Trial) -> None:
+        """Keep a trial. When this returns it is on disk; a second one of the same cell and block is refused."""
+        ended = sa.delete(schema.begun).where(schema.begun.c.cell == trial.cell, schema.begun.c.block == trial.block)
+        try:
+            with self._transaction() as connection:
+                connection.execute(sa.insert(schema.trials), row_of(trial))
+                connection.execute(ended)
+        except IntegrityError as problem:
+            if (trial.cell, trial.block) in self.finished():
+                raise AlreadyRecorded(f"trial {trial.block} of cell {trial.cell} is recorded already") from problem
+            raise HarnessBroken(f"cell {trial.cell} was never made known to the journal") from problem
+
+    def lost(self, attempt: Attempt) -> None:
+        """Keep that an attempt lost its rig."""
+        row = {name: getattr(attempt, name) for name in ("cell", "block", "number", "started", "reason", "tail")}
+        begun = schema.begun.c
+        ended = sa.delete(schema.begun).where(
+            begun.cell == attempt.cell, begun.block == attempt.block, begun.attempt == attempt.number
+        )
+        try:
+            with self._transaction() as connection:
+                connection.execute(sa.insert(schema.attempts), row)
+                connection.execute(ended)
+        except IntegrityError as problem:
+            which = f"attempt {attempt.number} at trial {attempt.block} of cell {attempt.cell}"
+            raise AlreadyRecorded(f"{which} is recorded already") from problem
+
+    def visited(self, block: int, array: str, seconds: float) -> None:
+        """Keep how long it took to bring an array up."""
+        with self._transaction() as connection:
+            connection.execute(sa.insert(schema.visits), {"block": block, "array": array, "seconds": seconds})
+
+    def finished(self) -> set[tuple[str, int]]:
+        """Identities (cell, block) of all recorded trials."""
+        rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.block))
+        return {(row[0], row[1]) for row in rows}
+
+    def trials(self) -> Iterator[Trial]:
+        """All trials, in the order they were recorded."""
+        query = sa.select(*COLUMNS).order_by(schema.trials.c.id)
+        return map(trial_of, self._rows(query))
+
+    def cells(self) -> list[CellRow]:
+        """All known cells, in the order they were first made known."""
+        table = schema.cells.c
+        query = sa.select(table.id, table.name, table.axes).order_by(table.position, table.id)
+        return [CellRow(*row) for row in self._rows(query)]
+
+    def attempts(self) -> list[Attempt]:
+        """All attempts that lost their rig."""
+        return [Attempt(*row) for row in self._rows(_sorted(schema.attempts, "cell", "block", "number"))]
+
+    def begun(self) -> list[Begun]:
+        """All attempts that were begun and never ended."""
+        return [Begun(*row) for row in self._rows(_sorted(schema.begun, "cell", "block", "attempt"))]
+
+    def pace(self) -> Pace:
+        """What set-up and trials took so far, for an estimate of what is left."""
+        visits, trials = schema.visits.c, schema.trials.c
+        measured = trials.outcome == Outcome.MEASURED.value
+        mean, spare = sa.func.avg(trials.seconds), sa.func.avg(trials.seconds - trials.runtime)
+        trial, overhead, written = self._rows(sa.select(mean, spare, sa.func.avg(trials.write_bw)).where(measured))[0]
+        return Pace(
+            setup=self._rows(sa.select(sa.func.avg(visits.seconds)))[0][0],
+            trial=trial,
+            overhead=overhead,
+            write_rate=written,
+            arrays=self._means(sa.select(visits.array, sa.func.avg(visits.seconds)).group_by(visits.array)),
+            cells=self._means(sa.select(trials.cell, mean).where(measured).group_by(trials.cell)),
+        )
+
+    def _means(self, query: sa.Executable) -> dict[str, float]:
+        return {row[0]: row[1] for row in self._rows(query)}
+
+    def _prepare(self, *, create: bool) -> None:
+        """Make the tables of a new journal; refuse one that is damaged or comes from the future."""
+        with self._transaction(immediate=True) as connection:
+            if connection.dialect.name == "sqlite":
+                self._check(connection)
+            if not sa.inspect(connection).has_table("meta"):
+                self._begin_new(connection, create=create)
+            version = int(connection.scalar(sa.select(schema.meta.c.value).filter_by(key="schema")) or 0)
+        if version > schema.VERSION:
+            raise BadInput(
+                f"{self._name} was written by a newer version of matrix",
+                details=f"its schema is version {version}; this program knows versions up to {schema.VERSION}",
+                resolution="use the newer program, or start a new run with `--fresh`",
+            )
+
+    def _begin_new(self, connection: sa.Connection, *, create: bool) -> None:
+        if not create or sa.inspect(connection).get_table_names():
+            raise BadInput(
+                f"{self._name} is a database, but not a journal of ours", resolution="name the folder of a run"
+            )
+        schema.tables.create_all(connection)
+        connection.execute(sa.insert(schema.meta), {"key": "schema", "value": str(schema.VERSION)})
+
+    def _check(self, connection: sa.Connection) -> None:
+        verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        if verdict != "ok":
+            raise damaged(self._name, str(verdict))
+
+    def _upsert(self, table: sa.Table, *columns: str) -> Any:
+        """An insert which, where the key exists, replaces only the named columns."""
+        insert = sqlite_insert if self._engine.dialect.name == "sqlite" else postgresql_insert
+        statement = insert(table)
+        return statement.on_conflict_do_update(
+            index_elements=list(table.primary_key), set_={name: statement.excluded[name] for name in columns}
+        )
+
+    @contextmanager
+    def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
+        with named(self._name):
+            self._connection.execution_options(immediate=immediate)
+            with self._connection.begin():
+                yield self._connection
+
+    def _rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
+        """Everything at once: an open cursor would keep the log from being folded back into the file."""
+        with self._transaction() as connection:
+            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
+
+
+def _sorted(table: sa.Table, *columns: str) -> sa.Executable:
+    return sa.select(table).order_by(*columns)
+
+
+def _sqlite_engine(path: Path) -> sa.Engine:
+    engine = sa.create_engine(
+        sa.URL.create("sqlite", database=str(path)),
+        json_serializer=lambda value: orjson.dumps(value).decode(),
+        json_deserializer=orjson.loads,
+        poolclass=sa.NullPool,
+    )
+    sa.event.listen(engine, "connect", _configure)
+    sa.event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _configure(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions are ours to begin; the driver would begin them late
+    for pragma in (
+        f"busy_timeout = {_BUSY_MS}",
+        "journal_mode = WAL",
+        "synchronous = FULL",  # in WAL mode anything less may lose the last trials when the host loses power
+        "foreign_keys = ON",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: sa.Connection) -> None:
+    """A transaction that reads before it writes must take the write lock first, or it may find it cannot have it."""
+    immediate = connection.get_execution_options().get("immediate")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

@@ -1,0 +1,115 @@
+"""The tables of a journal: one place for names, types and the version they belong to.
+
+Every figure is a column of its own: `select cell, avg(read_bw) from trials group by cell` needs nothing of ours.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    Float,
+    ForeignKey,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.types import BigInteger
+
+VERSION = 1
+
+#: The columns of one direction, in the order of the fields of `Direction`.
+DIRECTION: tuple[str, ...] = (
+    "bw",
+    "iops",
+    "bytes",
+    "ios",
+    "lat_mean",
+    "lat_p50",
+    "lat_p99",
+    "lat_p999",
+    "lat_p9999",
+    "lat_max",
+)
+_COUNTS = {"bytes", "ios"}
+
+tables = MetaData()
+
+meta = Table(
+    "meta",
+    tables,
+    Column("key", String, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+cells = Table(
+    "cells",
+    tables,
+    Column("id", String, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("axes", JSON, nullable=False),
+    Column("position", Integer, nullable=False),
+)
+
+
+def _direction(side: str) -> list[Column[float]]:
+    return [Column(f"{side}_{name}", BigInteger if name in _COUNTS else Float) for name in DIRECTION]
+
+
+trials = Table(
+    "trials",
+    tables,
+    # Order of recording; the identity is the pair below.
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("cell", ForeignKey("cells.id"), nullable=False),
+    Column("block", Integer, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("started", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("folder", Text, nullable=False),
+    # Null runtime: no figures. Null bandwidth: no I/O in that direction.
+    Column("runtime", Float),
+    Column("cpu_usr", Float),
+    Column("cpu_sys", Float),
+    Column("errors", Integer),
+    *_direction("read"),
+    *_direction("write"),
+    Column("readings", JSON, nullable=False),
+    Column("notes", JSON, nullable=False),
+    UniqueConstraint("cell", "block", name="one_trial_per_cell_and_block"),
+)
+
+attempts = Table(
+    "attempts",
+    tables,
+    Column("cell", String, primary_key=True),
+    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("started", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("tail", Text, nullable=False),
+)
+
+begun = Table(
+    "begun",
+    tables,
+    Column("cell", String, primary_key=True),
+    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("boot_id", String, nullable=False),
+    Column("started", String, nullable=False),
+)
+
+visits = Table(
+    "visits",
+    tables,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("block", Integer, nullable=False),
+    Column("array", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+)

@@ -1,0 +1,92 @@
+"""What a database or a file system says when it cannot, in words a user can act on."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy.exc import DBAPIError
+
+from runner.errors import BadInput, HarnessBroken, MatrixError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class _Trouble(NamedTuple):
+    kind: type[MatrixError]
+    brief: str
+    resolution: str
+
+
+_FULL = _Trouble(
+    HarnessBroken, "the disk that holds {path} is full", "make room and run the same command again: it continues"
+)
+_READ_ONLY = _Trouble(
+    BadInput, "{path} cannot be written", "check the permissions, or choose another place with `--results DIR`"
+)
+_UNREACHABLE = _Trouble(
+    BadInput, "{path} cannot be opened", "check that its folder exists and is yours, or use `--results DIR`"
+)
+_DAMAGED = _Trouble(
+    HarnessBroken,
+    "{path} is damaged",
+    "keep a copy; `sqlite3 FILE .recover` saves what can be saved; `matrix run --fresh` starts anew",
+)
+
+# Keyed by the beginning of SQLite's own result code names: https://www.sqlite.org/rescode.html
+_SQLITE = {
+    "SQLITE_FULL": _FULL,
+    "SQLITE_READONLY": _READ_ONLY,
+    "SQLITE_PERM": _READ_ONLY,
+    "SQLITE_CANTOPEN": _UNREACHABLE,
+    "SQLITE_BUSY": _Trouble(
+        HarnessBroken, "{path} is locked by another program", "close what has it open (a database browser?) and retry"
+    ),
+    "SQLITE_LOCKED": _Trouble(HarnessBroken, "{path} is locked", "close what has it open and retry"),
+    "SQLITE_NOTADB": _Trouble(
+        BadInput, "{path} is not a journal of ours", "move it away, or name the folder of a run that has one"
+    ),
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_IOERR": _Trouble(
+        HarnessBroken, "{path} could not be read or written", "look at `dmesg`: the host's own disk reports errors"
+    ),
+}
+_ERRNO = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _READ_ONLY,
+    errno.EPERM: _READ_ONLY,
+    errno.EROFS: _READ_ONLY,
+    errno.ENOENT: _UNREACHABLE,
+    errno.ENOTDIR: _UNREACHABLE,
+}
+
+
+def damaged(path: Path | str, details: str) -> MatrixError:
+    """The error for a journal whose content contradicts itself."""
+    return _error(_DAMAGED, path, details)
+
+
+@contextmanager
+def named(path: Path | str) -> Iterator[None]:
+    """Turn what goes wrong with `path` inside the block into one of our errors; what is not about it passes through."""
+    try:
+        yield
+    except DBAPIError as problem:
+        name = getattr(problem.orig, "sqlite_errorname", "")
+        trouble = next((trouble for prefix, trouble in _SQLITE.items() if name.startswith(prefix)), None)
+        if trouble is None:
+            raise
+        raise _error(trouble, path, f"{problem.orig} ({name})") from problem
+    except OSError as problem:
+        trouble = _ERRNO.get(problem.errno or 0)
+        if trouble is None:
+            raise
+        raise _error(trouble, path, str(problem)) from problem
+
+
+def _error(trouble: _Trouble, path: Path | str, details: str) -> MatrixError:
+    return trouble.kind(trouble.brief.format(path=path), details=details, resolution=trouble.resolution)

@@ -1,0 +1,3 @@
+
+disk={{ layer.device }}
+[[ -b $disk ]] || fail "$disk is not a block device"

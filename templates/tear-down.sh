@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Takes apart: {{ title }}
+# Safe to run again, and after a set-up that got only half way.
+set -euo pipefail
+exec </dev/null
+{% include 'prelude.sh' %}
+
+restore_knobs
+{% for layer in stack.layers | reverse %}
+{% include 'tear-down/' ~ layer.kind ~ '.sh' %}
+{% endfor %}

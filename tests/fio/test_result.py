@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.errors import HarnessBroken
+from runner.fio.result import FioFailed, merged, parse, percentile, percentiles
+
+DATA = Path(__file__).parent.parent / "data"
+GROUPED = (DATA / "fio-psync-grouped.json").read_text()
+SEVERAL = (DATA / "fio-libaio-jobs.json").read_text()
+
+histograms = st.dictionaries(st.integers(1, 10**9), st.integers(1, 1000), min_size=1, max_size=30)
+
+
+def document(text: str = GROUPED) -> dict[str, Any]:
+    loaded: dict[str, Any] = orjson.loads(text)
+    return loaded
+
+
+def dumped(changed: dict[str, Any]) -> str:
+    return orjson.dumps(changed, option=orjson.OPT_INDENT_2).decode()
+
+
+def test_a_group_of_jobs_is_read_as_fio_reports_it() -> None:
+    figures, job = parse(GROUPED), document()["jobs"][0]
+    assert figures.read is not None
+    assert figures.write is not None
+    assert figures.read.bw == job["read"]["bw_bytes"]
+    assert figures.read.iops == job["read"]["iops"]
+    assert figures.read.bytes == job["read"]["io_bytes"]
+    assert figures.read.ios == job["read"]["total_ios"]
+    assert figures.read.lat_mean == pytest.approx(job["read"]["lat_ns"]["mean"])
+    assert figures.write.lat_max == job["write"]["clat_ns"]["max"]
+    assert figures.runtime == max(job["read"]["runtime"], job["write"]["runtime"]) / 1000
+    assert figures.cpu_usr == pytest.approx(job["usr_cpu"])
+    assert figures.errors == 0
+
+
+@pytest.mark.parametrize("text", [GROUPED, SEVERAL], ids=["3.33 psync", "3.33 libaio"])
+def test_percentiles_are_those_that_fio_prints(text: str) -> None:
+    compared = 0
+    for job in document(text)["jobs"]:
+        for side in ("read", "write"):
+            latency = job[side]["clat_ns"]
+            bins = merged([latency.get("bins", {})])
+            for percent, value in latency.get("percentile", {}).items():
+                assert percentile(bins, float(percent)) == value, (side, percent)
+                compared += 1
+    assert compared >= 34
+
+
+def test_several_jobs_are_summed_and_their_histograms_merged() -> None:
+    figures, jobs = parse(SEVERAL), document(SEVERAL)["jobs"]
+    reads = [job["read"] for job in jobs if job["read"]["total_ios"]]
+    assert len(reads) == 2
+    assert figures.read is not None
+    assert figures.read.bw == sum(read["bw_bytes"] for read in reads)
+    assert figures.read.iops == pytest.approx(sum(read["iops"] for read in reads))
+    assert figures.read.ios == sum(read["total_ios"] for read in reads)
+    assert figures.read.lat_max == max(read["clat_ns"]["max"] for read in reads)
+    total = sum(read["lat_ns"]["mean"] * read["total_ios"] for read in reads)
+    assert figures.read.lat_mean == pytest.approx(total / figures.read.ios)
+    assert figures.read.lat_p99 == percentile(merged(read["clat_ns"]["bins"] for read in reads), 99)
+
+
+def test_a_percentile_of_merged_jobs_is_not_the_mean_of_theirs() -> None:
+    """A fast job with many requests and a slow one with few: the median is the fast one's."""
+    fast, slow = {"100": 99}, {"10000": 1}
+    assert percentiles(merged([fast, slow]), [50, 99, 99.9]) == [100.0, 100.0, 10000.0]
+
+
+@given(histograms)
+def test_percentiles_are_values_of_the_histogram_and_rise(bins: dict[int, int]) -> None:
+    found = percentiles(bins, [1, 50, 99, 99.9, 99.99, 100])
+    assert all(value in bins for value in found)
+    assert found == sorted(found, key=lambda value: value or 0)
+    assert found[-1] == max(bins)
+
+
+@given(histograms, st.floats(0.01, 100))
+def test_at_least_the_stated_part_lies_at_or_below_a_percentile(bins: dict[int, int], percent: float) -> None:
+    value = percentile(bins, percent)
+    assert value is not None
+    share = percent / 100 * sum(bins.values())
+    assert sum(count for at, count in bins.items() if at <= value) >= share
+    assert sum(count for at, count in bins.items() if at < value) < share
+
+
+@given(histograms, histograms)
+def test_merging_loses_no_request(one: dict[int, int], two: dict[int, int]) -> None:
+    printed = [{str(value): count for value, count in bins.items()} for bins in (one, two)]
+    assert sum(merged(printed).values()) == sum(one.values()) + sum(two.values())
+
+
+def test_an_empty_histogram_has_no_percentile() -> None:
+    assert percentiles({}, [50, 99]) == [None, None]
+
+
+def test_a_direction_without_requests_is_none_and_not_zero() -> None:
+    changed = document()
+    changed["jobs"][0]["write"] = changed["jobs"][0]["trim"]
+    figures = parse(dumped(changed))
+    assert figures.write is None
+    assert figures.read is not None
+
+
+def test_latencies_that_fio_did_not_measure_are_none() -> None:
+    """With gtod_reduce fio prints zeros and no histogram."""
+    changed = document()
+    for latency in ("clat_ns", "lat_ns"):
+        changed["jobs"][0]["read"][latency] = changed["jobs"][0]["trim"][latency]
+    read = parse(dumped(changed)).read
+    assert read is not None
+    assert read.bw > 0
+    assert (read.lat_mean, read.lat_p50, read.lat_p9999, read.lat_max) == (None, None, None, None)
+
+
+@pytest.mark.parametrize("before", ["fio: this platform does not support x\n", "note: {curly}\nwarning\n\n"])
+@pytest.mark.parametrize("after", ["", "\n", "\nfio: terminated\n"])
+def test_lines_around_the_json_are_passed_over(before: str, after: str) -> None:
+    assert parse(before + GROUPED + after) == parse(GROUPED)
+
+
+def test_trims_do_not_disturb() -> None:
+    changed = document()
+    changed["jobs"][0]["trim"] = changed["jobs"][0]["write"]
+    assert parse(dumped(changed)) == parse(GROUPED)
+    del changed["jobs"][0]["trim"]
+    assert parse(dumped(changed)) == parse(GROUPED)
+
+
+@pytest.mark.parametrize(
+    ("text", "brief"),
+    [
+        ("", "no JSON"),
+        ("fio: failed to open file\n", "no JSON"),
+        (GROUPED[: len(GROUPED) // 2], "cut short"),
+        (GROUPED.rstrip()[:-1], "cut short"),
+        ('{\n"jobs": []\n}', "no jobs"),
+        ('{\n"jobs": [1]\n}', "no jobs"),
+        ("{\n}", "no jobs"),
+        ('{\n"jobs": [{"read": {"total_ios": 4}}]\n}', "lacks what we read"),
+        ('{\n"jobs": [{"read": 7}]\n}', "lacks what we read"),
+        ('{\n"jobs": [{}]\n}', "lacks what we read"),
+    ],
+)
+def test_what_is_no_result_is_named_with_its_evidence(text: str, brief: str) -> None:
+    with pytest.raises(FioFailed, match=brief) as caught:
+        parse(text)
+    assert text[-50:] in caught.value.evidence
+    assert isinstance(caught.value, HarnessBroken)
+
+
+@pytest.mark.parametrize("cut", range(1, len(GROUPED.rstrip()), 997))
+def test_a_result_cut_anywhere_is_never_a_figure(cut: int) -> None:
+    with pytest.raises(FioFailed):
+        parse(GROUPED.rstrip()[:cut])
+
+
+def test_a_job_that_failed_names_its_error() -> None:
+    changed = document()
+    changed["jobs"][0]["error"] = 5
+    with pytest.raises(FioFailed, match=r"fio job 'a' failed with EIO \(Input/output error\)") as caught:
+        parse(dumped(changed))
+    assert "randrw" in caught.value.evidence
+
+
+def test_an_error_number_nobody_knows_is_still_an_error() -> None:
+    changed = document()
+    changed["jobs"][0]["error"] = 99999
+    with pytest.raises(FioFailed, match="error 99999"):
+        parse(dumped(changed))
+
+
+def test_errors_that_fio_was_told_to_carry_on_after_are_counted() -> None:
+    changed = document()
+    changed["jobs"][0] |= {"error": 5, "total_err": 3, "first_error": 5}
+    assert parse(dumped(changed)).errors == 3
+
+
+def test_no_request_at_all_is_a_failure() -> None:
+    changed = document()
+    changed["jobs"][0]["read"] = changed["jobs"][0]["write"] = changed["jobs"][0]["trim"]
+    with pytest.raises(FioFailed, match="without a single read or write") as caught:
+        parse(dumped(changed))
+    assert caught.value.resolution
+
+
+def test_mixed_directions_are_refused() -> None:
+    changed = document()
+    changed["jobs"][0]["mixed"] = changed["jobs"][0].pop("read")
+    with pytest.raises(FioFailed, match="one figure") as caught:
+        parse(dumped(changed))
+    assert "unified_rw_reporting" in caught.value.resolution
+
+
+def test_long_evidence_keeps_its_end() -> None:
+    with pytest.raises(FioFailed) as caught:
+        parse("x" * 100_000 + "the end")
+    assert caught.value.evidence.endswith("the end")
+    assert len(caught.value.evidence) < 3000

@@ -44,8 +44,9 @@ def pack(steps: Sequence[Step], mark: str, enter: str, finally_: str = ":") -> s
 def fresh(folder: str, remove: str = "rm") -> str:
     """Shell text that goes to an empty working directory. Nothing is started if it is there and empty already."""
     where = quote(folder)
+    there = f"{{ [ -d {where} ] || mkdir -p -- {where}; }} && cd -- {where}"
     empty = f'set -- *; [ $# = 0 ] || {remove} -rf -- "$@"'
-    return f"{{ [ -d {where} ] || mkdir -p -- {where}; }} && cd -- {where} && shopt -s nullglob dotglob && {{ {empty}; }} &&\nshopt -u nullglob dotglob"
+    return f"{there} &&\nshopt -s nullglob dotglob && {{ {empty}; }} && shopt -u nullglob dotglob"
 
 
 def one(number: int, step: Step) -> str:

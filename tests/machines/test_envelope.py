@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from shlex import quote
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ MARK = "m4rk"
 def enact(*steps: Step, mark: str = MARK) -> list[StepResult]:
     with tempfile.TemporaryDirectory() as folder:
         script = envelope.pack(steps, mark, envelope.fresh(f"{folder}/it's here"))
-        done = subprocess.run(["bash", "-c", script], capture_output=True, check=False)
+        done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=False)
     return envelope.unpack(steps, mark, done.stdout, done.stderr.decode())
 
 
@@ -49,7 +50,7 @@ def test_each_run_starts_in_an_empty_folder() -> None:
         for _ in range(2):
             step = Step("a", "ls -A; touch .x y", {"given": ""})
             script = envelope.pack([step], MARK, envelope.fresh(folder))
-            done = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
+            done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=True)
             assert envelope.unpack([step], MARK, done.stdout)[0].output == "given\n"
 
 
@@ -113,6 +114,6 @@ names = st.from_regex(r"[A-Za-z0-9 '$*~-]{1,12}", fullmatch=True)
 @settings(max_examples=60, deadline=None)
 @given(content=text, name=names)
 def test_files_and_texts_arrive_as_they_are(content: str, name: str) -> None:
-    said = Step("say", f"cat -- {envelope.quote('./' + name)}", {name: content})
+    said = Step("say", f"cat -- {quote('./' + name)}", {name: content})
     (result,) = enact(said)
     assert result.output.encode() == content.encode()

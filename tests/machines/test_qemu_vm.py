@@ -25,6 +25,10 @@ pytestmark = pytest.mark.vm
 FOUR = RigSpec(disks=(Disk(64 << 20),) * 4)
 
 
+def left_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
 @asynccontextmanager
 async def rig(spec: RigSpec, scratch: Path, *, cold: bool = False) -> AsyncIterator[QemuRig]:
     machine = Qemu(cold=cold)
@@ -32,7 +36,7 @@ async def rig(spec: RigSpec, scratch: Path, *, cold: bool = False) -> AsyncItera
     async with machine.rig(spec, scratch) as up:
         assert isinstance(up, QemuRig)
         yield up
-    assert list(scratch.iterdir()) == []
+    assert left_in(scratch) == []
     assert up.guest.process.returncode is not None
 
 
@@ -142,8 +146,8 @@ async def test_a_full_host_disk_is_told(tmp_path: Path) -> None:
     assert run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(small)]).returncode == 0
     try:
         async with rig(FOUR, small) as up:
+            text = f"dd if=/dev/urandom of={up.disks[0]} bs=1M count=32 oflag=direct"
             with pytest.raises(RigLost, match="disk is full"):
-                text = f"dd if=/dev/urandom of={up.disks[0]} bs=1M count=32 oflag=direct"
                 await up.run([Step("fill", text)], expected=1000, deadline=2000)
     finally:
         run(["umount", str(small)])
@@ -165,4 +169,4 @@ async def test_cancelling_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert seen[0].guest.process.returncode is not None
-    assert list(tmp_path.iterdir()) == []
+    assert left_in(tmp_path) == []

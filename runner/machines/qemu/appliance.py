@@ -56,6 +56,11 @@ class Appliance:
         return f"{self.core.name}+{self.userland.name}"
 
     @property
+    def words(self) -> str:
+        """The kernel's command line."""
+        return recipe.KERNEL_WORDS
+
+    @property
     def root(self) -> Path:
         """The root file system."""
         return self.userland / "root.squashfs"

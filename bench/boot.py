@@ -4,7 +4,7 @@
 
 The stock image is made by the suite's own initramfs-tools (MODULES=most, gzip, with the hooks of mdadm and lvm2; fio
 and the guest agent are added), and started as distributions do: bzImage, SeaBIOS, udev. It counts as ready when its
-guest agent answers, before it would even look for a root file system. The same harness, machine and four disks serve all.
+guest agent answers, before it would even look for a root file system. One harness, machine and set of disks for all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from runner.disks import Disk
 from runner.machines.cache import cache_dir, made
 from runner.machines.qemu import apt, argv, build, probe, recipe, rig, template
-from runner.machines.qemu.appliance import Appliance, appliance
+from runner.machines.qemu.appliance import Appliance, provide
 from runner.machines.qemu.guest import running
 
 PACKAGES = ["initramfs-tools", "udev", "zstd", "cpio", "gzip", *recipe.PACKAGES]
@@ -127,7 +127,7 @@ async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[flo
     """Time all three in turn, so that whatever else the host does meets all of them."""
     made_of = recipe.recipe_for(kernel)
     assert made_of is not None
-    base = await appliance(made_of, report)
+    base = await provide(made_of, report)
     home = cache_dir() / "bench" / f"stock-{made_of.suite}"
     stock = await made(
         home, lambda path: (path / "manifest.json").exists(), lambda half: stock_image(made_of.suite, half)

@@ -91,7 +91,7 @@ def whole(folder: Path) -> bool:
         return False
 
 
-async def appliance(wanted: Recipe, progress: Progress) -> Appliance:
+async def provide(wanted: Recipe, progress: Progress) -> Appliance:
     """The appliance of a recipe, from the cache or built now (both halves at once)."""
     home = cache_dir() / "appliances"
     shown = Shares(progress)

@@ -147,7 +147,7 @@ class Execution:
 
     async def _on_one_rig(self, array: Array, block: int, cells: deque[Cell]) -> None:
         clock = time.monotonic()
-        async with self._machine.rig(self._spec(array), self._scratch) as rig:
+        async with self._machine.rig(rig_spec(self._matrix, array, self._kernel), self._scratch) as rig:
             built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own)
             seconds = time.monotonic() - clock
             self._journal.visited(block, array.key, seconds)
@@ -205,10 +205,12 @@ class Execution:
             cell = cells.popleft()
             self._record(cell, Trial(cell.id, block, Outcome.BROKEN, reason, started=_now()))
 
-    def _spec(self, array: Array) -> RigSpec:
-        wish = self._matrix.machine
-        modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
-        return RigSpec(self._matrix.disks.each(), self._kernel or array.kernel, wish.cpus, wish.memory, modules)
+
+def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
+    """The rig that an array needs; `kernel`: the one asked for on the command line."""
+    wish = matrix.machine
+    modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
+    return RigSpec(matrix.disks.each(), kernel or array.kernel, wish.cpus, wish.memory, modules)
 
 
 def _row(cell: Cell) -> CellRow:

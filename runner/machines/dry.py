@@ -12,11 +12,11 @@ import re
 import shlex
 from configparser import ConfigParser
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.machines.seam import Refusal, RigSpec, Step, StepResult
+from runner.machines.seam import Refusal, RigSpec, Step, StepResult, Wishes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -113,6 +113,11 @@ class Dry:
     def __init__(self, answer: Callable[[Step], StepResult] = plausible) -> None:
         self._answer = answer
         self.rigs: list[DryRig] = []
+
+    @classmethod
+    def wished(cls, wishes: Wishes) -> Self:  # noqa: ARG003
+        """There is nothing to wish for."""
+        return cls()
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:  # noqa: ARG002
         """It can do everything, as it does nothing."""

@@ -90,6 +90,18 @@ class RunFolder:
                 (folder / _safe([name])[0]).write_text(text, encoding="utf-8", errors="replace", newline="")
         return str(folder.relative_to(self.path))
 
+    def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run."""
+        folder = self.cell(cell)
+        trial = folder / f"trial-{block}"
+        with named(trial):
+            trial.mkdir(parents=True, exist_ok=True)
+            for name, text in scripts.items():
+                (folder / name).write_text(text)
+            for name, text in outputs.items():
+                (trial / name).write_text(text)
+        return str(trial.relative_to(self.path))
+
     def with_manifest(self, **changes: object) -> RunFolder:
         """The same folder with some fields of its manifest replaced, on disk too."""
         manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
@@ -143,11 +155,12 @@ def load(folder: Path) -> RunFolder:
 
 def find_unfinished(results: Path, fingerprint: str) -> RunFolder | None:
     """The latest run of this fingerprint that was not finished. What is no readable run is passed over."""
-    found = [run for run in _runs(results) if run.manifest.fingerprint == fingerprint and not run.manifest.finished]
+    found = [run for run in runs(results) if run.manifest.fingerprint == fingerprint and not run.manifest.finished]
     return max(found, key=lambda run: (run.manifest.started, run.path.stat().st_mtime_ns), default=None)
 
 
-def _runs(results: Path) -> Iterator[RunFolder]:
+def runs(results: Path) -> Iterator[RunFolder]:
+    """Every run below a results folder."""
     if not results.is_dir():
         return
     with named(results):

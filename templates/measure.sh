@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures: {{ title }}
-# Run it in a trial's folder, where its job.fio is.
+# Run it where its job.fio is.
 set -euo pipefail
 exec </dev/null
 

@@ -162,8 +162,6 @@ def test_every_trial_has_random_offsets_of_its_own_and_keeps_them() -> None:
     assert all(0 <= seed < 2**31 for seed in seeds)
 
 
-
-
 def test_read_back_tells_wanted_from_got(tmp_path: Path) -> None:
     """The very script, over a sysfs made of plain files."""
     cell = cell_called(PINNED["raid6"])
@@ -192,5 +190,5 @@ def _fake_sysfs(root: Path, script: str) -> str:
     bitmap = root / "_dev_md_matrix-0" / "md/bitmap/location"
     bitmap.parent.mkdir(parents=True, exist_ok=True)
     bitmap.write_text("none\n")
-    body = re.sub(r"kernel_name\(\) \{.*?\n\}\n", 'kernel_name() { REPLY=${1//\\\\//_}; }\n', script, flags=re.DOTALL)
+    body = re.sub(r"kernel_name\(\) \{.*?\n\}\n", "kernel_name() { REPLY=${1//\\\\//_}; }\n", script, flags=re.DOTALL)
     return body.replace("/sys/class/block", str(root))

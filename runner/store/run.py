@@ -79,27 +79,16 @@ class RunFolder:
         return self.path.joinpath("cells", *_safe(name.split("/")))
 
     def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Write what ran in a trial and what it said; returns the trial's folder, relative to the run.
+        """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run.
 
         Not forced to disk, which would cost as much as a short trial: the figures are in the journal, and it is.
         """
-        folder = self.cell(cell) / f"trial-{block}"
-        with named(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            for name, text in (*scripts.items(), *outputs.items()):
-                (folder / _safe([name])[0]).write_text(text, encoding="utf-8", errors="replace", newline="")
-        return str(folder.relative_to(self.path))
-
-    def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run."""
         folder = self.cell(cell)
         trial = folder / f"trial-{block}"
         with named(trial):
             trial.mkdir(parents=True, exist_ok=True)
-            for name, text in scripts.items():
-                (folder / name).write_text(text)
-            for name, text in outputs.items():
-                (trial / name).write_text(text)
+            _write_texts(folder, scripts)
+            _write_texts(trial, outputs)
         return str(trial.relative_to(self.path))
 
     def with_manifest(self, **changes: object) -> RunFolder:
@@ -202,6 +191,11 @@ def _safe(parts: list[str]) -> list[str]:
                 resolution="names are parts of letters, digits and ._=,+@%- (1 to 255 each), joined by /",
             )
     return parts
+
+
+def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / _safe([name])[0]).write_text(text, encoding="utf-8", errors="replace", newline="")
 
 
 def _sign(lock: TextIO) -> None:

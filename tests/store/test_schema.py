@@ -13,7 +13,6 @@ from runner.fio.result import Direction
 from runner.store import schema
 from runner.store.rows import COLUMNS
 
-
 POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 

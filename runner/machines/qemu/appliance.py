@@ -15,11 +15,10 @@ from runner.machines.qemu import recipe
 from runner.process import spawn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from runner.machines.qemu.recipe import Recipe
-
-    Progress = Callable[[str, float | None], None]
+    from runner.machines.seam import Progress
 
 #: The builder is started by its code's place, not by name, so that it is this very code wherever we stand.
 BUILDER = """import os, sys
@@ -113,7 +112,7 @@ class Shares:
     def of(self, job: int, share: float) -> Progress:
         """The callback of one job."""
 
-        def report(brief: str, fraction: float | None) -> None:
+        def report(brief: str, fraction: float | None = None) -> None:
             self._done[job] = share * (fraction or 0)
             self._progress(f"appliance: {brief}", sum(self._done.values()))
 

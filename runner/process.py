@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
 
 from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 def run(
@@ -27,6 +28,17 @@ def run(
         ) from None
     except subprocess.TimeoutExpired:
         raise HarnessBroken(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
+
+
+@contextmanager
+def reading(argv: Sequence[str]) -> Iterator[IO[bytes]]:
+    """What a program writes, as a stream; a program that fails is an error once its stream was read."""
+    with subprocess.Popen(dies_with_parent(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None  # noqa: S101 - for the type checker; PIPE was asked for
+        yield child.stdout
+        child.stdout.read()
+    if child.returncode:
+        raise HarnessBroken(f"{argv[0]} failed with status {child.returncode}", details=" ".join(argv))
 
 
 def dies_with_parent(argv: Sequence[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -43,6 +44,19 @@ def _explain(source: Source, place: Place, message: str) -> str:
     return f"{source.name}:{place.line}:{place.column}: {message}\n    {shown}\n    {' ' * (place.column - 1)}^"
 
 
+@dataclass(frozen=True)
+class Declared:
+    """A matrix that holds: its text with all places, and the space of its cells."""
+
+    source: Source
+    space: Space
+
+
+def load(path: FilePath) -> Declared:
+    """Read, check and expand a file."""
+    return parse(str(path), text_of(path))
+
+
 def text_of(path: FilePath) -> str:
     """The text of a matrix file."""
     try:
@@ -55,7 +69,7 @@ def text_of(path: FilePath) -> str:
         raise BadInput(f"{path}: cannot be read", details=str(error)) from None
 
 
-def parse(name: str, text: str) -> Space:
+def parse(name: str, text: str) -> Declared:
     """Parse, check and expand a text; raises BadMatrix with everything that is wrong with it."""
     try:
         source = read(name, text)
@@ -70,7 +84,7 @@ def parse(name: str, text: str) -> Space:
         impossible = check_rules(space)
     if flaws or impossible:
         raise BadMatrix(source, [*flaws, *impossible])
-    return space
+    return Declared(source, space)
 
 
 def _unreadable(blank: Source, error: UnreadableError) -> BadInput:

@@ -150,11 +150,8 @@ class _Tunes:
         if without and len(without) == len(stacks) and whole:
             findings.flaw(("tune", name), f"nothing uses '{name}': {without[0][1]}")
         elif without:
-            layouts = dict.fromkeys(stack.label for stack, _ in without)
-            shown = ", ".join(itertools.islice(layouts, 5)) + (
-                f" and {len(layouts) - 5} more" if len(layouts) > 5 else ""
-            )
-            findings.notes.append(f"{name} is no axis for {shown}: {without[0][1]}")
+            where = _few(dict(stack.coords)["layout"] for stack, _ in without)
+            findings.notes.append(f"{name} is no axis for {where}: {without[0][1]}")
 
     def of(self, stack: Variant[Stack]) -> tuple[Variant[Tune], ...]:
         """The variants for a stack."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from runner.model.base import Model
 
 T = TypeVar("T")
+_LONGEST = 200
 Coords = tuple[tuple[str, str], ...]
 
 
@@ -85,6 +86,12 @@ def digest(content: object) -> bytes:
     return hashlib.blake2b(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
 
 
+def _short(label: str, digest: bytes) -> str:
+    """No part longer than a file name may be."""
+    parts = label.split("/")
+    return "/".join(part if len(part) <= _LONGEST else f"{part[: _LONGEST - 8]}+{digest.hex()[:6]}" for part in parts)
+
+
 def collapsed(variants: Iterable[Variant[T]]) -> tuple[Variant[T], ...]:
     """Equal variants once, under the first of their spellings; different ones never under one label."""
     kept: dict[bytes, Variant[T]] = {}
@@ -94,7 +101,8 @@ def collapsed(variants: Iterable[Variant[T]]) -> tuple[Variant[T], ...]:
         if known is not None:
             kept[variant.digest] = replace(known, also=tuple(dict.fromkeys((*known.also, variant.coords))))
             continue
-        label = variant.label if variant.label not in labels else f"{variant.label}+{variant.digest.hex()[:6]}"
+        label = _short(variant.label, variant.digest)
+        label = label if label not in labels else f"{label}+{variant.digest.hex()[:6]}"
         labels.add(label)
         kept[variant.digest] = replace(variant, label=label)
     return tuple(kept.values())

@@ -12,11 +12,11 @@ import re
 import shlex
 from configparser import ConfigParser
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.machines.seam import Refusal, RigSpec, Step, StepResult
+from runner.machines.seam import Refusal, RigSpec, Step, StepResult, Wishes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -49,19 +49,19 @@ def _fio_json(job: str) -> str:
     parser.read_string(job)
     options = parser["trial"]
     draw = random.Random(hashlib.blake2b(job.encode(), digest_size=8).digest())  # noqa: S311 - made up on purpose
-    depth = options.getint("iodepth") * options.getint("numjobs")
-    seconds = options.get("runtime", "1000ms").removesuffix("ms")
-    rate = (120 * depth**0.5 if "rand" in options["rw"] else 150e6 / options.getint("bs")) * draw.gauss(1, 0.02)
-    mix = options.getint("rwmixread", 50) / 100
+    depth, bs = int(options["iodepth"]) * int(options["numjobs"]), int(options["bs"])
+    milliseconds = int(options.get("runtime", "1000ms").removesuffix("ms"))
+    rate = (120 * depth**0.5 if "rand" in options["rw"] else 150e6 / bs) * draw.gauss(1, 0.02)
+    mix = int(options.get("rwmixread", "50")) / 100
     share = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(options["rw"], mix)
     directions = {
-        "read": _direction(rate * share, options.getint("bs"), int(seconds), depth),
-        "write": _direction(rate * (1 - share), options.getint("bs"), int(seconds), depth),
+        "read": _direction(rate * share, bs, milliseconds, depth),
+        "write": _direction(rate * (1 - share), bs, milliseconds, depth),
     }
     made_up: dict[str, Any] = {
         "fio version": "made up by the dry machine",
         "jobs": [
-            {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": int(seconds), **directions}
+            {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds, **directions}
         ],
     }
     return orjson.dumps(made_up).decode()
@@ -113,6 +113,11 @@ class Dry:
     def __init__(self, answer: Callable[[Step], StepResult] = plausible) -> None:
         self._answer = answer
         self.rigs: list[DryRig] = []
+
+    @classmethod
+    def wished(cls, wishes: Wishes) -> Self:  # noqa: ARG003
+        """There is nothing to wish for."""
+        return cls()
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:  # noqa: ARG002
         """It can do everything, as it does nothing."""

@@ -7,12 +7,12 @@ needs to know nothing about RAID, fio or matrices, and a new machine is one file
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -47,6 +47,26 @@ class RigSpec:
     cpus: int = 2
     memory: int = 512 * 1024 * 1024
     modules: tuple[str, ...] = ()
+
+
+class Progress(Protocol):
+    """Shows how far something long is: a few words, and the part that is done if that is known."""
+
+    def __call__(self, brief: str, fraction: float | None = None) -> None:
+        """Something is under way (fraction None: no telling how long) or done (1.0)."""
+
+
+def _silent(brief: str, fraction: float | None = None) -> None:
+    """Nobody is watching."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a user asked of the machine on the command line, and whom it tells what it is doing."""
+
+    cold: bool = False
+    progress: Progress = _silent
+    notice: Callable[[str], None] = _silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +106,10 @@ class Rig(Protocol):
 
 class Machine(Protocol):
     """A place where rigs can be brought up."""
+
+    @classmethod
+    def wished(cls, wishes: Wishes) -> Self:
+        """The machine as the user wants it."""
 
     name: ClassVar[str]
     #: A rig is made anew for every array and thrown away after it, so nothing can leak from one to the next.

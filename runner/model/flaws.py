@@ -58,11 +58,12 @@ def keys_at(path: Sequence[str | int]) -> list[str]:
     return []
 
 
-def _message(error: ErrorDetails, path: Path) -> str:
+def _message(error: ErrorDetails) -> str:
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        what = "layer" if len(path) == 4 and path[0] == "layouts" else "key"
-        return f"unknown {what} '{path[-1]}'; {did_you_mean(str(path[-1]), keys_at(path[:-1]))}"
+        *around, key = error["loc"]
+        what = "layer" if len(around) == 3 and around[0] == "layouts" else "key"
+        return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around))}"
     if kind == "missing":
         return f"'{error['loc'][-1]}' is missing here"
     if kind == "literal_error":
@@ -75,6 +76,8 @@ def _message(error: ErrorDetails, path: Path) -> str:
     if kind == "value_error":
         said = str(context["error"])
         return said if isinstance(given, dict | list) else f"'{_short(given)}': {said}"
+    if kind == "too_short":
+        return "nothing stands here; at least one is needed"
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}' does not have the form {context['pattern']}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
@@ -89,26 +92,22 @@ def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
     """The part of pydantic's location that exists in what was written (it also names types and made-up list places)."""
     path: list[str | int] = []
     for step in loc:
-        try:
-            data = data[step]
-        except (KeyError, IndexError, TypeError):
+        there = range(len(data)) if isinstance(data, list) else data if isinstance(data, dict) else ()
+        if step not in there:
             break
+        data = data[step]
         path.append(step)
     return tuple(path)
 
 
 def from_pydantic(error: ValidationError, data: Any) -> Iterator[Flaw]:
-    """One flaw for each place (several may be said of one place, one for every type it is not)."""
+    """Each thing that is wrong with a place once."""
     by_place: dict[Path, list[ErrorDetails]] = {}
     for one in error.errors(include_url=False):
         by_place.setdefault(_place(one, data), []).append(one)
     for path, found in by_place.items():
-        if len(found) > 1 and all(one["type"] in _KINDS for one in found):
-            kinds = " or ".join(_KINDS[one["type"]] for one in found)
-            yield Flaw(path, f"'{_short(found[0]['input'])}' is not {kinds}")
-        else:
-            told = dict.fromkeys((_message(one, path), one["type"] == "extra_forbidden") for one in found)
-            yield from (Flaw(path, message, of_key) for message, of_key in told)
+        told = dict.fromkeys((_message(one), one["type"] == "extra_forbidden") for one in found)
+        yield from (Flaw(path, message, of_key) for message, of_key in told)
 
 
 def _place(error: ErrorDetails, data: Any) -> Path:

@@ -58,6 +58,7 @@ class DiskLayer(Model):
     """One disk as it is."""
 
     kind: ClassVar[str] = "disk"
+    modules: ClassVar[tuple[str, ...]] = ()
     number: Annotated[int, Field(ge=0, description="which of the declared disks, counted from 0")] = 0
 
     @classmethod
@@ -114,6 +115,11 @@ class Md(Model):
         if level == 0:
             idle |= dict.fromkeys(("spare", "bitmap", "sync"), "RAID 0 has no redundancy")
         return idle
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Kernel modules without which it cannot be built."""
+        return ({0: "raid0", 1: "raid1", 10: "raid10"}.get(self.level, "raid456"),)
 
     @property
     def copies(self) -> int:

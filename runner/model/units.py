@@ -43,7 +43,7 @@ def _meant_sizes(unit: str) -> list[str]:
 
 def parse_size(value: object) -> int:
     """`64KiB` is 65536; a number without a unit is refused, because nobody knows what it counts."""
-    if value == 0 and not isinstance(value, bool):
+    if value in (0, "0") and not isinstance(value, bool):
         return 0
     parts = _split(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
     if parts is None:
@@ -78,7 +78,7 @@ def parse_percent(value: object) -> float:
 
 def parse_time(value: object) -> float:
     """`500ms` is 0.5 (seconds)."""
-    if value == 0 and not isinstance(value, bool):
+    if value in (0, "0") and not isinstance(value, bool):
         return 0.0
     parts = _split(str(value)) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
     if parts is None or parts[1] not in _TIME_UNITS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.model.base import Model
 from runner.model.layers import Problem
@@ -37,8 +37,10 @@ OWNED = {
 }
 
 
-def _one_line(value: str) -> str:
-    if any(ord(char) < 32 or ord(char) == 127 for char in value):
+def _open_value(value: object) -> object:
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError("a fio option has one value: a text, a number, true or false")  # noqa: TRY004 - pydantic's way
+    if isinstance(value, str) and any(ord(char) < 32 or ord(char) == 127 for char in value):
         raise ValueError("control characters and line breaks cannot be written into a fio job")
     return value
 
@@ -47,8 +49,7 @@ def _aliases(value: object) -> object:
     return {"readwrite": "rw"}.get(value, value) if isinstance(value, str) else value
 
 
-Line = Annotated[str, AfterValidator(_one_line)]
-OpenValue = bool | int | float | Line
+OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:/+-]+$")]
 
 

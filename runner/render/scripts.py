@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.expand.space import Array, Cell
+    from runner.expand.variants import Variant
+    from runner.model.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,13 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScrip
 
 def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:
     """The fio job of one trial; `seed` makes its random offsets its own."""
-    options = cell.workload.value.fio
-    work = cell.workload.value
-    return render("job.fio", own, title=cell.name, top=stack.top, work=work, options=options, seed=seed)
+    return job_of(cell.workload, stack.top, seed, own)
+
+
+def job_of(workload: Variant[Workload], top: str, seed: int, own: Path | None = None) -> str:
+    """The fio job of a workload on a device."""
+    work = workload.value
+    return render("job.fio", own, title=workload.label, top=top, work=work, options=work.fio, seed=seed)
 
 
 def trial_seed(seed: int, cell: str, block: int) -> int:

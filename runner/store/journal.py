@@ -54,6 +54,7 @@ class Pace:
     setup: float | None  # bringing an array up, over all visits
     trial: float | None  # a measured trial, all included
     overhead: float | None  # the part of it that was not fio's own run time
+    write_rate: float | None  # bytes/s, over the trials that wrote
     arrays: Mapping[str, float]  # set-up, by array
     cells: Mapping[str, float]  # trial, by cell
 
@@ -147,7 +148,7 @@ class Journal:
 
     def trials(self) -> Iterator[Trial]:
         """All trials, in the order they were recorded."""
-        query = sa.select(*(schema.trials.c[name] for name in COLUMNS)).order_by(schema.trials.c.id)
+        query = sa.select(*COLUMNS).order_by(schema.trials.c.id)
         return map(trial_of, self._rows(query))
 
     def cells(self) -> list[CellRow]:
@@ -169,11 +170,12 @@ class Journal:
         visits, trials = schema.visits.c, schema.trials.c
         measured = trials.outcome == Outcome.MEASURED.value
         mean, spare = sa.func.avg(trials.seconds), sa.func.avg(trials.seconds - trials.runtime)
-        trial, overhead = self._rows(sa.select(mean, spare).where(measured))[0]
+        trial, overhead, written = self._rows(sa.select(mean, spare, sa.func.avg(trials.write_bw)).where(measured))[0]
         return Pace(
             setup=self._rows(sa.select(sa.func.avg(visits.seconds)))[0][0],
             trial=trial,
             overhead=overhead,
+            write_rate=written,
             arrays=self._means(sa.select(visits.array, sa.func.avg(visits.seconds)).group_by(visits.array)),
             cells=self._means(sa.select(trials.cell, mean).where(measured).group_by(trials.cell)),
         )

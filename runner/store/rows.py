@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+import orjson
+import sqlalchemy as sa
+
 from runner.fio.result import Direction, Figures
+from runner.store import schema
 from runner.store.record import Outcome, Reading, Trial
-from runner.store.schema import DIRECTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_direction_values = attrgetter(*DIRECTION)
-_READ = [f"read_{name}" for name in DIRECTION]
-_WRITE = [f"write_{name}" for name in DIRECTION]
-_NOTHING = (None,) * len(DIRECTION)
+_direction_values = attrgetter(*schema.DIRECTION)
+_READ = [f"read_{name}" for name in schema.DIRECTION]
+_WRITE = [f"write_{name}" for name in schema.DIRECTION]
+_NOTHING = (None,) * len(schema.DIRECTION)
 
-#: The columns that `trial_of` reads, in its order.
-COLUMNS: tuple[str, ...] = (
+_NAMES: tuple[str, ...] = (
     *("cell", "block", "outcome", "reason", "started", "seconds", "attempts", "folder", "readings", "notes"),
     *("runtime", "cpu_usr", "cpu_sys", "errors"),
     *_READ,
     *_WRITE,
 )
-_READ_AT = COLUMNS.index("read_bw")
-_WRITE_AT = COLUMNS.index("write_bw")
+_READ_AT = _NAMES.index("read_bw")
+_WRITE_AT = _NAMES.index("write_bw")
+_AS_TEXT = {"readings", "notes"}  # JSON that is decoded here, once per distinct text
+
+#: The columns that `trial_of` reads, in its order.
+COLUMNS: tuple[sa.ColumnElement[Any], ...] = tuple(
+    sa.cast(schema.trials.c[name], sa.Text) if name in _AS_TEXT else schema.trials.c[name] for name in _NAMES
+)
 
 
 def row_of(trial: Trial) -> dict[str, Any]:
@@ -57,10 +66,22 @@ def trial_of(row: Sequence[Any]) -> Trial:
         seconds=seconds,
         attempts=attempts,
         figures=_figures(row),
-        readings=tuple(Reading(*reading) for reading in readings),
-        notes=notes,
+        readings=_readings(readings),
+        notes=dict(_notes(notes)),
         folder=folder,
     )
+
+
+@lru_cache(maxsize=4096)
+def _readings(text: str) -> tuple[Reading, ...]:
+    """Trials of a cell mostly read back the same: they share one tuple, which is most of the time a reader takes."""
+    return tuple(Reading(*reading) for reading in orjson.loads(text))
+
+
+@lru_cache(maxsize=4096)
+def _notes(text: str) -> dict[str, str]:
+    notes: dict[str, str] = orjson.loads(text)
+    return notes
 
 
 def _figures_row(figures: Figures) -> dict[str, Any]:

@@ -1,0 +1,104 @@
+"""What several commands take: the matrix, the selection of its cells, the machine."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from runner.errors import BadInput
+from runner.machines import MACHINES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.expand.load import Declared
+    from runner.expand.select import Selection
+    from runner.expand.space import Space
+    from runner.plan.order import Plan
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+matrix_file = click.argument("matrix", type=click.Path(path_type=Path))
+only = click.option(
+    "--only",
+    multiple=True,
+    metavar="AXIS=VALUE,…",
+    help="Only these cells, e.g. 'layout=raid5,bs=64KiB|1MiB'. May be repeated.",
+)
+on = click.option(
+    "--on", "place", type=click.Choice(list(MACHINES)), default="qemu", show_default=True, help="Where to run."
+)
+kernel = click.option("--kernel", help="Kernel for this run: debian-12, debian-13 or the path of a bzImage.")
+templates = click.option(
+    "--templates",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Your own templates, used instead of shipped ones of the same name.",
+)
+results = click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Where runs are kept.",
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A matrix that holds, and which of its cells are wanted."""
+
+    declared: Declared
+    selection: Selection
+    plan: Plan
+
+    @property
+    def space(self) -> Space:
+        """All its cells."""
+        return self.declared.space
+
+
+def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:
+    """Load a matrix and choose from it."""
+    from runner.expand.load import load
+    from runner.expand.select import select
+    from runner.plan.order import Plan
+
+    declared = load(path)
+    selection = select(declared.space, only)
+    matrix = declared.space.matrix
+    if next(selection.cells(), None) is None:
+        raise BadInput(
+            f"{path}: no cell is left after --only, `only:` and `exclude:`",
+            resolution="`matrix plan` shows what there is",
+        )
+    return Asked(declared, selection, Plan(selection, matrix.repeat, matrix.seed))
+
+
+def check_jobs(request: Asked) -> str:
+    """Let fio itself check every different workload; returns why it could not be asked, if it could not."""
+    from runner.expand.load import BadMatrix
+    from runner.fio.check import missing, refused
+    from runner.model.source import Flaw
+    from runner.render.scripts import job_of
+
+    if why := missing():
+        return why
+    jobs = {str(number): job_of(work, "/dev/null", 1) for number, work in enumerate(request.space.workloads)}
+    flaws = []
+    for key, message in refused(jobs).items():
+        work = request.space.workloads[int(key)]
+        flaws.append(Flaw(("workloads", dict(work.coords)["workload"]), f"fio refuses it: {message}"))
+    if flaws:
+        raise BadMatrix(request.declared.source, flaws)
+    return ""
+
+
+def first(iterable: Any, count: int) -> tuple[list[Any], int]:
+    """The first few, and how many more there are."""
+    iterator = iter(iterable)
+    shown = list(itertools.islice(iterator, count))
+    return shown, sum(1 for _ in iterator)

@@ -1,0 +1,43 @@
+"""What runs that are already recorded say about how long things take here."""
+
+from __future__ import annotations
+
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from runner.errors import MatrixError
+from runner.plan.estimate import Pace
+from runner.store.journal import Journal
+from runner.store.run import runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: Older runs say little about today.
+_LATEST = 5
+
+
+def recorded_pace(results: Path, machine: str) -> Pace:
+    """The pace of the latest runs on this machine; guesses where nothing is recorded."""
+    found = sorted(
+        (run for run in runs(results) if run.manifest.machine == machine), key=lambda run: run.manifest.started
+    )
+    paces = []
+    for run in found[-_LATEST:]:
+        try:
+            with Journal.open(run.journal, create=False) as journal:
+                paces.append(journal.pace())
+        except MatrixError:
+            continue  # a run that cannot be read cannot be learnt from, and planning needs none
+    overheads = [pace.overhead for pace in paces if pace.overhead is not None]
+    if not overheads:
+        return Pace()
+    set_ups = [pace.setup for pace in paces if pace.setup is not None]
+    rates = [pace.write_rate for pace in paces if pace.write_rate]
+    guess = Pace()
+    return Pace(
+        overhead=max(0.0, fmean(overheads)),
+        set_up=fmean(set_ups) if set_ups else guess.set_up,
+        write_rate=fmean(rates) if rates else guess.write_rate,
+        runs=len(overheads),
+    )

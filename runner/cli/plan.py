@@ -1,0 +1,113 @@
+"""`matrix plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.cli.inputs import Asked, asked, matrix_file, on, only, results
+
+if TYPE_CHECKING:
+    from runner.plan.estimate import Estimate, Pace
+
+_SHOWN = 40
+
+
+@click.command("plan", epilog="Example:  matrix plan --only 'layout=parity,bs=64KiB' --cells matrix/chunk-sweep.yaml")
+@matrix_file
+@only
+@on
+@results
+@click.option(
+    "--cells", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first block."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def command(matrix: Path, only: tuple[str, ...], place: str, results: Path, all_cells: bool, form: str) -> None:
+    """Show what a run would do: cells, arrays, rigs, how long it takes, how much it writes. Starts nothing."""
+    from runner.cli.pace import recorded_pace
+    from runner.plan.estimate import estimate
+
+    request = asked(matrix, only)
+    pace = recorded_pace(results, place)
+    if form == "json":
+        _print_json(request, pace)
+        return
+    if all_cells:
+        for visit in request.plan.visits(1):
+            for cell in visit.cells:
+                click.echo(f"{cell.id}  {cell.name}")
+    _print_text(request, estimate(request.plan, pace), pace)
+
+
+def _print_text(request: Asked, found: Estimate, pace: Pace) -> None:
+    repeat = request.plan.repeat
+    for note in request.space.notes:
+        click.echo(f"note: {note}")
+    left_out = request.space.count() - found.cells
+    repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
+    trials = _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
+    basis = (
+        f"from {pace.runs} recorded run{'s' if pace.runs != 1 else ''}"
+        if pace.runs
+        else "a guess: nothing is recorded yet"
+    )
+    rows = [
+        ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
+        ("arrays", f"{found.arrays:,}, each built once in every block"),
+        ("rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"),
+        ("blocks", f"{repeats}, every cell once in each, in an order drawn from seed {request.plan.seed}"),
+        ("trials", trials),
+        ("time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis})"),
+        ("written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({_rate_basis(pace)})"),
+    ]
+    for name, text in rows:
+        click.echo(f"{name:>8}  {text}")
+
+
+def _rate_basis(pace: Pace) -> str:
+    return f"at {pace.write_rate / 1e6:,.0f} MB/s, " + ("as recorded" if pace.runs else "which is assumed")
+
+
+def _span(least: str, most: str) -> str:
+    return least if least == most else f"{least} to {most}"
+
+
+def duration(seconds: float) -> str:
+    """`1 h 02 min`, `3 min 20 s`, `12 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"
+    return f"{whole // 60} min {whole % 60:02} s" if whole >= 60 else f"{whole} s"
+
+
+def volume(count: int) -> str:
+    """Bytes in decimal units, as disks are sold and worn."""
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} bytes"
+
+
+def _print_json(request: Asked, pace: Pace) -> None:
+    """One JSON object; its cells are written one at a time, so that a million of them need no memory."""
+    import dataclasses
+
+    import orjson
+
+    from runner.plan.estimate import estimate
+
+    head: dict[str, Any] = {
+        "matrix": request.space.matrix.name,
+        "seed": request.plan.seed,
+        "repeat": request.plan.repeat.model_dump(),
+        "notes": list(request.space.notes),
+        **dataclasses.asdict(estimate(request.plan, pace)),
+    }
+    click.echo(orjson.dumps(head).decode()[:-1] + ',"visits":[', nl=False)
+    for number, visit in enumerate(request.plan.visits(1)):
+        cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in visit.cells]
+        row = {"array": visit.array.key, "label": visit.array.label, "kernel": visit.array.kernel, "cells": cells}
+        click.echo(("," if number else "") + "\n" + orjson.dumps(row).decode(), nl=False)
+    click.echo("\n]}")

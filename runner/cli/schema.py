@@ -1,0 +1,21 @@
+"""`matrix schema`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command("schema", epilog="Example:  matrix schema > matrix/schema.json")
+def command() -> None:
+    """Print the JSON Schema of the matrix language, for editors that complete and check."""
+    click.echo(schema_text(), nl=False)
+
+
+def schema_text() -> str:
+    """The schema as it is shipped in matrix/schema.json."""
+    from runner.model.matrix import Matrix
+
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Matrix.model_json_schema()}
+    return json.dumps(schema, indent=1) + "\n"

@@ -1,0 +1,208 @@
+"""What a user sees while a run goes on: a live bar on a terminal, plain lines in a pipe, JSON lines, or nothing."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Self
+
+import click
+
+from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, VisitStarted
+from runner.store.record import Outcome
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.progress import TaskID
+
+    from runner.execute.events import Event
+    from runner.store.record import Trial
+
+
+class View(AbstractContextManager["View"], ABC):
+    """Shows events of a run of `planned` trials, of which `done` are recorded from before."""
+
+    def __init__(self, planned: int, done: int) -> None:
+        self.planned, self.done = planned, done
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    @abstractmethod
+    def event(self, event: Event) -> None:
+        """Something happened."""
+
+    @abstractmethod
+    def notice(self, text: str) -> None:
+        """One line worth knowing."""
+
+    @abstractmethod
+    def progress(self, brief: str, fraction: float | None = None) -> None:
+        """Something long, before or between trials."""
+
+
+def rate(trial: Trial) -> str:
+    """What a trial came to, in a few words."""
+    if trial.figures is None:
+        return f"{trial.outcome}: {trial.reason}"
+    parts = []
+    for name, direction in (("read", trial.figures.read), ("write", trial.figures.write)):
+        if direction is not None:
+            parts.append(f"{name} {direction.bw / 1e6:,.1f} MB/s {direction.iops:,.0f} IOPS")
+    return ", ".join(parts)
+
+
+class QuietView(View):
+    """Nothing but what went wrong."""
+
+    def event(self, event: Event) -> None:
+        """Losses only."""
+        if isinstance(event, RigWasLost):
+            click.echo(f"{event.name}: {event.reason}; {event.next}", err=True)
+
+    def notice(self, text: str) -> None:
+        """Nothing."""
+
+    def progress(self, brief: str, fraction: float | None = None) -> None:
+        """Nothing."""
+
+
+class JsonView(View):
+    """One JSON object a line, for programs that watch."""
+
+    def event(self, event: Event) -> None:
+        """Every event as it is."""
+        if isinstance(event, TrialDone):
+            self.done += 1
+            self._say(event="trial", name=event.name, done=self.done, planned=self.planned, **_row(event.trial))
+        elif isinstance(event, RigWasLost):
+            self._say(event="rig-lost", name=event.name, reason=event.reason, next=event.next)
+        elif isinstance(event, RigUp):
+            self._say(event="rig-up", array=event.array, seconds=event.seconds, facts=dict(event.facts))
+        elif isinstance(event, VisitStarted):
+            self._say(event="visit", block=event.block, array=event.array, cells=event.cells)
+
+    def notice(self, text: str) -> None:
+        """A notice."""
+        self._say(event="notice", text=text)
+
+    def progress(self, brief: str, fraction: float | None = None) -> None:
+        """A step of something long."""
+        self._say(event="progress", brief=brief, fraction=fraction)
+
+    def _say(self, **fields: Any) -> None:
+        import orjson
+
+        click.echo(orjson.dumps(fields).decode())
+
+
+def _row(trial: Trial) -> dict[str, Any]:
+    figures = trial.figures
+    row: dict[str, Any] = {
+        "cell": trial.cell,
+        "block": trial.block,
+        "outcome": trial.outcome.value,
+        "reason": trial.reason,
+    }
+    for name, direction in (("read", figures and figures.read), ("write", figures and figures.write)):
+        if direction:
+            row |= {f"{name}_bw": direction.bw, f"{name}_iops": direction.iops}
+    return row
+
+
+class PlainView(View):
+    """Log lines."""
+
+    def __init__(self, planned: int, done: int) -> None:
+        super().__init__(planned, done)
+        self._said = ""
+
+    def event(self, event: Event) -> None:
+        """A line for every trial and every loss."""
+        if isinstance(event, TrialDone):
+            self.done += 1
+            click.echo(f"[{self.done}/{self.planned}] {event.name}: {rate(event.trial)}")
+        elif isinstance(event, RigWasLost):
+            click.echo(f"{event.name}: {event.reason}; {event.next}")
+
+    def notice(self, text: str) -> None:
+        """A line."""
+        click.echo(text)
+
+    def progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
+        """A line when something new begins, not for every step of it."""
+        if brief != self._said:
+            self._said = brief
+            click.echo(f"{brief} …")
+
+
+class LiveView(View):
+    """A bar, the trial under way, and how long it will take."""
+
+    def __init__(self, planned: int, done: int) -> None:
+        super().__init__(planned, done)
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[last]}", style="green"),
+            transient=True,
+        )
+        self._began, self._before = time.monotonic(), done
+        self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
+        self._long: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def event(self, event: Event) -> None:
+        """Move the bar."""
+        if isinstance(event, TrialStarted):
+            self._bar.update(self._trials, description=f"{_middle(event.name)} block {event.block}")
+        elif isinstance(event, TrialDone):
+            self.done += 1
+            self._bar.update(self._trials, completed=self.done, left=self._left(), last=rate(event.trial)[:60])
+            if event.trial.outcome is not Outcome.MEASURED:
+                self._bar.console.print(f"{event.name}: {rate(event.trial)}", style="red", markup=False)
+        elif isinstance(event, RigWasLost):
+            self._bar.console.print(f"{event.name}: {event.reason}; {event.next}", style="yellow", markup=False)
+        elif isinstance(event, VisitStarted):
+            self._bar.update(self._trials, description=f"building {_middle(event.array)}")
+
+    def notice(self, text: str) -> None:
+        """A line above the bar."""
+        self._bar.console.print(text, markup=False)
+
+    def progress(self, brief: str, fraction: float | None = None) -> None:
+        """A bar of its own while it lasts."""
+        if self._long is None:
+            self._long = self._bar.add_task(brief, total=100, left="", last="")
+        total = None if fraction is None else 100
+        self._bar.update(
+            self._long, description=brief, total=total, completed=(fraction or 0) * 100, visible=fraction != 1.0
+        )
+
+    def _left(self) -> str:
+        measured = self.done - self._before
+        seconds = (time.monotonic() - self._began) / measured * (self.planned - self.done)
+        return f"{int(seconds) // 60}:{int(seconds) % 60:02} left"
+
+
+def _middle(text: str, width: int = 48) -> str:
+    return text if len(text) <= width else f"{text[: width // 2 - 1]}…{text[-(width // 2) :]}"

@@ -1,0 +1,28 @@
+"""How long things may take before they count as hung."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runner.model.workload import Workload
+
+#: For scripts that only write and read sysfs, and for fio to start, on a slow and loaded host.
+GRACE = 120.0
+#: An array with a first resync to wait for; the disks may be large.
+SET_UP = 24 * 3600.0
+#: Nothing that is worth measuring moves less than this, bytes/s.
+_CRAWL = 10**6
+
+
+def expected(workload: Workload) -> float:
+    """How long fio is going to be quiet, at least."""
+    return workload.ramp + (workload.runtime or 0.0)
+
+
+def deadline(workload: Workload, room: int) -> float:
+    """After so many seconds a trial is given up. `room`: bytes on the device, for a workload with no end time."""
+    if workload.runtime is not None:
+        return expected(workload) + GRACE
+    size = workload.size if isinstance(workload.size, int) else room
+    return workload.ramp + size * workload.numjobs / _CRAWL + GRACE

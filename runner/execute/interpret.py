@@ -1,0 +1,72 @@
+"""What the steps of a trial came to. Pure: from what the machine answered to what is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.fio.result import Figures, FioFailed, parse
+from runner.store.record import Outcome, Reading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.machines.seam import StepResult
+
+_WHAT = {"set-up": "set-up failed", "tune": "tuning failed", "verify": "read-back failed", "measure": "fio failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What became of a trial and why, what it measured, what was read back."""
+
+    outcome: Outcome
+    reason: str = ""
+    figures: Figures | None = None
+    readings: tuple[Reading, ...] = ()
+
+
+def readings_of(output: str) -> tuple[Reading, ...]:
+    """The lines of a read-back."""
+    found = []
+    for line in output.splitlines():
+        if line.startswith("reading\t") and line.count("\t") >= 3:
+            _, setting, wanted, got = line.split("\t", 3)
+            found.append(Reading(setting, None if wanted == "-" else wanted, got))
+    return tuple(found)
+
+
+def mismatch(readings: Sequence[Reading]) -> str:
+    """The settings that did not stick, in words; empty if all did."""
+    wrong = [one for one in readings if one.wanted is not None and one.wanted != one.got]
+    if not wrong:
+        return ""
+    told = "; ".join(f"{one.setting} wanted {one.wanted}, kernel says {one.got}" for one in wrong[:3])
+    return f"not as declared: {told}" + (f" (and {len(wrong) - 3} more)" if len(wrong) > 3 else "")
+
+
+def evidence(output: str) -> str:
+    """The line of a failed script that says most."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    ours = [line.removeprefix("matrix: ") for line in lines if line.startswith("matrix: ")]
+    return (ours or lines or ["it said nothing"])[-1][:300]
+
+
+def finding(results: Sequence[StepResult]) -> Finding:
+    """The finding of a whole trial."""
+    by_name = {result.name: result for result in results}
+    readings = readings_of(by_name["verify"].output) if "verify" in by_name else ()
+    if wrong := mismatch(readings):
+        return Finding(Outcome.BROKEN, wrong, readings=readings)
+    last = results[-1]
+    if last.name != "measure":
+        return Finding(Outcome.BROKEN, f"{_WHAT[last.name]}: {evidence(last.output)}", readings=readings)
+    try:
+        figures = parse(last.output)
+    except FioFailed as failed:
+        return Finding(Outcome.BROKEN, f"fio failed: {failed.brief}", readings=readings)
+    if last.status != 0:
+        return Finding(
+            Outcome.BROKEN, f"fio failed: exit status {last.status}: {evidence(last.output)}", readings=readings
+        )
+    return Finding(Outcome.MEASURED, figures=figures, readings=readings)

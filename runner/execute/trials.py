@@ -1,0 +1,111 @@
+"""One array on one rig, and the trials on it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from runner.errors import HarnessBroken
+from runner.execute import deadlines
+from runner.execute.interpret import Finding, evidence, finding
+from runner.expand.layouts import capacity
+from runner.machines.seam import Step
+from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
+from runner.render.views import MdView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from runner.expand.space import Array, Cell
+    from runner.machines.seam import Machine, Rig, StepResult
+    from runner.model.matrix import Matrix
+
+
+class SetUpFailed(HarnessBroken):
+    """The array could not be built."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A trial as it came back: what it found, when, and everything that it left."""
+
+    finding: Finding
+    started: str
+    seconds: float
+    notes: Mapping[str, str]
+    scripts: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+class ArrayOnRig:
+    """An array that is up."""
+
+    def __init__(self, matrix: Matrix, array: Array, rig: Rig, scripts: ArrayScripts, own: Path | None) -> None:
+        self._matrix, self._array, self._rig, self._scripts, self._own = matrix, array, rig, scripts, own
+        self.set_up_log = ""
+
+    @classmethod
+    async def build(cls, matrix: Matrix, array: Array, rig: Rig, machine: Machine, own: Path | None) -> ArrayOnRig:
+        """Run the set-up; raises SetUpFailed, or RigLost."""
+        scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
+        built = cls(matrix, array, rig, scripts, own)
+        (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadlines.SET_UP)
+        built.set_up_log = result.output
+        if result.status != 0:
+            raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
+        return built
+
+    async def tear_down(self) -> None:
+        """Take the array apart, on a rig that outlives it."""
+        (result,) = await self._rig.run(
+            [Step("tear-down", self._scripts.tear_down)], expected=0.0, deadline=deadlines.GRACE
+        )
+        if result.status != 0:
+            raise HarnessBroken(f"tear-down failed: {evidence(result.output)}", details=result.output[-4000:])
+
+    async def measure(self, cell: Cell, block: int) -> Measured:
+        """Tune, read back, measure; raises RigLost."""
+        scripts = cell_scripts(cell, self._scripts.stack, self._own)
+        fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, block), self._own)
+        work = cell.workload.value
+        started, clock = datetime.now(UTC), time.monotonic()
+        results = await self._rig.run(
+            _steps(scripts, fio_job),
+            expected=deadlines.expected(work),
+            deadline=deadlines.deadline(work, capacity(cell.array.stack.value, self._matrix)),
+        )
+        return Measured(
+            finding=finding(results),
+            started=started.isoformat(timespec="milliseconds"),
+            seconds=time.monotonic() - clock,
+            notes=self._notes(),
+            scripts=files_of(self._scripts, scripts),
+            outputs=_outputs(results, fio_job, self.set_up_log),
+        )
+
+    def _notes(self) -> dict[str, str]:
+        """How the first resync was dealt with, where there is one."""
+        ways = {
+            "assume-clean" if layer.assume_clean else "waited for"
+            for layer in self._scripts.stack.layers
+            if isinstance(layer, MdView) and layer.redundant
+        }
+        return {"resync": ", ".join(sorted(ways))} if ways else {}
+
+
+def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:
+    return [
+        Step("tune", scripts.tune),
+        Step("verify", scripts.verify),
+        Step("measure", scripts.measure, {"job.fio": fio_job}),
+    ]
+
+
+def _outputs(results: list[StepResult], fio_job: str, set_up_log: str) -> dict[str, str]:
+    """The files of a trial's folder."""
+    names = {"tune": "tune.log", "verify": "read-back.tsv", "measure": "fio.json"}
+    outputs = {names[result.name]: result.output for result in results if result.output}
+    return {"job.fio": fio_job, "set-up.log": set_up_log, **outputs}

@@ -1,0 +1,58 @@
+"""fio's own word on jobs, before anything is started."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DROPPED = re.compile(r"^fio: job (\S+) dropped$", re.MULTILINE)
+#: fio reads no more than this from one file.
+_AT_ONCE = 1000
+
+
+def missing() -> str:
+    """Why fio cannot be asked here; empty if it can."""
+    return "" if shutil.which("fio") else "fio is not installed here, so jobs are checked only when they run"
+
+
+def refused(jobs: Mapping[str, str]) -> dict[str, str]:
+    """The jobs that fio will not take, with what it says of each. All are asked about at once: fio is slow to start."""
+    found: dict[str, str] = {}
+    keys = list(jobs)
+    for at in range(0, len(keys), _AT_ONCE):
+        found |= _refused_of({key: jobs[key] for key in keys[at : at + _AT_ONCE]})
+    return found
+
+
+def _refused_of(jobs: dict[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    while jobs:
+        culprit, said = _first_refused(jobs)
+        if culprit is None:
+            break
+        found[culprit] = said
+        del jobs[culprit]
+    return found
+
+
+def _first_refused(jobs: Mapping[str, str]) -> tuple[str | None, str]:
+    """The first job of a file that fio stumbles over (it stops there)."""
+    with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
+        path = Path(folder) / "job.fio"
+        path.write_text("".join(job.replace("[trial]", f"[{key}]") for key, job in jobs.items()))
+        result = run(["fio", "--parse-only", str(path)])
+    if result.returncode == 0:
+        return None, ""
+    said = result.stdout + result.stderr
+    dropped = _DROPPED.search(said)
+    culprit = dropped[1] if dropped and dropped[1] in jobs else next(iter(jobs))
+    words = [line.removeprefix("fio: ") for line in said.splitlines() if line.strip() and not _DROPPED.match(line)]
+    return culprit, "; ".join(words[:3]) or f"exit status {result.returncode}"

@@ -1,0 +1,76 @@
+"""Folders that are costly to make: made once, whole or not at all, whoever asks and whenever it is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import shutil
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import platformdirs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+PATIENCE = 0.1
+
+
+def cache_dir() -> Path:
+    """Where what can be made again is kept; `MATRIX_CACHE` overrules."""
+    chosen = os.environ.get("MATRIX_CACHE")
+    return Path(chosen).absolute() if chosen else Path(platformdirs.user_cache_dir("matrix"))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """A descriptor for locking."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def try_lock(descriptor: int, kind: int) -> bool:
+    """Take a lock if that needs no waiting."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EACCES}:
+            return False
+        raise
+    return True
+
+
+@asynccontextmanager
+async def locked(path: Path, *, shared: bool = False) -> AsyncIterator[None]:
+    """Hold a lock; the kernel gives it back whatever becomes of us. Waiting leaves the event loop free."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with opened(path) as descriptor:
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        while not try_lock(descriptor, kind):  # noqa: ASYNC110 - another process has it; no event tells when it lets go
+            await asyncio.sleep(PATIENCE)
+        yield
+
+
+async def made(target: Path, whole: Callable[[Path], bool], make: Callable[[Path], Awaitable[None]]) -> Path:
+    """The folder `target`, made by `make` unless it is there and `whole`. Two who ask at once make it once."""
+    if whole(target):
+        return target
+    async with locked(target.with_name(f".{target.name}.lock")):
+        if not whole(target):
+            half = target.with_name(f".{target.name}.half")
+            # Left by a build that was killed: we hold the lock, so nobody is at work on them.
+            shutil.rmtree(half, ignore_errors=True)
+            shutil.rmtree(target, ignore_errors=True)
+            half.mkdir()
+            try:
+                await make(half)
+                half.rename(target)
+            finally:
+                shutil.rmtree(half, ignore_errors=True)
+    return target

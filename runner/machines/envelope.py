@@ -1,0 +1,84 @@
+"""Several steps in one bash script, and back: what each said, how long it took, and how it ended.
+
+One script per trial, because starting anything costs tens of milliseconds on an emulated processor or a slow link.
+Steps share one fresh working directory, so a later one can read what an earlier one wrote. The first that fails is the
+last that runs.
+"""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from runner.errors import HarnessBroken
+from runner.machines.seam import StepResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.machines.seam import Step
+
+#: A step runs in a subshell by `eval`: a new bash would cost another start, and eval keeps a step's syntax errors,
+#: `exit` and `set -e` to itself just as well. Output is framed by lines that begin with an unguessable word.
+PRELUDE = """\
+export LC_ALL=C
+matrix_step() {
+  matrix_text=$2
+  printf '%s begin %s\\n' "$matrix_mark" "$1"
+  matrix_start=${EPOCHREALTIME/./}
+  ( set --; eval "$matrix_text" ) </dev/null 2>&1
+  matrix_status=$?
+  printf '\\n%s end %s %s %s\\n' "$matrix_mark" "$1" "$matrix_status" $((${EPOCHREALTIME/./} - matrix_start))
+  return "$matrix_status"
+}
+"""
+
+
+def pack(steps: Sequence[Step], mark: str, folder: str, finally_: str = ":") -> str:
+    """The script that runs the steps in a fresh `folder`, and `finally_` at its end whatever happened."""
+    chain = " &&\n".join(one(number, step) for number, step in enumerate(steps)) or ":"
+    fresh = f"rm -rf -- {quote(folder)} && mkdir -p -- {quote(folder)} && cd -- {quote(folder)}"
+    return f"matrix_mark={quote(mark)}\n{PRELUDE}{fresh} &&\n{chain}\n{finally_}\n"
+
+
+def one(number: int, step: Step) -> str:
+    """Write a step's files and run it."""
+    texts = [step.text, *step.files, *step.files.values()]
+    if any("\0" in text for text in texts):
+        raise HarnessBroken(f"step {step.name} has a null byte in it, which no shell can take")
+    return " &&\n".join([*(put(name, text) for name, text in step.files.items()), run(number, step)])
+
+
+def put(name: str, text: str) -> str:
+    """Write one file below the working directory."""
+    parent = f"mkdir -p -- {quote(name.rpartition('/')[0])} && " if "/" in name else ""
+    # The dot-slash keeps a name that begins with a dash a name.
+    return f"{parent}printf %s {quote(text)} >{quote('./' + name)}"
+
+
+def run(number: int, step: Step) -> str:
+    """Run one step's text."""
+    return f"matrix_step {number} {quote(step.text)}"
+
+
+def unpack(steps: Sequence[Step], mark: str, output: bytes, complaint: str = "") -> list[StepResult]:
+    """The results in what the script wrote. A step without an end, though none before it failed, is an error."""
+    frame = re.compile(
+        rb"^%(m)b begin (?P<n>\d+)\n(?P<out>.*?)\n%(m)b end (?P=n) (?P<status>\d+) (?P<us>-?\d+)\n"
+        % {b"m": re.escape(mark.encode())},
+        re.DOTALL | re.MULTILINE,
+    )
+    results = [
+        StepResult(
+            name=steps[int(found["n"])].name,
+            status=int(found["status"]),
+            output=found["out"].decode(errors="replace"),
+            seconds=max(0, int(found["us"])) / 1e6,
+        )
+        for found in frame.finditer(output)
+    ]
+    if len(results) < len(steps) and not (results and results[-1].status):
+        said = (output[-2000:].decode(errors="replace") + complaint[-2000:]).strip()
+        raise HarnessBroken(f"step {steps[len(results)].name} was cut short", details=said)
+    return results

@@ -1,0 +1,117 @@
+"""The default machine: QEMU, with an appliance of our own, and clones of templates instead of boots."""
+
+from __future__ import annotations
+
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from runner.errors import BadInput, HarnessBroken
+from runner.machines.qemu import argv, probe, recipe, rig, template
+from runner.machines.qemu.appliance import BUILD_TOOLS, appliance
+from runner.machines.qemu.guest import running
+from runner.machines.seam import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from runner.machines.qemu.appliance import Progress
+    from runner.machines.qemu.argv import Vm
+    from runner.machines.seam import Rig, RigSpec, Wishes
+
+TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
+
+
+def silent(brief: str, fraction: float | None) -> None:
+    """Report progress to nobody."""
+
+
+class Qemu:
+    """Virtual machines on this host."""
+
+    name: ClassVar[str] = "qemu"
+    disposable: ClassVar[bool] = True
+    zeroed: ClassVar[bool] = True
+    made_up: ClassVar[bool] = False
+
+    def __init__(self, *, cold: bool = False, progress: Progress = silent) -> None:
+        self.cold = cold
+        self.progress = progress
+
+    @classmethod
+    def wished(cls, wishes: Wishes) -> Self:
+        """As asked for on the command line."""
+        return cls(cold=wishes.cold, progress=wishes.progress)
+
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        """What is missing on the host, and what no such machine can have."""
+        return [*missing_tools(), *impossible(spec)]
+
+    @asynccontextmanager
+    async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
+        """A fresh clone, or a cold boot where that is asked for or all that works."""
+        made = recipe.recipe_for(spec.kernel)
+        if made is None:
+            raise BadInput(f"no such kernel: {spec.kernel}")
+        base = await appliance(made, self.progress)
+        accel = await probe.accelerator(base, scratch, self.progress)
+        vm = argv.Vm(base, spec.disks, accel, spec.cpus, spec.memory, modules_of(spec))
+        folder = None if self.cold else await self._template(vm, scratch)
+        up = self._cold(vm, scratch) if folder is None else self._clone(vm, folder, scratch)
+        async with up as ready:
+            yield ready
+
+    async def _template(self, vm: Vm, scratch: Path) -> Path | None:
+        """The template to clone, if one can be had."""
+        warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
+        try:
+            return await template.template(warm, template.key(warm, probe.qemu_version(), probe.host()), scratch)
+        except HarnessBroken as error:
+            self.progress(f"booting instead of cloning: {error.brief}", None)
+            return None
+
+    @asynccontextmanager
+    async def _clone(self, vm: Vm, folder: Path, scratch: Path) -> AsyncIterator[Rig]:
+        start = time.monotonic()
+        async with template.restored(vm, folder, scratch) as (guest, facts):
+            yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "restored", "ready": template.since(start)})
+
+    @asynccontextmanager
+    async def _cold(self, vm: Vm, scratch: Path) -> AsyncIterator[Rig]:
+        start = time.monotonic()
+        async with running(vm, scratch) as guest:
+            await rig.booted(guest)
+            ready = template.since(start)
+            facts = await rig.ask_facts(guest)
+            yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "cold boot", "ready": ready})
+
+
+def common(vm: Vm) -> dict[str, str]:
+    """Facts that need no guest."""
+    return {"qemu": probe.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key}
+
+
+def modules_of(spec: RigSpec) -> tuple[str, ...]:
+    """Everything to load: the drivers of the buses, then what the rig asks for."""
+    buses = [module for disk in spec.disks for module in recipe.BUS_MODULES[disk.bus]]
+    return tuple(dict.fromkeys([*buses, *spec.modules]))
+
+
+def missing_tools() -> list[Refusal]:
+    """Host programs that are not there."""
+    wanted = {**TOOLS, **BUILD_TOOLS}
+    return [Refusal(f"{tool} is not installed", f"apt install {wanted[tool]}") for tool in probe.absent(wanted)]
+
+
+def impossible(spec: RigSpec) -> list[Refusal]:
+    """What of the wish no machine of ours can fulfil."""
+    refused = []
+    if recipe.recipe_for(spec.kernel) is None:
+        known = ", ".join(recipe.SUITES)
+        refused.append(Refusal(f"no such kernel: {spec.kernel}", f"one of {known}, or the path of a bzImage"))
+    if argv.slots(spec.disks) > argv.FREE_SLOTS:
+        refused.append(Refusal(f"{len(spec.disks)} disks do not fit into the machine", "use the scsi or sata bus"))
+    if spec.memory < recipe.LEAST_MEMORY:
+        refused.append(Refusal(f"{spec.memory} bytes of memory are too few", "give it 256 MiB or more"))
+    return refused

@@ -1,0 +1,172 @@
+"""The appliance: a kernel and a root file system in which trials run, built on first use and cached by content."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.errors import HarnessBroken
+from runner.machines.cache import cache_dir, made
+from runner.machines.qemu import recipe
+from runner.process import spawn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from runner.machines.qemu.recipe import Recipe
+
+    Progress = Callable[[str, float | None], None]
+
+#: The builder is started by its code's place, not by name, so that it is this very code wherever we stand.
+BUILDER = """import os, sys
+os.dup2(1, 2)
+sys.path.insert(0, sys.argv.pop(1))
+from runner.machines.qemu.build import entry
+sys.exit(entry(sys.argv[1:]))
+"""
+ROOT = str(Path(__file__).resolve().parents[3])
+EVIDENCE_LINES = 12
+#: Host programs the builder needs, and the Debian package of each.
+BUILD_TOOLS = {
+    "apt-get": "apt",
+    "cpio": "cpio",
+    "depmod": "kmod",
+    "dpkg-deb": "dpkg",
+    "ldconfig": "libc-bin",
+    "mksquashfs": "squashfs-tools",
+    "xz": "xz-utils",
+    "zstd": "zstd",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Appliance:
+    """What there is to boot."""
+
+    userland: Path
+    core: Path
+    versions: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def key(self) -> str:
+        """Names the content: two appliances with the same key are the same."""
+        return f"{self.core.name}+{self.userland.name}"
+
+    @property
+    def root(self) -> Path:
+        """The root file system."""
+        return self.userland / "root.squashfs"
+
+    @property
+    def modules(self) -> Path:
+        """The kernel's modules, a file system."""
+        return self.core / "modules.squashfs"
+
+    @property
+    def initramfs(self) -> Path:
+        """What the kernel starts with."""
+        return self.core / "initramfs"
+
+    @property
+    def kernel(self) -> Path:
+        """What to boot: the kernel unpacked if we could, as an emulated guest takes over a second to do it."""
+        plain = self.core / "vmlinux"
+        return plain if plain.exists() else self.core / "vmlinuz"
+
+
+def whole(folder: Path) -> bool:
+    """Is a cached half complete? The manifest is written last, and says how large every file must be."""
+    try:
+        files = json.loads((folder / "manifest.json").read_text())["files"]
+        return all((folder / name).stat().st_size == what["size"] for name, what in files.items())
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+async def appliance(wanted: Recipe, progress: Progress) -> Appliance:
+    """The appliance of a recipe, from the cache or built now (both halves at once)."""
+    home = cache_dir() / "appliances"
+    shown = Shares(progress)
+    image = str(wanted.image or "")
+    userland, core = home / recipe.userland_key(wanted.suite), home / recipe.kernel_key(wanted.suite, wanted.image)
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75)))
+            group.create_task(half(core, ["kernel", wanted.suite, image], shown.of(1, 0.25)))
+    except BaseExceptionGroup as several:
+        raise several.exceptions[0] from None
+    manifests = [json.loads((folder / "manifest.json").read_text()) for folder in (userland, core)]
+    return Appliance(userland, core, {**manifests[0]["versions"], **manifests[1]["versions"]})
+
+
+class Shares:
+    """Adds up the progress of several jobs, each worth a share of the whole."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._done: dict[int, float] = {}
+
+    def of(self, job: int, share: float) -> Progress:
+        """The callback of one job."""
+
+        def report(brief: str, fraction: float | None) -> None:
+            self._done[job] = share * (fraction or 0)
+            self._progress(f"appliance: {brief}", sum(self._done.values()))
+
+        return report
+
+
+async def half(target: Path, what: list[str], progress: Progress) -> Path:
+    """One half of an appliance, from the cache or built now."""
+
+    async def make(folder: Path) -> None:
+        await build([*what, str(folder)], progress)
+        progress("done", 1)
+
+    return await made(target, whole, make)
+
+
+async def build(what: list[str], progress: Progress) -> None:
+    """Run the builder, which dies with us, and pass on what it says."""
+    child = await spawn([sys.executable, "-c", BUILDER, ROOT, *what], output=asyncio.subprocess.PIPE)
+    try:
+        heard = await listen(child.stdout, progress)
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+    if child.returncode:
+        raise failure(heard)
+
+
+async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list[str]:
+    """Pass on every report of progress; returns all other lines."""
+    other: list[str] = []
+    while words and (line := (await words.readline()).decode(errors="replace")):
+        match parsed(line):
+            case {"brief": str(brief), "fraction": float() | int() | None as fraction}:
+                progress(brief, fraction)
+            case _:
+                other.append(line.rstrip("\n"))
+    return other
+
+
+def parsed(line: str) -> dict[str, object]:
+    """A line of the builder's protocol, or nothing if it is some program's chatter."""
+    try:
+        news = json.loads(line)
+    except ValueError:
+        return {}
+    return news if isinstance(news, dict) else {}
+
+
+def failure(heard: list[str]) -> HarnessBroken:
+    """The error a failed build amounts to."""
+    said = next((news for news in map(parsed, reversed(heard)) if "error" in news), None)
+    if said is None:
+        return HarnessBroken("building the appliance failed", details="\n".join(heard[-EVIDENCE_LINES:]))
+    return HarnessBroken(str(said["error"]), details=str(said["details"]), resolution=str(said["resolution"]))

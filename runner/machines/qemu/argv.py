@@ -1,0 +1,159 @@
+"""The command line of QEMU, as a pure function of what the virtual machine is to be.
+
+Everything QEMU needs of ours comes as an inherited file descriptor (disks, control channels, console, saved state), so
+no path of ours outlives the process: whatever dies, and however, nothing is left behind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.disks import Disk
+    from runner.machines.qemu.appliance import Appliance
+
+QEMU = "qemu-system-x86_64"
+AHCI_PORTS = 6
+#: PCI slots of the `pc` machine, less host bridge, PIIX3, agent, two file systems of ours and one for growth.
+FREE_SLOTS = 26
+#: The guest kernel's command line.
+#: `acpi=off` saves a third of an emulated boot, but hides the PM timer, by which the TSC's rate is measured: its port
+#: is told. `tsc=reliable`, or else Linux takes a multi-socket AMD's TSC for unsynchronised and falls back to jiffies, a
+#: clock with steps of 4 ms, useless for latencies. `panic=-1`, `oops=panic`: a broken kernel must end, not linger.
+KERNEL_WORDS = (
+    "console=ttyS0 quiet panic=-1 oops=panic acpi=off pmtmr=0x608 tsc=reliable no_timer_check random.trust_cpu=on "
+    "ipv6.disable=1 audit=0 apparmor=0 selinux=0 nowatchdog cryptomgr.notests raid=noautodetect"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Vm:
+    """All that determines a virtual machine's hardware. Two equal ones can share a template."""
+
+    appliance: Appliance
+    disks: tuple[Disk, ...]
+    accel: str
+    cpus: int
+    memory: int
+    modules: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """The file descriptors that QEMU inherits."""
+
+    qmp: int
+    agent: int
+    bell: int
+    console: int
+    disks: tuple[int, ...]
+    #: A file to be the guest's memory, and whether what the guest writes shall land in it (making a template) or not.
+    memory_file: Path | None = None
+    keep_memory: bool = False
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Every descriptor, to be passed on."""
+        return (self.qmp, self.agent, self.bell, self.console, *self.disks)
+
+
+def command(vm: Vm, channels: Channels, *, incoming: bool) -> list[str]:
+    """The whole command line. A machine that continues from a saved state (`incoming`) needs no kernel to boot."""
+    return [
+        QEMU,
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-vga", "none"),
+        *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny"),
+        *machine(vm, channels),
+        *control(channels),
+        *file_systems(vm.appliance),
+        *disks(vm.disks, channels.disks),
+        *(("-incoming", "defer") if incoming else boot(vm)),
+    ]
+
+
+def machine(vm: Vm, channels: Channels) -> list[str]:
+    """Board, processors and memory. Each processor is a socket of its own, or else MP tables list only the first."""
+    size = f"{vm.memory // 2**20}M"
+    ram = "memory-backend-ram,id=ram"
+    if channels.memory_file:
+        share = "on" if channels.keep_memory else "off"
+        ram = f"memory-backend-file,id=ram,mem-path={escaped(channels.memory_file)},share={share}"
+    return [
+        *("-machine", f"pc,accel={vm.accel},memory-backend=ram,usb=off,vmport=off,hpet=off"),
+        *("-cpu", "host" if vm.accel == "kvm" else "max"),
+        *("-smp", f"{vm.cpus},sockets={vm.cpus}"),
+        *("-m", size, "-object", f"{ram},size={size}"),
+    ]
+
+
+def control(channels: Channels) -> list[str]:
+    """QMP for the machine, the guest agent and the bell for the guest, and the console for the post-mortem."""
+    return [
+        *("-add-fd", f"set=1,fd={channels.console}"),
+        *("-chardev", "file,id=console,path=/dev/fdset/1,append=on", "-serial", "chardev:console"),
+        *("-chardev", f"socket,id=qmp,fd={channels.qmp}", "-mon", "chardev=qmp,mode=control"),
+        *("-device", "virtio-serial-pci,id=ports"),
+        *("-chardev", f"socket,id=agent,fd={channels.agent}"),
+        *("-device", "virtserialport,bus=ports.0,chardev=agent,name=org.qemu.guest_agent.0"),
+        *("-chardev", f"socket,id=bell,fd={channels.bell}"),
+        *("-device", "virtserialport,bus=ports.0,chardev=bell,name=matrix.bell"),
+    ]
+
+
+def file_systems(appliance: Appliance) -> list[str]:
+    """The appliance's programs and modules, read-only."""
+    words: list[str] = []
+    for name, image in (("root", appliance.root), ("modules", appliance.modules)):
+        node = f"driver=raw,node-name={name},read-only=on,file.driver=file,file.filename={escaped(image)}"
+        words += ["-blockdev", node, "-device", f"virtio-blk-pci,drive={name},serial=matrix-{name}"]
+    return words
+
+
+def disks(wanted: tuple[Disk, ...], descriptors: tuple[int, ...]) -> list[str]:
+    """The disks under test. They live no longer than the machine, so flushing them to the host's disk is pointless."""
+    words: list[str] = []
+    for number, (disk, descriptor) in enumerate(zip(wanted, descriptors, strict=True)):
+        path = f"/dev/fdset/{number + 10}"
+        node = f"driver=raw,node-name=disk{number},cache.no-flush=on,file.driver=file,file.filename={path}"
+        words += ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},file.locking=off"]
+        words += device(wanted, number, disk)
+    return words
+
+
+def device(wanted: tuple[Disk, ...], number: int, disk: Disk) -> list[str]:
+    """One disk on its bus, and before the first of a bus its controller. A full host pauses the guest, no more."""
+    common = f"drive=disk{number},serial=matrix-{number},werror=enospc"
+    place = [other.bus for other in wanted[:number]].count(disk.bus)
+    if disk.bus == "virtio":
+        return ["-device", f"virtio-blk-pci,{common}"]
+    if disk.bus == "scsi":
+        controller = ["-device", "virtio-scsi-pci,id=scsi"] if place == 0 else []
+        return [*controller, "-device", f"scsi-hd,bus=scsi.0,scsi-id={place},{common}"]
+    group, port = divmod(place, AHCI_PORTS)
+    controller = ["-device", f"ich9-ahci,id=sata{group}"] if port == 0 else []
+    return [*controller, "-device", f"ide-hd,bus=sata{group}.{port},{common}"]
+
+
+def boot(vm: Vm) -> list[str]:
+    """Kernel, initramfs and what our init is to do."""
+    words = [KERNEL_WORDS, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
+    return ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.initramfs), "-append", " ".join(words)]
+
+
+def escaped(path: Path) -> str:
+    """A path inside a comma-separated option."""
+    return str(path).replace(",", ",,")
+
+
+def slots(wanted: tuple[Disk, ...]) -> int:
+    """How many PCI slots the disks take."""
+    count = {bus: sum(disk.bus == bus for disk in wanted) for bus in ("virtio", "scsi", "sata")}
+    return count["virtio"] + bool(count["scsi"]) + -(-count["sata"] // AHCI_PORTS)
+
+
+def with_modules(vm: Vm, extra: tuple[str, ...]) -> Vm:
+    """The same machine with more modules loaded."""
+    return replace(vm, modules=tuple(dict.fromkeys((*vm.modules, *extra))))

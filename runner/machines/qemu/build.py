@@ -1,0 +1,235 @@
+"""Builds the two halves of an appliance, in a process of its own so that it can be stopped dead at any moment.
+
+Half one is a suite's programs (`root.squashfs`), half two a kernel with its modules (`vmlinuz`, `initramfs`,
+`modules.squashfs`); so a kernel developer's tenth image of the day costs two seconds, not thirty. Nothing is
+compressed: a guest under emulation unpacks slower than the host's page cache serves it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.errors import HarnessBroken, MatrixError
+from runner.machines.qemu import apt, recipe
+from runner.process import dies_with_parent, reading, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Progress = Callable[[str, float | None], None]
+
+UNPACKERS = 2
+USERS = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+GROUPS = "root:x:0:\ntty:x:5:\ndisk:x:6:\nnogroup:x:65534:\n"
+#: The ELF note that says where a hypervisor may enter the plain kernel: owner "Xen", type 18.
+PVH_NOTE = (4).to_bytes(4, "little") + (8).to_bytes(4, "little") + (18).to_bytes(4, "little") + b"Xen\0"
+#: Files that Debian's maintainer scripts would have made.
+ETC = {
+    "etc/passwd": USERS,
+    "etc/group": GROUPS,
+    "etc/hostname": "matrix\n",
+    "etc/hosts": "127.0.0.1 localhost matrix\n",
+    "etc/machine-id": "",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "etc/ld.so.conf": "/usr/local/lib\n/usr/lib/x86_64-linux-gnu\n/usr/lib\n",
+}
+#: Links that alternatives or maintainer scripts would have made; a package's own file wins.
+LINKS = {
+    "bin": "usr/bin",
+    "sbin": "usr/sbin",
+    "lib": "usr/lib",
+    "lib64": "usr/lib64",
+    "usr/bin/sh": "dash",
+    "usr/bin/awk": "mawk",
+    "etc/mtab": "../proc/self/mounts",
+    "var/run": "../run",
+    "var/lock": "../run/lock",
+}
+MOUNT_POINTS = ("dev", "proc", "sys", "run", "tmp", "root", "mnt", "var/lib", "var/log", "usr/lib/modules", "etc/lvm")
+
+
+def tool(*argv: str, stdin: str = "") -> None:
+    """Run a host program that must succeed."""
+    done = run(dies_with_parent(argv), stdin=stdin, timeout=600)
+    if done.returncode:
+        last = "\n".join((done.stdout + done.stderr).splitlines()[-8:])
+        raise HarnessBroken(f"{argv[0]} failed with status {done.returncode}", details=last)
+
+
+def unpack_all(archives: Iterable[Path], tree: Path, progress: Progress, span: tuple[float, float]) -> None:
+    """Unpack on both cores: `dpkg-deb` does the heavy part in processes of its own."""
+    todo = sorted(archives, key=lambda archive: archive.stat().st_size, reverse=True)
+    total, done = sum(archive.stat().st_size for archive in todo), 0
+    with ThreadPoolExecutor(UNPACKERS) as pool:
+        for archive, _ in zip(todo, pool.map(partial(apt.unpack, tree=tree, keep=recipe.wanted), todo), strict=True):
+            done += archive.stat().st_size
+            progress("unpacking packages", span[0] + (span[1] - span[0]) * done / total)
+
+
+def squash(tree: Path, image: Path) -> None:
+    """Make a file system image in which everything is root's."""
+    tool("mksquashfs", str(tree), str(image), "-all-root", "-noI", "-noD", "-noF", "-noX", "-no-xattrs", "-quiet")
+
+
+def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str, str]:
+    """Build `root.squashfs`; returns the versions of the packages in it."""
+    archives = apt.fetch(work / "apt", suite, recipe.PACKAGES, progress)
+    tree = work / "tree"
+    tree.mkdir()
+    unpack_all(archives, tree, progress, (0.2, 0.8))
+    furnish(tree)
+    tool("ldconfig", "-r", str(tree), "-X")
+    progress("packing the root file system", 0.85)
+    squash(tree, out / "root.squashfs")
+    return dict(map(apt.package_version, archives))
+
+
+def furnish(tree: Path) -> None:
+    """Add what maintainer scripts would have added, and our first program."""
+    for folder in MOUNT_POINTS:
+        (tree / folder).mkdir(parents=True, exist_ok=True)
+    for name, text in ETC.items():
+        (tree / name).write_text(text)
+    for name, target in LINKS.items():
+        if not (tree / name).exists():
+            (tree / name).symlink_to(target)
+    first = tree / "usr/lib/matrix/init"
+    first.parent.mkdir()
+    first.write_text(recipe.guest_file("init"))
+    first.chmod(0o755)
+
+
+def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, str]:
+    """Build `vmlinuz`, `initramfs` and `modules.squashfs`; returns what the kernel says it is."""
+    tree = work / "tree"
+    wanted = [recipe.KERNEL_PACKAGE, "busybox-static"]
+    archives = apt.fetch(work / "apt", suite, ["busybox-static"] if image else wanted, progress)
+    picked = [path for path in archives if path.name.startswith(("linux-image-", "busybox-static_"))]
+    for archive in picked:
+        apt.unpack(archive, tree, keep_of_kernel)
+    progress("packing the kernel", 0.8)
+    source = image or next((tree / "boot").glob("vmlinuz-*"))
+    shutil.copyfile(source, out / "vmlinuz")
+    release = recipe.kernel_release(source.read_bytes())
+    if release is None:
+        raise HarnessBroken(f"{source} is no bzImage", resolution="name the arch/x86/boot/bzImage of a kernel build")
+    unpack_kernel(source.read_bytes(), out / "vmlinux")
+    modules = tree / "usr/lib/modules"
+    if image and (image.parent / "lib/modules").is_dir():
+        shutil.copytree(image.parent / "lib/modules", modules, symlinks=True, dirs_exist_ok=True)
+    built_in = furnish_modules(modules / release)
+    squash(modules, out / "modules.squashfs")
+    initramfs(tree, modules / release, work / "early", out / "initramfs")
+    return {"kernel": release, "not modules": " ".join(built_in)}
+
+
+def unpack_kernel(image: bytes, target: Path) -> None:
+    """Leave the plain kernel beside the bzImage, if we know how it is packed and QEMU can start it (PVH)."""
+    payload = recipe.kernel_payload(image)
+    unpackers = {b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zstd", b"\x1f\x8b": "gzip"}
+    unpacker = next((name for magic, name in unpackers.items() if payload.startswith(magic)), None)
+    if unpacker is None:
+        return
+    packed = target.with_suffix(".packed")
+    packed.write_bytes(payload)
+    with reading([unpacker, "-dc", str(packed)]) as stream:
+        plain = stream.read()
+    packed.unlink()
+    if plain.startswith(b"\x7fELF") and PVH_NOTE in plain:
+        target.write_bytes(plain)
+
+
+def keep_of_kernel(path: str) -> bool:
+    """The kernel itself, the modules storage can need, and the busybox of the initramfs."""
+    if path.startswith("usr/lib/modules/"):
+        return recipe.wanted(path)
+    return path.startswith(("boot/vmlinuz-", "usr/bin/busybox"))
+
+
+def furnish_modules(folder: Path) -> list[str]:
+    """Unpack every module and index them; returns which of those needed for booting are no modules."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for packed in sorted(folder.rglob("*.ko.*")):
+        unpack_module(packed)
+    tree = folder.parents[3]
+    (tree / "lib").symlink_to("usr/lib")  # where depmod looks
+    tool("depmod", "-b", str(tree), folder.name)
+    return recipe.load_order((folder / "modules.dep").read_text(), recipe.BOOT_MODULES)[1]
+
+
+def unpack_module(packed: Path) -> None:
+    """Replace a compressed module by what is in it: decompressing is the host's work, not the emulated guest's."""
+    unpackers = {".xz": "xz", ".zst": "zstd", ".gz": "gzip"}
+    with reading([unpackers[packed.suffix], "-dc", str(packed)]) as stream, packed.with_suffix("").open("wb") as out:
+        shutil.copyfileobj(stream, out)
+    packed.unlink()
+
+
+def initramfs(tree: Path, modules: Path, early: Path, image: Path) -> None:
+    """Pack the few files with which the appliance finds its root."""
+    for folder in ("bin", "modules", "dev", "sys", "lower", "upper", "root"):
+        (early / folder).mkdir(parents=True)
+    shutil.copy(tree / "usr/bin/busybox", early / "bin/busybox")
+    order, _ = recipe.load_order((modules / "modules.dep").read_text(), recipe.BOOT_MODULES)
+    for number, path in enumerate(order):
+        shutil.copyfile(modules / path, early / "modules" / f"{number:02}-{Path(path).name}")
+    (early / "init").write_text(recipe.guest_file("early"))
+    (early / "init").chmod(0o755)
+    names = "\n".join(str(path.relative_to(early)) for path in sorted(early.rglob("*")))
+    tool("cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "-D", str(early), "-F", str(image), stdin=names + "\n")
+
+
+def checksums(folder: Path) -> dict[str, dict[str, object]]:
+    """Size and hash of every file, by which a later run knows that they are whole."""
+    return {path.name: {"size": path.stat().st_size, "sha256": sha256(path)} for path in sorted(folder.iterdir())}
+
+
+def sha256(path: Path) -> str:
+    """Content hash of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def say(**what: object) -> None:
+    """One line of news for the process that started us."""
+    print(json.dumps(what), flush=True)  # noqa: T201 - this is a protocol, not chatter
+
+
+def main(half: str, suite: str, image: str, out: str) -> None:
+    """Build one half into `out`, which the caller then puts in its place."""
+    target = Path(out)
+    work = target / "work"
+    work.mkdir()
+    progress = lambda brief, fraction: say(brief=brief, fraction=fraction)  # noqa: E731
+    if half == "userland":
+        made = userland(suite, work, target, progress)
+    else:
+        made = kernel(suite, Path(image) if image else None, work, target, progress)
+    shutil.rmtree(work)
+    manifest = {"suite": suite, "image": image, "versions": made, "files": checksums(target)}
+    (target / "manifest.json").write_text(json.dumps(manifest, indent=1))
+
+
+def entry(arguments: list[str]) -> int:
+    """Run `main`, and hand every failure to the caller as one line."""
+    try:
+        main(*arguments)
+    except MatrixError as error:
+        say(error=error.brief, details=error.details, resolution=error.resolution)
+    except OSError as error:
+        say(error=f"cannot build the appliance: {error}", details=traceback.format_exc(limit=3), resolution="")
+    else:
+        return 0
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(entry(sys.argv[1:]))

@@ -1,0 +1,95 @@
+"""A rig: a running guest, and how it is made ready."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from runner.machines import envelope
+from runner.machines.seam import RigLost
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.machines.qemu.argv import Vm
+    from runner.machines.qemu.guest import Guest
+    from runner.machines.seam import Step, StepResult
+
+FOLDER = "/run/matrix/trial"
+BELL = "printf . >/dev/matrix-bell"
+BOOT_DEADLINE = 120.0
+READY_DEADLINE = 30.0
+#: What cannot be known without asking the guest. It also warms what every trial needs: a clone restored after that
+#: finds the programs in its page cache.
+FACTS = """\
+echo "kernel $(uname -r)"
+echo "fio $(fio --version)"
+echo "mdadm $(mdadm --version 2>&1)"
+echo "lvm $(lvm version 2>/dev/null | sed -n 's/ *LVM version: *//p')"
+echo "clocksource $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
+echo "raid6 $(dmesg | sed -n 's/.*raid6: using algorithm //p' | tail -1)"
+[ -e /proc/mdstat ] || echo "md missing"
+"""
+
+
+class QemuRig:
+    """The rig that trials see."""
+
+    def __init__(self, guest: Guest, vm: Vm, facts: Mapping[str, str]) -> None:
+        self.guest = guest
+        self._facts = dict(facts)
+        self._disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(vm.disks)))
+
+    @property
+    def disks(self) -> tuple[str, ...]:
+        """Paths that name disks by serial number, whatever the order in which the kernel found them."""
+        return self._disks
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """Versions, accelerator, and how the machine came up."""
+        return self._facts
+
+    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        """Run the steps as one script."""
+        mark = secrets.token_hex(16)
+        script = envelope.pack(steps, mark, FOLDER, BELL)
+        _, output, complaint = await self.guest.shell(script, expected=expected, deadline=deadline)
+        return envelope.unpack(steps, mark, output, complaint)
+
+
+async def booted(guest: Guest) -> None:
+    """Wait until a machine that boots answers."""
+    await within(guest, BOOT_DEADLINE, "come up")
+
+
+async def within(guest: Guest, deadline: float, what: str) -> None:
+    """Wait for the guest agent's first answer."""
+    try:
+        async with asyncio.timeout(deadline):
+            await guest.ask("guest-ping")
+    except TimeoutError:
+        raise RigLost(f"the guest did not {what} within {deadline:g} s", tail=guest.tail()) from None
+
+
+async def ask_facts(guest: Guest) -> dict[str, str]:
+    """What the guest says about itself."""
+    _, output, _ = await guest.shell(f"{FACTS}{BELL}", deadline=BOOT_DEADLINE)
+    lines = (line.partition(" ") for line in output.decode(errors="replace").splitlines())
+    return {name: text.strip() for name, _, text in lines if text.strip()}
+
+
+def refresh() -> str:
+    """The script that makes a clone a machine of its own: clock, entropy, identity.
+
+    Writing to /dev/urandom alone would show only at the kernel's next reseeding, up to a minute later; RNDRESEEDCRNG
+    (0x5207) makes it happen now.
+    """
+    seed = secrets.token_hex(64)
+    reseed = f"open F,'+>','/dev/urandom';syswrite F,'{seed}';ioctl F,0x5207,0;close F"
+    return (
+        f'perl -e "{reseed}"; printf "%s\\n" {secrets.token_hex(16)} >/etc/machine-id\n'
+        f"date -s @{time.time():.6f} >/dev/null\n{BELL}\n"
+    )

@@ -1,0 +1,139 @@
+"""Templates: a machine is booted once and kept; every further one is a clone of it, ready in a tenth of a second.
+
+The guest's memory is a file. Clones map it copy-on-write; the rest of the machine's state is a small second file. The
+disks are part of the template's topology but not of its content: they are empty when it is saved, and each clone gets
+empty ones of its own, so what the guest has cached of them is true.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import shutil
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import HarnessBroken
+from runner.machines.cache import cache_dir, locked, made, opened, try_lock
+from runner.machines.qemu import argv, recipe, rig
+from runner.machines.qemu.guest import Guest, running
+from runner.machines.seam import RigLost
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from runner.machines.qemu.argv import Vm
+
+#: Raise when what a template holds changes in a manner the key does not show.
+VERSION = 1
+MOST = 12
+MOST_BYTES = 8 * 2**30
+CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}, {"capability": "events", "state": True}]
+SAVE_DEADLINE = 60.0
+RESTORE_DEADLINE = 20.0
+
+
+def key(vm: Vm, qemu: str, host: str) -> str:
+    """Names a template. `host` stands for all of the host that a guest can see: its processor above all."""
+    disks = [(disk.bus, disk.size) for disk in vm.disks]
+    return recipe.digest(
+        VERSION, vm.appliance.key, qemu, host, vm.accel, vm.cpus, vm.memory, disks, sorted(vm.modules),
+        argv.KERNEL_WORDS, rig.FACTS,
+    )  # fmt: skip
+
+
+def whole(folder: Path) -> bool:
+    """Is a template complete? Written last, the manifest has the sizes of the two files."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        return all((folder / name).stat().st_size == size for name, size in manifest["files"].items())
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+async def make(vm: Vm, folder: Path, scratch: Path) -> None:
+    """Boot, warm up, and save."""
+    memory = folder / "memory"
+    async with running(vm, scratch, memory_file=memory, keep_memory=True) as guest:
+        await rig.booted(guest)
+        facts = await rig.ask_facts(guest)
+        await save(guest, folder / "state")
+    files = {name: (folder / name).stat().st_size for name in ("memory", "state")}
+    (folder / "manifest.json").write_text(json.dumps({"files": files, "facts": facts}, indent=1))
+
+
+async def save(guest: Guest, target: Path) -> None:
+    """Write the machine's state but for its memory. It must not be paused before, or its clones would be, too."""
+    await guest.command("migrate-set-capabilities", capabilities=CAPABILITIES)
+    with target.open("wb") as file:
+        await migrate(guest, "migrate", file.fileno())
+        async with asyncio.timeout(SAVE_DEADLINE):
+            outcome = await guest.answer(guest.migrated())
+    if outcome != "completed":
+        raise HarnessBroken("QEMU cannot save its state")
+
+
+async def migrate(guest: Guest, command: str, descriptor: int) -> None:
+    """Hand QEMU an open file over its control channel, and have the state written to it, or read from it."""
+    guest.qmp.send_fd_scm(descriptor)
+    await guest.command("getfd", fdname="state")
+    await guest.command(command, uri="fd:state")
+
+
+@asynccontextmanager
+async def restored(vm: Vm, folder: Path, scratch: Path) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
+    """A clone of a template."""
+    async with locked(folder.with_name(f".{folder.name}.use"), shared=True):
+        manifest = json.loads((folder / "manifest.json").read_text())
+        os.utime(folder)
+        async with running(vm, scratch, memory_file=folder / "memory", incoming=True) as guest:
+            await wake(guest, folder / "state")
+            yield guest, manifest["facts"]
+
+
+async def wake(guest: Guest, state: Path) -> None:
+    """Load the state and make the clone a machine of its own."""
+    await guest.command("migrate-set-capabilities", capabilities=CAPABILITIES)
+    with state.open("rb") as file:
+        await migrate(guest, "migrate-incoming", file.fileno())
+        try:
+            async with asyncio.timeout(RESTORE_DEADLINE):
+                await guest.answer(guest.resumed.wait())
+        except TimeoutError:
+            raise RigLost("the template did not come to life", tail=guest.tail()) from None
+    # What is said to the agent before its state is loaded would be lost, hence only now.
+    await guest.shell(rig.refresh(), deadline=RESTORE_DEADLINE)
+
+
+async def template(vm: Vm, name: str, scratch: Path) -> Path:
+    """The template of a machine, from the cache or made now."""
+    home = cache_dir() / "templates"
+    folder = await made(home / name, whole, lambda half: make(vm, half, scratch))
+    prune(home, keep=folder)
+    return folder
+
+
+def prune(home: Path, keep: Path) -> None:
+    """Forget the templates that were not used for longest, beyond a number and a size; never one in use."""
+    known = sorted((path for path in home.iterdir() if path.name[0] != "."), key=lambda path: -path.stat().st_mtime)
+    total = 0
+    for number, folder in enumerate(known):
+        total += sum(path.stat().st_blocks * 512 for path in folder.iterdir())
+        if folder != keep and (number >= MOST or total > MOST_BYTES):
+            forget(folder)
+
+
+def forget(folder: Path) -> None:
+    """Remove a template unless somebody uses it."""
+    with opened(folder.with_name(f".{folder.name}.use")) as descriptor:
+        if try_lock(descriptor, fcntl.LOCK_EX):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def since(start: float) -> str:
+    """Seconds gone by, for the facts."""
+    return f"{time.monotonic() - start:.3f}"

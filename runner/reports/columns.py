@@ -1,0 +1,107 @@
+"""The columns of the CSV files: name, unit and meaning. `results/README.md` shows these very tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.reports.summary import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Column(NamedTuple):
+    """One column, as it is documented."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+IDENTITY = (
+    Column("cell", "", "stable id of the cell: a hash of everything it resolves to"),
+    Column("name", "", "readable name of the cell; also its folder below `cells/`"),
+)
+_PLACE = (
+    Column("machine", "", "where the trials ran"),
+    Column("made_up", "true/false", "true: the numbers were invented by a dry run, nothing was measured"),
+)
+#: Stands for the axes, one column each.
+AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`); empty where the cell has no such axis")
+
+_LATENCIES = (
+    ("lat_mean", "mean latency, submission and completion"),
+    ("lat_p50", "median completion latency"),
+    ("lat_p99", "completion latency, 99th percentile"),
+    ("lat_p999", "completion latency, 99.9th percentile"),
+    ("lat_p9999", "completion latency, 99.99th percentile"),
+    ("lat_max", "longest completion latency"),
+)
+
+
+def _latencies(side: str) -> Iterable[Column]:
+    return (Column(f"{side}_{name}", "ns", meaning) for name, meaning in _LATENCIES)
+
+
+TRIAL_HEAD = (
+    *IDENTITY,
+    Column("trial", "", "which repetition: the block it ran in; with `cell`, its identity"),
+    Column("outcome", "", "`measured`, `broken` (the harness or the set-up failed) or `skipped`"),
+    Column("reason", "", "why it is broken or skipped"),
+    *_PLACE,
+)
+TRIAL_FIGURES = (
+    Column("read_bw", "bytes/s", "read bandwidth; empty where nothing was read"),
+    Column("write_bw", "bytes/s", "write bandwidth; empty where nothing was written"),
+    Column("read_iops", "1/s", "read requests per second"),
+    Column("write_iops", "1/s", "write requests per second"),
+    *_latencies("read"),
+    *_latencies("write"),
+    Column("read_bytes", "bytes", "bytes read"),
+    Column("write_bytes", "bytes", "bytes written"),
+    Column("runtime", "s", "fio's own run time"),
+    Column("cpu_usr", "%", "CPU time of fio in user mode"),
+    Column("cpu_sys", "%", "CPU time of fio in the kernel"),
+    Column("errors", "", "I/O errors that the job was told to carry on after"),
+)
+TRIAL_TAIL = (
+    Column("seconds", "s", "wall time of the whole trial, without building the array"),
+    Column("attempts", "", "tries it took; more than one: a machine was lost on the way"),
+    Column("started", "ISO 8601, UTC", "when it began"),
+    Column("folder", "", "where its scripts and raw outputs lie, relative to the run"),
+)
+TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL)
+
+SUMMARY_HEAD = (
+    *IDENTITY,
+    Column("measured", "", "number of measured trials"),
+    Column("broken", "", "number of broken trials"),
+    Column("skipped", "", "number of skipped trials"),
+    Column("reason", "", "why trials are broken or skipped, each reason once, joined by `; `"),
+    *_PLACE,
+)
+_SUMMARISED = {
+    "bw": ("bytes/s", "bandwidth"),
+    "iops": ("1/s", "requests per second"),
+    "lat_mean": ("ns", "mean latency"),
+    "lat_p99": ("ns", "the trials' own 99th percentiles of completion latency"),
+}
+
+
+def _estimate(metric: str) -> Iterable[Column]:
+    side, measure = metric.split("_", 1)
+    unit, what = _SUMMARISED[measure]
+    yield Column(metric, unit, f"{side}: mean over trials of {what}")
+    yield Column(f"{metric}_low", unit, "lower bound of its confidence interval; empty for a single trial")
+    yield Column(f"{metric}_high", unit, "upper bound of its confidence interval; empty for a single trial")
+    yield Column(f"{metric}_rel", "", "half width of the interval as a part of the mean (0.05: ± 5 %)")
+
+
+SUMMARY_FIGURES = tuple(column for metric in METRICS for column in _estimate(metric))
+SUMMARY = (*SUMMARY_HEAD, AXES, Column("confidence", "", "confidence of the intervals (0.95)"), *SUMMARY_FIGURES)
+
+
+def markdown(columns: Iterable[Column]) -> str:
+    """The columns as a table for people."""
+    rows = [f"| `{name}` | {unit} | {meaning} |" for name, unit, meaning in columns]
+    return "\n".join(["| column | unit | meaning |", "| --- | --- | --- |", *rows]) + "\n"

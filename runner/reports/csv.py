@@ -1,0 +1,129 @@
+"""Recorded trials as tidy tables: `trials.csv`, one row per trial, and `summary.csv`, one row per cell.
+
+Columns and units are in `columns.py`. Numbers are written so that reading them gives the very same float. Nothing is
+escaped but by the rules of CSV (RFC 4180), so a cell of the table may begin with `=`: import the file as text into a
+spreadsheet if its content is not yours.
+"""
+
+from __future__ import annotations
+
+import csv
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from runner.reports import columns
+from runner.reports.summary import METRICS, summarise
+from runner.store.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.fio.result import Direction, Figures
+    from runner.reports.recorded import Recorded
+    from runner.reports.summary import CellSummary, Estimate
+    from runner.store.record import CellRow, Trial
+
+_LATENCIES = ("lat_mean", "lat_p50", "lat_p99", "lat_p999", "lat_p9999", "lat_max")
+_direction_values = attrgetter("bw", "iops", *_LATENCIES, "bytes")
+_NO_DIRECTION = ("",) * (len(_LATENCIES) + 3)
+_NO_FIGURES = ("",) * len(columns.TRIAL_FIGURES)
+
+
+def trials_csv(recorded: Recorded) -> str:
+    """One row per trial, cells in their order, trials of a cell by block."""
+    axes = axis_names(recorded.cells)
+    shared = (recorded.machine, _truth(recorded.made_up))
+    head = _header(columns.TRIAL_HEAD, axes, (*columns.TRIAL_FIGURES, *columns.TRIAL_TAIL), columns.TRIALS)
+    return _table(
+        head,
+        (
+            _trial_row(cell, trial, shared, places)
+            for cell in recorded.cells
+            for places in ([cell.axes.get(axis, "") for axis in axes],)
+            for trial in recorded.by_cell[cell.id]
+        ),
+    )
+
+
+def summary_csv(recorded: Recorded, confidence: float = 0.95, summaries: Sequence[CellSummary] | None = None) -> str:
+    """One row per cell, also for cells without a trial yet. `summaries`, where they are at hand, save the work."""
+    if summaries is None:
+        summaries = summarise(recorded, confidence)
+    axes = axis_names(recorded.cells)
+    shared = (recorded.machine, _truth(recorded.made_up))
+    head = _header(columns.SUMMARY_HEAD, axes, columns.SUMMARY[len(columns.SUMMARY_HEAD) + 1 :], columns.SUMMARY)
+    return _table(head, (_summary_row(summary, shared, axes, confidence) for summary in summaries))
+
+
+def axis_names(cells: Iterable[CellRow]) -> list[str]:
+    """Every axis that any cell has, in the order they are first seen."""
+    return list(dict.fromkeys(axis for cell in cells for axis in cell.axes))
+
+
+def _header(
+    before: Iterable[columns.Column], axes: Iterable[str], after: Iterable[columns.Column], all_: Iterable[Any]
+) -> list[str]:
+    """Column names; an axis that happens to be called like one of ours says that it is the axis."""
+    taken = {column.name for column in all_}
+    named = [f"axis.{axis}" if axis in taken else axis for axis in axes]
+    return [*(column.name for column in before), *named, *(column.name for column in after)]
+
+
+def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: list[str]) -> list[Any]:
+    return [
+        *(cell.id, cell.name, trial.block, trial.outcome.value, trial.reason),
+        *shared,
+        *places,
+        *(_figures(trial.figures) if trial.figures else _NO_FIGURES),
+        *(trial.seconds, trial.attempts, trial.started, trial.folder),
+    ]
+
+
+def _figures(figures: Figures) -> tuple[Any, ...]:
+    read, write = _direction(figures.read), _direction(figures.write)
+    rest = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
+    return (read[0], write[0], read[1], write[1], *read[2:-1], *write[2:-1], read[-1], write[-1], *rest)
+
+
+def _direction(direction: Direction | None) -> tuple[Any, ...]:
+    return _NO_DIRECTION if direction is None else _direction_values(direction)
+
+
+def _summary_row(summary: CellSummary, shared: tuple[str, str], axes: Iterable[str], confidence: float) -> list[Any]:
+    return [
+        *(summary.cell.id, summary.cell.name),
+        *(summary.counts.get(outcome, 0) for outcome in Outcome),
+        "; ".join(summary.reasons),
+        *shared,
+        *(summary.cell.axes.get(axis, "") for axis in axes),
+        confidence,
+        *(value for metric in METRICS for value in _estimate(summary.figures.get(metric))),
+    ]
+
+
+def _estimate(estimate: Estimate | None) -> tuple[Any, ...]:
+    if estimate is None:
+        return ("", "", "", "")
+    interval = estimate.interval
+    if interval is None:
+        return (estimate.mean, "", "", "")
+    return (estimate.mean, interval.low, interval.high, interval.relative)
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"
+
+
+class _Lines(list[str]):
+    """Collects rows. The writer is told to end them with CR LF, since only then it quotes a lone CR inside a field."""
+
+    def write(self, row: str) -> None:
+        self.append(row[:-2])
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    lines = _Lines()
+    writer = csv.writer(lines, lineterminator="\r\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,162 @@
+"""Recorded trials as JUnit XML, for whatever shows test results.
+
+A suite per cell, a test case per trial. The common schema (Jenkins' junit-10.xsd) allows properties on suites alone, so
+a cell's id, axes and mean figures are properties of its suite; what belongs to one trial is in that trial's output, as
+`[[PROPERTY|name=value]]` lines, which several tools read as properties and people can read as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from junitparser import Error, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
+
+from runner.reports.summary import summarise
+from runner.store.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from junitparser.junitparser import Element, Result
+
+    from runner.fio.result import Direction
+    from runner.reports.recorded import Recorded
+    from runner.reports.summary import CellSummary
+    from runner.store.record import Trial
+
+_ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_LATENCIES = ("lat_mean", "lat_p50", "lat_p99", "lat_p999", "lat_p9999", "lat_max")
+
+#: The last console output of lost rigs, by cell and block.
+Tails = dict[tuple[str, int], str]
+
+
+def junit(recorded: Recorded, summaries: Sequence[CellSummary] | None = None) -> bytes:
+    """The whole run as one document. `summaries`, where they are at hand, save the work."""
+    tails = {(attempt.cell, attempt.block): attempt.tail for attempt in recorded.attempts}
+    shown = [summary for summary in summaries or summarise(recorded) if recorded.by_cell[summary.cell.id]]
+    root = JUnitXml(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}")))
+    # Appended and counted here: junitparser's own way compares each suite with all before it, and counts by building
+    # an object for every element again.
+    _put(root, [_suite(recorded, summary, tails) for summary in shown])
+    root.tests = len(recorded.trials)
+    root.failures = 0
+    root.errors = _count(recorded.trials, Outcome.BROKEN)
+    root.time = _seconds(recorded.trials)
+    written = BytesIO()
+    root.write(written)
+    return written.getvalue()
+
+
+def legal(text: str) -> str:
+    """The text without terminal colours and without the characters that XML cannot hold."""
+    if text.isprintable():  # by far the most, and much faster to find out
+        return text
+    return _ILLEGAL.sub("", _COLOURS.sub("", text))
+
+
+def split_name(name: str, axes: Mapping[str, str]) -> tuple[str, str]:
+    """A cell's name into what it ran on and what it did there: all before the workload's part, else the first part."""
+    parts = name.split("/")
+    workload = axes.get("workload")
+    at = parts.index(workload, 1) if workload in parts[1:] else 1
+    return "/".join(parts[:at]), "/".join(parts[at:])
+
+
+def _suite(recorded: Recorded, summary: CellSummary, tails: Tails) -> TestSuite:
+    cell, trials = summary.cell, recorded.by_cell[summary.cell.id]
+    suite = TestSuite(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}: {cell.name}")))
+    properties = Properties()  # type: ignore[no-untyped-call]
+    _put(properties, [Property(legal(name), legal(value)) for name, value in _about(recorded, summary)])
+    _put(suite, [properties])
+    where, what = split_name(cell.name, cell.axes)
+    # A dot parts packages; one inside a value (0.5) would start another.
+    classname = ".".join(part.replace(".", "_") for part in (recorded.matrix, *where.split("/")))
+    _put(suite, [_case(legal(classname), what, trial, tails) for trial in trials])
+    suite.tests = len(trials)
+    suite.failures = 0
+    suite.errors = _count(trials, Outcome.BROKEN)
+    suite.skipped = _count(trials, Outcome.SKIPPED)
+    suite.time = _seconds(trials)
+    if trials[0].started:
+        suite.timestamp = legal(trials[0].started)
+    return suite
+
+
+def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]]:
+    """What is true of the cell: properties of its suite."""
+    yield "cell", summary.cell.id
+    yield "machine", recorded.machine
+    yield "made_up", "true" if recorded.made_up else "false"
+    yield from summary.cell.axes.items()
+    for name, estimate in summary.figures.items():
+        yield name, repr(estimate.mean)
+        if estimate.relative is not None:
+            yield f"{name}_rel", f"{estimate.relative:.4g}"
+
+
+def _case(classname: str, what: str, trial: Trial, tails: Tails) -> TestCase:
+    case = TestCase(legal(f"{what} trial {trial.block}".strip()), classname, round(trial.seconds, 3))
+    if result := _result(trial, tails):
+        _put(case, [result])
+    lines = [f"[[PROPERTY|{name}={_one_line(value)}]]" for name, value in _of_trial(trial)]
+    _put(case, [SystemOut(legal("\n".join(lines)))])
+    return case
+
+
+def _result(trial: Trial, tails: Tails) -> Result | None:
+    if trial.outcome is Outcome.MEASURED:
+        return None
+    if trial.outcome is Outcome.SKIPPED:
+        return Skipped(legal(trial.reason) or "skipped")
+    error = Error(legal(trial.reason) or "broken", "broken")
+    error.text = legal(tails.get((trial.cell, trial.block), "") or trial.reason)
+    return error
+
+
+def _of_trial(trial: Trial) -> Iterator[tuple[str, str]]:
+    """What is true of one trial."""
+    if trial.figures:
+        yield from _figures("read", trial.figures.read)
+        yield from _figures("write", trial.figures.write)
+        yield "runtime", f"{trial.figures.runtime:g} s"
+    yield "attempts", str(trial.attempts)
+    yield "folder", trial.folder
+    yield from trial.notes.items()
+    for reading in trial.readings:
+        wanted = "" if reading.wanted is None else f" (wanted {reading.wanted})"
+        yield reading.setting, f"{reading.got}{wanted}"
+
+
+def _figures(side: str, direction: Direction | None) -> Iterator[tuple[str, str]]:
+    if direction is None:
+        return
+    yield f"{side}_bw", f"{direction.bw:.0f} bytes/s"
+    yield f"{side}_iops", f"{direction.iops:.6g}"
+    for name in _LATENCIES:
+        value = getattr(direction, name)
+        if value is not None:
+            yield f"{side}_{name}", f"{value:.0f} ns"
+
+
+def _put(parent: Element, children: Sequence[Element]) -> None:
+    parent.extend(children)  # type: ignore[no-untyped-call]
+
+
+def _titled(recorded: Recorded, title: str) -> str:
+    return f"{title} ({recorded.warning})" if recorded.warning else title
+
+
+def _one_line(value: str) -> str:
+    return value if value.isprintable() else " ".join(value.split())
+
+
+def _count(trials: Iterable[Trial], outcome: Outcome) -> int:
+    return sum(trial.outcome is outcome for trial in trials)
+
+
+def _seconds(trials: Iterable[Trial]) -> float:
+    return round(sum(trial.seconds for trial in trials), 3)

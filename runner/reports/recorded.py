@@ -1,0 +1,39 @@
+"""What every report is made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.store.record import Attempt, CellRow, Trial
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """All that one run has recorded so far, as plain values."""
+
+    matrix: str
+    machine: str
+    made_up: bool
+    cells: Sequence[CellRow]
+    trials: Sequence[Trial]
+    attempts: Sequence[Attempt] = ()
+
+    @cached_property
+    def by_cell(self) -> Mapping[str, list[Trial]]:
+        """The trials of each cell, by block; cells in their own order, also those without a trial yet."""
+        found: dict[str, list[Trial]] = {cell.id: [] for cell in self.cells}
+        for trial in self.trials:
+            found[trial.cell].append(trial)
+        for trials in found.values():
+            trials.sort(key=lambda trial: trial.block)
+        return found
+
+    @property
+    def warning(self) -> str:
+        """What must stand wherever these numbers are shown; empty for measurements."""
+        return f"made up by the {self.machine} machine" if self.made_up else ""

@@ -1,0 +1,85 @@
+"""A cell's trials into one line with its doubt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from runner.stats.interval import Interval, student
+from runner.store.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.fio.result import Figures
+    from runner.reports.recorded import Recorded
+    from runner.store.record import CellRow, Trial
+
+#: What is summarised of each direction. A p99 here is the mean over trials of each trial's own p99.
+MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean", "lat_p99")
+METRICS: tuple[str, ...] = tuple(f"{side}_{measure}" for measure in MEASURES for side in ("read", "write"))
+_measures_of = attrgetter(*MEASURES)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The mean over trials; `interval` is None when a single trial leaves its doubt unknown."""
+
+    mean: float
+    n: int
+    interval: Interval | None
+
+    @property
+    def relative(self) -> float | None:
+        """Half width of the interval as a part of the mean."""
+        return self.interval.relative if self.interval else None
+
+
+@dataclass(frozen=True, slots=True)
+class CellSummary:
+    """One cell: what became of its trials, and what they say together."""
+
+    cell: CellRow
+    counts: Mapping[Outcome, int]
+    reasons: tuple[str, ...]  # of broken and skipped trials, each once
+    figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The worst that became of a trial; None when there is none yet."""
+        order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
+        return next((outcome for outcome in order if self.counts.get(outcome)), None)
+
+
+def summarise(recorded: Recorded, confidence: float = 0.95) -> list[CellSummary]:
+    """One summary for every cell, in the order of the cells."""
+    return [_summary(cell, recorded.by_cell[cell.id], confidence) for cell in recorded.cells]
+
+
+def _summary(cell: CellRow, trials: Sequence[Trial], confidence: float) -> CellSummary:
+    values = _values(trial.figures for trial in trials if trial.outcome is Outcome.MEASURED and trial.figures)
+    return CellSummary(
+        cell=cell,
+        counts=Counter(trial.outcome for trial in trials),
+        reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
+        figures={name: _estimate(values[name], confidence) for name in METRICS if name in values},
+    )
+
+
+def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
+    """What the trials measured, by metric."""
+    values: dict[str, list[float]] = {}
+    for figures in measured:
+        for side, direction in (("read", figures.read), ("write", figures.write)):
+            if direction is not None:
+                for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
+                    if value is not None:
+                        values.setdefault(f"{side}_{measure}", []).append(value)
+    return values
+
+
+def _estimate(values: Sequence[float], confidence: float) -> Estimate:
+    interval = student(values, confidence)
+    return Estimate(mean=interval.mean if interval else values[0], n=len(values), interval=interval)

@@ -1,0 +1,83 @@
+"""The table at the end of a run, in units people read: MB/s (10⁶ bytes) for large requests, IOPS for small ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from runner.reports.summary import summarise
+from runner.store.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.reports.recorded import Recorded
+    from runner.reports.summary import CellSummary, Estimate
+
+#: From requests of this size on, bandwidth says more than a rate of requests.
+LARGE = 64 * 1024
+_STYLES = {Outcome.MEASURED: "green", Outcome.BROKEN: "bold red", Outcome.SKIPPED: "yellow", None: "dim"}
+
+
+def table(
+    recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv", summaries: Sequence[CellSummary] | None = None
+) -> Table:
+    """One line per cell, broken cells first; beyond `rows` lines the rest is in the file that `pointer` names."""
+    everything = summarise(recorded) if summaries is None else summaries
+    shown = sorted(everything, key=lambda summary: summary.outcome is not Outcome.BROKEN)[:rows]
+    title = f"{recorded.matrix} on {recorded.machine}"
+    made = Table(title=Text(f"{title} ({recorded.warning})" if recorded.warning else title), caption_justify="left")
+    made.add_column("cell", overflow="fold")
+    for heading in ("read", "write", "±", "trials"):
+        made.add_column(heading, justify="right", no_wrap=True)
+    made.add_column("outcome", overflow="fold")
+    for summary in shown:
+        made.add_row(Text(summary.cell.name), *_numbers(summary), _outcome(summary))
+    made.caption = _caption(len(everything) - len(shown), pointer)
+    return made
+
+
+def rate(bw: float | None, iops: float | None) -> str:
+    """A rate as people say it: MB/s where requests are large, IOPS where they are small."""
+    if bw is None or iops is None:
+        return ""
+    if not iops or bw / iops >= LARGE:
+        return f"{_digits(bw / 1e6)} MB/s"
+    return f"{_digits(iops)} IOPS"
+
+
+def _numbers(summary: CellSummary) -> tuple[str, str, str, str]:
+    read, write = (_rate(summary, side) for side in ("read", "write"))
+    doubts = [estimate.relative for name, estimate in summary.figures.items() if name.endswith(("_bw", "_iops"))]
+    known = [doubt for doubt in doubts if doubt is not None]
+    doubt = f"{max(known) * 100:.2g} %" if known else ""
+    return read, write, doubt, str(summary.counts.get(Outcome.MEASURED, 0))
+
+
+def _rate(summary: CellSummary, side: str) -> str:
+    return rate(_mean(summary.figures.get(f"{side}_bw")), _mean(summary.figures.get(f"{side}_iops")))
+
+
+def _mean(estimate: Estimate | None) -> float | None:
+    return None if estimate is None else estimate.mean
+
+
+def _outcome(summary: CellSummary) -> Text:
+    told = [f"{count} {outcome}" for outcome in Outcome if (count := summary.counts.get(outcome, 0))]
+    words = str(summary.outcome or "not yet run") if len(told) < 2 else ", ".join(told)
+    reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
+    return Text(words + reason, style=_STYLES[summary.outcome])
+
+
+def _caption(left_out: int, pointer: str) -> str:
+    note = "MB/s: 10⁶ bytes per second; ±: 95 % confidence, the wider of read and write."
+    return f"{left_out} more cells in {pointer}. {note}" if left_out else note
+
+
+def _digits(value: float) -> str:
+    """Three significant digits at least, never an exponent."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

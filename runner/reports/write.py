@@ -1,0 +1,48 @@
+"""The edge of the reports: from the journal of a run to the files in its folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.reports.csv import summary_csv, trials_csv
+from runner.reports.junit import junit
+from runner.reports.recorded import Recorded
+from runner.reports.summary import summarise
+from runner.store.files import write_atomically
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.store.journal import Journal
+    from runner.store.run import RunFolder
+
+
+def recorded(run: RunFolder, journal: Journal) -> Recorded:
+    """All that a run has recorded so far."""
+    return Recorded(
+        matrix=run.manifest.matrix,
+        machine=run.manifest.machine,
+        made_up=run.manifest.made_up,
+        cells=journal.cells(),
+        trials=list(journal.trials()),
+        attempts=journal.attempts(),
+    )
+
+
+def rendered(content: Recorded) -> dict[str, bytes]:
+    """Every report by the name of its file."""
+    summaries = summarise(content)
+    return {
+        "junit.xml": junit(content, summaries),
+        "trials.csv": trials_csv(content).encode(),
+        "summary.csv": summary_csv(content, summaries=summaries).encode(),
+    }
+
+
+def write_reports(run: RunFolder, content: Recorded) -> list[Path]:
+    """Write all reports into the folder of the run; a run that was interrupted has them too."""
+    written = []
+    for name, text in rendered(content).items():
+        write_atomically(run.path / name, text)
+        written.append(run.path / name)
+    return written

@@ -1,0 +1,206 @@
+"""A run folder: what one execution of a matrix leaves behind, and who may write to it.
+
+The manifest is the last thing that makes a folder a run; a folder without one was killed while it was made, holds
+nothing, and is passed over.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import count
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from runner.errors import BadInput
+from runner.store.files import sweep, sync_folder, write_atomically
+from runner.store.trouble import named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_MANIFEST = "manifest.json"
+_PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
+_FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
+
+
+class Host(BaseModel):
+    """The computer the runner itself ran on."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    kernel: str
+    cpu: str
+    cores: int
+    memory: int = Field(description="bytes")
+    hostname: str | None = None
+
+
+class Manifest(BaseModel):
+    """What a run was: enough to know, years later, what its numbers are numbers of."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal[1] = 1
+    matrix: str = Field(description="name of the matrix")
+    fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
+    machine: str
+    made_up: bool = Field(description="no number in this run was measured")
+    seed: int
+    command: tuple[str, ...] = Field(description="the command line that started it")
+    text: str = Field(description="the matrix as it was written")
+    versions: dict[str, str] = Field(default_factory=dict, description="kernel, fio, mdadm, qemu …")
+    host: Host
+    started: str = Field(description="ISO 8601, UTC")
+    planned: int = Field(ge=0, description="trials the plan asks for")
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """One folder below `results/`, with the manifest as it was when the folder was found or made."""
+
+    path: Path
+    manifest: Manifest
+
+    @property
+    def journal(self) -> Path:
+        """Where the journal lies."""
+        return self.path / "journal.sqlite"
+
+    def cell(self, name: str) -> Path:
+        """Folder of a cell, from its hierarchical name. A name that could lead elsewhere is refused."""
+        parts = name.split("/")
+        if not all(_PART.fullmatch(part) and part not in {".", ".."} for part in parts):
+            raise BadInput(
+                f"{name!r} cannot name a folder",
+                resolution="cell names are parts of letters, digits and ._=,+@%- (1 to 255 each), joined by /",
+            )
+        return self.path.joinpath("cells", *parts)
+
+    def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run."""
+        folder = self.cell(cell)
+        trial = folder / f"trial-{block}"
+        with named(trial):
+            trial.mkdir(parents=True, exist_ok=True)
+            for name, text in scripts.items():
+                (folder / name).write_text(text)
+            for name, text in outputs.items():
+                (trial / name).write_text(text)
+        return str(trial.relative_to(self.path))
+
+    def with_manifest(self, **changes: object) -> RunFolder:
+        """The same folder with some fields of its manifest replaced, on disk too."""
+        manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
+        write_atomically(self.path / _MANIFEST, _json(manifest))
+        return RunFolder(self.path, manifest)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder while a run is at it. The kernel lets go of it when the process ends, however it ends."""
+        lock = self.path / ".lock"
+        with named(lock):
+            file = lock.open("a+")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _taken(self.path, lock.read_text().strip()) from None
+            with named(lock):
+                _sign(file)
+                sweep(self.path)
+            try:
+                yield
+            finally:
+                file.truncate(0)  # a process that is no longer at it must not be named
+
+
+def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
+    """Make the folder of a new run, with its manifest and a copy of the matrix."""
+    folder = _make_unique(results, name or _readable_name(manifest))
+    write_atomically(folder / "matrix.yaml", manifest.text.encode())
+    write_atomically(folder / _MANIFEST, _json(manifest))
+    return RunFolder(folder, manifest)
+
+
+def load(folder: Path) -> RunFolder:
+    """The run in a folder; BadInput when there is none."""
+    manifest = folder / _MANIFEST
+    if not manifest.is_file():
+        raise BadInput(f"{folder} is not the folder of a run", details=f"it holds no {_MANIFEST}")
+    with named(manifest):
+        content = manifest.read_bytes()
+    try:
+        return RunFolder(folder, Manifest.model_validate_json(content))
+    except ValidationError as problem:
+        raise BadInput(
+            f"{manifest} is not a manifest this program understands",
+            details=str(problem),
+            resolution="it was changed, or written by another version of matrix; `--fresh` starts a new run",
+        ) from problem
+
+
+def find_unfinished(results: Path, fingerprint: str) -> RunFolder | None:
+    """The latest run of this fingerprint that was not finished. What is no readable run is passed over."""
+    found = [run for run in runs(results) if run.manifest.fingerprint == fingerprint and not run.manifest.finished]
+    return max(found, key=lambda run: (run.manifest.started, run.path.stat().st_mtime_ns), default=None)
+
+
+def runs(results: Path) -> Iterator[RunFolder]:
+    """Every run below a results folder."""
+    if not results.is_dir():
+        return
+    with named(results):
+        folders = sorted(folder for folder in results.iterdir() if (folder / _MANIFEST).is_file())
+    for folder in folders:
+        try:
+            yield load(folder)
+        except BadInput:
+            continue
+
+
+def _make_unique(results: Path, name: str) -> Path:
+    """`mkdir` is the referee: of two that want the same name, one gets it and the other takes the next."""
+    with named(results):
+        results.mkdir(parents=True, exist_ok=True)
+        for number in count(1):
+            folder = results / (name if number == 1 else f"{name}-{number}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            sync_folder(results)
+            return folder
+    raise AssertionError("unreachable")
+
+
+def _readable_name(manifest: Manifest) -> str:
+    started = datetime.fromisoformat(manifest.started).astimezone(UTC)
+    words = (manifest.matrix[:100], manifest.machine[:50], f"{started:%Y%m%d-%H%M%S}")
+    return "-".join(_FOREIGN.sub("_", word).strip(".") for word in words)
+
+
+def _sign(lock: TextIO) -> None:
+    """Write into the lock who holds it."""
+    lock.truncate(0)
+    lock.write(f"{os.getpid()}\n")
+    lock.flush()
+
+
+def _json(manifest: Manifest) -> bytes:
+    return manifest.model_dump_json(indent=2).encode() + b"\n"
+
+
+def _taken(folder: Path, pid: str) -> BadInput:
+    holder = f"process {pid}" if pid else "another process"
+    return BadInput(
+        f"{folder} is in use by {holder}",
+        resolution="wait for it to end, stop it, or start another run with `--fresh`",
+    )

@@ -1,0 +1,136 @@
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.errors import BadInput, Exit
+from runner.expand.load import BadMatrix, parse
+from tests.matrices import SWEEP
+
+#: Nine lists of nine aliases each: a few hundred bytes that would unfold to 9⁹ values.
+BOMB = "k0: &k0 [1]\n" + "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]\n" for n in range(1, 10))
+
+
+def errors(text: str) -> list[str]:
+    with pytest.raises(BadMatrix) as caught:
+        parse("m.yaml", text)
+    assert caught.value.exit_code == Exit.BAD_INPUT
+    return [f"{place.line}:{place.column}: {message}" for place, message in caught.value.places]
+
+
+def test_a_typo_an_impossible_raid_and_a_wrong_unit_are_three_located_errors() -> None:
+    text = """\
+name: broken
+disks: {count: 3, size: 1GiB}
+layouts:
+  parity: [md: {level: [5, 6], chnk: 64KiB}]
+workloads:
+  read: {rw: read, bs: [64KiB, 64k]}
+"""
+    assert errors(text) == [
+        "4:28: RAID 6 needs at least 4 disks; 3 disks are declared",
+        "4:32: unknown key 'chnk'; did you mean chunk?",
+        "6:32: '64k': no size unit 'k' is known; did you mean 64KiB or 64KB?",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("count: 4", "count: four", "'four' is not a whole number"),
+        ("count: 4", "count: 0", "'0': input should be greater than or equal to 1"),
+        ("size: 1GiB", "size: 1024", "'1024': no unit; did you mean 1024KiB?"),
+        ("bus: sata", "bus: stata", "'stata' is none of virtio, scsi or sata; did you mean sata?"),
+        ("[disk]", "[dsk]", "unknown layer 'dsk'; did you mean disk?"),
+        ("[disk]", "[]", "nothing stands here; at least one is needed"),
+        ("[disk]", "[disk: {number: 4}]", "there is no disk 4: 4 are declared, counted from 0"),
+        ("[disk]", "[disk, md: {level: 5}]", "md cannot stand on disk"),
+        ("level: 0", "level: 7", "'7' is none of 0, 1, 4, 5, 6 or 10; known are 0, 1, 4, 5, 6, 10"),
+        ("level: 0, ", "", "'level' is missing here"),
+        ("layout: [n2, f2, o2]", "layout: [n2, x2]", r"'x2' does not have the form ^[nfo][1-9]$"),
+        ("readahead: [default, 32MiB]", "readahead: [default, 5000B]", "'5000B': the kernel keeps readahead in whole pages of 4KiB"),
+        ("stripe_cache_size: [256, 16384]", "stripe_cache_size: [256, 7]", "'7': write a whole number from 17 to 32768, or default"),
+        ("ncq_depth: [1, 31]", "ncq_depth: [1, 64]", "'64': native command queueing on sata goes from 1 to 32"),
+        ("ncq_depth: [1, 31]", "ncq_depht: 1", "unknown key 'ncq_depht'; did you mean ncq_depth?"),
+        ("rw: read,", "rw: reed,", "'reed' is none of read, write, randread, randwrite, rw or randrw; did you mean read?"),
+        ("rw: read,", "rw: read, rwmixread: 40,", "nothing uses 'rwmixread': rw=read does not mix reads and writes"),
+        ("rw: read,", "rw: read, size: 40GiB,", "does not fit on single, striped/chunk=64KiB, striped/chunk=256KiB, striped/chunk=1MiB, parity/level=5,chunk=64KiB and 6 more: 40GiB are needed, and there are at most 1GiB"),
+        ("rw: read,", "rw: read, fio: {filename: /dev/sda},", "`filename` is not for the fio: map: the top of the layout is what fio works on"),
+        ("rw: read,", "rw: read, fio: {iodepth: 3},", "`iodepth` is a key of the workload itself: write `iodepth:` beside `rw:`"),
+        ("rw: read,", 'rw: read, fio: {zonemode: "a\\nb=c"},', "control characters and line breaks cannot be written into a fio job"),
+        ("iodepth: 8", "iodepth: []", "an empty list is an axis without values: there would be no cell at all"),
+        ("iodepth: 8", "iodepth: [8, null]", "nothing is written here; give a value or take the key away"),
+        ("repeat: 2", "repeat: {min: 5, max: 2}", "min (5) is more than max (2)"),
+        ("repeat: 2", "repeat: often", "'often' is not a map"),
+        ("repeat: 2", "repeat: 2\nonly: [{layout: paritty}]", "no cell has layout=paritty; did you mean parity?"),
+        ("repeat: 2", "repeat: 2\nexclude: [{bz: 4KiB}]", "unknown axis 'bz'; known are"),
+        ("repeat: 2", "repeat: 2\nexclude: [{layout: far, bs: 5KiB}]", "no cell has workload.bs=5KiB; did you mean"),
+        ("name: sweep", "name: sweep\nguidlines: []", "unknown key 'guidlines'; known are"),
+    ],
+)  # fmt: skip
+def test_every_mistake_has_its_place_and_its_cure(old: str, new: str, said: str) -> None:
+    assert old in SWEEP
+    found = errors(SWEEP.replace(old, new, 1))
+    matching = [one for one in found if said in one]
+    assert matching, found
+    line = int(matching[0].split(":")[0])
+    changed = SWEEP.replace(old, new, 1).splitlines()[line - 1]
+    assert any(part in changed for part in new.split("\n")), (line, changed)
+    assert len(found) == 1, found
+
+
+def test_axes_that_nothing_uses_are_errors_and_those_that_some_use_are_not() -> None:
+    assert errors(SWEEP.replace("bus: sata", "bus: virtio")) == [
+        "11:3: nothing uses 'ncq_depth': disks on virtio have no queue depth to set; use `bus: sata` or `bus: scsi`"
+    ]
+    notes = parse("m.yaml", SWEEP).space.notes
+    assert notes == ("stripe_cache_size is no axis for single, striped, far: there is no RAID 4, 5 or 6 in it",)
+
+
+def test_an_error_shows_the_line_with_a_mark_under_the_place() -> None:
+    with pytest.raises(BadMatrix) as caught:
+        parse("m.yaml", SWEEP.replace("rw: read", "rw: reed"))
+    message, line, mark = caught.value.details.split("\n")
+    assert message.startswith("m.yaml:13:17: ")
+    assert line[mark.index("^") :].startswith("reed")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: [", "while parsing a flow"),
+        ("name: a\nname: b", "duplicate key"),
+        ("a: &x [*x]", "unfold to more"),
+        (BOMB, "unfold to more"),
+        ("x" * (1 << 21), "larger than 1 MiB"),
+        ("!!python/object:os.system {}", "could not determine a constructor"),
+    ],
+)  # fmt: skip
+def test_what_is_no_yaml_or_hostile_is_refused_in_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=r"not readable as YAML") as caught:
+        parse("m.yaml", text)
+    assert said in caught.value.details
+
+
+@pytest.mark.parametrize("text", ["", "42", "- a", "text"])
+def test_what_is_no_map_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse("m.yaml", text)
+
+
+@given(st.data())
+def test_no_damage_to_a_matrix_gets_past_without_a_place(data: st.DataObject) -> None:
+    """Whatever happens to a file, the answer is a space or located errors; never a traceback."""
+    at = data.draw(st.integers(0, len(SWEEP)))
+    cut = data.draw(st.integers(0, 12))
+    text = SWEEP[:at] + data.draw(st.text(max_size=6)) + SWEEP[at + cut :]
+    assert re.search(r"^$|m\.yaml:\d+:\d+: \S", _complaint(text))
+
+
+def _complaint(text: str) -> str:
+    try:
+        parse("m.yaml", text)
+    except BadInput as error:
+        return error.details
+    return ""

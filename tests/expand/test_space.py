@@ -1,0 +1,141 @@
+import itertools
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.errors import BadInput
+from runner.expand.select import select
+from runner.expand.space import Space
+from tests.matrices import SMALL, SWEEP, space
+
+
+def test_an_axis_belongs_to_what_it_stands_in() -> None:
+    sweep = space()
+    per_layout = {"single": 1, "striped": 3, "parity": 4, "far": 3}
+    tunes = {"single": 4, "striped": 4, "parity": 8, "far": 4}
+    assert sweep.count() == sum(per_layout[name] * tunes[name] * 4 for name in per_layout)
+    assert sweep.count() == sum(1 for _ in sweep.cells())
+
+
+def test_names_and_ids_are_unique_and_fit_for_folders() -> None:
+    cells = list(space().cells())
+    assert len({cell.id for cell in cells}) == len({cell.name for cell in cells}) == len(cells)
+    assert all(re.fullmatch(r"[A-Za-z0-9._=,+@%/-]+", cell.name) for cell in cells)
+    assert cells[-1].name == "far/layout=o2/readahead=32MiB,ncq_depth=31/oltp/bs=16KiB"
+    assert cells[-1].axes["md.chunk"] == "512KiB"
+
+
+def test_the_id_of_a_cell_is_that_of_its_content() -> None:
+    """Pinned: a change here makes every recorded history a stranger to its cells."""
+    assert [cell.id for cell in itertools.islice(space(SMALL).cells(), 2)] == ["5cdea49b98d0f55c", "a6b684a5471a4f68"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("chunk: [16KiB, 64KiB]", "chunk: [64KiB, 16384B]"),
+        ("raid5: [md: {level: 5, chunk", "other: [md: {devices: 4, metadata: 1.2, level: raid5, bitmap: none, chunk"),
+        ("bs: 4KiB, runtime: 1s", "runtime: 1000ms, iodepth: 1, direct: true, bs: 4096B"),
+        ("name: small", "name: renamed\ndescription: words\nseed: 7"),
+        ("repeat: 2", "repeat: 2\ntune: {readahead: default}"),
+    ],
+)
+def test_spelling_does_not_change_what_a_cell_is(old: str, new: str) -> None:
+    assert old in SMALL
+    assert {cell.id for cell in space(SMALL.replace(old, new)).cells()} == {cell.id for cell in space(SMALL).cells()}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("level: 5", "level: 4"),
+        ("count: 4", "count: 5"),
+        ("size: 64MiB", "size: 65MiB"),
+        ("disks: {", "disks: {bus: scsi, "),
+        ("bs: 4KiB", "bs: 8KiB"),
+        ("repeat: 2", "repeat: 2\ntune: {readahead: 64KiB}"),
+        ("repeat: 2", "repeat: 2\nmachine: {kernel: debian-12}"),
+    ],
+)
+def test_what_is_run_changes_every_id(old: str, new: str) -> None:
+    assert old in SMALL
+    before = {cell.id for cell in space(SMALL).cells()}
+    assert not before & {cell.id for cell in space(SMALL.replace(old, new)).cells()}
+
+
+def test_two_spellings_of_one_cell_are_run_once_and_found_under_both() -> None:
+    doubled = space(
+        SMALL.replace(
+            "[16KiB, 64KiB]}]", "[16KiB, 64KiB, 65536B]}]\n  again: [md: {level: raid5, chunk: 64KiB, devices: 4}]"
+        )
+    )
+    assert doubled.count() == space(SMALL).count()
+    assert select(doubled, ["layout=again"]).count() == 2
+    assert select(doubled, ["layout=raid5"]).count() == 4
+
+
+def test_a_chunk_size_never_multiplies_what_has_no_chunks() -> None:
+    mixed = space(SMALL.replace("level: 5", "level: [1, 5]"))
+    assert [array.label for array in mixed.arrays] == [
+        "raid5/level=1",
+        "raid5/level=5,chunk=16KiB",
+        "raid5/level=5,chunk=64KiB",
+    ]
+    assert mixed.notes == ("layout raid5: chunk is no axis where RAID 1 has no chunks",)
+
+
+@pytest.mark.parametrize(
+    ("only", "count"),
+    [
+        ([], 240),
+        (["layout=single"], 16),
+        (["layout=parity,bs=64KiB"], 32),
+        (["bs=65536B|1MiB"], 120),
+        (["layout=single", "layout=far"], 64),
+        (["stripe_cache_size=256"], 64),
+        (["md.level=6,tune.readahead=default"], 32),
+    ],
+)
+def test_only(only: list[str], count: int) -> None:
+    assert select(space(), only).count() == count
+
+
+def test_exclude_and_only_in_the_matrix() -> None:
+    text = (
+        SWEEP
+        + "only: [{layout: [single, far]}, {layout: parity, level: 6}]\n"
+        + "exclude: [{layout: far, workload: oltp, ncq_depth: 1}]\n"
+    )
+    names = [cell.name for cell in select(space(text)).cells()]
+    assert len(names) == 16 + (48 - 12) + 64
+    assert not [name for name in names if name.startswith("far") and "oltp" in name and "ncq_depth=1/" in name]
+
+
+@pytest.mark.parametrize("only", ["chunk", "=3", "chunk=", "chunk=7KiB", "nonsense=1"])
+def test_a_wrong_only_is_bad_input(only: str) -> None:
+    with pytest.raises(BadInput, match="--only"):
+        select(space(), [only])
+
+
+def _brute_force(sweep: Space, rules: list[dict[str, str]]) -> set[str]:
+    return {
+        cell.id
+        for cell in sweep.cells()
+        if any(all(cell.axes.get(axis) == value for axis, value in rule.items()) for rule in rules)
+    }
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_rules_mean_the_same_as_looking_at_every_cell(data: st.DataObject) -> None:
+    sweep = space()
+    values = [{"layout": "far"}, {"layout": "parity", "md.level": "6"}, {"tune.ncq_depth": "1"}, {"workload": "oltp"}]
+    values += [{"md.chunk": "64KiB", "workload.bs": "4KiB"}, {"tune.stripe_cache_size": "256"}, {"md.layout": "f2"}]
+    only = data.draw(st.lists(st.sampled_from(values), max_size=3, unique_by=str))
+    exclude = data.draw(st.lists(st.sampled_from(values), max_size=3, unique_by=str))
+    lines = "".join(f"{key}: {rules}\n" for key, rules in (("only", only), ("exclude", exclude)) if rules)
+    found = {cell.id for cell in select(space(SWEEP + lines)).cells()}
+    wanted = _brute_force(sweep, only) if only else {cell.id for cell in sweep.cells()}
+    assert found == wanted - _brute_force(sweep, exclude)

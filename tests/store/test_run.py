@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.errors import BadInput
+from runner.store.journal import Journal
+from runner.store.run import Host, Manifest, RunFolder, create, find_unfinished, load
+
+
+def manifest(**changes: object) -> Manifest:
+    values: dict[str, object] = {
+        "matrix": "chunk-sweep",
+        "fingerprint": "f1",
+        "machine": "qemu",
+        "made_up": False,
+        "seed": 7,
+        "command": ("matrix", "run", "chunk-sweep.yaml"),
+        "text": "name: chunk-sweep  # ä\n",
+        "versions": {"fio": "3.33"},
+        "host": Host(kernel="6.1.0", cpu="some cpu", cores=2, memory=4 << 30),
+        "started": "2026-03-04T05:06:07+00:00",
+        "planned": 72,
+    }
+    return Manifest.model_validate(values | changes)
+
+
+def test_a_new_run_has_a_readable_name_its_matrix_and_its_manifest(tmp_path: Path) -> None:
+    run = create(tmp_path / "results", manifest())
+    assert run.path == tmp_path / "results" / "chunk-sweep-qemu-20260304-050607"
+    assert sorted(path.name for path in run.path.iterdir()) == ["manifest.json", "matrix.yaml"]
+    assert (run.path / "matrix.yaml").read_text() == manifest().text
+    assert load(run.path) == run == RunFolder(run.path, manifest())
+
+
+def test_a_name_of_its_own(tmp_path: Path) -> None:
+    assert create(tmp_path, manifest(), "nightly").path.name == "nightly"
+
+
+def test_runs_of_one_second_do_not_share_a_folder(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        runs = list(pool.map(lambda _: create(tmp_path, manifest()), range(8)))
+    names = sorted(run.path.name for run in runs)
+    assert names == [f"chunk-sweep-qemu-20260304-050607{suffix}" for suffix in ("", *(f"-{n}" for n in range(2, 9)))]
+
+
+def test_a_matrix_name_cannot_lead_out_of_the_results(tmp_path: Path) -> None:
+    run = create(tmp_path / "results", manifest(matrix="../../etc", machine="a b/c"))
+    assert run.path.parent == tmp_path / "results"
+    assert run.path.name == "_.._etc-a_b_c-20260304-050607"
+
+
+def test_a_long_matrix_name_keeps_the_date(tmp_path: Path) -> None:
+    assert create(tmp_path, manifest(matrix="x" * 400)).path.name.endswith("-qemu-20260304-050607")
+
+
+def test_the_latest_unfinished_run_is_found(tmp_path: Path) -> None:
+    create(tmp_path, manifest(started="2026-03-01T00:00:00+00:00"))
+    latest = create(tmp_path, manifest(started="2026-03-03T00:00:00+00:00"))
+    create(tmp_path, manifest(started="2026-03-02T00:00:00+00:00"))
+    create(tmp_path, manifest(started="2026-03-09T00:00:00+00:00", finished=True))
+    create(tmp_path, manifest(started="2026-03-09T00:00:00+00:00", fingerprint="other"))
+    assert find_unfinished(tmp_path, "f1") == latest
+    assert find_unfinished(tmp_path, "f9") is None
+
+
+def test_without_results_nothing_is_unfinished(tmp_path: Path) -> None:
+    assert find_unfinished(tmp_path / "results", "f1") is None
+
+
+def test_a_finished_run_is_not_continued(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    assert run.with_manifest(finished=True) == RunFolder(run.path, manifest(finished=True))
+    assert load(run.path).manifest.finished
+    assert find_unfinished(tmp_path, "f1") is None
+
+
+def test_half_made_and_foreign_folders_confuse_nobody(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    (tmp_path / "killed-before-its-manifest").mkdir()
+    (tmp_path / "killed-before-its-manifest" / ".manifest.json.1.new").write_text("{")
+    (tmp_path / "of-tomorrow").mkdir()
+    (tmp_path / "of-tomorrow" / "manifest.json").write_text('{"format": 2}')
+    (tmp_path / "README.md").write_text("text")
+    assert find_unfinished(tmp_path, "f1") == run
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 2}', '{"format": 1}'])
+def test_a_manifest_nobody_understands_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(BadInput, match="manifest this program understands") as caught:
+        load(tmp_path)
+    assert caught.value.details
+    assert caught.value.resolution
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not the folder of a run"):
+        load(tmp_path)
+
+
+def test_a_change_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    with pytest.raises(ValueError, match="planned"):
+        run.with_manifest(planned=-1)
+    assert load(run.path) == run
+
+
+def test_the_second_runner_is_told_who_is_first(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    with run.locked(), pytest.raises(BadInput, match=f"in use by process {os.getpid()}") as caught, run.locked():
+        pass
+    assert "--fresh" in caught.value.resolution
+    with run.locked():
+        pass
+
+
+_HOLD = """
+import sys
+from pathlib import Path
+from runner.store.run import load
+with load(Path(sys.argv[1])).locked():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_killed_runner_lets_go(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    argv = [sys.executable, "-c", _HOLD, str(run.path)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(BadInput, match=f"in use by process {holder.pid}"), run.locked():
+            pass
+        holder.send_signal(signal.SIGKILL)
+    with run.locked():
+        assert (run.path / ".lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_whoever_holds_the_folder_clears_what_a_kill_left(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    (run.path / ".junit.xml.1234.new").write_text("<")
+    with run.locked():
+        assert not (run.path / ".junit.xml.1234.new").exists()
+
+
+def test_what_goes_wrong_inside_the_lock_is_not_taken_for_trouble_with_it(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    with pytest.raises(PermissionError, match="of the caller"), run.locked():
+        raise PermissionError(13, "of the caller")
+
+
+def test_the_journal_lies_in_the_folder(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    with Journal.open(run.journal) as journal:
+        assert journal.finished() == set()
+    assert run.journal.parent == run.path
+
+
+def test_a_cell_has_a_folder_of_its_hierarchical_name() -> None:
+    run = RunFolder(Path("results/run"), manifest())
+    name = "parity/level=5,chunk=64KiB/seqread/bs=1MiB"
+    assert run.cell(name) == Path("results/run/cells/parity/level=5,chunk=64KiB/seqread/bs=1MiB")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/", "/etc", "a//b", "a/", "..", "a/../b", ".", "a/./b", "a b", "a\\b", "ä", "a\n", "x" * 256, "a\0b"]
+)
+def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="cannot name a folder"):
+        RunFolder(Path("run"), manifest()).cell(name)
+
+
+@given(st.text(alphabet="a.=/~ \0", max_size=12))
+def test_no_name_leads_out_of_the_cells(name: str) -> None:
+    run = RunFolder(Path("run"), manifest())
+    try:
+        path = run.cell(name)
+    except BadInput:
+        return
+    assert os.path.normpath(path) == str(path)
+    assert PurePosixPath(path).is_relative_to("run/cells")
+    assert path != Path("run/cells")

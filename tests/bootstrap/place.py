@@ -10,6 +10,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
 BASH = shutil.which("bash") or "/bin/bash"
+END_OF_FILE = "\x04"
 REAL = {
     *("cat", "chmod", "env", "find", "flock", "grep", "ls", "mkdir", "mktemp"),
     *("mv", "readlink", "rm", "sed", "sha256sum", "tail", "uname", "wc"),
@@ -98,11 +99,12 @@ class Place:
             self.argv(*words), env=self.env, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60
         )
 
-    def at_a_terminal(self, answer: str, *words: str) -> tuple[int, str]:
-        """The exit status and everything shown, to somebody who types an answer."""
+    def at_a_terminal(self, answer: str, *words: str, typing: bool = True) -> tuple[int, str]:
+        """The exit status and everything shown, to somebody who types an answer and leaves, or who cannot type."""
         ours, theirs = pty.openpty()
-        os.write(ours, answer.encode())
-        with subprocess.Popen(self.argv(*words), env=self.env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.write(ours, f"{answer}{END_OF_FILE}".encode())
+        typed = theirs if typing else subprocess.DEVNULL
+        with subprocess.Popen(self.argv(*words), env=self.env, stdin=typed, stdout=theirs, stderr=theirs) as process:
             os.close(theirs)
             shown = b"".join(iter(lambda: _read(ours), b""))
         os.close(ours)

@@ -90,6 +90,19 @@ def test_a_killed_run_is_repaired_by_the_next(place: Place, step: str) -> None:
     assert built(place) == ["venv", "requirements.lock"]
 
 
+def test_a_kill_while_the_old_one_is_cleared_away(set_up: Place) -> None:
+    set_up.write("a check out/requirements.lock", "click==9\n")
+    find = (set_up.bin / "find").readlink()
+    set_up.lacks("find")
+    set_up.program("find", KILLED)
+    assert set_up.bootstrap("plan").returncode == -signal.SIGKILL
+    (set_up.bin / "find").unlink()
+    (set_up.bin / "find").symlink_to(find)
+    set_up.write("a check out/requirements.lock", "click==8\n")
+    set_up.bootstrap("plan")
+    assert built(set_up) == ["venv", "requirements.lock"]
+
+
 def test_a_kill_while_tools_are_added_leaves_nothing_to_trust(set_up: Place) -> None:
     set_up.once("pip", KILLED)
     set_up.bootstrap("test")

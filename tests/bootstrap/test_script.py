@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from runner.machines import qemu
+from runner.machines.qemu.appliance import BUILD_TOOLS
 from tests.bootstrap.place import REPOSITORY, Place
 
+OF_EVERY_DEBIAN = {"apt", "dpkg", "libc-bin", "util-linux"}
 SCRIPTS = [REPOSITORY / "bootstrap", REPOSITORY / ".ci" / "run"]
 
 
@@ -41,6 +44,12 @@ def test_every_package_comes_with_a_reason(place: Place) -> None:
     said = place.bootstrap("plan").stderr
     for package, reason in listed.items():
         assert re.search(rf"^  {package} +{re.escape(reason)}$", said, re.MULTILINE)
+
+
+def test_all_that_the_qemu_machine_needs_is_installed(place: Place) -> None:
+    place.bootstrap("plan")
+    installed = set((place.folder / "installed").read_text().split())
+    assert {*qemu.TOOLS.values(), *BUILD_TOOLS.values()} <= installed | OF_EVERY_DEBIAN
 
 
 def test_words_reach_matrix_as_they_are(set_up: Place) -> None:

@@ -39,7 +39,7 @@ def test_only_what_is_missing_is_installed(fio_missing: Place) -> None:
     said = fio_missing.bootstrap("plan").stderr
     assert "lacks 1 packages" in said
     assert "fio  " in said
-    assert "mmdebstrap" not in said
+    assert "squashfs-tools" not in said
     assert apt_calls(fio_missing)[-1].endswith("--no-install-recommends fio (noninteractive)")
 
 
@@ -99,6 +99,17 @@ def test_nobody_is_asked_under_ci(fio_missing: Place) -> None:
     status, shown = fio_missing.at_a_terminal("", "plan")
     assert status == 0
     assert "[Y/n]" not in shown
+
+
+def test_nobody_is_asked_who_cannot_type(fio_missing: Place) -> None:
+    status, shown = fio_missing.at_a_terminal("", "plan", typing=False)
+    assert status == 0
+    assert "[Y/n]" not in shown
+
+
+def test_leaving_is_a_no(fio_missing: Place) -> None:
+    assert fio_missing.at_a_terminal("", "plan")[0] == 2
+    assert fio_missing.calls() == []
 
 
 def test_root_is_not_asked_at_a_terminal(fio_missing: Place) -> None:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures: {{ title }}
-# Run it where its job.fio is.
+# Run it in a trial's folder: that is where job.fio is and fio.json goes.
 set -euo pipefail
 exec </dev/null
 

@@ -55,8 +55,8 @@ def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, seed: int) 
 
     array = array_scripts(cell.array, disks, zeroed=False, own=own)
     files = files_of(array, cell_scripts(cell, array.stack, own))
-    files["job.fio"] = job(cell, array.stack, trial_seed(seed, cell.id, 1), own)
     folder = to / cell.name
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "trial-1").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text)
+    (folder / "trial-1" / "job.fio").write_text(job(cell, array.stack, trial_seed(seed, cell.id, 1), own))

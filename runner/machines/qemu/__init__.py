@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.errors import BadInput, HarnessBroken
 from runner.machines.qemu import argv, probe, recipe, rig, template
-from runner.machines.qemu.appliance import BUILD_TOOLS, appliance
+from runner.machines.qemu.appliance import BUILD_TOOLS, provide
 from runner.machines.qemu.guest import running
 from runner.machines.seam import Refusal, Wishes
 
@@ -48,7 +48,7 @@ class Qemu:
         made = recipe.recipe_for(spec.kernel)
         if made is None:
             raise BadInput(f"no such kernel: {spec.kernel}")
-        base = await appliance(made, self.wishes.progress)
+        base = await provide(made, self.wishes.progress)
         accel = await probe.accelerator(base, scratch, self.wishes.notice)
         vm = argv.Vm(base, spec.disks, accel, spec.cpus, spec.memory, modules_of(spec))
         folder = None if self.wishes.cold else await self._template(vm, scratch)

@@ -56,6 +56,11 @@ class Appliance:
         return f"{self.core.name}+{self.userland.name}"
 
     @property
+    def words(self) -> str:
+        """The kernel's command line."""
+        return recipe.KERNEL_WORDS
+
+    @property
     def root(self) -> Path:
         """The root file system."""
         return self.userland / "root.squashfs"
@@ -86,7 +91,7 @@ def whole(folder: Path) -> bool:
         return False
 
 
-async def appliance(wanted: Recipe, progress: Progress) -> Appliance:
+async def provide(wanted: Recipe, progress: Progress) -> Appliance:
     """The appliance of a recipe, from the cache or built now (both halves at once)."""
     home = cache_dir() / "appliances"
     shown = Shares(progress)

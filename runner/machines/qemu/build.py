@@ -34,6 +34,7 @@ PVH_NOTE = (4).to_bytes(4, "little") + (8).to_bytes(4, "little") + (18).to_bytes
 #: Files that Debian's maintainer scripts would have made.
 ETC = {
     "etc/passwd": USERS,
+    "etc/fstab": recipe.guest_file("fstab"),
     "etc/group": GROUPS,
     "etc/hostname": "matrix\n",
     "etc/hosts": "127.0.0.1 localhost matrix\n",

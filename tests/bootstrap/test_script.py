@@ -1,0 +1,89 @@
+"""What bootstrap says and forwards."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner.machines import qemu
+from runner.machines.qemu.appliance import BUILD_TOOLS
+from tests.bootstrap.place import REPOSITORY, Place
+
+OF_EVERY_DEBIAN = {"apt", "dpkg", "libc-bin", "util-linux"}
+SCRIPTS = [REPOSITORY / "bootstrap", REPOSITORY / ".ci" / "run"]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_shellcheck_finds_nothing(script: Path) -> None:
+    shellcheck = Path(sys.executable).with_name("shellcheck")
+    found = subprocess.run([shellcheck, script], capture_output=True, text=True)
+    assert (found.stdout, found.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_no_host_is_named(script: Path) -> None:
+    assert "://" not in script.read_text()
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("help",)])
+def test_help_changes_nothing(place: Place, words: tuple[str, ...]) -> None:
+    shown = place.bootstrap(*words)
+    assert shown.returncode == 0
+    assert "./bootstrap test" in shown.stdout
+    assert place.calls() == []
+    assert not place.venv.exists()
+
+
+def test_every_package_comes_with_a_reason(place: Place) -> None:
+    listed = dict(re.findall(r"^    ([a-z0-9-]+) +(\S.*)$", place.bootstrap("--help").stdout, re.MULTILINE))
+    assert {"python3", "fio", "qemu-system-x86"} <= listed.keys()
+    said = place.bootstrap("plan").stderr
+    for package, reason in listed.items():
+        assert re.search(rf"^  {package} +{re.escape(reason)}$", said, re.MULTILINE)
+
+
+def test_all_that_the_qemu_machine_needs_is_installed(place: Place) -> None:
+    place.bootstrap("plan")
+    installed = set((place.folder / "installed").read_text().split())
+    assert {*qemu.TOOLS.values(), *BUILD_TOOLS.values()} <= installed | OF_EVERY_DEBIAN
+
+
+def test_words_reach_matrix_as_they_are(set_up: Place) -> None:
+    ran = set_up.bootstrap("run", "a b.yaml", "--only", "layout=raid5,bs=64KiB", "")
+    assert ran.stdout == "<run><a b.yaml><--only><layout=raid5,bs=64KiB><>"
+    assert ran.stderr == ""
+
+
+def test_matrix_has_the_last_word_on_the_exit_status(place: Place) -> None:
+    place.once("matrix", "exit 130")
+    assert place.bootstrap("run").returncode == 130
+
+
+def test_nothing_is_said_or_started_when_there_is_nothing_to_do(set_up: Place) -> None:
+    assert set_up.bootstrap("plan").stderr == ""
+    assert set_up.calls() == ["matrix plan"]
+    assert set_up.logs() == []
+
+
+def test_the_launcher_it_leaves_does_the_same(set_up: Place) -> None:
+    launched = subprocess.run([set_up.venv / "bin/matrix", "plan"], env=set_up.env, capture_output=True, text=True)
+    assert launched.stdout == "<plan>"
+
+
+def test_every_check_is_run_and_every_failure_named(place: Place) -> None:
+    place.once("ruff", "exit 1")
+    place.once("pytest", "exit 1")
+    checked = place.bootstrap("test", "-k", "a b")
+    assert checked.returncode == 1
+    assert place.calls()[-4:] == ["ruff check", "ruff format --check", "mypy", "pytest -k a b"]
+    assert checked.stderr.endswith("failed:\n  ruff check\n  pytest -k a b\n")
+
+
+def test_checks_that_pass(place: Place) -> None:
+    checked = place.bootstrap("test")
+    assert checked.returncode == 0
+    assert checked.stderr.endswith("every check passed\n")

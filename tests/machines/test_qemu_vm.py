@@ -179,9 +179,8 @@ async def test_a_template_that_does_not_wake_is_thrown_away_and_a_boot_done(
     async with rig(spec, tmp_path):
         pass
     monkeypatch.setattr(template, "whole", lambda folder: folder.exists())
-    for state in template.home().glob("*/state"):
-        keep = state.read_bytes()
-        state.write_bytes(keep[: len(keep) // 2])
+    state = max(template.home().glob("*/state"), key=lambda path: path.parent.stat().st_mtime)
+    state.write_bytes(state.read_bytes()[:10_000])
     said_so: list[str] = []
     async with Qemu(Wishes(notice=said_so.append)).rig(spec, tmp_path) as up:
         assert up.facts["up"] == "cold boot"

@@ -32,6 +32,7 @@ HOOK = """#!/bin/sh
 . /usr/share/initramfs-tools/hook-functions
 copy_exec /usr/bin/fio
 copy_exec /usr/sbin/qemu-ga
+manual_add_modules virtio_console
 """
 START = """#!/bin/sh
 [ "$1" = prereqs ] && exit
@@ -128,7 +129,7 @@ async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[flo
     made_of = recipe.recipe_for(kernel)
     assert made_of is not None
     base = await provide(made_of, report)
-    home = cache_dir() / "bench" / f"stock-{made_of.suite}"
+    home = cache_dir() / "bench" / f"stock-{made_of.suite}-{recipe.digest(PACKAGES, HOOK, START)}"
     stock = await made(
         home, lambda path: (path / "manifest.json").exists(), lambda half: stock_image(made_of.suite, half)
     )

@@ -287,6 +287,18 @@ def test_what_is_not_zeroed_waits_for_its_resync(bench: Bench) -> None:
     assert all("--assume-clean" not in rig.told[0].text for rig in bench.machine.rigs)
 
 
+def test_assume_clean_is_refused_where_disks_are_not_known_to_be_zero(tmp_path: Path) -> None:
+    class Used(Dry):
+        zeroed = False
+
+    bench = Bench(tmp_path, SMALL.replace("level: 5", "level: 5, sync: assume-clean"))
+    bench.run(machine=Used())
+    assert bench.outcomes() == {Outcome.BROKEN: 8}
+    assert {rig.told == [] for rig in bench.machine.rigs} == {True}
+    assert "assume-clean is only true on zeroed disks" in bench.trials[0].reason
+    bench.journal.close()
+
+
 def test_cancelled_between_two_trials_nothing_is_half_recorded(bench: Bench) -> None:
     async def stopped() -> None:
         task = asyncio.current_task()

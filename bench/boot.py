@@ -133,7 +133,7 @@ async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[flo
         home, lambda path: (path / "manifest.json").exists(), lambda half: stock_image(made_of.suite, half)
     )
     accel = await probe.accelerator(base, scratch, print)
-    vm = argv.Vm(base, DISKS, accel, 2, 512 * 2**20, ())
+    vm = argv.Vm(base, DISKS, accel, 2, 2**30, ())
     warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
     folder = await template.template(warm, template.key(warm, probe.qemu_version(), probe.host()), scratch)
     plain = replace(vm, appliance=Stock(base.userland, base.core, stock=stock))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 from contextlib import asynccontextmanager, contextmanager
@@ -23,6 +24,12 @@ def cache_dir() -> Path:
     """Where what can be made again is kept; `MATRIX_CACHE` overrules."""
     chosen = os.environ.get("MATRIX_CACHE")
     return Path(chosen).absolute() if chosen else Path(platformdirs.user_cache_dir("matrix"))
+
+
+def sha256(path: Path) -> str:
+    """Content hash of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager

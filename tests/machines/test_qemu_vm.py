@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.disks import Bus, Disk
-from runner.machines.qemu import Qemu
+from runner.machines.qemu import Qemu, template
 from runner.machines.qemu.rig import QemuRig
-from runner.machines.seam import RigLost, RigSpec, Step
+from runner.machines.seam import RigLost, RigSpec, Step, Wishes
 from runner.process import run
 
 if TYPE_CHECKING:
@@ -170,3 +170,21 @@ async def test_cancelling_leaves_nothing(tmp_path: Path) -> None:
         await task
     assert seen[0].guest.process.returncode is not None
     assert left_in(tmp_path) == []
+
+
+async def test_a_template_that_does_not_wake_is_thrown_away_and_a_boot_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = RigSpec(disks=(Disk(32 << 20),))
+    async with rig(spec, tmp_path):
+        pass
+    monkeypatch.setattr(template, "whole", lambda folder: folder.exists())
+    state = max(template.home().glob("*/state"), key=lambda path: path.parent.stat().st_mtime)
+    state.write_bytes(state.read_bytes()[:10_000])
+    said_so: list[str] = []
+    async with Qemu(Wishes(notice=said_so.append)).rig(spec, tmp_path) as up:
+        assert up.facts["up"] == "cold boot"
+    assert "booting instead of cloning" in said_so[0]
+    monkeypatch.undo()
+    async with rig(spec, tmp_path) as again:
+        assert again.facts["up"] == "restored"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.errors import BadInput, HarnessBroken
@@ -51,34 +51,40 @@ class Qemu:
         base = await provide(made, self.wishes.progress)
         accel = await probe.accelerator(base, scratch, self.wishes.notice)
         vm = argv.Vm(base, spec.disks, accel, spec.cpus, spec.memory, modules_of(spec))
-        folder = None if self.wishes.cold else await self._template(vm, scratch)
-        up = self._cold(vm, scratch) if folder is None else self._clone(vm, folder, scratch)
-        async with up as ready:
-            yield ready
+        async with AsyncExitStack() as stack:
+            clone = None if self.wishes.cold else await self._clone(stack, vm, scratch)
+            yield await stack.enter_async_context(cold_rig(vm, scratch)) if clone is None else clone
 
-    async def _template(self, vm: Vm, scratch: Path) -> Path | None:
-        """The template to clone, if one can be had."""
+    async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
+        """A clone, if one can be had. A template that does not come to life is thrown away."""
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
+        name = template.key(warm, probe.qemu_version(), probe.host())
         try:
-            return await template.template(warm, template.key(warm, probe.qemu_version(), probe.host()), scratch)
+            folder = await template.template(warm, name, scratch)
+            return await stack.enter_async_context(cloned_rig(vm, folder, scratch))
         except HarnessBroken as error:
+            template.forget(template.home() / name)
             self.wishes.notice(f"booting instead of cloning: {error.brief}")
             return None
 
-    @asynccontextmanager
-    async def _clone(self, vm: Vm, folder: Path, scratch: Path) -> AsyncIterator[Rig]:
-        start = time.monotonic()
-        async with template.restored(vm, folder, scratch) as (guest, facts):
-            yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "restored", "ready": template.since(start)})
 
-    @asynccontextmanager
-    async def _cold(self, vm: Vm, scratch: Path) -> AsyncIterator[Rig]:
-        start = time.monotonic()
-        async with running(vm, scratch) as guest:
-            await rig.booted(guest)
-            ready = template.since(start)
-            facts = await rig.ask_facts(guest)
-            yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "cold boot", "ready": ready})
+@asynccontextmanager
+async def cloned_rig(vm: Vm, folder: Path, scratch: Path) -> AsyncIterator[Rig]:
+    """A rig restored from a template."""
+    start = time.monotonic()
+    async with template.restored(vm, folder, scratch) as (guest, facts):
+        yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "restored", "ready": template.since(start)})
+
+
+@asynccontextmanager
+async def cold_rig(vm: Vm, scratch: Path) -> AsyncIterator[Rig]:
+    """A rig that boots."""
+    start = time.monotonic()
+    async with running(vm, scratch) as guest:
+        await rig.booted(guest)
+        ready = template.since(start)
+        facts = await rig.ask_facts(guest)
+        yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "cold boot", "ready": ready})
 
 
 def common(vm: Vm) -> dict[str, str]:

@@ -7,7 +7,6 @@ compressed: a guest under emulation unpacks slower than the host's page cache se
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import HarnessBroken, MatrixError
+from runner.machines.cache import sha256
 from runner.machines.qemu import apt, recipe
 from runner.process import dies_with_parent, reading, run
 
@@ -68,11 +68,13 @@ def tool(*argv: str, stdin: str = "") -> None:
 def unpack_all(archives: Iterable[Path], tree: Path, progress: Progress, span: tuple[float, float]) -> None:
     """Unpack on both cores: `dpkg-deb` does the heavy part in processes of its own."""
     todo = sorted(archives, key=lambda archive: archive.stat().st_size, reverse=True)
-    total, done = sum(archive.stat().st_size for archive in todo), 0
+    total, done, shown = sum(archive.stat().st_size for archive in todo), 0, 0.0
     with ThreadPoolExecutor(UNPACKERS) as pool:
         for archive, _ in zip(todo, pool.map(partial(apt.unpack, tree=tree, keep=recipe.wanted), todo), strict=True):
             done += archive.stat().st_size
-            progress("unpacking packages", span[0] + (span[1] - span[0]) * done / total)
+            now = span[0] + (span[1] - span[0]) * done / total
+            if now > shown + 0.01:
+                progress("unpacking packages", shown := now)
 
 
 def squash(tree: Path, image: Path) -> None:
@@ -191,12 +193,6 @@ def initramfs(tree: Path, modules: Path, early: Path, image: Path) -> None:
 def checksums(folder: Path) -> dict[str, dict[str, object]]:
     """Size and hash of every file, by which a later run knows that they are whole."""
     return {path.name: {"size": path.stat().st_size, "sha256": sha256(path)} for path in sorted(folder.iterdir())}
-
-
-def sha256(path: Path) -> str:
-    """Content hash of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def say(**what: object) -> None:

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import HarnessBroken
-from runner.machines.cache import cache_dir, locked, made, opened, try_lock
+from runner.machines.cache import cache_dir, locked, made, opened, sha256, try_lock
 from runner.machines.qemu import recipe, rig
 from runner.machines.qemu.guest import Guest, running
 from runner.machines.seam import RigLost
@@ -46,11 +46,17 @@ def key(vm: Vm, qemu: str, host: str) -> str:
     )  # fmt: skip
 
 
+def home() -> Path:
+    """Where templates are kept."""
+    return cache_dir() / "templates"
+
+
 def whole(folder: Path) -> bool:
-    """Is a template complete? Written last, the manifest has the sizes of the two files."""
+    """Is a template complete? Written last, the manifest has the memory's size, and the hash of the small rest."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
-        return all((folder / name).stat().st_size == size for name, size in manifest["files"].items())
+        right_size: bool = (folder / "memory").stat().st_size == manifest["memory"]
+        return right_size and sha256(folder / "state") == str(manifest["state"])
     except (OSError, ValueError, KeyError):
         return False
 
@@ -62,8 +68,8 @@ async def make(vm: Vm, folder: Path, scratch: Path) -> None:
         await rig.booted(guest)
         facts = await rig.ask_facts(guest)
         await save(guest, folder / "state")
-    files = {name: (folder / name).stat().st_size for name in ("memory", "state")}
-    (folder / "manifest.json").write_text(json.dumps({"files": files, "facts": facts}, indent=1))
+    manifest = {"memory": memory.stat().st_size, "state": sha256(folder / "state"), "facts": facts}
+    (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
 
 
 async def save(guest: Guest, target: Path) -> None:
@@ -111,15 +117,14 @@ async def wake(guest: Guest, state: Path) -> None:
 
 async def template(vm: Vm, name: str, scratch: Path) -> Path:
     """The template of a machine, from the cache or made now."""
-    home = cache_dir() / "templates"
-    folder = await made(home / name, whole, lambda half: make(vm, half, scratch))
-    prune(home, keep=folder)
+    folder = await made(home() / name, whole, lambda half: make(vm, half, scratch))
+    prune(keep=folder)
     return folder
 
 
-def prune(home: Path, keep: Path) -> None:
+def prune(keep: Path) -> None:
     """Forget the templates that were not used for longest, beyond a number and a size; never one in use."""
-    known = sorted((path for path in home.iterdir() if path.name[0] != "."), key=lambda path: -path.stat().st_mtime)
+    known = sorted((path for path in home().iterdir() if path.name[0] != "."), key=lambda path: -path.stat().st_mtime)
     total = 0
     for number, folder in enumerate(known):
         total += sum(path.stat().st_blocks * 512 for path in folder.iterdir())

@@ -1,0 +1,256 @@
+"""What of the qemu machine is computed, not run."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from runner.disks import Disk
+from runner.machines.qemu import Qemu, apt, argv, modules_of, recipe, template
+from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
+from runner.machines.seam import RigSpec
+
+BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
+SATA = Disk(2**20, "sata")
+
+
+def vm(*disks: Disk, accel: str = "tcg", modules: tuple[str, ...] = ()) -> argv.Vm:
+    return argv.Vm(BASE, disks, accel, 2, 512 * 2**20, modules)
+
+
+def line(machine: argv.Vm, *, incoming: bool = False, memory: Path | None = None, keep: bool = False) -> str:
+    disks = tuple(range(20, 20 + len(machine.disks)))
+    return " ".join(argv.command(machine, argv.Channels(3, 4, 5, 6, disks, memory, keep), incoming=incoming))
+
+
+def test_every_processor_is_a_socket_of_its_own() -> None:
+    assert "-smp 2,sockets=2" in line(vm())
+
+
+def test_a_booting_machine_has_a_kernel_and_a_restored_one_waits_for_its_state() -> None:
+    cold, warm = line(vm()), line(vm(), incoming=True)
+    assert "-kernel /c/core/vmlinuz" in cold
+    assert "-incoming" not in cold
+    assert "-kernel" not in warm
+    assert "-incoming defer" in warm
+
+
+def test_a_template_keeps_its_memory_and_a_clone_does_not() -> None:
+    assert "share=on" in line(vm(), memory=Path("/m"), keep=True)
+    assert "share=off" in line(vm(), memory=Path("/m"))
+    assert "memory-backend-ram" in line(vm())
+
+
+def test_commas_in_paths_are_doubled() -> None:
+    assert "file.filename=/c/u,,serland/root.squashfs" in line(vm())
+
+
+def test_no_network() -> None:
+    assert "net" not in line(vm()).replace("console", "")
+
+
+def test_disks_come_by_descriptor_and_carry_their_number() -> None:
+    text = line(vm(Disk(1), Disk(1)))
+    assert "-add-fd set=11,fd=21" in text
+    assert "file.filename=/dev/fdset/11" in text
+    assert "virtio-blk-pci,drive=disk1,serial=matrix-1,werror=enospc" in text
+
+
+def test_sata_controllers_are_added_as_ports_run_out() -> None:
+    text = line(vm(*[SATA] * 7))
+    assert text.count("ich9-ahci") == 2
+    assert "ide-hd,bus=sata0.5,drive=disk5" in text
+    assert "ide-hd,bus=sata1.0,drive=disk6" in text
+
+
+def test_one_scsi_controller_serves_all_and_buses_mix() -> None:
+    text = line(vm(Disk(1, "scsi"), SATA, Disk(1, "scsi"), Disk(1)))
+    assert text.count("virtio-scsi-pci") == 1
+    assert "scsi-hd,bus=scsi.0,scsi-id=1,drive=disk2" in text
+    assert "ide-hd,bus=sata0.0,drive=disk1" in text
+
+
+@pytest.mark.parametrize(
+    ("disks", "slots"), [((), 0), ((SATA,) * 7, 2), ((Disk(1, "scsi"),) * 9, 1), ((Disk(1),) * 9, 9)]
+)
+def test_slots(disks: tuple[Disk, ...], slots: int) -> None:
+    assert argv.slots(disks) == slots
+
+
+def test_impossible_wishes_are_refused() -> None:
+    many = RigSpec(disks=(Disk(2**20),) * 40, kernel="debian-99", memory=2**20)
+    briefs = " / ".join(refusal.brief for refusal in Qemu().refusals(many))
+    assert "no such kernel: debian-99" in briefs
+    assert "40 disks do not fit" in briefs
+    assert "too few" in briefs
+    assert all(refusal.resolution for refusal in Qemu().refusals(many))
+
+
+def test_drivers_of_the_buses_come_first_and_once() -> None:
+    spec = RigSpec(disks=(SATA, Disk(1, "scsi"), SATA), modules=("raid0", "ahci"))
+    assert modules_of(spec) == ("ahci", "sd_mod", "virtio_scsi", "raid0")
+
+
+def test_the_key_of_a_template_follows_all_that_a_guest_can_see() -> None:
+    machines = [
+        vm(),
+        vm(Disk(1)),
+        vm(Disk(2)),
+        vm(SATA),
+        vm(accel="kvm"),
+        vm(modules=("raid0",)),
+    ]
+    keys = [template.key(machine, "7.2", "cpu") for machine in machines]
+    keys += [template.key(vm(), "8.2", "cpu"), template.key(vm(), "7.2", "other")]
+    assert len(set(keys)) == len(keys)
+    assert template.key(vm(modules=("a", "b")), "", "") == template.key(vm(modules=("b", "a")), "", "")
+
+
+def test_kernels_by_name_and_by_file(tmp_path: Path) -> None:
+    image = tmp_path / "bzImage"
+    image.write_bytes(b"x")
+    default = recipe.recipe_for(None)
+    assert default is not None
+    assert default.suite == recipe.SUITES[recipe.DEFAULT_KERNEL]
+    assert recipe.recipe_for("debian-12") == recipe.Recipe("bookworm")
+    own = recipe.recipe_for(str(image))
+    assert own is not None
+    assert own.image == image
+    assert recipe.recipe_for("debian-1") is None
+
+
+def test_the_key_of_an_own_kernel_follows_its_content_and_its_modules(tmp_path: Path) -> None:
+    image = tmp_path / "bzImage"
+    keys = set()
+    for content in (b"1", b"2"):
+        image.write_bytes(content)
+        keys.add(recipe.kernel_key("trixie", image))
+    module = tmp_path / "lib/modules/6.0/kernel/a.ko"
+    module.parent.mkdir(parents=True)
+    module.touch()
+    keys.add(recipe.kernel_key("trixie", image))
+    assert len(keys) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("./bin/bash", "usr/bin/bash"),
+        ("./lib64/ld.so", "usr/lib64/ld.so"),
+        ("./usr/bin/x", "usr/bin/x"),
+        ("./etc/fstab", "etc/fstab"),
+        ("./bin", ""),
+        ("./sbin/", ""),
+        ("./", ""),
+        ("./library/x", "library/x"),
+    ],
+)
+def test_usr_is_merged(name: str, path: str) -> None:
+    assert recipe.merged(name) == path
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("usr/bin/fio", True),
+        ("usr/share/doc", False),
+        ("usr/share/doc/fio/README", False),
+        ("usr/share/docs", True),
+        ("", False),
+        ("usr/lib/modules/6.1/kernel/drivers/md/raid456.ko", True),
+        ("usr/lib/modules/6.1/kernel/sound/core.ko", False),
+        ("usr/lib/modules/6.1/kernel/drivers/gpu/x.ko", False),
+        ("usr/lib/modules/6.1/modules.builtin", True),
+        ("usr/lib/python3.11/os.py", False),
+    ],
+)
+def test_what_is_kept(path: str, kept: bool) -> None:
+    assert recipe.wanted(path) is kept
+
+
+def test_modules_in_loading_order() -> None:
+    dependencies = "kernel/a.ko: kernel/b-c.ko kernel/d.ko\nkernel/b-c.ko: kernel/d.ko\nkernel/d.ko:\n"
+    assert recipe.load_order(dependencies, ("a", "b_c", "gone")) == (
+        ["kernel/d.ko", "kernel/b-c.ko", "kernel/a.ko"],
+        ["gone"],
+    )
+
+
+def bzimage(release: bytes, payload: bytes) -> bytes:
+    head = bytearray(2 * 512)
+    head[0x1F1] = 1
+    head[0x202:0x206] = b"HdrS"
+    head[0x20E:0x210] = struct.pack("<H", 0x100)
+    head[0x248:0x250] = struct.pack("<II", 8, len(payload))
+    head[0x300 : 0x300 + len(release)] = release
+    return bytes(head) + b"\0" * 8 + payload
+
+
+def test_what_a_bzimage_says_and_holds() -> None:
+    image = bzimage(b"6.9.1-mine (me@here) #1\0", b"packed....")
+    assert recipe.kernel_release(image) == "6.9.1-mine"
+    assert recipe.kernel_payload(image) == b"packed"
+    assert recipe.kernel_release(b"\x7fELF" + b"\0" * 1024) is None
+
+
+def test_the_host_s_archive_is_found_or_the_usual_taken() -> None:
+    seen = "http://u/ubuntu|Ubuntu|noble\nhttp://s/sec|Debian|bookworm-security\nhttp://m/debian/|Debian|bookworm\n"
+    assert apt.mirror_from(seen) == "http://m/debian"
+    assert apt.mirror_from("") == recipe.DEFAULT_MIRROR
+
+
+def test_apt_gets_the_host_s_ways_of_fetching_and_nothing_else() -> None:
+    dump = 'APT::Install-Recommends "1";\nAcquire::http::Proxy "http://p:1";\nDPkg::Post-Invoke:: "rm";\n'
+    text = apt.configuration(Path("/w"), dump)
+    assert 'Acquire::http::Proxy "http://p:1";' in text
+    assert "Post-Invoke" not in text
+    assert 'Dir::State "/w"' in text
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        ("E: No space left on device", "disk space"),
+        ("NO_PUBKEY 123", "debian-archive-keyring"),
+        ("404", "MATRIX_MIRROR"),
+    ],
+)
+def test_advice_on_apt_s_complaints(words: str, advice: str) -> None:
+    assert advice in apt.hint(words)
+
+
+def test_name_and_version_of_a_package() -> None:
+    assert apt.package_version(Path("/x/perl-base_1%3a5.40_amd64.deb")) == ("perl-base", "1:5.40")
+
+
+def test_the_builder_s_last_error_is_ours() -> None:
+    error = failure(["chatter", '{"error": "no space", "details": "d", "resolution": "r"}', "more"])
+    assert (error.brief, error.details, error.resolution) == ("no space", "d", "r")
+    assert "chatter" in failure(["chatter"]).details
+    assert parsed("[1]") == {}
+
+
+async def test_progress_is_passed_on_and_the_rest_kept() -> None:
+    import asyncio
+
+    words = asyncio.StreamReader()
+    words.feed_data(b'{"brief": "a", "fraction": 0.5}\nxz: oops\n{"brief": "b", "fraction": null}\n')
+    words.feed_eof()
+    seen: list[tuple[str, float | None]] = []
+
+    def progress(brief: str, fraction: float | None = None) -> None:
+        seen.append((brief, fraction))
+
+    assert await listen(words, progress) == ["xz: oops"]
+    assert seen == [("a", 0.5), ("b", None)]
+
+
+def test_a_half_without_its_manifest_or_with_a_short_file_is_not_whole(tmp_path: Path) -> None:
+    assert not whole(tmp_path)
+    (tmp_path / "a").write_text("12345")
+    (tmp_path / "manifest.json").write_text('{"files": {"a": {"size": 5}}}')
+    assert whole(tmp_path)
+    (tmp_path / "a").write_text("1234")
+    assert not whole(tmp_path)

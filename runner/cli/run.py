@@ -14,7 +14,6 @@ import click
 
 from runner.cli.host import boot_id, host_facts
 from runner.cli.inputs import Asked, asked, check_jobs, kernel, matrix_file, on, only, results, templates
-from runner.cli.outputs import closing_table, write_outputs
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
 from runner.errors import BadInput, Exit
 from runner.execute.events import RigUp
@@ -22,6 +21,9 @@ from runner.execute.run import Execution, rig_spec
 from runner.expand.variants import digest
 from runner.machines import machine
 from runner.machines.seam import Wishes
+from runner.reports.summary import summarise
+from runner.reports.terminal import table
+from runner.reports.write import recorded, write_reports
 from runner.store.journal import Journal
 from runner.store.record import Outcome
 from runner.store.run import Manifest, RunFolder, create, find_unfinished
@@ -155,7 +157,7 @@ def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View) ->
         finished = _until_stopped(execution)
     finally:
         folder = folder.with_manifest(versions={**folder.manifest.versions, **versions}, finished=finished)
-        write_outputs(folder, journal, matrix.repeat.confidence)
+        write_reports(folder, recorded(folder, journal), matrix.repeat.confidence)
     return not finished
 
 
@@ -206,6 +208,7 @@ def _closing(folder: RunFolder, journal: Journal, confidence: float) -> None:
     """The table, and where everything is."""
     from rich.console import Console
 
-    console = Console()
-    console.print(closing_table(folder, journal, confidence))
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    everything = recorded(folder, journal)
+    console.print(table(everything, summaries=summarise(everything, confidence)))
     click.echo(f"{folder.path}/: trials.csv, summary.csv, junit.xml, and every script and raw output under cells/")

@@ -99,6 +99,7 @@ class Execution:
 
     async def run(self) -> None:
         """Run what is not yet recorded. May be stopped at any point, by cancelling it or by killing the process."""
+        self._journal.remember(CellRow(cell.id, cell.name, cell.axes) for cell in self._plan.selection.cells())
         self._known = Known.of(self._journal)
         self._own_up_to_dead_hosts()
         for block in self._plan.blocks:
@@ -163,7 +164,6 @@ class Execution:
         """Measure the first of the cells; it leaves the queue with its trial recorded."""
         cell = cells[0]
         attempt, started = self._known.lost[cell.id, block] + 1, _now()
-        self._journal.remember([_row(cell)])
         self._journal.begin(cell.id, block, attempt, self._boot_id, started)
         self._listen(TrialStarted(cell.name, block))
         try:
@@ -180,7 +180,6 @@ class Execution:
         cells.popleft()
 
     def _record(self, cell: Cell, trial: Trial) -> None:
-        self._journal.remember([_row(cell)])
         self._journal.record(trial)
         self._known.add(trial)
         self._listen(TrialDone(cell.name, trial))
@@ -211,10 +210,6 @@ def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
     wish = matrix.machine
     modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
     return RigSpec(matrix.disks.each(), kernel or array.kernel, wish.cpus, wish.memory, modules)
-
-
-def _row(cell: Cell) -> CellRow:
-    return CellRow(cell.id, cell.name, cell.axes)
 
 
 def _now() -> str:

@@ -35,11 +35,18 @@ matrix_step() {
 """
 
 
-def pack(steps: Sequence[Step], mark: str, folder: str, finally_: str = ":") -> str:
-    """The script that runs the steps in a fresh `folder`, and `finally_` at its end whatever happened."""
+def pack(steps: Sequence[Step], mark: str, enter: str, finally_: str = ":") -> str:
+    """The script that runs the steps where `enter` leads (see `fresh`), and `finally_` at its end whatever happened."""
     chain = " &&\n".join(one(number, step) for number, step in enumerate(steps)) or ":"
-    fresh = f"rm -rf -- {quote(folder)} && mkdir -p -- {quote(folder)} && cd -- {quote(folder)}"
-    return f"matrix_mark={quote(mark)}\n{PRELUDE}{fresh} &&\n{chain}\n{finally_}\n"
+    return f"matrix_mark={quote(mark)}\n{PRELUDE}{enter} &&\n{chain}\n{finally_}\n"
+
+
+def fresh(folder: str, remove: str = "rm") -> str:
+    """Shell text that goes to an empty working directory. Nothing is started if it is there and empty already."""
+    where = quote(folder)
+    there = f"{{ [ -d {where} ] || mkdir -p -- {where}; }} && cd -- {where}"
+    empty = f'set -- *; [ $# = 0 ] || {remove} -rf -- "$@"'
+    return f"{there} &&\nshopt -s nullglob dotglob && {{ {empty}; }} && shopt -u nullglob dotglob"
 
 
 def one(number: int, step: Step) -> str:

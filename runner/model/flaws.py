@@ -31,9 +31,13 @@ _KINDS = {
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint with the nearest known words, or all of them if none is near."""
     names = list(dict.fromkeys(known))
+    return _near(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
+
+
+def _near(word: str, names: list[str]) -> str:
     near = difflib.get_close_matches(word.lower(), [name.lower() for name in names], n=2, cutoff=0.6)
     meant = [name for name in names if name.lower() in near]
-    return f"did you mean {' or '.join(meant)}?" if meant else f"known are {', '.join(names)}"
+    return f"; did you mean {' or '.join(meant)}?" if meant else ""
 
 
 def keys_at(path: Sequence[str | int]) -> list[str]:
@@ -69,7 +73,7 @@ def _message(error: ErrorDetails) -> str:
     if kind == "literal_error":
         expected = str(context["expected"]).replace("'", "")
         choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
-        return f"'{given}' is none of {expected}; {did_you_mean(str(given), choices)}"
+        return f"'{_short(given)}' is none of {expected}{_near(str(given), choices)}"
     if kind in _KINDS:
         hint = "; quotes make it a text" if isinstance(given, str) and kind in {"int_type", "bool_type"} else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"

@@ -20,7 +20,9 @@ SHIPPED = Path(__file__).parents[2] / "templates"
 
 def quoted(value: object) -> str:
     """A value as one shell word, a sequence as several."""
-    if isinstance(value, bool) or value is None or isinstance(value, Undefined):
+    if isinstance(value, Undefined):
+        return str(value)  # which says what is not defined
+    if isinstance(value, bool) or value is None:
         raise TypeError(f"{value!r} has no place in a script")
     if isinstance(value, tuple | list):
         return " ".join(quoted(one) for one in value)
@@ -29,7 +31,7 @@ def quoted(value: object) -> str:
 
 def one_line(value: object) -> str:
     """A value as it stands in a fio job."""
-    if value is None or isinstance(value, Undefined):
+    if value is None:
         raise TypeError(f"{value!r} has no place in a fio job")
     text = str(int(value)) if isinstance(value, bool) else str(value)
     if any(ord(char) < 32 for char in text):

@@ -59,6 +59,11 @@ class Built:
     top: str
     disks: tuple[str, ...]
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Every block device of it, from the top down."""
+        return tuple(dict.fromkeys((*(layer.device for layer in reversed(self.layers)), *self.disks)))
+
 
 def built(stack: Stack, disks: Sequence[str], *, zeroed: bool) -> Built:
     """The stack on these disks. `zeroed`: they are known to read as zeros, so a first resync may be ruled out."""

@@ -29,20 +29,20 @@ def recorded(run: RunFolder, journal: Journal) -> Recorded:
     )
 
 
-def rendered(content: Recorded) -> dict[str, bytes]:
+def rendered(content: Recorded, confidence: float = 0.95) -> dict[str, bytes]:
     """Every report by the name of its file."""
-    summaries = summarise(content)
+    summaries = summarise(content, confidence)
     return {
         "junit.xml": junit(content, summaries),
         "trials.csv": trials_csv(content).encode(),
-        "summary.csv": summary_csv(content, summaries=summaries).encode(),
+        "summary.csv": summary_csv(content, confidence, summaries).encode(),
     }
 
 
-def write_reports(run: RunFolder, content: Recorded) -> list[Path]:
+def write_reports(run: RunFolder, content: Recorded, confidence: float = 0.95) -> list[Path]:
     """Write all reports into the folder of the run; a run that was interrupted has them too."""
     written = []
-    for name, text in rendered(content).items():
+    for name, text in rendered(content, confidence).items():
         write_atomically(run.path / name, text)
         written.append(run.path / name)
     return written

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import sqrt
-from statistics import fmean, stdev
+from math import dist, sqrt
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,9 +44,12 @@ def student(values: Sequence[float], confidence: float = 0.95) -> Interval | Non
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
     if len(values) < 2:
         return None
-    mean = fmean(values)
-    half = t_factor(len(values) - 1, confidence) * stdev(values, xbar=mean) / sqrt(len(values))
-    return Interval(mean=mean, low=mean - half, high=mean + half, n=len(values), confidence=confidence)
+    n, mean = len(values), fmean(values)
+    # The sample standard deviation. `statistics.stdev` gives the same in exact fractions, and takes twenty times as
+    # long: seconds, where a report summarises thousands of cells.
+    deviation = dist(values, (mean,) * n) / sqrt(n - 1)
+    half = t_factor(n - 1, confidence) * deviation / sqrt(n)
+    return Interval(mean=mean, low=mean - half, high=mean + half, n=n, confidence=confidence)
 
 
 @lru_cache(maxsize=1024)

@@ -76,24 +76,19 @@ class RunFolder:
 
     def cell(self, name: str) -> Path:
         """Folder of a cell, from its hierarchical name. A name that could lead elsewhere is refused."""
-        parts = name.split("/")
-        if not all(_PART.fullmatch(part) and part not in {".", ".."} for part in parts):
-            raise BadInput(
-                f"{name!r} cannot name a folder",
-                resolution="cell names are parts of letters, digits and ._=,+@%- (1 to 255 each), joined by /",
-            )
-        return self.path.joinpath("cells", *parts)
+        return self.path.joinpath("cells", *_safe(name.split("/")))
 
     def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run."""
+        """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run.
+
+        Not forced to disk, which would cost as much as a short trial: the figures are in the journal, and it is.
+        """
         folder = self.cell(cell)
         trial = folder / f"trial-{block}"
         with named(trial):
             trial.mkdir(parents=True, exist_ok=True)
-            for name, text in scripts.items():
-                (folder / name).write_text(text)
-            for name, text in outputs.items():
-                (trial / name).write_text(text)
+            _write_texts(folder, scripts)
+            _write_texts(trial, outputs)
         return str(trial.relative_to(self.path))
 
     def with_manifest(self, **changes: object) -> RunFolder:
@@ -185,6 +180,22 @@ def _readable_name(manifest: Manifest) -> str:
     started = datetime.fromisoformat(manifest.started).astimezone(UTC)
     words = (manifest.matrix[:100], manifest.machine[:50], f"{started:%Y%m%d-%H%M%S}")
     return "-".join(_FOREIGN.sub("_", word).strip(".") for word in words)
+
+
+def _safe(parts: list[str]) -> list[str]:
+    """The same parts of a path; refused if one of them could lead elsewhere or needs quoting in a shell."""
+    for part in parts:
+        if not _PART.fullmatch(part) or part in {".", ".."}:
+            raise BadInput(
+                f"{'/'.join(parts)!r} cannot name a folder or a file",
+                resolution="names are parts of letters, digits and ._=,+@%- (1 to 255 each), joined by /",
+            )
+    return parts
+
+
+def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / _safe([name])[0]).write_text(text, encoding="utf-8", errors="replace", newline="")
 
 
 def _sign(lock: TextIO) -> None:

@@ -46,7 +46,7 @@ workloads:
         ("[disk]", "[]", "nothing stands here; at least one is needed"),
         ("[disk]", "[disk: {number: 4}]", "there is no disk 4: 4 are declared, counted from 0"),
         ("[disk]", "[disk, md: {level: 5}]", "md cannot stand on disk"),
-        ("level: 0", "level: 7", "'7' is none of 0, 1, 4, 5, 6 or 10; known are 0, 1, 4, 5, 6, 10"),
+        ("level: 0", "level: 7", "'7' is none of 0, 1, 4, 5, 6 or 10"),
         ("level: 0, ", "", "'level' is missing here"),
         ("layout: [n2, f2, o2]", "layout: [n2, x2]", r"'x2' does not have the form ^[nfo][1-9]$"),
         ("readahead: [default, 32MiB]", "readahead: [default, 5000B]", "'5000B': the kernel keeps readahead in whole pages of 4KiB"),

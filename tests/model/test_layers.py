@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from runner.render.views import raid10_layout
 GIB = 1 << 30
 
 
-def problems(count: int = 4, **fields: object) -> list[str]:
+def problems(count: int = 4, **fields: Any) -> list[str]:
     return [f"{one.field}: {one.message}" for one in Md.model_construct(**fields).problems(count, GIB)]
 
 
@@ -51,7 +53,7 @@ def test_four_disks_are_enough_for_anything(level: int, count: int) -> None:
     ("level", "layout", "disks"),
     [(0, None, 4), (1, None, 1), (4, None, 3), (5, None, 3), (6, None, 2), (10, "n2", 2), (10, "f4", 1)],
 )
-def test_capacity(level: int, layout: str | None, disks: int) -> None:
+def test_capacity(level: Any, layout: str | None, disks: int) -> None:
     assert Md.model_construct(level=level, layout=layout).capacity(4, GIB) == disks * GIB
 
 

@@ -10,6 +10,7 @@ from runner.store.record import CellRow, Outcome, Reading, Trial
 #: Anything a console may have said, NUL and other control characters included; never lone surrogates.
 texts = st.text(max_size=20)
 numbers = st.floats(min_value=0, max_value=1e18, allow_nan=False)
+seconds = st.floats(min_value=0, max_value=1e9)  # thirty years
 latencies = st.none() | numbers
 counts = st.integers(min_value=0, max_value=2**62)
 
@@ -46,7 +47,7 @@ def trials(cell: st.SearchStrategy[str], block: st.SearchStrategy[int]) -> st.Se
         outcome=st.sampled_from(Outcome),
         reason=texts,
         started=texts,
-        seconds=numbers,
+        seconds=seconds,
         attempts=st.integers(1, 9),
         figures=st.none() | figures,
         readings=readings,

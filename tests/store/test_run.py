@@ -180,6 +180,29 @@ def test_a_name_that_could_lead_elsewhere_is_refused(name: str) -> None:
         RunFolder(Path("run"), manifest()).cell(name)
 
 
+def test_a_cell_keeps_its_scripts_and_a_trial_its_outputs(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    kept = run.put("single/seqread", 3, {"1-set-up.sh": "true\n"}, {"fio.json": "{}\r\n\udcff"})
+    assert kept == "cells/single/seqread/trial-3"
+    assert (run.path / kept / "fio.json").read_bytes() == b"{}\r\n?", "as it came, but never unreadable"
+    assert (run.cell("single/seqread") / "1-set-up.sh").read_bytes() == b"true\n"
+
+
+def test_a_later_attempt_adds_to_the_folder_of_its_trial(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    run.put("single/seqread", 1, {}, {"lost-1.log": "gone"})
+    kept = run.put("single/seqread", 1, {}, {"fio.json": "{}"})
+    assert sorted(path.name for path in (run.path / kept).iterdir()) == ["fio.json", "lost-1.log"]
+
+
+@pytest.mark.parametrize("name", ["../manifest.json", "a/b", "", ".."])
+def test_a_file_of_a_trial_cannot_lie_elsewhere(tmp_path: Path, name: str) -> None:
+    run = create(tmp_path, manifest())
+    with pytest.raises(BadInput, match="cannot name"):
+        run.put("single/seqread", 1, {name: "x"}, {})
+    assert load(run.path) == run
+
+
 @given(st.text(alphabet="a.=/~ \0", max_size=12))
 def test_no_name_leads_out_of_the_cells(name: str) -> None:
     run = RunFolder(Path("run"), manifest())

@@ -8,23 +8,18 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.errors import BadInput, HarnessBroken
 from runner.machines.qemu import argv, probe, recipe, rig, template
-from runner.machines.qemu.appliance import BUILD_TOOLS, appliance
+from runner.machines.qemu.appliance import BUILD_TOOLS, provide
 from runner.machines.qemu.guest import running
-from runner.machines.seam import Refusal
+from runner.machines.seam import Refusal, Wishes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runner.machines.qemu.appliance import Progress
     from runner.machines.qemu.argv import Vm
-    from runner.machines.seam import Rig, RigSpec, Wishes
+    from runner.machines.seam import Rig, RigSpec
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
-
-
-def silent(brief: str, fraction: float | None) -> None:
-    """Report progress to nobody."""
 
 
 class Qemu:
@@ -35,14 +30,13 @@ class Qemu:
     zeroed: ClassVar[bool] = True
     made_up: ClassVar[bool] = False
 
-    def __init__(self, *, cold: bool = False, progress: Progress = silent) -> None:
-        self.cold = cold
-        self.progress = progress
+    def __init__(self, wishes: Wishes | None = None, *, cold: bool = False) -> None:
+        self.wishes = wishes or Wishes(cold=cold)
 
     @classmethod
     def wished(cls, wishes: Wishes) -> Self:
         """As asked for on the command line."""
-        return cls(cold=wishes.cold, progress=wishes.progress)
+        return cls(wishes)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What is missing on the host, and what no such machine can have."""
@@ -54,10 +48,10 @@ class Qemu:
         made = recipe.recipe_for(spec.kernel)
         if made is None:
             raise BadInput(f"no such kernel: {spec.kernel}")
-        base = await appliance(made, self.progress)
-        accel = await probe.accelerator(base, scratch, self.progress)
+        base = await provide(made, self.wishes.progress)
+        accel = await probe.accelerator(base, scratch, self.wishes.notice)
         vm = argv.Vm(base, spec.disks, accel, spec.cpus, spec.memory, modules_of(spec))
-        folder = None if self.cold else await self._template(vm, scratch)
+        folder = None if self.wishes.cold else await self._template(vm, scratch)
         up = self._cold(vm, scratch) if folder is None else self._clone(vm, folder, scratch)
         async with up as ready:
             yield ready
@@ -68,7 +62,7 @@ class Qemu:
         try:
             return await template.template(warm, template.key(warm, probe.qemu_version(), probe.host()), scratch)
         except HarnessBroken as error:
-            self.progress(f"booting instead of cloning: {error.brief}", None)
+            self.wishes.notice(f"booting instead of cloning: {error.brief}")
             return None
 
     @asynccontextmanager

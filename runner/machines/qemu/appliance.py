@@ -15,11 +15,10 @@ from runner.machines.qemu import recipe
 from runner.process import spawn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from runner.machines.qemu.recipe import Recipe
-
-    Progress = Callable[[str, float | None], None]
+    from runner.machines.seam import Progress
 
 #: The builder is started by its code's place, not by name, so that it is this very code wherever we stand.
 BUILDER = """import os, sys
@@ -57,6 +56,11 @@ class Appliance:
         return f"{self.core.name}+{self.userland.name}"
 
     @property
+    def words(self) -> str:
+        """The kernel's command line."""
+        return recipe.KERNEL_WORDS
+
+    @property
     def root(self) -> Path:
         """The root file system."""
         return self.userland / "root.squashfs"
@@ -87,7 +91,7 @@ def whole(folder: Path) -> bool:
         return False
 
 
-async def appliance(wanted: Recipe, progress: Progress) -> Appliance:
+async def provide(wanted: Recipe, progress: Progress) -> Appliance:
     """The appliance of a recipe, from the cache or built now (both halves at once)."""
     home = cache_dir() / "appliances"
     shown = Shares(progress)
@@ -113,7 +117,7 @@ class Shares:
     def of(self, job: int, share: float) -> Progress:
         """The callback of one job."""
 
-        def report(brief: str, fraction: float | None) -> None:
+        def report(brief: str, fraction: float | None = None) -> None:
             self._done[job] = share * (fraction or 0)
             self._progress(f"appliance: {brief}", sum(self._done.values()))
 

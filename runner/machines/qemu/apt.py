@@ -21,6 +21,8 @@ from runner.process import dies_with_parent, reading, run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from runner.machines.seam import Progress
+
 ARCHIVE_TIMEOUT = 1800
 
 
@@ -70,9 +72,7 @@ def prepare(folder: Path, suite: str, mirror: str) -> dict[str, str]:
     return {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
 
 
-def fetch(
-    folder: Path, suite: str, packages: Iterable[str], progress: Callable[[str, float | None], None]
-) -> list[Path]:
+def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress) -> list[Path]:
     """Download the packages and all they depend on; returns the archives."""
     mirror = host_mirror()
     env = prepare(folder, suite, mirror)

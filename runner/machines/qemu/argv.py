@@ -19,14 +19,6 @@ QEMU = "qemu-system-x86_64"
 AHCI_PORTS = 6
 #: PCI slots of the `pc` machine, less host bridge, PIIX3, agent, two file systems of ours and one for growth.
 FREE_SLOTS = 26
-#: The guest kernel's command line.
-#: `acpi=off` saves a third of an emulated boot, but hides the PM timer, by which the TSC's rate is measured: its port
-#: is told. `tsc=reliable`, or else Linux takes a multi-socket AMD's TSC for unsynchronised and falls back to jiffies, a
-#: clock with steps of 4 ms, useless for latencies. `panic=-1`, `oops=panic`: a broken kernel must end, not linger.
-KERNEL_WORDS = (
-    "console=ttyS0 quiet panic=-1 oops=panic acpi=off pmtmr=0x608 tsc=reliable no_timer_check random.trust_cpu=on "
-    "ipv6.disable=1 audit=0 apparmor=0 selinux=0 nowatchdog cryptomgr.notests raid=noautodetect"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +131,7 @@ def device(wanted: tuple[Disk, ...], number: int, disk: Disk) -> list[str]:
 
 def boot(vm: Vm) -> list[str]:
     """Kernel, initramfs and what our init is to do."""
-    words = [KERNEL_WORDS, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
+    words = [vm.appliance.words, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
     return ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.initramfs), "-append", " ".join(words)]
 
 

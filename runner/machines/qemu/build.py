@@ -22,9 +22,9 @@ from runner.machines.qemu import apt, recipe
 from runner.process import dies_with_parent, reading, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
-    Progress = Callable[[str, float | None], None]
+    from runner.machines.seam import Progress
 
 UNPACKERS = 2
 USERS = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
@@ -34,6 +34,7 @@ PVH_NOTE = (4).to_bytes(4, "little") + (8).to_bytes(4, "little") + (18).to_bytes
 #: Files that Debian's maintainer scripts would have made.
 ETC = {
     "etc/passwd": USERS,
+    "etc/fstab": recipe.guest_file("fstab"),
     "etc/group": GROUPS,
     "etc/hostname": "matrix\n",
     "etc/hosts": "127.0.0.1 localhost matrix\n",
@@ -203,16 +204,20 @@ def say(**what: object) -> None:
     print(json.dumps(what), flush=True)  # noqa: T201 - this is a protocol, not chatter
 
 
+def report(brief: str, fraction: float | None = None) -> None:
+    """Progress, as one line of news."""
+    say(brief=brief, fraction=fraction)
+
+
 def main(half: str, suite: str, image: str, out: str) -> None:
     """Build one half into `out`, which the caller then puts in its place."""
     target = Path(out)
     work = target / "work"
     work.mkdir()
-    progress = lambda brief, fraction: say(brief=brief, fraction=fraction)  # noqa: E731
     if half == "userland":
-        made = userland(suite, work, target, progress)
+        made = userland(suite, work, target, report)
     else:
-        made = kernel(suite, Path(image) if image else None, work, target, progress)
+        made = kernel(suite, Path(image) if image else None, work, target, report)
     shutil.rmtree(work)
     manifest = {"suite": suite, "image": image, "versions": made, "files": checksums(target)}
     (target / "manifest.json").write_text(json.dumps(manifest, indent=1))

@@ -18,9 +18,9 @@ from runner.machines.qemu.guest import running
 from runner.process import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from runner.machines.qemu.appliance import Appliance, Progress
+    from runner.machines.qemu.appliance import Appliance
 
 KVM = Path("/dev/kvm")
 #: A guest under KVM is up in a second or two; one that is not by then hangs.
@@ -49,7 +49,7 @@ def host() -> str:
     return "unknown"
 
 
-async def accelerator(base: Appliance, scratch: Path, notice: Progress) -> str:
+async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
     """`kvm` if our appliance comes up under it, else `tcg`. The answer is remembered until host or QEMU change."""
     chosen = os.environ.get("MATRIX_ACCEL")
     if chosen:
@@ -64,7 +64,7 @@ async def accelerator(base: Appliance, scratch: Path, notice: Progress) -> str:
             return str(json.loads(memory.read_text())["accel"])
         works = await boots_under_kvm(base, scratch)
         if not works:
-            notice("KVM is there but does not boot our appliance: emulating (TCG) instead", None)
+            notice("KVM is there but does not boot our appliance: emulating (TCG) instead")
         memory.write_text(json.dumps({"accel": "kvm" if works else "tcg"}))
     return "kvm" if works else "tcg"
 

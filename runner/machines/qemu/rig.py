@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from runner.machines.qemu.guest import Guest
     from runner.machines.seam import Step, StepResult
 
-FOLDER = "/run/matrix/trial"
+#: A static busybox starts three times faster on an emulated processor than coreutils.
+FRESH = envelope.fresh("/run/matrix/trial", "busybox rm")
 BELL = "printf . >/dev/matrix-bell"
 BOOT_DEADLINE = 120.0
 READY_DEADLINE = 30.0
@@ -55,7 +56,7 @@ class QemuRig:
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps as one script."""
         mark = secrets.token_hex(16)
-        script = envelope.pack(steps, mark, FOLDER, BELL)
+        script = envelope.pack(steps, mark, FRESH, BELL)
         _, output, complaint = await self.guest.shell(script, expected=expected, deadline=deadline)
         return envelope.unpack(steps, mark, output, complaint)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.errors import HarnessBroken
 from runner.machines.cache import cache_dir, locked, made, opened, try_lock
-from runner.machines.qemu import argv, recipe, rig
+from runner.machines.qemu import recipe, rig
 from runner.machines.qemu.guest import Guest, running
 from runner.machines.seam import RigLost
 
@@ -42,7 +42,7 @@ def key(vm: Vm, qemu: str, host: str) -> str:
     disks = [(disk.bus, disk.size) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, qemu, host, vm.accel, vm.cpus, vm.memory, disks, sorted(vm.modules),
-        argv.KERNEL_WORDS, rig.FACTS,
+        vm.appliance.words, rig.FACTS,
     )  # fmt: skip
 
 

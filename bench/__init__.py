@@ -1,0 +1,1 @@
+"""Figures, each from one command."""

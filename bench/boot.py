@@ -1,0 +1,163 @@
+"""How soon is a machine ready? A stock Debian initramfs, our cold boot and our restored clone, side by side.
+
+    python -m bench.boot [--rounds 5] [--kernel debian-13]
+
+The stock image is made by the suite's own initramfs-tools (MODULES=most, gzip, with the hooks of mdadm and lvm2; fio
+and the guest agent are added), and started as distributions do: bzImage, SeaBIOS, udev. It counts as ready when its
+guest agent answers, before it would even look for a root file system. One harness, machine and set of disks for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from runner.disks import Disk
+from runner.machines.cache import cache_dir, made
+from runner.machines.qemu import apt, argv, build, probe, recipe, rig, template
+from runner.machines.qemu.appliance import Appliance, provide
+from runner.machines.qemu.guest import running
+
+PACKAGES = ["initramfs-tools", "udev", "zstd", "cpio", "gzip", *recipe.PACKAGES]
+DISKS = (Disk(256 * 2**20),) * 4
+HOOK = """#!/bin/sh
+[ "$1" = prereqs ] && exit
+. /usr/share/initramfs-tools/hook-functions
+copy_exec /usr/bin/fio
+copy_exec /usr/sbin/qemu-ga
+"""
+START = """#!/bin/sh
+[ "$1" = prereqs ] && exit
+modprobe virtio_console
+for port in /sys/class/virtio-ports/*; do
+  read -r name <"$port/name"
+  [ "$name" = org.qemu.guest_agent.0 ] && mkdir -p /run && qemu-ga -m virtio-serial -p "/dev/${port##*/}" -t /run
+done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stock(Appliance):
+    """The distribution's own way to start the same kernel."""
+
+    stock: Path = field(default=Path(), kw_only=True)
+
+    @property
+    def kernel(self) -> Path:
+        return self.stock / "vmlinuz"
+
+    @property
+    def initramfs(self) -> Path:
+        return self.stock / "initramfs"
+
+    @property
+    def words(self) -> str:
+        return "console=ttyS0 quiet panic=-1"
+
+
+def report(brief: str, fraction: float | None = None) -> None:  # noqa: ARG001 - the callback takes it
+    print(f"  {brief}", end="\r", flush=True)
+
+
+async def stock_image(suite: str, folder: Path) -> None:
+    """Let the suite's own tools make an initramfs, in a tree of unpacked packages."""
+    tree = folder / "tree"
+    tree.mkdir()
+    archives = apt.fetch(folder / "apt", suite, [recipe.KERNEL_PACKAGE, *PACKAGES], report)
+    for archive in archives:
+        apt.unpack(archive, tree, lambda path: bool(path) and not path.startswith(("usr/share/doc", "usr/share/man")))
+    furnish(tree)
+    release = next((tree / "usr/lib/modules").iterdir()).name
+    build.tool("depmod", "-b", str(tree), release)
+    become_root = [] if os.getuid() == 0 else ["unshare", "--map-root-user"]
+    build.tool(*become_root, "chroot", str(tree), "mkinitramfs", "-c", "gzip", "-o", "/stock", release)
+    shutil.copy(tree / "stock", folder / "initramfs")
+    shutil.copy(next((tree / "boot").glob("vmlinuz-*")), folder / "vmlinuz")
+    shutil.rmtree(tree)
+    shutil.rmtree(folder / "apt")
+    (folder / "manifest.json").touch()
+
+
+def furnish(tree: Path) -> None:
+    """What maintainer scripts would have done, and our two additions."""
+    for name in ("bin", "sbin", "lib", "lib64"):
+        if not (tree / name).exists():
+            (tree / name).symlink_to(f"usr/{name}")
+    for name in ("dev", "proc", "sys", "tmp", "var/tmp", "run", "etc"):
+        (tree / name).mkdir(parents=True, exist_ok=True)
+    if not (tree / "usr/bin/sh").exists():
+        (tree / "usr/bin/sh").symlink_to("dash")
+    (tree / "usr/bin/awk").unlink(missing_ok=True)
+    (tree / "usr/bin/awk").symlink_to("mawk")
+    (tree / "etc/passwd").write_text(build.USERS)
+    (tree / "etc/group").write_text(build.GROUPS)
+    (tree / "etc/fstab").touch()
+    for place, text in (("hooks", HOOK), ("scripts/init-premount", START)):
+        target = tree / "etc/initramfs-tools" / place / "matrix"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+        target.chmod(0o755)
+    build.tool("ldconfig", "-r", str(tree))
+
+
+async def boot(vm: argv.Vm, scratch: Path) -> float:
+    """Seconds until the guest agent answers."""
+    start = time.monotonic()
+    async with running(vm, scratch) as guest:
+        await rig.booted(guest)
+        return time.monotonic() - start
+
+
+async def restore(vm: argv.Vm, folder: Path, scratch: Path) -> float:
+    """Seconds until a clone has its own clock, entropy and identity, and answers."""
+    start = time.monotonic()
+    async with template.restored(vm, folder, scratch) as (guest, _):
+        await guest.ask("guest-ping")
+        return time.monotonic() - start
+
+
+async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[float]]:
+    """Time all three in turn, so that whatever else the host does meets all of them."""
+    made_of = recipe.recipe_for(kernel)
+    assert made_of is not None
+    base = await provide(made_of, report)
+    home = cache_dir() / "bench" / f"stock-{made_of.suite}"
+    stock = await made(
+        home, lambda path: (path / "manifest.json").exists(), lambda half: stock_image(made_of.suite, half)
+    )
+    accel = await probe.accelerator(base, scratch, print)
+    vm = argv.Vm(base, DISKS, accel, 2, 512 * 2**20, ())
+    warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
+    folder = await template.template(warm, template.key(warm, probe.qemu_version(), probe.host()), scratch)
+    plain = replace(vm, appliance=Stock(base.userland, base.core, stock=stock))
+    taken: dict[str, list[float]] = {"stock initramfs": [], "cold boot": [], "restored clone": []}
+    for _ in range(rounds):
+        taken["stock initramfs"].append(await boot(plain, scratch))
+        taken["cold boot"].append(await boot(vm, scratch))
+        taken["restored clone"].append(await restore(vm, folder, scratch))
+    return taken
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--kernel", default=recipe.DEFAULT_KERNEL, choices=sorted(recipe.SUITES))
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        taken = asyncio.run(compare(asked.kernel, asked.rounds, Path(scratch)))
+    whole = statistics.median(taken["stock initramfs"])
+    print(f"{asked.kernel}, median of {asked.rounds}, seconds to ready:")
+    for name, seconds in taken.items():
+        middle = statistics.median(seconds)
+        print(f"  {name:<16} {middle:6.2f}  ({min(seconds):.2f} - {max(seconds):.2f})  ratio {middle / whole:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Ten thousand recorded trials into JUnit and both CSV files, against a bare loop that writes as many rows.
+
+    python -m bench.reports [TRIALS]
+
+The bare loop writes the same number of CSV rows (33 columns) with csv.writer and of test cases (with one text each of
+the same length) with ElementTree, from constants: no journal, no statistics. Both run in this process, in turn.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as Tree
+
+import sqlalchemy as sa
+
+from runner.fio.result import Direction, Figures
+from runner.reports.recorded import Recorded
+from runner.reports.write import rendered
+from runner.store import schema
+from runner.store.journal import Journal
+from runner.store.record import CellRow, Outcome, Reading, Trial
+from runner.store.rows import row_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PER_CELL = 3
+ROUNDS = 5
+
+
+def cell(number: int) -> CellRow:
+    axes = {"layout": "striped", "md.chunk": f"{number}KiB", "workload": "seqread", "workload.bs": "1MiB"}
+    return CellRow(f"{number:016x}", f"striped/chunk={number}KiB/seqread/bs=1MiB", axes)
+
+
+def trial(number: int, chance: random.Random) -> Trial:
+    def direction() -> Direction:
+        latencies = {f"lat_{name}": chance.random() * 1e7 for name in ("mean", "p50", "p99", "p999", "p9999", "max")}
+        return Direction(bw=chance.random() * 1e9, iops=chance.random() * 1e5, bytes=10**9, ios=1000, **latencies)
+
+    return Trial(
+        f"{number // PER_CELL:016x}",
+        number % PER_CELL + 1,
+        Outcome.MEASURED,
+        started="2026-03-04T05:06:07+00:00",
+        seconds=1.5,
+        figures=Figures(direction(), direction(), 1.0, 2.0, 3.0, 0),
+        readings=tuple(Reading(f"md0/setting_{index}", "64", "64") for index in range(6)),
+        notes={"sync": "assume-clean"},
+        folder=f"cells/striped/chunk={number // PER_CELL}KiB/seqread/bs=1MiB/trial-{number % PER_CELL + 1}",
+    )
+
+
+def fill(path: Path, trials: int) -> None:
+    """A journal of so many trials, written in one go: recording is not what is measured here."""
+    chance = random.Random(7)  # noqa: S311 - a repeatable sample, not a secret
+    with Journal.open(path) as journal:
+        journal.remember(cell(number) for number in range(trials // PER_CELL + 1))
+    engine = sa.create_engine(f"sqlite:///{path}")
+    with engine.begin() as connection:
+        connection.execute(sa.insert(schema.trials), [row_of(trial(number, chance)) for number in range(trials)])
+    engine.dispose()
+
+
+def ours(path: Path) -> dict[str, bytes]:
+    with Journal.open(path, create=False) as journal:
+        content = Recorded("bench", "qemu", False, journal.cells(), list(journal.trials()), journal.attempts())
+    return rendered(content)
+
+
+def bare(trials: int) -> None:
+    table = io.StringIO()
+    writer = csv.writer(table)
+    for _ in range(trials):
+        writer.writerow(["some text"] * 11 + [12345678.901] * 22)
+    for _ in range(trials // PER_CELL + 1):
+        writer.writerow(["some text"] * 11 + [12345678.901] * 32)
+    root = Tree.Element("testsuites")
+    for _ in range(trials // PER_CELL + 1):
+        suite = Tree.SubElement(root, "testsuite", name="some text")
+        for _ in range(PER_CELL):
+            case = Tree.SubElement(suite, "testcase", name="some text", classname="some text", time="1.5")
+            Tree.SubElement(case, "system-out").text = "x" * 900
+    Tree.tostring(root, encoding="utf-8")
+
+
+def seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    trials = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal.sqlite"
+        fill(path, trials)
+        pairs = [(seconds(lambda: ours(path)), seconds(lambda: bare(trials))) for _ in range(ROUNDS)]
+    mine, theirs = median(pair[0] for pair in pairs), median(pair[1] for pair in pairs)
+    print(
+        f"{trials} trials: journal -> JUnit + both CSV  {mine:.2f} s  (median of {ROUNDS}; first {pairs[0][0]:.2f} s)"
+    )
+    print(f"bare csv.writer + ElementTree loop            {theirs:.2f} s")
+    print(f"ratio                                         {mine / theirs:.1f}")
+
+
+if __name__ == "__main__":
+    main()

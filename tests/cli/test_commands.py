@@ -1,0 +1,246 @@
+"""The command as a user types it, on the dry machine."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from runner.cli.plan import duration, volume
+from runner.cli.schema import schema_text
+from tests.matrices import SMALL, SWEEP
+
+ROOT = Path(__file__).parents[2]
+Matrix = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Matrix:
+    (tmp_path / "small.yaml").write_text(SMALL)
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-m", "runner.cli", *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+    return call
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_help_names_every_command_and_every_exit_code(matrix: Matrix) -> None:
+    said = matrix("--help").stdout
+    for word in ("validate", "plan", "render", "run", "schema", "doctor", "Examples", "130 interrupted"):
+        assert word in said
+    for command in ("validate", "plan", "render", "run", "schema", "doctor"):
+        assert "Example" in matrix(command, "--help").stdout
+
+
+def test_help_needs_none_of_the_heavy_libraries() -> None:
+    code = (
+        "import sys; sys.argv = ['matrix', '--help']\n"
+        "from runner.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pydantic', 'sqlalchemy', 'scipy', 'numpy', 'jinja2', 'rich', 'asyncio', 'ruamel'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_an_unknown_command_is_bad_input(matrix: Matrix) -> None:
+    result = matrix("rnu", "small.yaml")
+    assert result.returncode == 2
+    assert "did you mean run?" in result.stderr
+
+
+def test_validate(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(SMALL.replace("level: 5", "level: 3").replace("bs: 4KiB", "bs: 4k"))
+    result = matrix("validate", "small.yaml", "bad.yaml", "absent.yaml")
+    assert result.returncode == 2
+    assert "small.yaml: good: 4 cells" in result.stdout
+    assert "bad.yaml:4:23: '3' is none of 0, 1, 4, 5, 6 or 10" in result.stderr
+    assert "bad.yaml:6:37: '4k': no size unit 'k' is known; did you mean 4KiB or 4KB?" in result.stderr
+    assert "absent.yaml: there is no such file" in result.stderr
+
+
+def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(SMALL.replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: [1, 2]}"))
+    result = matrix("validate", "bad.yaml")
+    assert result.returncode == 2
+    assert "bad.yaml:6:3: fio refuses it: Bad option <bogus_option=1>" in result.stderr
+    assert "<bogus_option=2>" in result.stderr
+
+
+def test_plan(matrix: Matrix) -> None:
+    result = matrix("plan", "small.yaml", "--cells", "--only", "chunk=16KiB")
+    assert result.returncode == 0
+    assert "raid5/chunk=16KiB/work/rw=randwrite" in result.stdout
+    assert "2 (2 left out)" in result.stdout
+    assert "a guess: nothing is recorded yet" in result.stdout
+
+
+def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
+    matrix("run", "--on", "dry", "small.yaml")
+    assert "from 1 recorded run" in matrix("plan", "--on", "dry", "small.yaml").stdout
+    assert "a guess" in matrix("plan", "--on", "qemu", "small.yaml").stdout
+
+
+def test_the_plan_for_machines(matrix: Matrix) -> None:
+    plan = json.loads(matrix("plan", "small.yaml", "--format", "json").stdout)
+    assert plan["cells"] == 4 == sum(len(visit["cells"]) for visit in plan["visits"])
+    assert plan["visits"][0]["cells"][0]["axes"]["md.level"] == "5"
+
+
+def test_nothing_left_to_run_is_bad_input(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "none.yaml").write_text(SMALL + "exclude: [{layout: raid5}]\n")
+    result = matrix("run", "--on", "dry", "none.yaml")
+    assert result.returncode == 2
+    assert "no cell is left" in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_render(matrix: Matrix, tmp_path: Path) -> None:
+    result = matrix(
+        "render", "small.yaml", "raid5/chunk=16KiB/*", "--to", "out", "--disks", "/dev/a,/dev/b,/dev/c,/dev/d"
+    )
+    assert result.stdout == "2 cells written to out/\n"
+    folder = tmp_path / "out/raid5/chunk=16KiB/work/rw=read"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "1-set-up.sh", "2-tune.sh", "3-verify.sh", "4-measure.sh", "5-tear-down.sh", "trial-1",
+    ]  # fmt: skip
+    assert "members=(/dev/a /dev/b /dev/c /dev/d)" in (folder / "1-set-up.sh").read_text()
+    assert matrix("render", "small.yaml", "nonsense").returncode == 2
+    assert matrix("render", "small.yaml", "--disks", "/dev/a").returncode == 2
+
+
+def test_run_leaves_what_it_says(matrix: Matrix, tmp_path: Path) -> None:
+    result = matrix("run", "--on", "dry", "small.yaml")
+    assert result.returncode == 0, result.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    assert f"results/{folder.name}/" in result.stdout
+    trials = rows(folder / "trials.csv")
+    assert len(trials) == 8
+    assert {row["made_up"] for row in trials} == {"true"}
+    assert {row["outcome"] for row in trials} == {"measured"}
+    assert len(rows(folder / "summary.csv")) == 4
+    assert "made up by the dry machine" in (folder / "junit.xml").read_text()
+    assert "made up" in result.stdout
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["made_up"] is True
+    assert manifest["finished"] is True
+    assert manifest["text"] == SMALL
+
+
+def test_a_finished_run_is_left_alone_and_another_one_begins(matrix: Matrix, tmp_path: Path) -> None:
+    matrix("run", "--on", "dry", "small.yaml")
+    matrix("run", "--on", "dry", "small.yaml")
+    assert len(list((tmp_path / "results").iterdir())) == 2
+
+
+def test_json_lines(matrix: Matrix) -> None:
+    result = matrix("run", "--on", "dry", "--json", "small.yaml")
+    events = [json.loads(line) for line in result.stdout.splitlines()]
+    assert sum(event["event"] == "trial" for event in events) == 8
+    assert events[-1]["done"] == events[-1]["planned"] == 8
+
+
+def test_quiet_says_nothing_when_all_is_well(matrix: Matrix) -> None:
+    assert matrix("run", "--on", "dry", "--quiet", "small.yaml").stdout == ""
+
+
+def test_a_run_killed_at_many_moments_ends_with_exactly_the_planned_trials(tmp_path: Path) -> None:
+    """The very process, killed for real, each time a little further on."""
+    (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 5"))
+    command = [sys.executable, "-m", "runner.cli", "run", "--on", "dry", "small.yaml"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    for trials in range(0, 20, 4):
+        with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for _, line in zip(range(trials // 4 + 2), process.stdout, strict=False):
+                assert line
+            process.send_signal(signal.SIGKILL)
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    (folder,) = (tmp_path / "results").iterdir()
+    trials_found = rows(folder / "trials.csv")
+    assert len(trials_found) == len({(row["cell"], row["trial"]) for row in trials_found}) == 20
+
+
+def test_a_second_runner_on_the_same_run_is_told_who_holds_it(matrix: Matrix, tmp_path: Path) -> None:
+    matrix("run", "--on", "dry", "small.yaml")
+    (folder,) = (tmp_path / "results").iterdir()
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
+    holder = (
+        "import pathlib, sys\n"
+        "from runner.store.run import load\n"
+        "with load(pathlib.Path(sys.argv[1])).locked():\n"
+        "    print('held', flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", holder, str(folder)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        result = matrix("run", "--on", "dry", "small.yaml")
+        process.communicate()
+    assert result.returncode == 2
+    assert f"is in use by process {process.pid}" in result.stderr
+
+
+def test_the_shipped_schema_is_the_one_that_is_printed_and_accepts_what_is_shipped(matrix: Matrix) -> None:
+    assert (ROOT / "matrix/schema.json").read_text() == schema_text() == matrix("schema").stdout
+    validator = jsonschema.Draft202012Validator(json.loads(schema_text()))
+    shipped = list((ROOT / "matrix").rglob("*.yaml"))
+    assert shipped
+    for path in shipped:
+        assert path.read_text().startswith("# yaml-language-server: $schema=")
+        validator.validate(YAML(typ="safe").load(path.read_text()))
+    validator.validate(YAML(typ="safe").load(SWEEP))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("level: 5", "levl: 5"),
+        ("64MiB", "64M"),
+        ("level: 5", "level: 7"),
+        ("[16KiB, 64KiB]", "[]"),
+        ("repeat: 2", "repeat: often"),
+    ],
+)
+def test_the_schema_refuses_what_an_editor_should_underline(old: str, new: str) -> None:
+    validator = jsonschema.Draft202012Validator(json.loads(schema_text()))
+    assert not validator.is_valid(YAML(typ="safe").load(SMALL.replace(old, new)))
+
+
+def test_every_shipped_matrix_is_good(matrix: Matrix) -> None:
+    result = matrix("validate", *(str(path) for path in sorted((ROOT / "matrix").rglob("*.yaml"))))
+    assert result.returncode == 0, result.stderr
+
+
+def test_doctor(matrix: Matrix) -> None:
+    result = matrix("doctor", "--on", "dry")
+    assert result.returncode == 0
+    assert "dry       ready" in result.stdout
+
+
+def test_how_times_and_volumes_read() -> None:
+    assert [duration(seconds) for seconds in (0.4, 12, 200, 3720)] == ["0 s", "12 s", "3 min 20 s", "1 h 02 min"]
+    assert [volume(count) for count in (0, 999, 1500, 2 * 10**9, 3 * 10**12)] == [
+        "0 bytes",
+        "999 bytes",
+        "1.5 kB",
+        "2 GB",
+        "3 TB",
+    ]

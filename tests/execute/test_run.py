@@ -1,0 +1,319 @@
+"""The loop, on the dry machine with answers that go wrong in every way."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runner.execute.events import Event, RigWasLost, TrialDone
+from runner.execute.run import Execution
+from runner.expand.select import select
+from runner.machines.dry import Dry, DryRig, plausible
+from runner.machines.seam import RigLost, RigSpec, Step, StepResult
+from runner.plan.order import Plan
+from runner.store.journal import Journal
+from runner.store.record import Outcome, Trial
+from tests.matrices import SMALL, space
+
+
+class Shelf:
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, int], dict[str, str]] = {}
+
+    def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
+        self.kept.setdefault((cell, block), {}).update({**scripts, **outputs})
+        return f"cells/{cell}/trial-{block}"
+
+
+class Bench:
+    """One run folder's worth of state, and any number of processes one after the other."""
+
+    def __init__(self, folder: Path, text: str = SMALL) -> None:
+        found = space(text)
+        self.plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
+        self.journal = Journal.open(folder / "journal.sqlite")
+        self.shelf, self.folder = Shelf(), folder
+        self.events: list[Event] = []
+        self.machine = Dry()
+
+    def run(
+        self, answer: Callable[[Step], StepResult] = plausible, boot_id: str = "one", machine: Dry | None = None
+    ) -> None:
+        self.machine = machine or Dry(answer)
+        execution = Execution(
+            self.plan, self.machine, self.journal, self.shelf, self.folder, self.events.append, boot_id=boot_id
+        )
+        asyncio.run(execution.run())
+
+    @property
+    def trials(self) -> list[Trial]:
+        return list(self.journal.trials())
+
+    def planned(self) -> set[tuple[str, int]]:
+        return {(cell.id, block) for block in self.plan.blocks for cell in self.plan.selection.cells()}
+
+    def outcomes(self) -> Counter[Outcome]:
+        return Counter(trial.outcome for trial in self.trials)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.journal.close()
+
+
+def test_every_planned_trial_is_measured_once(bench: Bench) -> None:
+    bench.run()
+    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+    assert bench.outcomes() == {Outcome.MEASURED: 8}
+    assert all(trial.figures and trial.readings and trial.notes == {"resync": "assume-clean"} for trial in bench.trials)
+
+
+def test_an_array_is_built_once_in_a_block_for_all_its_cells(bench: Bench) -> None:
+    bench.run()
+    assert [[step.name for step in rig.told] for rig in bench.machine.rigs] == [
+        ["set-up", *["tune", "verify", "measure"] * 2]
+    ] * 4
+
+
+def test_a_trials_folder_holds_all_that_ran_and_all_that_was_said(bench: Bench) -> None:
+    bench.run()
+    kept = bench.shelf.kept["raid5/chunk=16KiB/work/rw=read", 1]
+    assert set(kept) == {
+        *("1-set-up.sh", "2-tune.sh", "3-verify.sh", "4-measure.sh", "5-tear-down.sh"),
+        *("job.fio", "set-up.log", "read-back.tsv", "fio.json"),
+    }  # fmt: skip
+    told = next(
+        rig for rig in bench.machine.rigs if any(step.files.get("job.fio") == kept["job.fio"] for step in rig.told)
+    )
+    assert kept["1-set-up.sh"] == told.told[0].text
+
+
+def test_running_again_does_nothing(bench: Bench) -> None:
+    bench.run()
+    before = bench.trials
+    bench.run()
+    assert bench.trials == before
+    assert bench.machine.rigs == []
+
+
+def tampered(step: Step) -> StepResult:
+    """A kernel that keeps another chunk size than it was told."""
+    result = plausible(step)
+    if step.name == "verify":
+        wrong = result.output.replace("md.chunk\t16384\t16384", "md.chunk\t16384\t65536")
+        return replace(result, output=wrong, status=4 if wrong != result.output else 0)
+    return result
+
+
+def test_a_setting_that_did_not_stick_is_broken_and_never_a_number(bench: Bench) -> None:
+    bench.run(tampered)
+    broken = [trial for trial in bench.trials if trial.outcome is Outcome.BROKEN]
+    assert len(broken) == 4
+    assert {trial.reason for trial in broken} == {"not as declared: md.chunk wanted 16384, kernel says 65536"}
+    assert all(trial.figures is None for trial in broken)
+    assert bench.outcomes()[Outcome.MEASURED] == 4
+
+
+@pytest.mark.parametrize(
+    ("step", "output", "reason"),
+    [
+        (
+            "set-up",
+            "noise\nmatrix: a member already belongs to another array",
+            "set-up failed: a member already belongs to another array",
+        ),
+        ("tune", "matrix: the kernel refused 7 for x", "tuning failed: the kernel refused 7 for x"),
+        ("verify", "", "read-back failed: it said nothing"),
+        ("measure", "fio: engine foo not loadable", "fio failed: "),
+    ],
+)
+def test_a_step_that_fails_breaks_its_trials_with_what_it_said(
+    bench: Bench, step: str, output: str, reason: str
+) -> None:
+    bench.run(lambda one: StepResult(one.name, 1, output, 0.0) if one.name == step else plausible(one))
+    assert bench.outcomes() == {Outcome.BROKEN: 8}
+    assert all(trial.reason.startswith(reason) for trial in bench.trials), bench.trials[0].reason
+
+
+class Dying:
+    """Loses the rig at the measurements of chosen jobs, so many times each."""
+
+    def __init__(self, times: int, wanted: Callable[[str], bool]) -> None:
+        self.times, self.wanted = times, wanted
+        self.died: Counter[str] = Counter()
+
+    def __call__(self, step: Step) -> StepResult:
+        job = step.files.get("job.fio", "")
+        if step.name == "measure" and self.wanted(job) and self.died[job] < self.times:
+            self.died[job] += 1
+            raise RigLost("the guest kernel panicked", tail="BUG: unable to handle page fault")
+        return plausible(step)
+
+
+def test_a_rig_lost_once_is_tried_again_on_a_fresh_one(bench: Bench) -> None:
+    bench.run(Dying(1, lambda job: "rw=read\n" in job))
+    assert bench.outcomes() == {Outcome.MEASURED: 8}
+    assert Counter(trial.attempts for trial in bench.trials) == {1: 4, 2: 4}
+    assert [attempt.tail for attempt in bench.journal.attempts()] == ["BUG: unable to handle page fault"] * 4
+    assert len(bench.machine.rigs) == 8
+    assert "BUG: unable" in bench.shelf.kept["raid5/chunk=16KiB/work/rw=read", 1]["lost-1.log"]
+
+
+def test_a_cell_that_keeps_killing_its_machine_is_left_alone_and_the_others_are_measured(bench: Bench) -> None:
+    bench.run(Dying(99, lambda job: "rw=read\n" in job))
+    assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
+    broken = [trial for trial in bench.trials if trial.outcome is Outcome.BROKEN]
+    assert {(trial.reason, trial.attempts) for trial in broken} == {("the guest kernel panicked", 2)}
+    assert {trial.reason for trial in bench.trials if trial.outcome is Outcome.SKIPPED} == {
+        "quarantined: the guest kernel panicked"
+    }
+    lost = [event for event in bench.events if isinstance(event, RigWasLost)]
+    assert len(lost) == 4
+
+
+def test_quarantine_outlives_the_process(bench: Bench) -> None:
+    dying = Dying(99, lambda job: "rw=read\n" in job)
+    with pytest.raises(_Killed):
+        bench.run(_killed_at(dying, 5))
+    bench.run(dying)
+    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+    assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
+
+
+def test_a_machine_that_never_comes_up_breaks_the_trials_and_ends(bench: Bench) -> None:
+    class Never(Dry):
+        @asynccontextmanager
+        async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
+            if spec:
+                raise RigLost("the guest did not come up within 120 s")
+            yield DryRig(spec, plausible)
+
+    bench.run(machine=Never())
+    assert bench.outcomes() == {Outcome.BROKEN: 8}
+    assert {trial.reason for trial in bench.trials} == {"no rig came up: the guest did not come up within 120 s"}
+
+
+class _Killed(BaseException):
+    """Stands for kill -9: nothing catches it, nothing is cleaned up by the loop."""
+
+
+def _killed_at(answer: Callable[[Step], StepResult], step: int) -> Callable[[Step], StepResult]:
+    left = iter(range(step))
+
+    def mortal(one: Step) -> StepResult:
+        if next(left, None) is None:
+            raise _Killed
+        return answer(one)
+
+    return mortal
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(kills=st.lists(st.integers(0, 20), max_size=20))
+def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_trials(
+    tmp_path_factory: pytest.TempPathFactory, kills: list[int]
+) -> None:
+    bench = Bench(tmp_path_factory.mktemp("killed"))
+    for step in kills:
+        try:
+            bench.run(_killed_at(plausible, step))
+        except _Killed:
+            continue
+    bench.run()
+    found = [(trial.cell, trial.block) for trial in bench.trials]
+    assert sorted(found) == sorted(bench.planned())
+    assert bench.outcomes() == {Outcome.MEASURED: 8}
+    bench.journal.close()
+
+
+def test_a_killed_runner_is_not_held_against_the_cell_but_a_dead_host_is(bench: Bench) -> None:
+    for _ in range(5):
+        with pytest.raises(_Killed):
+            bench.run(_killed_at(plausible, 3))
+    assert bench.journal.attempts() == []
+    for boot_id in ("two", "three"):
+        with pytest.raises(_Killed):
+            bench.run(_killed_at(plausible, 3), boot_id=boot_id)
+    bench.run(boot_id="four")
+    assert bench.outcomes() == {Outcome.MEASURED: 6, Outcome.BROKEN: 1, Outcome.SKIPPED: 1}
+    (broken,) = [trial for trial in bench.trials if trial.outcome is Outcome.BROKEN]
+    assert broken.reason == "the host went down while it ran"
+
+
+def test_repeats_stop_when_they_know_enough(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, SMALL.replace("repeat: 2", "repeat: {min: 3, max: 30, until: 5%}"))
+    bench.run()
+    counts = Counter(trial.cell for trial in bench.trials)
+    assert set(counts) == {cell.id for cell in bench.plan.selection.cells()}
+    assert all(3 <= count < 30 for count in counts.values())
+    bench.journal.close()
+
+
+def test_on_a_machine_that_stays_the_array_is_taken_apart_on_every_way_out(bench: Bench) -> None:
+    class Staying(Dry):
+        disposable = False
+
+    bench.run(machine=Staying())
+    assert all(rig.told[-1].name == "tear-down" for rig in bench.machine.rigs)
+    bench.journal.close()
+    bench.journal = Journal.open(bench.folder / "other.sqlite")
+    with pytest.raises(_Killed):
+        bench.run(machine=Staying(_killed_at_measure))
+    assert [step.name for step in bench.machine.rigs[-1].told][-1] == "tear-down"
+
+
+def _killed_at_measure(step: Step) -> StepResult:
+    if step.name == "measure":
+        raise _Killed
+    return plausible(step)
+
+
+def test_what_is_not_zeroed_waits_for_its_resync(bench: Bench) -> None:
+    class Used(Dry):
+        zeroed = False
+
+    bench.run(machine=Used())
+    assert {trial.notes["resync"] for trial in bench.trials} == {"waited for"}
+    assert all("--assume-clean" not in rig.told[0].text for rig in bench.machine.rigs)
+
+
+def test_cancelled_between_two_trials_nothing_is_half_recorded(bench: Bench) -> None:
+    async def stopped() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def listen(event: Event) -> None:
+            if isinstance(event, TrialDone) and len(bench.trials) == 3:
+                task.cancel()
+
+        await Execution(bench.plan, _Yielding(), bench.journal, bench.shelf, bench.folder, listen, boot_id="one").run()
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(stopped())
+    assert len(bench.trials) == 3
+    bench.run()
+    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+
+
+class _Yielding(Dry):
+    """Lets the loop turn, as a real machine does."""
+
+    @asynccontextmanager
+    async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
+        yield _Slow(spec, plausible)
+
+
+class _Slow(DryRig):
+    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        await asyncio.sleep(0)
+        return await super().run(steps, expected=expected, deadline=deadline)

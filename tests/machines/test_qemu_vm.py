@@ -1,0 +1,172 @@
+"""The qemu machine with real virtual machines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.disks import Bus, Disk
+from runner.machines.qemu import Qemu
+from runner.machines.qemu.rig import QemuRig
+from runner.machines.seam import RigLost, RigSpec, Step
+from runner.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.vm
+
+FOUR = RigSpec(disks=(Disk(64 << 20),) * 4)
+
+
+def left_in(folder: Path) -> list[Path]:
+    return list(folder.iterdir())
+
+
+@asynccontextmanager
+async def rig(spec: RigSpec, scratch: Path, *, cold: bool = False) -> AsyncIterator[QemuRig]:
+    machine = Qemu(cold=cold)
+    assert machine.refusals(spec) == []
+    async with machine.rig(spec, scratch) as up:
+        assert isinstance(up, QemuRig)
+        yield up
+    assert left_in(scratch) == []
+    assert up.guest.process.returncode is not None
+
+
+async def said(up: QemuRig, text: str, **files: str) -> str:
+    (result,) = await up.run([Step("it", text, files)], expected=0, deadline=60)
+    assert result.status == 0, result.output
+    return result.output.strip()
+
+
+@pytest.mark.parametrize("cold", [False, True])
+async def test_a_rig_runs_steps(tmp_path: Path, cold: bool) -> None:
+    async with rig(FOUR, tmp_path, cold=cold) as up:
+        assert up.facts["up"] == ("cold boot" if cold else "restored")
+        assert up.facts["fio"].startswith("fio-3.")
+        assert up.facts["clocksource"] in {"tsc", "tsc-early", "kvm-clock"}
+        assert len(up.disks) == 4
+        for disk in up.disks:
+            assert await said(up, f"blockdev --getsize64 {disk}") == str(64 << 20)
+        results = await up.run([Step("a", "echo 1; exit 3"), Step("b", "echo 2")], expected=0, deadline=60)
+        assert [(result.name, result.status, result.output) for result in results] == [("a", 3, "1\n")]
+
+
+async def test_long_scripts_and_much_output(tmp_path: Path) -> None:
+    async with rig(FOUR, tmp_path) as up:
+        long = "x" * 300_000
+        assert await said(up, "cat big", big=long) == long
+        lines = await said(up, "seq 500000")
+        assert lines.endswith("\n500000")
+        assert len(lines) > 3_000_000
+
+
+async def test_two_clones_are_two_machines(tmp_path: Path) -> None:
+    identity = "cat /etc/machine-id; head -c 16 /dev/urandom | od -An -tx1; cat /proc/sys/kernel/random/uuid; date +%s"
+    async with rig(FOUR, tmp_path) as one:
+        first = (await said(one, identity)).splitlines()
+    async with rig(FOUR, tmp_path) as two:
+        second = (await said(two, identity)).splitlines()
+        here = float(run(["date", "+%s"]).stdout)
+    assert all(a != b for a, b in zip(first[:3], second[:3], strict=True))
+    assert abs(float(second[3]) - here) <= 2
+
+
+async def test_disks_of_a_clone_are_empty_and_its_own(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with rig(FOUR, tmp_path) as up:
+            for disk in up.disks:
+                text = f"cmp -n 1M {disk} /dev/zero && yes | dd of={disk} bs=1M count=1 oflag=direct iflag=fullblock"
+                assert "1+0 records out" in await said(up, text)
+
+
+@pytest.mark.parametrize("bus", ["virtio", "scsi", "sata"])
+async def test_twelve_disks_on_each_bus(tmp_path: Path, bus: Bus) -> None:
+    async with rig(RigSpec(disks=(Disk(16 << 20, bus),) * 12), tmp_path) as up:
+        assert len((await said(up, "readlink -f /dev/disk/by-id/matrix-* | sort -u")).splitlines()) == 12
+        if bus != "virtio":
+            knob = "/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-7))/device/queue_depth"
+            assert await said(up, f"cat {knob} && echo 1 >{knob} && cat {knob} && echo 31 >{knob} && cat {knob}") in {
+                "32\n1\n31",
+                "128\n1\n31",
+            }
+
+
+async def test_a_real_array_and_a_real_fio(tmp_path: Path) -> None:
+    async with rig(FOUR, tmp_path) as up:
+        members = " ".join(up.disks)
+        create = Step("create", f"mdadm --create /dev/md/t --run --assume-clean --level=5 -n4 {members} </dev/null")
+        fio = "fio --name=j --filename=/dev/md/t --rw=write --bs=192k --size=6M --direct=1 --output-format=json+"
+        results = await up.run([create, Step("fio", fio), Step("see", "cat /proc/mdstat")], expected=1, deadline=60)
+        assert [result.status for result in results] == [0, 0, 0], results
+        assert '"clat_ns"' in results[1].output
+        assert "[UUUU]" in results[2].output
+
+
+async def test_a_guest_that_hangs_is_lost(tmp_path: Path) -> None:
+    async with rig(FOUR, tmp_path) as up:
+        with pytest.raises(RigLost, match="did not answer within"):
+            await up.run([Step("hang", "sleep 1000")], expected=0, deadline=0.5)
+        with pytest.raises(RigLost, match="did not answer within"):
+            await up.run([Step("more", ":")], expected=0, deadline=5)
+
+
+async def test_a_killed_qemu_is_noticed_at_once(tmp_path: Path) -> None:
+    async with rig(FOUR, tmp_path) as up:
+        task = asyncio.create_task(up.run([Step("hang", "sleep 1000")], expected=1000, deadline=2000))
+        await said_started(up)
+        os.kill(up.guest.process.pid, signal.SIGKILL)
+        with pytest.raises(RigLost, match="killed by signal 9"):
+            await task
+
+
+async def said_started(up: QemuRig) -> None:
+    """A second command, answered while the first one hangs."""
+    assert await up.guest.ask("guest-ping") == {}
+
+
+async def test_a_panic_is_told_with_the_console(tmp_path: Path) -> None:
+    async with rig(FOUR, tmp_path) as up:
+        with pytest.raises(RigLost, match="panicked") as caught:
+            await up.run([Step("crash", "echo c >/proc/sysrq-trigger")], expected=1000, deadline=2000)
+        assert "sysrq" in caught.value.tail
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting a small disk needs root")
+async def test_a_full_host_disk_is_told(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    assert run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(small)]).returncode == 0
+    try:
+        async with rig(FOUR, small) as up:
+            text = f"dd if=/dev/urandom of={up.disks[0]} bs=1M count=32 oflag=direct"
+            with pytest.raises(RigLost, match="disk is full"):
+                await up.run([Step("fill", text)], expected=1000, deadline=2000)
+    finally:
+        run(["umount", str(small)])
+
+
+async def test_cancelling_leaves_nothing(tmp_path: Path) -> None:
+    entered = asyncio.Event()
+    seen: list[QemuRig] = []
+
+    async def use() -> None:
+        async with rig(FOUR, tmp_path) as up:
+            seen.append(up)
+            entered.set()
+            await up.run([Step("hang", "sleep 1000")], expected=1000, deadline=2000)
+
+    task = asyncio.create_task(use())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen[0].guest.process.returncode is not None
+    assert left_in(tmp_path) == []

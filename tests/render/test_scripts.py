@@ -1,0 +1,194 @@
+"""What is rendered: pinned as files, clean by shellcheck, taken by fio, and safe against whatever a value holds."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from runner.errors import BadInput
+from runner.expand.space import Cell
+from runner.render.environment import SHIPPED, one_line, quoted, render
+from runner.render.scripts import array_scripts, cell_scripts, files_of, job, trial_seed
+from tests.matrices import SWEEP, space
+
+DISKS = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(4))
+#: One of every kind of thing that templates branch on.
+PINNED = {
+    "disk": "single/readahead=default,ncq_depth=1/seqread/bs=64KiB",
+    "raid0": "striped/chunk=64KiB/readahead=32MiB,ncq_depth=31/oltp/bs=4KiB",
+    "raid6": "parity/level=6,chunk=256KiB/readahead=32MiB,stripe_cache_size=16384,ncq_depth=31/oltp/bs=16KiB",
+    "raid10": "far/layout=o2/readahead=default,ncq_depth=31/seqread/bs=1MiB",
+}
+
+
+class _Text(SingleFileSnapshotExtension):
+    _write_mode = WriteMode.TEXT
+    file_extension = "txt"
+
+
+def rendered(cell: Cell, *, zeroed: bool = True, disks: tuple[str, ...] = DISKS) -> dict[str, str]:
+    array = array_scripts(cell.array, disks, zeroed=zeroed)
+    files = files_of(array, cell_scripts(cell, array.stack))
+    return {**files, "trial-1/job.fio": job(cell, array.stack, trial_seed(1, cell.id, 1))}
+
+
+def cell_called(name: str, text: str = SWEEP) -> Cell:
+    return next(cell for cell in space(text).cells() if cell.name == name)
+
+
+@pytest.mark.parametrize("kind", PINNED)
+def test_pinned(kind: str, snapshot: SnapshotAssertion) -> None:
+    files = rendered(cell_called(PINNED[kind]))
+    whole = "".join(f"==> {file} <==\n{text}" for file, text in files.items())
+    assert whole == snapshot(extension_class=_Text)
+
+
+EVERYTHING = """\
+name: everything
+disks: {count: 5, size: 1GiB, bus: scsi}
+layouts:
+  disk: [disk: {number: [0, 4]}]
+  md: [md: {level: [0, 1, 4, 5, 6, 10], metadata: [0.90, 1.0, 1.1, 1.2], bitmap: [none, internal], spare: [0, 1], sync: [auto, wait]}]
+tune: {readahead: [default, 1MiB], stripe_cache_size: [default, 4096], ncq_depth: [default, 8], scheduler: [default, mq-deadline]}
+workloads:
+  w: {rw: [read, write, randread, randwrite, rw, randrw], bs: 8KiB, size: 10%, offset: [0, 1MiB], ramp: 500ms, sync: [none, dsync],
+      fsync: [0, 4], numjobs: 2, ioengine: io_uring, fio: {buffer_compress_percentage: 30, norandommap: true}}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scripts of a spread of cells of a matrix that uses everything."""
+    folder = tmp_path_factory.mktemp("rendered")
+    for number, cell in enumerate(space(EVERYTHING).cells()):
+        if number % 2503 == 0:
+            for name, text in rendered(cell, zeroed=number % 2 == 0, disks=(*DISKS, "/dev/it's odd")).items():
+                path = folder / str(number) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+    return folder
+
+
+def test_every_script_is_clean(folder: Path) -> None:
+    scripts = sorted(folder.rglob("*.sh"))
+    assert len(scripts) >= 25
+    shellcheck = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
+    result = subprocess.run([shellcheck, *map(str, scripts)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[:4000]
+
+
+def test_every_script_starts_strictly_and_never_waits_for_an_answer(folder: Path) -> None:
+    for script in folder.rglob("*.sh"):
+        text = script.read_text()
+        assert text.startswith("#!/usr/bin/env bash\n")
+        assert text.index("set -euo pipefail\nexec </dev/null\n") < text.index("\n\n")
+        for command in re.findall(r"^mdadm --create.*$", text, re.MULTILINE):
+            assert "--run" in command
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
+def test_every_job_is_taken_by_fio(folder: Path) -> None:
+    jobs = sorted(folder.rglob("job.fio"))
+    together = "".join(path.read_text().replace("[trial]", f"[{number}]") for number, path in enumerate(jobs))
+    (folder / "all.fio").write_text(together)
+    result = subprocess.run(["fio", "--parse-only", str(folder / "all.fio")], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_no_template_quotes_by_hand() -> None:
+    """A value that stands between quotes already would be quoted twice, or not at all."""
+    for template in SHIPPED.rglob("*.sh"):
+        for line in template.read_text().splitlines():
+            before, put_in, _ = re.sub(r"\{[{%].*?[}%]\}", "\0", line).partition("\0")
+            inside = put_in and (before.count('"') % 2 or before.count("'") % 2) and not line.lstrip().startswith("#")
+            assert not inside, (template, line)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=10, max_size=40))
+def test_any_text_arrives_in_a_script_as_one_word(texts: list[str]) -> None:
+    script = f"printf '%s\\0' {quoted(texts)}"
+    result = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
+    assert result.stdout.decode().split("\0")[:-1] == texts
+
+
+def test_what_has_no_place_in_a_script_is_refused() -> None:
+    for value in (None, True):
+        with pytest.raises(TypeError):
+            quoted(value)
+    with pytest.raises(ValueError, match="line"):
+        one_line("a\nb=c")
+    assert quoted(("a b", 3)) == "'a b' 3"
+    assert one_line(True) == "1"
+
+
+def test_ones_own_template_replaces_the_shipped_one(tmp_path: Path) -> None:
+    (tmp_path / "measure.sh").write_text("#!/bin/sh\n# mine: {{ title }}\n")
+    cell = cell_called(PINNED["disk"])
+    stack = array_scripts(cell.array, DISKS, zeroed=True).stack
+    scripts = cell_scripts(cell, stack, tmp_path)
+    assert scripts.measure == f"#!/bin/sh\n# mine: {quoted(cell.name)}\n"
+    assert scripts.tune == cell_scripts(cell, stack).tune
+
+
+@pytest.mark.parametrize("text", ["{{ nobody_defined_this }}", "{% if %}"])
+def test_a_template_with_a_mistake_is_bad_input(tmp_path: Path, text: str) -> None:
+    (tmp_path / "measure.sh").write_text(f"\n{text}\n")
+    with pytest.raises(BadInput, match=r"template measure\.sh"):
+        render("measure.sh", tmp_path, title="x")
+
+
+def test_set_up_rules_the_resync_out_only_on_zeroed_disks() -> None:
+    cell = cell_called(PINNED["raid6"])
+    assert "--assume-clean" in rendered(cell, zeroed=True)["1-set-up.sh"]
+    waiting = rendered(cell, zeroed=False)["1-set-up.sh"]
+    assert "--assume-clean" not in waiting
+    assert "sync_action" in waiting
+    striped = rendered(cell_called(PINNED["raid0"]), zeroed=True)["1-set-up.sh"]
+    assert "--assume-clean" not in striped
+
+
+def test_every_trial_has_random_offsets_of_its_own_and_keeps_them() -> None:
+    seeds = {trial_seed(1, cell.id, block) for cell in space().cells() for block in (1, 2, 3)}
+    assert len(seeds) == space().count() * 3
+    assert trial_seed(1, "a", 1) == trial_seed(1, "a", 1) != trial_seed(2, "a", 1)
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_read_back_tells_wanted_from_got(tmp_path: Path) -> None:
+    """The very script, over a sysfs made of plain files."""
+    cell = cell_called(PINNED["raid6"])
+    script = rendered(cell)["3-verify.sh"]
+    fake = _fake_sysfs(tmp_path, script)
+    result = subprocess.run(["bash", "-c", fake], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    (tmp_path / "_dev_md_matrix-0" / "md/stripe_cache_size").write_text("256\n")
+    result = subprocess.run(["bash", "-c", fake], capture_output=True, text=True)
+    assert result.returncode == 4
+    assert result.stderr == "matrix: not as declared: stripe_cache_size wanted 16384, kernel says 256\n"
+    assert "reading\tstripe_cache_size\t16384\t256\n" in result.stdout
+
+
+def _fake_sysfs(root: Path, script: str) -> str:
+    """The script with /sys replaced by files that hold what is wanted."""
+    device = ""
+    for line in script.splitlines():
+        if line.startswith("kernel_name /"):
+            device = line.split()[1].replace("/", "_")
+        if line.startswith("reading "):
+            _, _, wanted, file = line.split()
+            path = root / device / file.removeprefix('"$at"/')
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("none [mq-deadline]\n" if wanted == "-" else f"{wanted}\n")
+    bitmap = root / "_dev_md_matrix-0" / "md/bitmap/location"
+    bitmap.parent.mkdir(parents=True, exist_ok=True)
+    bitmap.write_text("none\n")
+    body = re.sub(r"kernel_name\(\) \{.*?\n\}\n", "kernel_name() { REPLY=${1//\\\\//_}; }\n", script, flags=re.DOTALL)
+    return body.replace("/sys/class/block", str(root))

@@ -1,0 +1,59 @@
+"""Recorded runs, small and strange."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from runner.fio.result import Direction, Figures
+from runner.reports.recorded import Recorded
+from runner.store.record import Attempt, CellRow, Outcome, Reading, Trial
+from tests.store import strategies
+
+SEQ = CellRow(
+    "c1",
+    "parity/level=5,chunk=64KiB/seqread/bs=1MiB",
+    {"layout": "parity", "md.level": "5", "md.chunk": "64KiB", "workload": "seqread", "workload.bs": "1MiB"},
+)
+RAND = CellRow("c2", "single/oltp", {"layout": "single", "workload": "oltp", "tune.ncq_depth": "31"})
+UNTRIED = CellRow("c3", "single/never", {"layout": "single", "workload": "never"})
+
+
+def direction(bw: float, request: int, p99: float | None = 9e6) -> Direction:
+    return Direction(bw, bw / request, int(bw), int(bw / request), 5e6, 4e6, p99, 9.5e6, 9.9e6, 1e7)
+
+
+def measured(cell: str, block: int, read: Direction | None, write: Direction | None = None) -> Trial:
+    return Trial(
+        cell,
+        block,
+        Outcome.MEASURED,
+        started=f"2026-03-04T05:06:0{block}+00:00",
+        seconds=1.23456,
+        figures=Figures(read, write, 1.0, 3.5, 4.5, 0),
+        readings=(Reading("md0/chunk_size", "65536", "65536"), Reading("sda/rotational", None, "1")),
+        notes={"sync": "assume-clean"},
+        folder=f"cells/x/trial-{block}",
+    )
+
+
+TRIALS = (
+    measured("c1", 2, direction(220e6, 1 << 20)),
+    measured("c1", 1, direction(200e6, 1 << 20)),
+    measured("c2", 1, direction(4e5, 4096), direction(3.8e5, 4096)),
+    Trial("c2", 2, Outcome.BROKEN, "the guest panicked", attempts=2, seconds=7.0),
+    Trial("c2", 3, Outcome.SKIPPED, "quarantined: the guest panicked"),
+)
+ATTEMPTS = (Attempt("c2", 2, 1, "", "lost", "old"), Attempt("c2", 2, 2, "", "lost", "\x1b[31mKernel panic\x1b[0m\x00"))
+RUN = Recorded("sweep", "qemu", False, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
+MADE_UP = Recorded("sweep", "dry", True, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Recorded:
+    """Any run the store could hold, with the nastiest strings hypothesis can think of."""
+    cells = draw(st.lists(strategies.cell_rows, unique_by=lambda cell: cell.id, min_size=1, max_size=3))
+    ids = st.sampled_from([cell.id for cell in cells])
+    one = strategies.trials(ids, st.integers(1, 5))
+    trials = draw(st.lists(one, unique_by=lambda trial: (trial.cell, trial.block), max_size=5))
+    attempts = [Attempt(trial.cell, trial.block, 1, "", "lost", draw(strategies.texts)) for trial in trials[:2]]
+    return Recorded(draw(strategies.texts), draw(strategies.texts), draw(st.booleans()), cells, trials, attempts)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from runner.reports import columns
+from runner.reports.csv import axis_names, summary_csv, trials_csv
+from runner.reports.recorded import Recorded
+from runner.store.record import CellRow, Outcome, Trial
+from tests.reports import samples
+from tests.reports.samples import MADE_UP, RUN
+
+README = Path(__file__).parents[2] / "results" / "README.md"
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+
+
+def test_one_row_per_trial_by_cell_and_block() -> None:
+    rows = read(trials_csv(RUN))
+    assert [(row["cell"], row["trial"], row["outcome"]) for row in rows] == [
+        ("c1", "1", "measured"),
+        ("c1", "2", "measured"),
+        ("c2", "1", "measured"),
+        ("c2", "2", "broken"),
+        ("c2", "3", "skipped"),
+    ]
+
+
+def test_a_measured_trial_tells_its_figures() -> None:
+    row = read(trials_csv(RUN))[2]
+    assert (row["read_bw"], row["write_bw"]) == ("400000.0", "380000.0")
+    assert float(row["read_iops"]) == 4e5 / 4096
+    assert (row["read_lat_mean"], row["read_lat_p99"], row["write_lat_max"]) == ("5000000.0", "9000000.0", "10000000.0")
+    assert (row["read_bytes"], row["write_bytes"]) == ("400000", "380000")
+    assert (row["runtime"], row["cpu_usr"], row["cpu_sys"], row["errors"]) == ("1.0", "3.5", "4.5", "0")
+    assert (row["seconds"], row["attempts"], row["folder"]) == ("1.23456", "1", "cells/x/trial-1")
+    assert (row["machine"], row["made_up"], row["reason"]) == ("qemu", "false", "")
+
+
+def test_what_was_not_measured_is_empty_and_not_zero() -> None:
+    read_only, broken = read(trials_csv(RUN))[0], read(trials_csv(RUN))[3]
+    assert {read_only[name] for name in read_only if name.startswith("write_")} == {""}
+    assert {broken[column.name] for column in columns.TRIAL_FIGURES} == {""}
+    assert (broken["reason"], broken["attempts"]) == ("the guest panicked", "2")
+
+
+def test_axes_are_columns_in_the_order_they_are_first_seen() -> None:
+    assert axis_names(RUN.cells) == ["layout", "md.level", "md.chunk", "workload", "workload.bs", "tune.ncq_depth"]
+    first, other = read(trials_csv(RUN))[0], read(trials_csv(RUN))[2]
+    assert (first["md.chunk"], first["tune.ncq_depth"]) == ("64KiB", "")
+    assert (other["md.chunk"], other["tune.ncq_depth"]) == ("", "31")
+
+
+def test_an_axis_cannot_hide_a_column() -> None:
+    run = Recorded("m", "qemu", False, [CellRow("c", "n", {"machine": "axis"})], [Trial("c", 1, Outcome.SKIPPED)])
+    row = read(trials_csv(run))[0]
+    assert (row["machine"], row["axis.machine"]) == ("qemu", "axis")
+
+
+def test_a_cell_has_one_row_with_its_doubt() -> None:
+    rows = read(summary_csv(RUN))
+    assert [row["cell"] for row in rows] == ["c1", "c2", "c3"]
+    assert float(rows[0]["read_bw"]) == 210e6
+    assert float(rows[0]["read_bw_low"]) < 210e6 < float(rows[0]["read_bw_high"])
+    assert float(rows[0]["read_bw_rel"]) == pytest.approx(0.605, abs=1e-3)
+    assert (rows[0]["confidence"], rows[0]["write_bw"]) == ("0.95", "")
+    assert (rows[1]["write_bw"], rows[1]["write_bw_low"]) == ("380000.0", "")
+    assert (rows[1]["measured"], rows[1]["broken"], rows[1]["skipped"]) == ("1", "1", "1")
+    assert rows[1]["reason"] == "the guest panicked; quarantined: the guest panicked"
+    assert (rows[2]["measured"], rows[2]["read_bw"]) == ("0", "")
+
+
+def test_the_confidence_can_be_chosen() -> None:
+    narrow, wide = (read(summary_csv(RUN, confidence))[0] for confidence in (0.5, 0.99))
+    assert float(narrow["read_bw_rel"]) < float(wide["read_bw_rel"])
+    assert (narrow["confidence"], wide["confidence"]) == ("0.5", "0.99")
+
+
+@pytest.mark.parametrize("table", [trials_csv, summary_csv])
+def test_made_up_numbers_say_so_in_every_row(table: object) -> None:
+    assert callable(table)
+    rows = read(table(MADE_UP))
+    assert {(row["machine"], row["made_up"]) for row in rows} == {("dry", "true")}
+
+
+def test_columns_are_those_that_are_documented() -> None:
+    for text, documented in ((trials_csv(RUN), columns.TRIALS), (summary_csv(RUN), columns.SUMMARY)):
+        axes = axis_names(RUN.cells)
+        names = [name for column in documented for name in (axes if column is columns.AXES else [column.name])]
+        assert text.splitlines()[0].split(",") == names
+        assert all(column.meaning for column in documented)
+
+
+@pytest.mark.parametrize("documented", [columns.TRIALS, columns.SUMMARY])
+def test_the_readme_of_the_results_shows_these_tables(documented: tuple[columns.Column, ...]) -> None:
+    assert columns.markdown(documented) in README.read_text()
+
+
+@settings(max_examples=100, deadline=None)
+@given(samples.runs())
+def test_any_text_survives_the_way_through_csv(run: Recorded) -> None:
+    rows = read(trials_csv(run))
+    names = {cell.id: cell.name for cell in run.cells}
+    found = {(row["cell"], int(row["trial"])): row for row in rows}
+    assert len(rows) == len(found) == len(run.trials)
+    for trial in run.trials:
+        row = found[trial.cell, trial.block]
+        assert (row["name"], row["reason"], row["machine"]) == (names[trial.cell], trial.reason, run.machine)
+        assert (row["started"], row["folder"], float(row["seconds"])) == (trial.started, trial.folder, trial.seconds)
+        if trial.figures and trial.figures.read:
+            assert float(row["read_bw"]) == trial.figures.read.bw
+
+
+@settings(max_examples=50, deadline=None)
+@given(samples.runs())
+def test_the_summary_of_any_run_can_be_read(run: Recorded) -> None:
+    assert [row["cell"] for row in read(summary_csv(run))] == [cell.id for cell in run.cells]

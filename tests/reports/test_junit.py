@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as StandardTree
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from junitparser import JUnitXml
+from junitparser import junitparser as library
+from lxml import etree
+
+from runner.reports.junit import junit, legal, split_name
+from runner.reports.summary import summarise
+from runner.store.record import Outcome
+from tests.reports import samples
+from tests.reports.samples import MADE_UP, RUN
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from runner.reports.recorded import Recorded
+
+SCHEMA = etree.XMLSchema(file=str(Path(__file__).parents[1] / "data" / "junit-10.xsd"))
+
+
+@pytest.fixture(params=[etree, StandardTree], ids=["lxml", "standard library"], autouse=True)
+def tree(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """junitparser takes lxml where it is installed; users of the product do not have it."""
+    module: ModuleType = request.param
+    monkeypatch.setattr(library, "etree", module)
+    return module
+
+
+def parsed(document: bytes) -> etree._Element:
+    root = etree.fromstring(document)
+    SCHEMA.assertValid(root)
+    return root
+
+
+def properties(suite: etree._Element) -> dict[str, str]:
+    return {str(one.get("name")): str(one.get("value")) for one in suite.iterfind("properties/property")}
+
+
+def test_it_is_valid_and_counts_what_there_is() -> None:
+    root = parsed(junit(RUN))
+    assert (root.get("name"), root.get("tests"), root.get("errors"), root.get("failures")) == (
+        "sweep on qemu",
+        "5",
+        "1",
+        "0",
+    )
+    assert [suite.get("tests") for suite in root] == ["2", "3"], "a cell without trials is no suite"
+    assert [suite.get("skipped") for suite in root] == ["0", "1"]
+    assert [suite.get("time") for suite in root] == ["2.469", "8.235"]
+
+
+def test_a_case_is_named_by_what_it_ran_on_and_what_it_did() -> None:
+    root = parsed(junit(RUN))
+    cases = [(case.get("classname"), case.get("name"), case.get("time")) for case in root.iter("testcase")]
+    assert cases[:3] == [
+        ("sweep.parity.level=5,chunk=64KiB", "seqread/bs=1MiB trial 1", "1.235"),
+        ("sweep.parity.level=5,chunk=64KiB", "seqread/bs=1MiB trial 2", "1.235"),
+        ("sweep.single", "oltp trial 1", "1.235"),
+    ]
+    assert len(set(cases)) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "parts"),
+    [
+        ("striped/chunk=1/tuned/read/bs=4", {"workload": "read"}, ("striped/chunk=1/tuned", "read/bs=4")),
+        ("read/read", {"workload": "read"}, ("read", "read")),
+        ("striped/other/bs=4", {}, ("striped", "other/bs=4")),
+        ("single", {"workload": "x"}, ("single", "")),
+    ],
+)
+def test_a_name_is_parted_before_the_workload(name: str, axes: dict[str, str], parts: tuple[str, str]) -> None:
+    assert split_name(name, axes) == parts
+
+
+def test_properties_of_a_cell_are_its_id_its_axes_and_its_means() -> None:
+    shown = properties(parsed(junit(RUN))[0])
+    assert shown | {"cell": "c1", "machine": "qemu", "made_up": "false", "md.chunk": "64KiB"} == shown
+    assert float(shown["read_bw"]) == 210e6
+    assert float(shown["read_bw_rel"]) == pytest.approx(0.605, abs=1e-3)
+
+
+def test_what_belongs_to_a_trial_is_in_its_output() -> None:
+    case = next(parsed(junit(RUN)).iter("testcase"))
+    lines = str(case.findtext("system-out")).splitlines()
+    assert "[[PROPERTY|read_bw=200000000 bytes/s]]" in lines
+    assert "[[PROPERTY|read_lat_p99=9000000 ns]]" in lines
+    assert "[[PROPERTY|md0/chunk_size=65536 (wanted 65536)]]" in lines
+    assert "[[PROPERTY|sda/rotational=1]]" in lines
+    assert "[[PROPERTY|sync=assume-clean]]" in lines
+    assert not any("write_bw" in line for line in lines)
+
+
+def test_broken_is_an_error_with_the_last_words_of_the_console() -> None:
+    (error,) = parsed(junit(RUN)).iter("error")
+    assert (error.get("type"), error.get("message")) == ("broken", "the guest panicked")
+    assert error.text == "Kernel panic"
+
+
+def test_skipped_is_a_skip_with_its_reason() -> None:
+    (skipped,) = parsed(junit(RUN)).iter("skipped")
+    assert skipped.get("message") == "quarantined: the guest panicked"
+
+
+def test_nothing_made_up_can_be_taken_for_a_measurement() -> None:
+    root = parsed(junit(MADE_UP))
+    assert str(root.get("name")).endswith("(made up by the dry machine)")
+    for suite in root:
+        assert str(suite.get("name")).endswith("(made up by the dry machine)")
+        assert properties(suite)["made_up"] == "true"
+
+
+def test_a_run_without_trials_is_valid_too() -> None:
+    empty = type(RUN)("sweep", "qemu", False, RUN.cells, ())
+    assert len(parsed(junit(empty))) == 0
+
+
+def test_summaries_at_hand_change_nothing() -> None:
+    assert junit(RUN, summarise(RUN)) == junit(RUN)
+
+
+def test_the_library_that_wrote_it_can_read_it() -> None:
+    cases = [case for suite in JUnitXml.fromstring(junit(RUN).decode().partition("?>")[2]) for case in suite]
+    assert sum(case.is_error for case in cases) == 1
+    assert sum(case.is_skipped for case in cases) == 1
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(samples.runs())
+def test_any_run_is_valid_and_loses_no_trial(run: Recorded) -> None:
+    root = parsed(junit(run))
+    assert len(list(root.iter("testcase"))) == len(run.trials)
+    assert len(list(root.iter("error"))) == sum(trial.outcome is Outcome.BROKEN for trial in run.trials)
+    assert len(list(root.iter("skipped"))) == sum(trial.outcome is Outcome.SKIPPED for trial in run.trials)
+
+
+@given(st.text())
+def test_legal_text_is_what_a_parser_gives_back(text: str) -> None:
+    element = StandardTree.Element("a")
+    element.text = clean = legal(text)
+    back = etree.fromstring(StandardTree.tostring(element, encoding="unicode")).text or ""
+    assert back == clean.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def test_text_without_anything_illegal_stays_as_it_is() -> None:
+    assert legal("grüß\tgott\n<&>]]>") == "grüß\tgott\n<&>]]>"
+    assert legal("a\x00\x1b[1;31mred\x1b[0m\ufffe") == "ared"

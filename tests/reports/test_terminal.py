@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given, settings
+from rich.console import Console
+
+from runner.reports.recorded import Recorded
+from runner.reports.terminal import rate, table
+from runner.store.record import CellRow
+from tests.reports import samples
+from tests.reports.samples import MADE_UP, RUN
+
+
+def shown(recorded: Recorded, width: int = 200, rows: int = 50) -> str:
+    file = io.StringIO()
+    Console(file=file, width=width, color_system=None).print(table(recorded, rows=rows))
+    return file.getvalue()
+
+
+def line(text: str, name: str) -> str:
+    return next(line for line in text.splitlines() if name in line)
+
+
+def test_one_line_per_cell_with_its_doubt() -> None:
+    text = line(shown(RUN), "seqread")
+    for part in ("parity/level=5,chunk=64KiB/seqread/bs=1MiB", "210 MB/s", "61 %", "2", "measured"):
+        assert part in text
+
+
+def test_small_requests_are_counted_in_iops() -> None:
+    text = line(shown(RUN), "oltp")
+    assert "97.7 IOPS" in text
+    assert "92.8 IOPS" in text
+
+
+def test_a_broken_cell_tells_why_and_comes_first() -> None:
+    text = shown(RUN)
+    assert "1 measured, 1 broken, 1 skipped: the guest panicked" in line(text, "oltp")
+    assert text.index("oltp") < text.index("seqread")
+
+
+def test_a_cell_that_was_not_reached_says_so() -> None:
+    assert "not yet run" in line(shown(RUN), "never")
+
+
+def test_a_long_table_points_to_the_file() -> None:
+    cells = [CellRow(f"c{number}", f"cell{number}", {}) for number in range(60)]
+    text = shown(Recorded("m", "qemu", False, cells, ()), rows=50)
+    assert "10 more cells in summary.csv" in text
+    assert "cell49" in text
+    assert "cell50" not in text
+
+
+def test_units_are_told() -> None:
+    assert "10⁶ bytes per second" in shown(RUN)
+
+
+def test_made_up_numbers_say_so() -> None:
+    assert "made up by the dry machine" in shown(MADE_UP)
+
+
+def test_square_brackets_are_text() -> None:
+    """rich takes [bold] for markup unless told otherwise."""
+    cells = [CellRow("c", "a[bold]b", {})]
+    assert "a[bold]b" in shown(Recorded("[red]", "qemu", False, cells, ()))
+
+
+@pytest.mark.parametrize(
+    ("bw", "iops", "said"),
+    [
+        (210e6, 200.0, "210 MB/s"),
+        (78.25e6, 1194.0, "78.2 MB/s"),
+        (6.4e6, 97.0, "6.40 MB/s"),
+        (4096 * 81.4, 81.4, "81.4 IOPS"),
+        (4096 * 123456.0, 123456.0, "123,456 IOPS"),
+        (0.0, 0.0, "0.00 MB/s"),
+        (None, None, ""),
+    ],
+)
+def test_rates_read_like_people_say_them(bw: float | None, iops: float | None, said: str) -> None:
+    assert rate(bw, iops) == said
+
+
+@settings(max_examples=40, deadline=None)
+@given(samples.runs())
+def test_any_run_can_be_shown(run: Recorded) -> None:
+    assert shown(run, width=80)

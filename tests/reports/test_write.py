@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.reports.write import recorded, rendered, write_reports
+from runner.store.journal import Journal
+from runner.store.run import create
+from tests.reports.samples import RUN
+from tests.store.test_run import manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_from_the_journal_to_the_files(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest(matrix="sweep"))
+    with Journal.open(run.journal) as journal:
+        journal.remember(RUN.cells)
+        for trial in RUN.trials:
+            journal.record(trial)
+        for attempt in RUN.attempts:
+            journal.lost(attempt)
+        content = recorded(run, journal)
+    written = write_reports(run, content)
+    assert [path.name for path in written] == ["junit.xml", "trials.csv", "summary.csv"]
+    assert {path.name: path.read_bytes() for path in written} == rendered(RUN)
+
+
+def test_writing_again_replaces_what_was_there(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest(matrix="sweep"))
+    empty = type(RUN)("sweep", "qemu", False, (), ())
+    for content in (RUN, empty):
+        write_reports(run, content)
+        assert (run.path / "trials.csv").read_bytes() == rendered(content)["trials.csv"]

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from runner.disks import Disk
+from runner.errors import HarnessBroken
 from runner.machines.qemu import Qemu, apt, argv, modules_of, recipe, template
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
+from runner.machines.qemu.guest import ended, last_words
 from runner.machines.seam import RigSpec
 
 BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
@@ -254,3 +256,15 @@ def test_a_half_without_its_manifest_or_with_a_short_file_is_not_whole(tmp_path:
     assert whole(tmp_path)
     (tmp_path / "a").write_text("1234")
     assert not whole(tmp_path)
+
+
+def test_our_first_programs_complaints_are_found_on_the_console() -> None:
+    assert last_words("[1.0] boot\nmatrix: no disk a\nmatrix: no root\nKernel panic") == "no disk a; no root"
+    assert last_words("Kernel panic") == ""
+
+
+def test_how_a_command_ended() -> None:
+    assert ended({"exitcode": 3, "out-data": "aGk=", "err-data": "b2g="}) == (3, b"hi", "oh")
+    assert ended({"signal": 9}) == (137, b"", "")
+    with pytest.raises(HarnessBroken, match="16 MiB"):
+        ended({"exitcode": 0, "out-truncated": True})

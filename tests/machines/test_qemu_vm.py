@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
+import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +17,7 @@ from runner.disks import Bus, Disk
 from runner.machines.qemu import Qemu, template
 from runner.machines.qemu.rig import QemuRig
 from runner.machines.seam import RigLost, RigSpec, Step, Wishes
-from runner.process import run
+from runner.process import run, spawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -188,3 +190,34 @@ async def test_a_template_that_does_not_wake_is_thrown_away_and_a_boot_done(
     monkeypatch.undo()
     async with rig(spec, tmp_path) as again:
         assert again.facts["up"] == "restored"
+
+
+HOLDER = """
+import asyncio, sys
+from pathlib import Path
+from runner.disks import Disk
+from runner.machines.qemu import Qemu
+from runner.machines.seam import RigSpec
+
+async def hold():
+    async with Qemu().rig(RigSpec(disks=(Disk(64 << 20),) * 4), Path(sys.argv[1])) as up:
+        print(up.guest.process.pid, flush=True)
+        await asyncio.Event().wait()
+
+asyncio.run(hold())
+"""
+
+
+async def test_killing_us_leaves_no_machine_and_no_file(tmp_path: Path) -> None:
+    holder = await spawn([sys.executable, "-c", HOLDER, str(tmp_path)], output=asyncio.subprocess.PIPE)
+    assert holder.stdout is not None
+    machine = os.pidfd_open(int(await holder.stdout.readline()))
+    try:
+        holder.kill()
+        await holder.wait()
+        # A process's descriptor becomes readable when it ends.
+        gone, _, _ = await asyncio.to_thread(select.select, [machine], [], [], 30)
+        assert gone
+    finally:
+        os.close(machine)
+    assert left_in(tmp_path) == []

@@ -51,6 +51,8 @@ class Qemu:
         base = await provide(made, self.wishes.progress)
         accel = await probe.accelerator(base, scratch, self.wishes.notice)
         vm = argv.Vm(base, spec.disks, accel, spec.cpus, spec.memory, modules_of(spec))
+        if spec.kernel and made.image and "squashfs" in base.versions["not modules"]:
+            self.wishes.notice(f"no modules lie beside {made.image}: virtio, squashfs, overlay and md must be built in")
         async with AsyncExitStack() as stack:
             clone = None if self.wishes.cold else await self._clone(stack, vm, scratch)
             yield await stack.enter_async_context(cold_rig(vm, scratch)) if clone is None else clone

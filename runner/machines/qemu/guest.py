@@ -39,6 +39,7 @@ EAGER = 0.004
 #: How long QEMU may take to be gone after it closed its channels.
 LAST_BREATH = 5.0
 SHELL = "/bin/bash"
+MODULES_WANTED = "build the drivers into the kernel, or put its modules into lib/modules beside the image"
 FROM_STDIN = "cat >/run/matrix/envelope && exec bash /run/matrix/envelope"
 
 # The library logs every lost connection as an error; to us a dead QEMU is an answer like any other.
@@ -89,7 +90,9 @@ class Guest:
     async def watch_process(self) -> None:
         """Notice QEMU's end."""
         status = await self.process.wait()
-        if "Kernel panic" in self.tail():
+        if said := last_words(self.tail()):
+            self.lose(f"the guest could not start: {said}", MODULES_WANTED)
+        elif "Kernel panic" in self.tail():
             self.lose("the guest kernel panicked")
         elif status < 0:
             self.lose(f"QEMU was killed by signal {-status}")
@@ -171,6 +174,11 @@ class Guest:
                 return bool(await self.answer(self.bell.read(64)))
         except TimeoutError:
             return patience == EAGER
+
+
+def last_words(tail: str) -> str:
+    """What our own first programs had to complain about, before anything else could run."""
+    return "; ".join(line.removeprefix("matrix: ") for line in tail.splitlines() if line.startswith("matrix: "))
 
 
 def ended(status: dict[str, Any]) -> tuple[int, bytes, str]:

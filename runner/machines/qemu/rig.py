@@ -31,7 +31,7 @@ echo "mdadm $(mdadm --version 2>&1)"
 echo "lvm $(lvm version 2>/dev/null | sed -n 's/ *LVM version: *//p')"
 echo "clocksource $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
 echo "raid6 $(dmesg | sed -n 's/.*raid6: using algorithm //p' | tail -1)"
-[ -e /proc/mdstat ] || echo "md missing"
+[ -e /proc/mdstat ] && echo "md there" || echo "md missing"
 """
 
 

@@ -155,12 +155,12 @@ class Execution:
             self._listen(RigUp(array.label, seconds, rig.facts))
             try:
                 while cells:
-                    await self._trial(built, cells, block)
+                    await self.trial(built, cells, block)
             finally:
                 if not self._machine.disposable:
                     await asyncio.shield(built.tear_down())
 
-    async def _trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
+    async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded."""
         cell = cells[0]
         attempt, started = self._known.lost[cell.id, block] + 1, _now()

@@ -50,6 +50,10 @@ class ArrayOnRig:
     @classmethod
     async def build(cls, matrix: Matrix, array: Array, rig: Rig, machine: Machine, own: Path | None) -> ArrayOnRig:
         """Run the set-up; raises SetUpFailed, or RigLost."""
+        if not machine.zeroed and any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value):
+            raise SetUpFailed(
+                f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
+            )
         scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
         built = cls(matrix, array, rig, scripts, own)
         (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadlines.SET_UP)

@@ -136,7 +136,8 @@ def test_a_failure_half_way_is_no_environment(set_up: Place) -> None:
     [
         ("THESE PACKAGES DO NOT MATCH THE HASHES", "do not use it"),
         ("SSL: CERTIFICATE_VERIFY_FAILED", "PIP_CERT"),
-        ("No matching distribution found for click", "no ready-made wheel"),
+        ("No matching distribution found for click (from versions: 7, 8)", "no ready-made wheel"),
+        ("No matching distribution found for click (from versions: none)", "did not answer"),
         ("something new", "no reason this script knows"),
     ],
 )

@@ -194,7 +194,7 @@ def test_a_machine_that_never_comes_up_breaks_the_trials_and_ends(bench: Bench) 
     class Never(Dry):
         @asynccontextmanager
         async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
-            if spec:
+            if spec.disks:
                 raise RigLost("the guest did not come up within 120 s")
             yield DryRig(spec, plausible)
 
@@ -285,6 +285,18 @@ def test_what_is_not_zeroed_waits_for_its_resync(bench: Bench) -> None:
     bench.run(machine=Used())
     assert {trial.notes["resync"] for trial in bench.trials} == {"waited for"}
     assert all("--assume-clean" not in rig.told[0].text for rig in bench.machine.rigs)
+
+
+def test_assume_clean_is_refused_where_disks_are_not_known_to_be_zero(tmp_path: Path) -> None:
+    class Used(Dry):
+        zeroed = False
+
+    bench = Bench(tmp_path, SMALL.replace("level: 5", "level: 5, sync: assume-clean"))
+    bench.run(machine=Used())
+    assert bench.outcomes() == {Outcome.BROKEN: 8}
+    assert {rig.told == [] for rig in bench.machine.rigs} == {True}
+    assert "assume-clean is only true on zeroed disks" in bench.trials[0].reason
+    bench.journal.close()
 
 
 def test_cancelled_between_two_trials_nothing_is_half_recorded(bench: Bench) -> None:

@@ -1,0 +1,105 @@
+"""What a cell costs beyond fio itself: 24 one-second cells on one array, against a shell loop of the same fio commands.
+
+    python -m bench.cells [--rounds 2]
+
+Both run in the same virtual machine, on the same array, one after the other in each round; the loop is what somebody
+would write by hand: no read-back, no cache flush, no record of anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.execute.events import Event
+from runner.execute.run import Execution, rig_spec
+from runner.execute.trials import ArrayOnRig
+from runner.expand.load import parse
+from runner.expand.select import select
+from runner.machines.qemu import Qemu
+from runner.machines.seam import Step
+from runner.plan.order import Plan
+from runner.render.scripts import array_scripts, job, trial_seed
+from runner.store.journal import Journal
+from runner.store.record import CellRow
+from runner.store.run import Host, Manifest, create
+
+if TYPE_CHECKING:
+    from runner.expand.space import Cell, Space
+    from runner.machines.seam import Rig
+
+CELLS = """\
+name: cells
+disks: {count: 4, size: 256MiB}
+layouts: {raid0: [md: {level: 0}]}
+tune: {readahead: [default, 1MiB]}
+workloads:
+  work: {rw: [read, write, randread, randwrite], bs: [4KiB, 64KiB, 1MiB], iodepth: 8, runtime: 1s}
+repeat: 1000
+"""
+
+
+async def loop(rig: Rig, cells: list[Cell], disks: tuple[str, ...]) -> float:
+    """The hand-written way."""
+    stack = array_scripts(cells[0].array, disks, zeroed=True).stack
+    jobs = {f"{number}.fio": job(cell, stack, trial_seed(1, cell.id, 1)) for number, cell in enumerate(cells)}
+    text = "for job in *.fio; do fio --output-format=json+ --output=$job.json $job; done"
+    began = time.perf_counter()
+    (result,) = await rig.run([Step("loop", text, jobs)], expected=float(len(cells)), deadline=600)
+    taken = time.perf_counter() - began
+    if result.status:
+        raise SystemExit(result.output)
+    return taken
+
+
+async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, float]]:
+    """(ours, by hand) for every round."""
+    plan = Plan(select(space), space.matrix.repeat, 1)
+    cells = list(plan.selection.cells())
+    machine, pairs = Qemu(), []
+    run, seen = create(folder, manifest()), list[Event]()
+    with Journal.open(run.journal) as journal:
+        journal.remember(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
+        execution = Execution(plan, machine, journal, run, folder, seen.append, boot_id="bench")
+        async with machine.rig(rig_spec(space.matrix, space.arrays[0], None), folder) as rig:
+            built = await ArrayOnRig.build(space.matrix, space.arrays[0], rig, machine, None)
+            await loop(rig, cells[:2], rig.disks)
+            for block in range(1, rounds + 1):
+                by_hand = await loop(rig, cells, rig.disks)
+                began = time.perf_counter()
+                left = deque(cells)
+                while left:
+                    await execution.trial(built, left, block)
+                pairs.append((time.perf_counter() - began, by_hand))
+    return pairs
+
+
+def manifest() -> Manifest:
+    return Manifest(
+        matrix="cells", fingerprint="", machine="qemu", made_up=False, seed=1, command=(), text=CELLS,
+        host=Host(kernel="", cpu="", cores=1, memory=1), started="2026-01-01T00:00:00+00:00", planned=24,
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=2)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        pairs = asyncio.run(compare(parse("bench", CELLS).space, asked.rounds, Path(scratch)))
+    ratio = statistics.median(ours / by_hand for ours, by_hand in pairs)
+    print(
+        f"24 one-second cells, {asked.rounds} rounds: "
+        + ", ".join(f"{ours:.1f} s / {loop:.1f} s" for ours, loop in pairs)
+    )
+    print(f"ratio to a shell loop in the same machine     {ratio:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""Claims, judged from trials."""

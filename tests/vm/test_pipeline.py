@@ -1,0 +1,292 @@
+"""The whole way, from a matrix to figures, on real machines with real md."""
+
+import asyncio
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.disks import Disk
+from runner.execute.run import rig_spec
+from runner.execute.trials import ArrayOnRig
+from runner.expand.space import Space
+from runner.machines.qemu import Qemu
+from runner.machines.seam import RigSpec, Step
+from runner.render.scripts import array_scripts, cell_scripts
+from runner.store.record import Outcome
+from tests.matrices import space
+
+pytestmark = pytest.mark.vm
+ROOT = Path(__file__).parents[2]
+
+LEVELS = """\
+name: levels
+disks: {count: 4, size: 64MiB}
+layouts:
+  disk: [disk: {number: 2}]
+  raid0: [md: {level: 0, chunk: 16KiB}]
+  raid1: [md: {level: 1, metadata: 0.90, sync: wait}]
+  raid4: [md: {level: 4, chunk: 4KiB, spare: 1, sync: wait}]
+  raid5: [md: {level: 5, bitmap: internal, metadata: 1.0}]
+  raid6: [md: {level: 6, chunk: 64KiB, metadata: 1.1, sync: wait}]
+  near: [md: {level: 10, layout: n2}]
+  far: [md: {level: 10, layout: f2, sync: wait}]
+  offset: [md: {level: 10, layout: o3}]
+tune: {readahead: [default, 1MiB], stripe_cache_size: [default, 1024], scheduler: [none, mq-deadline]}
+workloads: {work: {rw: randrw, bs: 4KiB, size: 1MiB, iodepth: 4}}
+repeat: 1
+"""
+
+
+ON_SATA = """\
+name: queues
+disks: {count: 5, size: 64MiB, bus: %s}
+layouts: {disk: [disk], raid5: [md: {level: 5, spare: 1}]}
+tune: {ncq_depth: [default, 16]}
+workloads: {work: {rw: randwrite, bs: 4KiB, size: 1MiB, iodepth: 4}}
+repeat: 1
+"""
+
+
+async def _every_layout(found: Space, scratch: Path, machine: Qemu) -> dict[str, set[str]]:
+    """Each layout built twice over, cells of it measured, and taken apart twice, all on one machine."""
+    reasons: dict[str, set[str]] = {}
+    spec = rig_spec(found.matrix, found.arrays[0], None)
+    modules = tuple(sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules}))
+    async with machine.rig(replace(spec, modules=modules), scratch) as rig:
+        for array in found.arrays:
+            await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+            built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+            cells = [cell for cell in found.cells() if cell.array is array]
+            reasons[array.label] = {(await built.measure(cell, 1)).finding.reason for cell in (cells[0], cells[-1])}
+            await built.tear_down()
+            await built.tear_down()
+    return reasons
+
+
+@pytest.mark.parametrize("text", [LEVELS, ON_SATA % "sata", ON_SATA % "scsi"], ids=["virtio", "sata", "scsi"])
+def test_every_level_is_built_verified_measured_and_taken_apart(text: str, tmp_path: Path) -> None:
+    found = space(text)
+    reasons = asyncio.run(_every_layout(found, tmp_path, Qemu()))
+    assert set(reasons) == set(found.matrix.layouts)
+    assert {label: found - {""} for label, found in reasons.items()} == {label: set() for label in reasons}
+
+
+SABOTAGE = """\
+name: sabotage
+disks: {count: 4, size: 64MiB, bus: sata}
+layouts: {raid5: [md: {level: 5, chunk: 64KiB}]}
+tune: {stripe_cache_size: 1024, readahead: 512KiB, ncq_depth: 8}
+workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
+repeat: 1
+"""
+
+
+async def _sabotaged(scratch: Path, found: Space, sabotage: dict[str, str]) -> dict[str, str]:
+    """The reason a trial is broken with when something is changed behind our back between tuning and read-back."""
+    (cell,) = found.cells()
+    reasons = {}
+    machine = Qemu()
+    async with machine.rig(rig_spec(found.matrix, cell.array, None), scratch) as rig:
+        built = await ArrayOnRig.build(found.matrix, cell.array, rig, machine, None)
+        for name, text in sabotage.items():
+            built._rig = _Meddled(rig, text)  # type: ignore[assignment]
+            finding = (await built.measure(cell, 1)).finding
+            assert finding.figures is None
+            assert finding.outcome is Outcome.BROKEN
+            reasons[name] = finding.reason
+        built._rig = rig
+        assert (await built.measure(cell, 1)).finding.outcome is Outcome.BROKEN  # one disk is still gone
+    return reasons
+
+
+class _Meddled:
+    """A rig on which somebody else is at work between two steps."""
+
+    def __init__(self, rig: object, text: str) -> None:
+        self._rig, self._text = rig, text
+
+    async def run(self, steps: list[Step], *, expected: float, deadline: float) -> object:
+        tune, *rest = steps
+        meddled = [tune, Step("somebody", self._text), *rest]
+        results = await self._rig.run(meddled, expected=expected, deadline=deadline)  # type: ignore[attr-defined]
+        return [result for result in results if result.name != "somebody"]
+
+
+def test_a_setting_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
+    reasons = asyncio.run(
+        _sabotaged(
+            tmp_path,
+            space(SABOTAGE),
+            {
+                "stripe cache": "echo 256 >/sys/block/md127/md/stripe_cache_size",
+                "readahead": "echo 4 >/sys/block/md127/queue/read_ahead_kb",
+                "queue depth": "echo 1 >/sys/block/sdb/device/queue_depth",
+                "a disk": "mdadm --fail /dev/md127 /dev/sdc",
+            },
+        )
+    )
+    assert reasons.pop("a disk").startswith("not as declared: md.degraded wanted 0, kernel says 1")
+    assert reasons == {
+        "stripe cache": "not as declared: stripe_cache_size wanted 1024, kernel says 256",
+        "readahead": "not as declared: readahead wanted 512, kernel says 4",
+        "queue depth": "not as declared: ncq_depth wanted 8, kernel says 1",
+    }
+
+
+async def _foreign(scratch: Path) -> tuple[int, str, str]:
+    found = space(SABOTAGE)
+    (cell,) = found.cells()
+    spec = RigSpec(tuple(Disk(64 << 20) for _ in range(4)), modules=("raid1", "raid456"))
+    async with Qemu().rig(spec, scratch) as rig:
+        theirs = (
+            f"mdadm --create /dev/md5 --run --level=1 --raid-devices=2 --assume-clean {rig.disks[0]} {rig.disks[1]}\n"
+            "mdadm --stop /dev/md5"
+        )
+        scripts = array_scripts(cell.array, rig.disks, zeroed=True)
+        await rig.run([Step("theirs", theirs)], expected=0, deadline=60)
+        before, set_up, tear_down, after = [
+            (await rig.run([Step("step", text)], expected=0, deadline=60))[0]
+            for text in (
+                f"md5sum {rig.disks[0]}",
+                scripts.set_up,
+                scripts.tear_down,
+                f"md5sum {rig.disks[0]}",
+            )
+        ]
+        assert tear_down.status == 0
+        assert before.output == after.output
+        return set_up.status, set_up.output, before.output
+
+
+def test_somebody_elses_array_is_never_touched(tmp_path: Path) -> None:
+    status, output, _ = asyncio.run(_foreign(tmp_path))
+    assert status == 1
+    assert "already belongs to another array" in output
+
+
+def test_default_means_what_it_was_before_anybody_set_it(tmp_path: Path) -> None:
+    found = space(SABOTAGE.replace("1024", "[default, 1024]"))
+    default, tuned = found.cells()
+
+    async def go() -> list[str]:
+        machine, read = Qemu(), []
+        async with machine.rig(rig_spec(found.matrix, default.array, None), tmp_path) as rig:
+            built = await ArrayOnRig.build(found.matrix, default.array, rig, machine, None)
+            for cell in (default, tuned, default, tuned, default):
+                finding = (await built.measure(cell, 1)).finding
+                assert finding.outcome is Outcome.MEASURED, finding.reason
+                read += [one.got for one in finding.readings if one.setting == "stripe_cache_size"]
+        return read
+
+    assert asyncio.run(go()) == ["256", "1024", "256", "1024", "256"]
+
+
+def test_the_scripts_of_a_cell_can_be_run_by_hand(tmp_path: Path) -> None:
+    """As they lie in the cell's folder: in order, with bash and fio alone, twice over."""
+    found = space(SABOTAGE)
+    (cell,) = found.cells()
+
+    async def go() -> str:
+        machine = Qemu()
+        async with machine.rig(rig_spec(found.matrix, cell.array, None), tmp_path) as rig:
+            array = array_scripts(cell.array, rig.disks, zeroed=True)
+            scripts = cell_scripts(cell, array.stack)
+            names = {"1.sh": array.set_up, "2.sh": scripts.tune, "3.sh": scripts.verify, "5.sh": array.tear_down}
+            text = "set -e; for script in 1 1 2 2 3 3 5 5; do bash $script.sh; done; cat /proc/mdstat"
+            (result,) = await rig.run([Step("by-hand", text, names)], expected=0, deadline=60)
+            assert result.status == 0, result.output
+            return result.output
+
+    assert "active raid5" not in asyncio.run(go()).split("Personalities")[-1]
+
+
+KILLED = """\
+name: killed
+disks: {count: 4, size: 64MiB}
+layouts: {raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}], raid1: [md: {level: 1}]}
+workloads: {work: {rw: [read, randwrite], bs: 64KiB, runtime: 200ms}}
+repeat: 2
+"""
+
+
+def _ours() -> set[str]:
+    """Every QEMU that runs on this host."""
+    found = subprocess.run(["pgrep", "-f", "qemu-system"], capture_output=True, text=True)
+    return set(found.stdout.split())
+
+
+def test_killed_at_twenty_random_moments_it_ends_with_exactly_the_planned_trials(tmp_path: Path) -> None:
+    (tmp_path / "killed.yaml").write_text(KILLED)
+    command = [sys.executable, "-m", "runner.cli", "run", "--json", "killed.yaml"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    before, dice = _ours(), random.Random(20)  # noqa: S311 - moments, not secrets
+    for _ in range(20):
+        with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            killer = _Killer(process, dice.uniform(0.3, 4.0))
+            killer.wait()
+        _gone(before)
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    _gone(before)
+    folders = list((tmp_path / "results").iterdir())
+    with (max(folders) / "trials.csv").open(newline="") as file:
+        trials = list(csv.DictReader(file))
+    assert len(folders) == 1
+    assert len(trials) == len({(row["cell"], row["trial"]) for row in trials}) == 12
+    assert {row["outcome"] for row in trials} == {"measured"}
+    assert sorted(path.name for path in folders[0].iterdir() if path.name != ".lock") == [
+        "cells", "journal.sqlite", "junit.xml", "manifest.json", "matrix.yaml", "summary.csv", "trials.csv",
+    ]  # fmt: skip
+    assert json.loads((folders[0] / "manifest.json").read_text())["finished"] is True
+
+
+class _Killer:
+    """kill -9 after a while, or when it ends by itself."""
+
+    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
+        self._process, self._seconds = process, seconds
+
+    def wait(self) -> None:
+        try:
+            self._process.communicate(timeout=self._seconds)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.communicate()
+
+
+def _gone(before: set[str]) -> None:
+    """The kernel takes our machines down with us; it may need a moment for it."""
+    for _ in range(200):
+        if _ours() <= before:
+            return
+        subprocess.run(["sleep", "0.05"], check=True)
+    pytest.fail(f"left behind: {_ours() - before}")
+
+
+def test_an_interrupted_run_writes_its_outputs_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "killed.yaml").write_text(KILLED)
+    command = [sys.executable, "-m", "runner.cli", "run", "--json", "killed.yaml"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    before = _ours()
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["event"] == "trial":
+                process.send_signal(signal.SIGINT)
+                break
+        process.communicate()
+    assert process.returncode == 130
+    _gone(before)
+    (folder,) = (tmp_path / "results").iterdir()
+    with (folder / "trials.csv").open(newline="") as file:
+        assert 1 <= len(list(csv.DictReader(file))) < 12
+    assert (folder / "junit.xml").stat().st_size > 0

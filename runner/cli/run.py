@@ -78,6 +78,11 @@ def command(
             interrupted = _carry_out(order, folder, journal, view)
         if not (quiet or as_json):
             _closing(folder, journal, request.plan.repeat.confidence)
+        if interrupted:
+            click.echo(
+                f"interrupted; {folder.path}/ holds what was measured, and the same command goes on from there",
+                err=True,
+            )
         raise click.exceptions.Exit(Exit.INTERRUPTED if interrupted else _verdict(journal))
 
 

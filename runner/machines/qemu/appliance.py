@@ -139,11 +139,12 @@ async def build(what: list[str], progress: Progress) -> None:
     child = await spawn([sys.executable, "-c", BUILDER, ROOT, *what], output=asyncio.subprocess.PIPE)
     try:
         heard = await listen(child.stdout, progress)
-    finally:
-        if child.returncode is None:
-            child.kill()
+    except BaseException:
+        child.kill()
         await child.wait()
-    if child.returncode:
+        raise
+    # Not killed here, even though it may not have been waited for: kill() would reap it, and its status would be lost.
+    if await child.wait():
         raise failure(heard)
 
 

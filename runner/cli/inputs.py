@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,14 +12,10 @@ from runner.errors import BadInput
 from runner.machines import MACHINES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from runner.expand.load import Declared
     from runner.expand.select import Selection
     from runner.expand.space import Space
     from runner.plan.order import Plan
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 matrix_file = click.argument("matrix", type=click.Path(path_type=Path))
 only = click.option(
@@ -95,10 +90,3 @@ def check_jobs(request: Asked) -> str:
     if flaws:
         raise BadMatrix(request.declared.source, flaws)
     return ""
-
-
-def first(iterable: Any, count: int) -> tuple[list[Any], int]:
-    """The first few, and how many more there are."""
-    iterator = iter(iterable)
-    shown = list(itertools.islice(iterator, count))
-    return shown, sum(1 for _ in iterator)

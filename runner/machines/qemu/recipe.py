@@ -1,7 +1,7 @@
 """What the appliance is made of: packages, what of them is kept, and the key under which the result is cached.
 
 Everything here is pure. The default suite is Debian 13: under TCG both suites are ready equally fast within noise
-(see `bench/README.md`), so the newer kernel and the newer fio win.
+(`python -m bench.boot` shows the boot), so the newer kernel and the newer fio win.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 FRESH = envelope.fresh("/run/matrix/trial", "busybox rm")
 BELL = "printf . >/dev/matrix-bell"
 BOOT_DEADLINE = 120.0
-READY_DEADLINE = 30.0
 #: What cannot be known without asking the guest. It also warms what every trial needs: a clone restored after that
 #: finds the programs in its page cache.
 FACTS = """\

@@ -5,7 +5,18 @@ set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
+{% include 'bare.sh' %}
+
+{% include 'retry.sh' %}
+
 restore_knobs
+disks=({{ stack.disks }})
+if ! bare "${disks[@]}"; then
+{% for layer in stack.layers | reverse %}
+{% include 'tear-down/' ~ layer.kind ~ '.sh' %}
+{% endfor %}
+bare "${disks[@]}" || fail "$REPLY"
+fi
 {% for layer in stack.layers %}
 {% include 'set-up/' ~ layer.kind ~ '.sh' %}
 {% endfor %}

@@ -5,7 +5,13 @@ set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
+{% include 'bare.sh' %}
+
+{% include 'retry.sh' %}
+
 restore_knobs
 {% for layer in stack.layers | reverse %}
 {% include 'tear-down/' ~ layer.kind ~ '.sh' %}
 {% endfor %}
+disks=({{ stack.disks }})
+bare "${disks[@]}" || fail "still there after tearing down: $REPLY"

@@ -20,6 +20,9 @@ turn_back() {
   restore_knob "$knob_memory/${path//\//_}"
 }
 
+{% for layer in stack.layers %}
+{% include 'tune/' ~ layer.kind ~ '.sh' ignore missing %}
+{% endfor %}
 {% for knob in knobs %}
 {% if knob.value is none %}
 turn_back {{ knob.device }} {{ knob.file }}

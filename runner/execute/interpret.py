@@ -66,7 +66,7 @@ def finding(results: Sequence[StepResult]) -> Finding:
     except FioFailed as failed:
         return Finding(Outcome.BROKEN, f"fio failed: {failed.brief}", readings=readings)
     if last.status != 0:
-        return Finding(
-            Outcome.BROKEN, f"fio failed: exit status {last.status}: {evidence(last.output)}", readings=readings
-        )
+        said = evidence(last.output)
+        reason = said if said.startswith("not as declared") else f"fio failed: exit status {last.status}: {said}"
+        return Finding(Outcome.BROKEN, reason, readings=readings)
     return Finding(Outcome.MEASURED, figures=figures, readings=readings)

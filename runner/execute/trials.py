@@ -12,8 +12,8 @@ from runner.execute import deadlines
 from runner.execute.interpret import Finding, evidence, finding
 from runner.expand.layouts import capacity
 from runner.machines.seam import Step
+from runner.render.layers.md import MdView
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
-from runner.render.views import MdView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,11 +92,7 @@ class ArrayOnRig:
 
     def _notes(self) -> dict[str, str]:
         """How the first resync was dealt with, where there is one."""
-        ways = {
-            "assume-clean" if layer.assume_clean else "waited for"
-            for layer in self._scripts.stack.layers
-            if isinstance(layer, MdView) and layer.redundant
-        }
+        ways = {layer.resync for layer in self._scripts.stack.layers if isinstance(layer, MdView) and layer.redundant}
         return {"resync": ", ".join(sorted(ways))} if ways else {}
 
 

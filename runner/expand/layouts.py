@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runner.expand.variants import Choice, Variant, choices, collapsed, digest, label_of, texts
 from runner.model.axes import written
 from runner.model.layers import LAYERS, Layer
+from runner.model.shape import Below, Shape
 from runner.model.source import Flaw
 
 if TYPE_CHECKING:
@@ -62,28 +63,47 @@ def report_idle(base: Path, axes: Mapping[str, Any], seen: list[dict[str, str]],
             findings.notes.append(f"{what}: {name} is no axis where {told}")
 
 
-def _layer_variants(
-    matrix: Matrix, layout: str, position: int, entry: LayerEntry, axis: str, findings: Findings
-) -> Iterator[Variant[Layer]]:
-    """The variants of one layer of a layout."""
-    kind, declared = entry.layer
-    model: Any = LAYERS[kind]
-    axes = written(declared)
-    base: Path = ("layouts", layout, position, kind)
-    seen: list[dict[str, str]] = []
-    several = [f"{axis}.{name}" for name, values in axes.items() if len(values) > 1]
-    for choice in choices(axes):
-        values, idle = without_idle(model, choice)
-        seen.append(idle)
-        layer = model.model_construct(**values)
-        problems = list(layer.problems(matrix.disks.count, matrix.disks.size))
-        for problem in problems:
-            findings.flaw(place_of(base, choice, problem.field), problem.message)
-        if not problems:
-            settled = layer.settled(matrix.disks.count)
-            coords = tuple((f"{axis}.{name}", text) for name, text in texts(settled, values).items())
-            yield Variant(settled, coords, label_of(coords, several), digest([kind, settled.model_dump()]))
-    report_idle(base, axes, seen, findings, f"layout {layout}")
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A stack so far: its layers, and the devices on top of them."""
+
+    layers: tuple[Variant[Layer], ...]
+    top: Below
+
+
+class _Declared:
+    """One layer of a layout as it was written, and what its variants come to on whatever stands below."""
+
+    def __init__(self, layout: str, position: int, entry: LayerEntry, axis: str) -> None:
+        self.kind, declared = entry.layer
+        self.model: Any = LAYERS[self.kind]
+        self.axes = written(declared)
+        self.base: Path = ("layouts", layout, position, self.kind)
+        self.axis = axis
+        self.several = [f"{axis}.{name}" for name, values in self.axes.items() if len(values) > 1]
+        self.seen: list[dict[str, str]] = []
+
+    def on(self, step: _Step, findings: Findings) -> Iterator[_Step]:
+        """Every variant of it on a stack so far."""
+        if any(shape.files for shape in step.top.devices):
+            findings.flaw(self.base, f"{self.kind} cannot stand on a file system")
+            return
+        for choice in choices(self.axes):
+            values, idle = without_idle(self.model, choice)
+            self.seen.append(idle)
+            layer: Layer = self.model.model_construct(**values)
+            problems = list(layer.problems(step.top))
+            for problem in problems:
+                findings.flaw(place_of(self.base, choice, problem.field), problem.message)
+            if not problems:
+                settled = layer.settled(step.top)
+                yield _Step((*step.layers, self._variant(settled, values)), Below(settled.above(step.top), layer.noun))
+
+    def _variant(self, settled: Layer, values: dict[str, Any]) -> Variant[Layer]:
+        coords = tuple((f"{self.axis}.{name}", text) for name, text in texts(settled, values).items())
+        # Only what differs from the default counts, so that a field that is added later changes no cell's id.
+        content = [self.kind, settled.model_dump(mode="json", exclude_defaults=True)]
+        return Variant(settled, coords, label_of(coords, self.several), digest(content))
 
 
 def _axis_names(entries: tuple[LayerEntry, ...]) -> list[str]:
@@ -99,22 +119,31 @@ def _axis_names(entries: tuple[LayerEntry, ...]) -> list[str]:
 
 def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant[Stack]]:
     entries = matrix.layouts[layout]
-    _check_stacking(layout, entries, findings)
-    layers = [
-        list(_layer_variants(matrix, layout, position, entry, axis, findings))
+    declared = [
+        _Declared(layout, position, entry, axis)
         for position, (entry, axis) in enumerate(zip(entries, _axis_names(entries), strict=True))
     ]
-    for parts in itertools.product(*layers):
-        coords = (("layout", layout), *itertools.chain.from_iterable(part.coords for part in parts))
-        label = "/".join(filter(None, (layout, ",".join(part.label for part in parts if part.label))))
-        yield Variant(tuple(part.value for part in parts), coords, label, digest([part.digest.hex() for part in parts]))
+    for step in _built_up(declared, _Step((), disks_of(matrix)), findings):
+        coords = (("layout", layout), *itertools.chain.from_iterable(part.coords for part in step.layers))
+        label = "/".join(filter(None, (layout, ",".join(part.label for part in step.layers if part.label))))
+        stack = tuple(part.value for part in step.layers)
+        yield Variant(stack, coords, label, digest([part.digest.hex() for part in step.layers]))
+    for layer in declared:
+        report_idle(layer.base, layer.axes, layer.seen, findings, f"layout {layout}")
 
 
-def _check_stacking(layout: str, entries: tuple[LayerEntry, ...], findings: Findings) -> None:
-    """Layers that cannot stand on what is below them yet."""
-    for position, entry in enumerate(entries[1:], start=1):
-        kind, _ = entry.layer
-        findings.flaw(("layouts", layout, position, kind), f"{kind} cannot stand on {entries[position - 1].layer[0]}")
+def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Iterator[_Step]:
+    """Every way to put the declared layers on top of a stack so far."""
+    if not declared:
+        yield step
+        return
+    for higher in declared[0].on(step, findings):
+        yield from _built_up(declared[1:], higher, findings)
+
+
+def disks_of(matrix: Matrix) -> Below:
+    """What every stack stands on."""
+    return Below(tuple(Shape(disk.size) for disk in matrix.disks.each()))
 
 
 def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Stack], ...]:
@@ -122,6 +151,20 @@ def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Stack], 
     return collapsed(itertools.chain.from_iterable(_stacks(matrix, layout, findings) for layout in matrix.layouts))
 
 
+def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
+    """Each layer with what it stands on, from the bottom up."""
+    below = disks
+    for layer in stack:
+        yield layer, below
+        below = Below(layer.above(below), layer.noun)
+
+
+def top_of(stack: Stack, matrix: Matrix) -> tuple[Shape, ...]:
+    """The devices on top of a stack."""
+    *_, (layer, below) = levels(stack, disks_of(matrix))
+    return layer.above(below)
+
+
 def capacity(stack: Stack, matrix: Matrix) -> int:
-    """At most so many bytes does the top of a stack have."""
-    return stack[-1].capacity(matrix.disks.count, matrix.disks.size)
+    """At least so many bytes does the top of a stack have."""
+    return sum(shape.size for shape in top_of(stack, matrix))

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from runner.expand.layouts import Findings, Stack, capacity, place_of, report_idle, stack_variants, without_idle
+from runner.expand.layouts import (
+    Findings,
+    Stack,
+    capacity,
+    disks_of,
+    place_of,
+    report_idle,
+    stack_variants,
+    without_idle,
+)
 from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, nested, texts
 from runner.model.axes import written
 from runner.model.tune import Tune, impossible, meaningless
@@ -17,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from runner.model.matrix import Matrix
+    from runner.model.shape import Below
     from runner.model.source import Flaw
 
 
@@ -25,6 +35,7 @@ class Array:
     """A stack on a kernel: what is built once for all cells that share it."""
 
     kernel: str | None
+    disks: Below
     stack: Variant[Stack]
     tunes: tuple[Variant[Tune], ...]
     coords: Coords
@@ -108,7 +119,7 @@ def _array(matrix: Matrix, kernel: str | None, stack: Variant[Stack], tunes: tup
     label = "/".join(filter(None, (kernel.replace("/", "_") if kernel and len(kernels) > 1 else "", stack.label)))
     coords = (*((("kernel", kernel),) if kernel else ()), *stack.coords)
     disks = [[disk.size, disk.bus, disk.model] for disk in matrix.disks.each()]
-    return Array(kernel, stack, tunes, coords, label, digest([kernel, disks, stack.digest.hex()]))
+    return Array(kernel, disks_of(matrix), stack, tunes, coords, label, digest([kernel, disks, stack.digest.hex()]))
 
 
 def _workloads(matrix: Matrix, name: str, findings: Findings) -> Iterator[Variant[Workload]]:
@@ -128,7 +139,7 @@ def _workloads(matrix: Matrix, name: str, findings: Findings) -> Iterator[Varian
                 *((f"workload.{axis}", text) for axis, text in texts(workload, values).items()),
             )
             label = "/".join(filter(None, (name, label_of(coords, several))))
-            yield Variant(workload, coords, label, digest(workload.model_dump()))
+            yield Variant(workload, coords, label, digest(workload.model_dump(mode="json", exclude_defaults=True)))
     report_idle(("workloads", name), axes, seen, findings, f"workload {name}")
 
 

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from runner.model.base import Model
 from runner.model.layers import Layer, Md
+from runner.model.layers.md import PARITY
 from runner.model.units import format_size, parse_size, size_schema
 
 if TYPE_CHECKING:
@@ -72,9 +73,7 @@ class Tune(Model):
 
 def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> str:
     """Why a tunable means nothing for a stack on these disks; empty if it does mean something."""
-    if tunable == "stripe_cache_size" and not any(
-        isinstance(layer, Md) and layer.level in {4, 5, 6} for layer in stack
-    ):
+    if tunable == "stripe_cache_size" and not any(isinstance(layer, Md) and layer.level in PARITY for layer in stack):
         return "there is no RAID 4, 5 or 6 in it"
     if tunable == "ncq_depth" and all(disk.bus == "virtio" for disk in disks):
         return "disks on virtio have no queue depth to set; use `bus: sata` or `bus: scsi`"

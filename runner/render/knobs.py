@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.render.views import Built, Expectation, MdView
+from runner.render.layers import Expectation
+from runner.render.layers.md import MdView
 
 if TYPE_CHECKING:
     from runner.model.tune import Tune
+    from runner.render.stack import Built
 
 #: Read from every disk with every trial, whether anybody set it or not: these explain surprises later.
 ALWAYS_OF_DISKS = (
@@ -19,6 +21,7 @@ ALWAYS_OF_DISKS = (
     "queue/write_cache",
     "device/queue_depth",
 )
+STRIPE_CACHED = frozenset({"raid4", "raid5", "raid6"})
 ALWAYS_OF_TOP = ("queue/read_ahead_kb", "queue/logical_block_size", "size")
 
 
@@ -37,9 +40,9 @@ def knobs(tune: Tune, stack: Built) -> tuple[Knob, ...]:
     found: list[Knob] = []
     if tune.readahead is not None:
         value = str(tune.readahead // 1024) if isinstance(tune.readahead, int) else None
-        found.append(Knob("readahead", stack.top, "queue/read_ahead_kb", value))
+        found += [Knob("readahead", top, "queue/read_ahead_kb", value) for top in stack.tops]
     if tune.stripe_cache_size is not None:
-        arrays = [layer for layer in stack.layers if isinstance(layer, MdView) and _has_stripe_cache(layer)]
+        arrays = [layer for layer in stack.layers if isinstance(layer, MdView) and layer.level in STRIPE_CACHED]
         found += [
             Knob("stripe_cache_size", one.device, "md/stripe_cache_size", _text(tune.stripe_cache_size))
             for one in arrays
@@ -51,10 +54,6 @@ def knobs(tune: Tune, stack: Built) -> tuple[Knob, ...]:
     return tuple(found)
 
 
-def _has_stripe_cache(layer: MdView) -> bool:
-    return any(one.setting == "md.level" and one.wanted in {"raid4", "raid5", "raid6"} for one in layer.expects)
-
-
 def _text(value: int | str) -> str | None:
     return None if value == "default" else str(value)
 
@@ -64,7 +63,6 @@ class Inspection:
     """All that is read from one block device."""
 
     device: str
-    of: str
     expects: tuple[Expectation, ...]
 
 
@@ -72,22 +70,21 @@ def inspections(stack: Built, tuned: tuple[Knob, ...]) -> tuple[Inspection, ...]
     """What is read back before a measurement: layers, what was tuned, and what is always worth knowing."""
     found: list[Inspection] = []
     for layer in stack.layers:
-        if isinstance(layer, MdView):
-            always = ALWAYS_OF_TOP if layer.device == stack.top else ()
-            found.append(_inspection(layer.device, "md", layer.expects, tuned, always))
-    if stack.top in stack.disks:
-        found.append(_inspection(stack.top, "top", (), tuned, ALWAYS_OF_TOP))
-        tuned = tuple(knob for knob in tuned if knob.file != "queue/read_ahead_kb")
+        for number, device in enumerate(layer.tops):
+            if device not in stack.disks:
+                of = layer.kind if len(layer.tops) == 1 else f"{layer.kind}{number + 1}"
+                always = ALWAYS_OF_TOP if device in stack.tops else ()
+                found.append(_inspection(device, of, layer.expects, tuned, always))
     for number, disk in enumerate(stack.disks):
-        found.append(_inspection(disk, f"disk{number}", (), tuned, ALWAYS_OF_DISKS))
+        always = (*(ALWAYS_OF_TOP if disk in stack.tops else ()), *ALWAYS_OF_DISKS)
+        found.append(_inspection(disk, f"disk{number}", (), tuned, always))
     return tuple(found)
 
 
 def _inspection(
     device: str, of: str, expects: tuple[Expectation, ...], tuned: tuple[Knob, ...], always: tuple[str, ...]
 ) -> Inspection:
-    mine = [knob for knob in tuned if knob.device == device and (of != "top" or knob.file == "queue/read_ahead_kb")]
-    set_here = tuple(Expectation(knob.setting, knob.file, knob.value) for knob in mine)
-    known = {one.file for one in set_here}
+    set_here = tuple(Expectation(knob.setting, knob.file, knob.value) for knob in tuned if knob.device == device)
+    known = {one.file for one in (*expects, *set_here)}
     recorded = tuple(Expectation(f"{of}.{file}", file, None) for file in always if file not in known)
-    return Inspection(device, of, (*expects, *set_here, *recorded))
+    return Inspection(device, (*expects, *set_here, *recorded))

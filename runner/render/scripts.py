@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.render.environment import render
 from runner.render.knobs import inspections, knobs
-from runner.render.views import Built, built
+from runner.render.stack import Built, built
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class CellScripts:
 
 def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> ArrayScripts:
     """The scripts of an array on these disks."""
-    stack = built(array.stack.value, disks, zeroed=zeroed)
+    stack = built(array.stack.value, disks, array.disks, zeroed=zeroed)
     values = {"title": array.label, "stack": stack}
     return ArrayScripts(stack, render("set-up.sh", own, **values), render("tear-down.sh", own, **values))
 
@@ -47,19 +47,33 @@ def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path
 def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScripts:
     """The scripts of a cell on an array that is up."""
     tuned = knobs(cell.tune.value, stack)
-    values = {"title": cell.name, "stack": stack, "knobs": tuned, "inspections": inspections(stack, tuned)}
+    values = {
+        "title": cell.name,
+        "stack": stack,
+        "knobs": tuned,
+        "inspections": inspections(stack, tuned),
+        "work": cell.workload.value,
+    }
     return CellScripts(*(render(f"{phase}.sh", own, **values) for phase in ("tune", "verify", "measure")))
 
 
 def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:
     """The fio job of one trial; `seed` makes its random offsets its own."""
-    return job_of(cell.workload, stack.top, seed, own)
+    return job_of(cell.workload, stack.tops, seed, own)
 
 
-def job_of(workload: Variant[Workload], top: str, seed: int, own: Path | None = None) -> str:
-    """The fio job of a workload on a device."""
+def job_of(workload: Variant[Workload], tops: Sequence[str], seed: int, own: Path | None = None) -> str:
+    """The fio job of a workload on one device, or on several side by side."""
     work = workload.value
-    return render("job.fio", own, title=workload.label, top=top, work=work, options=work.fio, seed=seed)
+    return render(
+        "job.fio",
+        own,
+        title=workload.label,
+        top=":".join(path.replace(":", "\\:") for path in tops),
+        work=work,
+        options=work.fio,
+        seed=seed,
+    )
 
 
 def trial_seed(seed: int, cell: str, block: int) -> int:

@@ -1,3 +1,0 @@
-
-disk={{ layer.device }}
-[[ -b $disk ]] || fail "$disk is not a block device"

@@ -1,12 +1,16 @@
 
-array={{ layer.device }}
 uuid={{ layer.uuid }}
 members=({{ layer.members }})
-if [[ -e $array ]]; then
-  mdadm --stop "$array"
-fi
-while read -r line; do
-  if [[ $line == *"UUID=$uuid"* ]]; then
-    mdadm --zero-superblock "${members[@]}" 2>/dev/null || true
+# What carries our mark is ours, under whatever name it was assembled; anything else is somebody's data.
+for node in /sys/class/block/md*/md; do
+  node=${node%/md}
+  node=/dev/${node##*/}
+  if [[ -b $node && $(mdadm --detail --export "$node" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then
+    retry mdadm --stop --quiet "$node"
   fi
-done < <(mdadm --examine --brief "${members[@]}" 2>/dev/null | grep UUID= || true)
+done
+for member in "${members[@]}"; do
+  if [[ -b $member && $(mdadm --examine --export "$member" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then
+    mdadm --zero-superblock "$member"
+  fi
+done

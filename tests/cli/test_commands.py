@@ -69,7 +69,7 @@ def test_validate(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix("validate", "small.yaml", "bad.yaml", "absent.yaml")
     assert result.returncode == 2
     assert "small.yaml: good: 4 cells" in result.stdout
-    assert "bad.yaml:4:23: '3' is none of 0, 1, 4, 5, 6 or 10" in result.stderr
+    assert "bad.yaml:4:23: '3' is none of linear, 0, 1, 4, 5, 6 or 10" in result.stderr
     assert "bad.yaml:6:37: '4k': no size unit 'k' is known; did you mean 4KiB or 4KB?" in result.stderr
     assert "absent.yaml: there is no such file" in result.stderr
 

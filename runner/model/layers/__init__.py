@@ -1,0 +1,16 @@
+"""The layers that layouts are stacked from, fully resolved: one value a field.
+
+A layer is one file here (what may be declared), one in `render/layers/` (what templates see), one template a phase, and
+one line below.
+"""
+
+from __future__ import annotations
+
+from runner.model.layers.bare import OneDisk, Pick, SomeDisks
+from runner.model.layers.base import Grouped, Layer, Problem
+from runner.model.layers.md import Md
+from runner.model.layers.partition import Partition
+
+LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md)}
+
+__all__ = ["LAYERS", "Grouped", "Layer", "Md", "OneDisk", "Partition", "Pick", "Problem", "SomeDisks"]

@@ -1,0 +1,138 @@
+"""Partitions of every device below, in a GPT."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from pydantic import Field, create_model
+
+from runner.model.layers.base import Layer, Problem
+from runner.model.shape import Shape
+from runner.model.units import Extent, Size, format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from runner.model.shape import Below
+
+MIB = 2**20
+#: The second copy of the table, and what rounding takes.
+TAIL = MIB
+
+
+class _Fields(Layer):
+    """One partition of every device below, or `count` equal ones."""
+
+    count: Annotated[int | None, Field(ge=1, le=128, description="so many equal partitions on every device")] = None
+    to: Annotated[Extent | None, Field(description="where the partition ends: a place, or a share of the device")] = (
+        None
+    )
+    at: Annotated[Extent | None, Field(description="where the partition begins; another word for from")] = None
+    size: Annotated[Extent | None, Field(description="how large the partition is")] = None
+    align: Annotated[
+        Size, Field(ge=512, description="partitions begin at a multiple of it; 1MiB if not given, 512B to misalign")
+    ] = MIB
+
+
+if TYPE_CHECKING:
+    _Ranged = _Fields
+else:
+    # `from` is a word of Python's, so it cannot be written as a field above.
+    _Ranged = create_model(
+        "_Ranged",
+        __base__=_Fields,
+        **{
+            "from": (
+                Annotated[Extent | None, Field(description="where the partition begins: a place, or a share")],
+                None,
+            )
+        },
+    )
+
+
+class Partition(_Ranged):
+    """One partition of every device below (`from`, `to`, `size`), or `count` equal ones.
+
+    With several, all first ones come first: four disks with `count: 4` are P1 of every disk, then P2 of every disk …
+    """
+
+    kind: ClassVar[str] = "partition"
+    noun: ClassVar[str] = "partitions"
+
+    @classmethod
+    def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        """A range means nothing where a count decides."""
+        if values["count"] is None:
+            return {}
+        return dict.fromkeys(("from", "at", "to", "size"), "`count` divides the whole device")
+
+    @property
+    def begins(self) -> int | str:
+        """Where the first partition begins."""
+        begin: int | str | None = getattr(self, "from")
+        return begin if begin is not None else self.at if self.at is not None else 0
+
+    def settled(self, below: Below) -> Self:  # noqa: ARG002
+        """A range from and to, or a count."""
+        if self.count is not None:
+            return self
+        return self.model_copy(update={"from": self.begins, "at": None})
+
+    def problems(self, below: Below) -> Iterator[Problem]:
+        """A range that is none."""
+        if self.at is not None and getattr(self, "from") is not None:
+            yield Problem("at", "`at` and `from` say the same; write one of them")
+        if self.size is not None and self.to is not None:
+            yield Problem("size", "`size` and `to` both say where it ends; write one of them")
+        elif self.align % 512:
+            yield Problem("align", "partitions begin at whole sectors of 512B")
+        else:
+            yield from self._range_problems(below.smallest)
+
+    def _range_problems(self, size: int) -> Iterator[Problem]:
+        if self.count is not None:
+            if self.count * 4 * MIB > size:
+                yield Problem("count", f"{self.count} partitions are too many for a device of {format_size(size)}")
+            return
+        begin, end = self.ranges(size)[0]
+        field = (
+            "size"
+            if self.size is not None
+            else "to"
+            if self.to is not None
+            else "at"
+            if self.at is not None
+            else "from"
+        )
+        if end <= begin:
+            yield Problem(field, f"nothing is left of a device of {format_size(size)} between {begin} and {end} bytes")
+        elif self._asked_end(size) > size:
+            yield Problem(field, f"ends beyond the device, which has {format_size(size)}")
+
+    def _asked_end(self, size: int) -> int:
+        if self.size is not None:
+            return bytes_of(self.begins, size) + bytes_of(self.size, size)
+        return bytes_of(self.to, size) if self.to is not None else size
+
+    def ranges(self, size: int) -> list[tuple[int, int]]:
+        """Where partitions begin and end on a device, in bytes: aligned, and clear of the table at either end."""
+        head = -(-max(self.align, 34 * 512) // self.align) * self.align
+        room = (size - TAIL) // self.align * self.align
+        if self.count is not None:
+            each = (room - head) // self.count // self.align * self.align
+            return [(head + at * each, head + (at + 1) * each) for at in range(self.count)]
+        begin = max(head, -(-bytes_of(self.begins, size) // self.align) * self.align)
+        return [(begin, min(room, self._asked_end(size) // self.align * self.align))]
+
+    def above(self, below: Below) -> tuple[Shape, ...]:
+        """First partitions first."""
+        per_device = [
+            [Shape(end - begin, device.chunk, device.stripes) for begin, end in self.ranges(device.size)]
+            for device in below.devices
+        ]
+        return tuple(shape for several in zip(*per_device, strict=True) for shape in several)
+
+
+def bytes_of(extent: int | str, size: int) -> int:
+    """A share of a device in bytes."""
+    return extent if isinstance(extent, int) else int(size * float(extent.removesuffix("%")) / 100)

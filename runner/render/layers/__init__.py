@@ -1,0 +1,38 @@
+"""From a layer to what templates see of it. A layer is one file here, and one line below."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runner.render.layers.bare import one_disk, pick, some_disks
+from runner.render.layers.base import Expectation, Ground, View
+from runner.render.layers.md import md
+from runner.render.layers.partition import in_order, partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.model.layers import Layer
+
+VIEWS: dict[str, Callable[[Any, Ground], tuple[View, ...]]] = {
+    "disk": one_disk,
+    "disks": some_disks,
+    "pick": pick,
+    "partition": partition,
+    "md": md,
+}
+
+
+def views(layer: Layer, ground: Ground) -> tuple[View, ...]:
+    """What is built for a layer, from its first device to its last."""
+    return VIEWS[layer.kind](layer, ground)
+
+
+def tops(layer: Layer, built: tuple[View, ...]) -> tuple[str, ...]:
+    """The devices on top of a layer, in the order in which the next one sees them."""
+    if layer.kind == "partition":
+        return in_order(built)
+    return tuple(path for view in built for path in view.tops)
+
+
+__all__ = ["Expectation", "Ground", "View", "tops", "views"]

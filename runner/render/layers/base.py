@@ -1,0 +1,83 @@
+"""What templates see of any layer, and what a layer is given to make it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runner.model.base import Model
+    from runner.model.shape import Below
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A file under a block device's sysfs folder, and what it must hold (None: only recorded)."""
+
+    setting: str
+    file: str
+    wanted: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What one layer is built on."""
+
+    #: Paths of the devices below, in their order.
+    devices: tuple[str, ...]
+    #: The same devices by their shape.
+    below: Below
+    #: How many layers are below it: part of every name it gives.
+    depth: int
+    #: The disks are known to read as zeros, so a first resync may be ruled out.
+    zeroed: bool
+
+    def parts(self, groups: int) -> list[Ground]:
+        """The ground of each of several equal groups."""
+        each = len(self.devices) // groups
+        return [
+            Ground(self.devices[at * each : (at + 1) * each], part, self.depth, self.zeroed)
+            for at, part in enumerate(self.below.grouped(groups))
+        ]
+
+    def name(self, part: int, parts: int) -> str:
+        """A name of ours for what is built here: `matrix-0`, or `matrix-0-1` for the second of several."""
+        return f"matrix-{self.depth}" + (f"-{part}" if parts > 1 else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """One thing to be built: `templates/set-up/<kind>.sh` and its like get it as `layer`."""
+
+    kind: str
+    #: The devices it is built of.
+    members: tuple[str, ...]
+    #: The devices that are there once it is built.
+    tops: tuple[str, ...]
+    #: What sysfs must say of each of its devices.
+    expects: tuple[Expectation, ...] = ()
+
+    @property
+    def device(self) -> str:
+        """Its first device; most have only one."""
+        return self.tops[0]
+
+
+def mark(layer: Model, members: tuple[str, ...]) -> str:
+    """Thirty-two hex digits of what it is and what it is made of: with it on disk, we know our own leftovers."""
+    content = f"matrix {layer.model_dump_json()} {' '.join(members)}"
+    return hashlib.blake2b(content.encode(), digest_size=16).hexdigest()
+
+
+def as_uuid(digits: str) -> str:
+    """The digits as UUIDs are mostly written (version 4, as some tools insist)."""
+    whole = f"{digits[:12]}4{digits[13:16]}8{digits[17:]}"
+    return "-".join((whole[:8], whole[8:12], whole[12:16], whole[16:20], whole[20:]))
+
+
+def partition_path(disk: str, number: int) -> str:
+    """What the n-th partition of a disk is called: by the kernel, or by udev if the disk is a link of udev's."""
+    if disk.startswith("/dev/disk/"):
+        return f"{disk}-part{number}"
+    return f"{disk}p{number}" if disk[-1].isdigit() else f"{disk}{number}"

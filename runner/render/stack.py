@@ -1,0 +1,42 @@
+"""A whole stack as templates see it: everything that is built, from the bottom up, on disks that are there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.expand.layouts import levels
+from runner.render.layers import Ground, View, tops, views
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.expand.layouts import Stack
+    from runner.model.shape import Below
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Everything that is built, the devices on top of it, the disks it uses."""
+
+    layers: tuple[View, ...]
+    tops: tuple[str, ...]
+    disks: tuple[str, ...]
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Every block device of it, from the top down."""
+        made = (device for layer in reversed(self.layers) for device in layer.tops)
+        return tuple(dict.fromkeys((*self.tops, *made, *self.disks)))
+
+
+def built(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> Built:
+    """The stack on these disks. `zeroed`: they are known to read as zeros, so a first resync may be ruled out."""
+    devices, layers = tuple(disks), list[View]()
+    for depth, (layer, ground) in enumerate(levels(stack, below)):
+        made = views(layer, Ground(devices, ground, depth, zeroed))
+        devices = tops(layer, made)
+        layers += made
+        zeroed = zeroed and layer.keeps_zeros
+    used = {member for layer in layers for member in layer.members}
+    return Built(tuple(layers), devices, tuple(disk for disk in disks if disk in used))

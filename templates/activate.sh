@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Finds and starts again what was built before a reboot: {{ title }}
+set -euo pipefail
+exec </dev/null
+{% include 'prelude.sh' %}
+
+{% for layer in stack.layers %}
+{% include 'activate/' ~ layer.kind ~ '.sh' ignore missing %}
+{% endfor %}

@@ -1,0 +1,18 @@
+# Whether nothing stands on the disks and nothing is written on them that anybody would recognise; if not, in $REPLY what.
+bare() {
+  local disk holder found
+  for disk in "$@"; do
+    [[ -b $disk ]] || fail "$disk is not a block device"
+    kernel_name "$disk"
+    for holder in /sys/class/block/"$REPLY"/holders/* /sys/class/block/"$REPLY"/"$REPLY"*/partition; do
+      if [[ -e $holder ]]; then
+        holder=${holder#/sys/class/block/"$REPLY"/}
+        REPLY="$disk is in use: by ${holder%/partition}"
+        return 1
+      fi
+    done
+  done
+  found=$(wipefs --noheadings --parsable --output DEVICE,TYPE,UUID,LABEL -- "$@" 2>&1) || true
+  REPLY="a disk is not empty: ${found//$'\n'/; }"
+  [[ -z $found ]]
+}

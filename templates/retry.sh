@@ -1,0 +1,9 @@
+# Runs a command again for two seconds, for what the kernel lets go of a moment later.
+retry() {
+  local left=20
+  while ((left-- > 0)); do
+    if "$@" 2>/dev/null; then return 0; fi
+    sleep 0.1
+  done
+  "$@"
+}

@@ -1,0 +1,10 @@
+
+# A table that carries our mark is ours; any other is somebody's data.
+disk={{ layer.members }}
+if [[ -b $disk ]]; then
+  id=$(sfdisk --disk-id "$disk" 2>/dev/null || true)
+  if [[ ${id,,} == {{ layer.uuid }} ]]; then
+    wipefs --quiet --all "$disk"
+    blockdev --rereadpt "$disk"
+  fi
+fi

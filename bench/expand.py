@@ -22,7 +22,7 @@ from runner.plan.estimate import Pace, estimate
 from runner.plan.order import Plan
 
 LEVELS, CHUNKS = [0, 5, 6, 10], [f"{4 << power}KiB" for power in range(10)]
-READAHEADS = [f"{4 * number}KiB" for number in range(1, 51)]
+READAHEADS = [f"{4 * number}KiB" for number in range(1, 26)]
 KINDS, SIZES = ["read", "write", "randread", "randwrite", "rw"], ["4KiB", "16KiB", "64KiB", "256KiB"]
 
 
@@ -71,7 +71,7 @@ def measured(side: str, cells: int) -> tuple[float, float, int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--cells", type=int, nargs="*", default=[200_000, 1_000_000])
+    parser.add_argument("--cells", type=int, nargs="*", default=[100_000, 1_000_000])
     parser.add_argument("--side", choices=["ours", "bare"])
     asked = parser.parse_args()
     if asked.side:

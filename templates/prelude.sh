@@ -5,12 +5,24 @@ fail() {
   exit 1
 }
 
-# The name under /sys/class/block of a device or of a link to one, in $REPLY.
+# The name under /sys/class/block of a device or of a link to one, in $REPLY. Links are looked up once a script.
+declare -A kernel_names=()
 kernel_name() {
   local node
+  REPLY=${kernel_names[$1]-}
+  if [[ -n $REPLY ]]; then return 0; fi
+  REPLY=${1#/dev/}
+  if [[ ! -L $1 && -d /sys/class/block/${REPLY//\//!} && -b $1 ]]; then
+    kernel_names[$1]=${REPLY//\//!}
+    REPLY=${kernel_names[$1]}
+    return 0
+  fi
   for node in /sys/class/block/*; do
     REPLY=${node##*/}
-    if [[ /dev/${REPLY//!//} -ef $1 ]]; then return 0; fi
+    if [[ /dev/${REPLY//!//} -ef $1 ]]; then
+      kernel_names[$1]=$REPLY
+      return 0
+    fi
   done
   fail "$1 is not a block device of this kernel"
 }

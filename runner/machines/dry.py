@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
-_READ_BACK = re.compile(r"^(?:reading|compare) (.+)$", re.MULTILINE)
+_READ_BACK = re.compile(r"^look (.+)$", re.MULTILINE)
 _ANY = "made-up"
 
 

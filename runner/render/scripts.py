@@ -47,7 +47,13 @@ def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path
 def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScripts:
     """The scripts of a cell on an array that is up."""
     tuned = knobs(cell.tune.value, stack)
-    values = {"title": cell.name, "stack": stack, "knobs": tuned, "inspections": inspections(stack, tuned)}
+    values = {
+        "title": cell.name,
+        "stack": stack,
+        "knobs": tuned,
+        "inspections": inspections(stack, tuned),
+        "work": cell.workload.value,
+    }
     return CellScripts(*(render(f"{phase}.sh", own, **values) for phase in ("tune", "verify", "measure")))
 
 

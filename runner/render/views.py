@@ -44,7 +44,6 @@ class MdView:
     options: tuple[str, ...]
     assume_clean: bool
     redundant: bool
-    bitmap: str
     expects: tuple[Expectation, ...]
 
 
@@ -102,7 +101,6 @@ def _(layer: Md, devices: tuple[str, ...], depth: int, zeroed: bool) -> tuple[tu
         options=_options(layer),
         assume_clean=zeroed if layer.sync == "auto" else layer.sync == "assume-clean",
         redundant=layer.level != 0,
-        bitmap=layer.bitmap,
         expects=tuple(_md_expectations(layer)),
     )
     return members, view
@@ -144,6 +142,7 @@ def _md_expectations(layer: Md) -> list[Expectation]:
         found += [
             Expectation("md.degraded", "md/degraded", "0"),
             Expectation("md.sync_action", "md/sync_action", "idle"),
+            Expectation("md.bitmap", "md/bitmap/location", layer.bitmap),
         ]
     if layer.level in {4, 5, 6}:
         found.append(Expectation("md.consistency_policy", "md/consistency_policy", None))

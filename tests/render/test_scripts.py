@@ -169,11 +169,24 @@ def test_read_back_tells_wanted_from_got(tmp_path: Path) -> None:
     fake = _fake_sysfs(tmp_path, script)
     result = subprocess.run(["bash", "-c", fake], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+    assert "reading\tmd.bitmap\tnone\tnone\n" in result.stdout
+    assert "reading\tdisk0.queue/scheduler\t-\tmq-deadline\n" in result.stdout
     (tmp_path / "_dev_md_matrix-0" / "md/stripe_cache_size").write_text("256\n")
     result = subprocess.run(["bash", "-c", fake], capture_output=True, text=True)
     assert result.returncode == 4
     assert result.stderr == "matrix: not as declared: stripe_cache_size wanted 16384, kernel says 256\n"
     assert "reading\tstripe_cache_size\t16384\t256\n" in result.stdout
+    (tmp_path / "_dev_md_matrix-0" / "md/bitmap/location").write_text("+8\n")
+    result = subprocess.run(["bash", "-c", fake], capture_output=True, text=True)
+    assert "md.bitmap wanted none, kernel says internal\n" in result.stderr
+
+
+def test_only_buffered_work_empties_caches() -> None:
+    """Direct I/O is not answered from memory, and emptying costs more than many a trial."""
+    buffered = next(iter(space(SWEEP.replace("rw: read,", "rw: read, direct: false,")).cells()))
+    assert "direct=0" in rendered(buffered)["trial-1/job.fio"]
+    assert "blockdev --flushbufs" in rendered(buffered)["4-measure.sh"]
+    assert "blockdev" not in rendered(cell_called(PINNED["raid0"]))["4-measure.sh"]
 
 
 def _fake_sysfs(root: Path, script: str) -> str:
@@ -182,13 +195,10 @@ def _fake_sysfs(root: Path, script: str) -> str:
     for line in script.splitlines():
         if line.startswith("kernel_name /"):
             device = line.split()[1].replace("/", "_")
-        if line.startswith("reading "):
+        if line.startswith("look "):
             _, _, wanted, file = line.split()
             path = root / device / file.removeprefix('"$at"/')
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("none [mq-deadline]\n" if wanted == "-" else f"{wanted}\n")
-    bitmap = root / "_dev_md_matrix-0" / "md/bitmap/location"
-    bitmap.parent.mkdir(parents=True, exist_ok=True)
-    bitmap.write_text("none\n")
     body = re.sub(r"kernel_name\(\) \{.*?\n\}\n", "kernel_name() { REPLY=${1//\\\\//_}; }\n", script, flags=re.DOTALL)
     return body.replace("/sys/class/block", str(root))

@@ -30,6 +30,7 @@ echo "mdadm $(mdadm --version 2>&1)"
 echo "lvm $(lvm version 2>/dev/null | sed -n 's/ *LVM version: *//p')"
 echo "clocksource $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
 echo "raid6 $(dmesg | sed -n 's/.*raid6: using algorithm //p' | tail -1)"
+for link in /dev/disk/by-id/matrix-*; do [ ! -e "$link" ] || echo "${link##*/} $(readlink -f "$link")"; done
 [ -e /proc/mdstat ] && echo "md there" || echo "md missing"
 """
 
@@ -40,11 +41,11 @@ class QemuRig:
     def __init__(self, guest: Guest, vm: Vm, facts: Mapping[str, str]) -> None:
         self.guest = guest
         self._facts = dict(facts)
-        self._disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(vm.disks)))
+        self._disks = tuple(self._facts[f"matrix-{number}"] for number in range(len(vm.disks)))
 
     @property
     def disks(self) -> tuple[str, ...]:
-        """Paths that name disks by serial number, whatever the order in which the kernel found them."""
+        """What the kernel calls each disk since this boot; which is which is told by serial numbers."""
         return self._disks
 
     @property

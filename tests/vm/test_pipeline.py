@@ -5,9 +5,11 @@ import csv
 import json
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -217,26 +219,36 @@ repeat: 2
 """
 
 
-def _ours() -> set[str]:
-    """Every QEMU that runs on this host."""
-    found = subprocess.run(["pgrep", "-f", "qemu-system"], capture_output=True, text=True)
-    return set(found.stdout.split())
+def _marked(tmp_path: Path) -> dict[str, str]:
+    """An environment by which everything that a run starts can be told from what others run."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "MATRIX_TEST": str(tmp_path)}
+
+
+def _none_is_left(environment: dict[str, str]) -> None:
+    """The kernel takes our machines down with us; it may need a moment for it."""
+    word = f"MATRIX_TEST={environment['MATRIX_TEST']}".encode()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if word in (process / "environ").read_bytes().split(b"\0"):
+                ended = select.poll()
+                ended.register(os.pidfd_open(int(process.name)), select.POLLIN)
+                assert ended.poll(20_000), f"left behind: {(process / 'cmdline').read_bytes()!r}"
 
 
 def test_killed_at_twenty_random_moments_it_ends_with_exactly_the_planned_trials(tmp_path: Path) -> None:
     (tmp_path / "killed.yaml").write_text(KILLED)
     command = [sys.executable, "-m", "runner.cli", "run", "--json", "killed.yaml"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    before, dice = _ours(), random.Random(20)  # noqa: S311 - moments, not secrets
+    environment = _marked(tmp_path)
+    dice = random.Random(20)  # noqa: S311 - moments, not secrets
     for _ in range(20):
         with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             killer = _Killer(process, dice.uniform(0.3, 4.0))
             killer.wait()
-        _gone(before)
+        _none_is_left(environment)
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    _gone(before)
+    _none_is_left(environment)
     folders = list((tmp_path / "results").iterdir())
     with (max(folders) / "trials.csv").open(newline="") as file:
         trials = list(csv.DictReader(file))
@@ -263,20 +275,10 @@ class _Killer:
             self._process.communicate()
 
 
-def _gone(before: set[str]) -> None:
-    """The kernel takes our machines down with us; it may need a moment for it."""
-    for _ in range(200):
-        if _ours() <= before:
-            return
-        subprocess.run(["sleep", "0.05"], check=True)
-    pytest.fail(f"left behind: {_ours() - before}")
-
-
 def test_an_interrupted_run_writes_its_outputs_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "killed.yaml").write_text(KILLED)
     command = [sys.executable, "-m", "runner.cli", "run", "--json", "killed.yaml"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    before = _ours()
+    environment = _marked(tmp_path)
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -285,7 +287,7 @@ def test_an_interrupted_run_writes_its_outputs_and_says_so(tmp_path: Path) -> No
                 break
         process.communicate()
     assert process.returncode == 130
-    _gone(before)
+    _none_is_left(environment)
     (folder,) = (tmp_path / "results").iterdir()
     with (folder / "trials.csv").open(newline="") as file:
         assert 1 <= len(list(csv.DictReader(file))) < 12

@@ -75,18 +75,19 @@ def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:
 
 def check_jobs(request: Asked) -> str:
     """Let fio itself check every different workload; returns why it could not be asked, if it could not."""
-    from runner.expand.load import BadMatrix
+    from runner.expand.load import BadMatrix, placed
     from runner.fio.check import missing, refused
     from runner.model.source import Flaw
     from runner.render.scripts import job_of
 
     if why := missing():
         return why
-    jobs = {str(number): job_of(work, "/dev/null", 1) for number, work in enumerate(request.space.workloads)}
+    jobs = {str(number): job_of(work, ["/dev/null"], 1) for number, work in enumerate(request.space.workloads)}
     flaws = []
     for key, message in refused(jobs).items():
         work = request.space.workloads[int(key)]
         flaws.append(Flaw(("workloads", dict(work.coords)["workload"]), f"fio refuses it: {message}"))
     if flaws:
-        raise BadMatrix(request.declared.source, flaws)
+        source = request.declared.source
+        raise BadMatrix(source, placed(source, flaws))
     return ""

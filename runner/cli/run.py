@@ -127,6 +127,7 @@ def _folder(order: Order, results: Path, *, fresh: bool) -> RunFolder:
         seed=matrix.seed,
         command=tuple(sys.argv),
         text=order.request.declared.source.text,
+        used=dict(order.request.declared.source.used),
         host=host_facts(),
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         planned=order.planned,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -11,21 +12,23 @@ from pydantic import ValidationError
 from runner.errors import BadInput
 from runner.expand.select import check_rules
 from runner.expand.space import Space, expand
+from runner.expand.use import read_with_uses
 from runner.model.flaws import from_pydantic
 from runner.model.matrix import Matrix
-from runner.model.source import Flaw, Path, Place, Source, UnreadableError, read
+from runner.model.source import Flaw, Place, Source, UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path as FilePath
+
+    from runner.model.source import Path as Keys
 
 
 class BadMatrix(BadInput):
     """A matrix with errors: all of them, each with its place."""
 
-    def __init__(self, source: Source, flaws: Iterable[Flaw]) -> None:
+    def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]]) -> None:
         self.source = source
-        self.places = sorted(dict.fromkeys((_place(source, flaw), flaw.message) for flaw in flaws))
+        self.places = sorted(dict.fromkeys(flaws), key=lambda one: (one[0].file != source.name, one))
         count = len(self.places)
         super().__init__(
             f"{source.name}: {count} error{'s' if count != 1 else ''}",
@@ -34,14 +37,16 @@ class BadMatrix(BadInput):
         )
 
 
-def _place(source: Source, flaw: Flaw) -> Place:
-    return source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path)
+def placed(source: Source, flaws: Iterable[Flaw]) -> Iterator[tuple[Place, str]]:
+    """Flaws with the places where they stand."""
+    for flaw in flaws:
+        yield source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path), flaw.message
 
 
 def _explain(source: Source, place: Place, message: str) -> str:
-    line = source.line(place.line)
+    line = source.line(place)
     shown = line if len(line) <= 160 else line[:157] + "..."
-    return f"{source.name}:{place.line}:{place.column}: {message}\n    {shown}\n    {' ' * (place.column - 1)}^"
+    return f"{place.file}:{place.line}:{place.column}: {message}\n    {shown}\n    {' ' * (place.column - 1)}^"
 
 
 @dataclass(frozen=True)
@@ -52,12 +57,12 @@ class Declared:
     space: Space
 
 
-def load(path: FilePath) -> Declared:
+def load(path: Path) -> Declared:
     """Read, check and expand a file."""
     return parse(str(path), text_of(path))
 
 
-def text_of(path: FilePath) -> str:
+def text_of(path: Path) -> str:
     """The text of a matrix file."""
     try:
         return path.read_text(encoding="utf-8")
@@ -72,18 +77,20 @@ def text_of(path: FilePath) -> str:
 def parse(name: str, text: str) -> Declared:
     """Parse, check and expand a text; raises BadMatrix with everything that is wrong with it."""
     try:
-        source = read(name, text)
+        source, misused = read_with_uses(name, text, lambda file: Path(file).read_text(encoding="utf-8"))
     except UnreadableError as error:
         raise _unreadable(Source(name, text, None, None), error) from None
+    if misused:
+        raise BadMatrix(source, misused)
     flaws: list[Flaw] = []
     matrix = _validated(source.data, flaws)
     if matrix is None:
-        raise BadMatrix(source, flaws)
+        raise BadMatrix(source, placed(source, flaws))
     space, impossible = expand(matrix, whole=not flaws)
     if not (flaws or impossible):
         impossible = check_rules(space)
     if flaws or impossible:
-        raise BadMatrix(source, [*flaws, *impossible])
+        raise BadMatrix(source, placed(source, [*flaws, *impossible]))
     return Declared(source, space)
 
 
@@ -110,7 +117,7 @@ def _validated(data: Any, flaws: list[Flaw]) -> Matrix | None:
     return None
 
 
-def _cut(data: Any, path: Path) -> bool:
+def _cut(data: Any, path: Keys) -> bool:
     """Take what is malformed away, leaving the places of everything else as they were; False if nothing would be left.
 
     A list item gives way to one of its neighbours; where there is none, the key that holds the list goes.
@@ -129,7 +136,7 @@ def _cut(data: Any, path: Path) -> bool:
     return True
 
 
-def _walk(data: Any, path: Path) -> Iterator[Any]:
+def _walk(data: Any, path: Keys) -> Iterator[Any]:
     yield data
     for step in path:
         data = data[step]

@@ -91,7 +91,13 @@ class _Entry(Model):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"enum": list(LAYERS)}, {**handler(core), "minProperties": 1, "maxProperties": 1}]}
+        use = {
+            "type": "object",
+            "properties": {"use": {"type": "string", "pattern": "^.+#.+$", "description": "a layout of another file"}},
+            "required": ["use"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [{"enum": list(LAYERS)}, {**handler(core), "minProperties": 1, "maxProperties": 1}, use]}
 
     @model_validator(mode="after")
     def _one(self) -> Self:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from io import StringIO
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 Path = tuple[str | int, ...]
 
@@ -26,10 +31,16 @@ class Flaw(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Line and column, counted from 1."""
+    """File, line and column, the latter two counted from 1."""
 
+    file: str
     line: int
     column: int
+
+    @classmethod
+    def of(cls, mark: Any) -> Place:
+        """Where the parser was."""
+        return cls(mark.name, mark.line + 1, mark.column + 1)
 
 
 class UnreadableError(Exception):
@@ -43,12 +54,14 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A parsed text: plain data, and the node tree that knows the places."""
+    """A parsed text: plain data, and the node tree that knows the places, also those in files that it uses."""
 
     name: str
     text: str
     data: Any
     root: Node | None = field(repr=False)
+    #: The texts of the files that it uses, by name.
+    used: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def place(self, path: Path) -> Place:
         """Where a path stands; of one that does not exist, where the nearest thing around it does."""
@@ -62,7 +75,7 @@ class Source:
         # The value is what is wrong with a scalar; the key is where to look for anything larger.
         if node is not None and not isinstance(node, MappingNode | SequenceNode):
             mark = node.start_mark
-        return Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+        return Place.of(mark) if mark else Place(self.name, 1, 1)
 
     def place_of_key(self, path: Path) -> Place:
         """Where the key at the end of the path stands."""
@@ -72,12 +85,12 @@ class Source:
             node = found[1] if found else None
         found = _child(node, path[-1]) if path else None
         mark = found[0].start_mark if found else None
-        return Place(mark.line + 1, mark.column + 1) if mark else self.place(path[:-1])
+        return Place.of(mark) if mark else self.place(path[:-1])
 
-    def line(self, number: int) -> str:
-        """One line of the text."""
-        lines = self.text.splitlines()
-        return lines[number - 1] if 0 < number <= len(lines) else ""
+    def line(self, place: Place) -> str:
+        """The whole line of a place."""
+        lines = {self.name: self.text, **self.used}[place.file].splitlines()
+        return lines[place.line - 1] if 0 < place.line <= len(lines) else ""
 
 
 def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
@@ -103,18 +116,47 @@ def _unfolded(node: Node, known: dict[int, int]) -> int:
     return known[id(node)]
 
 
-def read(name: str, text: str) -> Source:
-    """Parse a text as YAML 1.2; raises UnreadableError with the place of the first thing that is not."""
+class _Named(StringIO):
+    """A text that tells the parser its name, which comes back with every place."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.name = name
+
+
+def compose(name: str, text: str) -> Node | None:
+    """The node tree of a text in YAML 1.2; raises UnreadableError with the place of the first thing that is not."""
     if len(text.encode()) > MAX_BYTES:
-        raise UnreadableError(Place(1, 1), f"larger than {MAX_BYTES >> 20} MiB")
+        raise UnreadableError(Place(name, 1, 1), f"larger than {MAX_BYTES >> 20} MiB")
+    with _readable(name):
+        root: Node | None = YAML(typ="safe", pure=True).compose(_Named(name, text))
+    return root
+
+
+def plain(name: str, root: Node | None) -> Any:
+    """The data of a node tree."""
+    if root is None:
+        return None
+    if _unfolded(root, {}) >= MAX_NODES:
+        raise UnreadableError(Place(name, 1, 1), "aliases in it unfold to more than a matrix can hold")
+    with _readable(name):
+        return YAML(typ="safe", pure=True).constructor.construct_document(root)
+
+
+def read(name: str, text: str) -> Source:
+    """Parse a text that stands for itself."""
+    root = compose(name, text)
+    return Source(name, text, plain(name, root), root)
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
-        if root is not None and _unfolded(root, {}) >= MAX_NODES:
-            raise UnreadableError(Place(1, 1), "aliases in it unfold to more than a matrix can hold")
-        return Source(name, text, YAML(typ="safe", pure=True).load(text), root)
+        yield
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = " ".join(filter(None, (error.context, error.problem)))
-        raise UnreadableError(Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1), problem) from None
+        raise UnreadableError(Place.of(mark) if mark else Place(name, 1, 1), problem) from None
     except (YAMLError, ValueError, RecursionError) as error:
-        raise UnreadableError(Place(1, 1), str(error).splitlines()[0] if str(error) else "nested too deeply") from None
+        problem = str(error).splitlines()[0] if str(error) else "nested too deeply"
+        raise UnreadableError(Place(name, 1, 1), problem) from None

@@ -55,6 +55,7 @@ class Manifest(BaseModel):
     seed: int
     command: tuple[str, ...] = Field(description="the command line that started it")
     text: str = Field(description="the matrix as it was written")
+    used: dict[str, str] = Field(default_factory=dict, description="the files it uses, as they were written")
     versions: dict[str, str] = Field(default_factory=dict, description="kernel, fio, mdadm, qemu …")
     host: Host
     started: str = Field(description="ISO 8601, UTC")

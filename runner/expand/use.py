@@ -1,0 +1,108 @@
+"""`use: layouts/raids.yaml#far` in a layout: the layers of a layout that stands in another file.
+
+The nodes of the other file take the place of the entry, marks and all: an error in them is told with its own place.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from runner.model.flaws import did_you_mean
+from runner.model.source import Place, Source, UnreadableError, compose, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: A layout that uses a layout that uses … deeper than anybody means to.
+DEEPEST = 8
+
+
+@dataclass
+class Uses:
+    """What a matrix uses of other files, found while its tree is put together."""
+
+    #: Reads a file by its name; raises OSError or UnicodeDecodeError.
+    text_of: Callable[[str], str]
+    texts: dict[str, str] = field(default_factory=dict)
+    trees: dict[str, Node | None] = field(default_factory=dict)
+    wrong: list[tuple[Place, str]] = field(default_factory=list)
+
+    def spliced(self, layers: list[Node], depth: int = 0) -> Iterator[Node]:
+        """The layers of a layout with those it uses in their places."""
+        for layer in layers:
+            used = _used(layer)
+            if used is None:
+                yield layer
+            elif depth == DEEPEST:
+                self.wrong.append((Place.of(used.start_mark), "layouts use each other without end"))
+            else:
+                yield from self.spliced(self._layers(used), depth + 1)
+
+    def _layers(self, used: ScalarNode) -> list[Node]:
+        """The layers that one entry stands for; none if there is something wrong with it."""
+        file, hash_, layout = str(used.value).partition("#")
+        place = Place.of(used.start_mark)
+        if not (file and hash_ and layout):
+            self.wrong.append((place, f"'{used.value}': write the file and the layout in it, like raids.yaml#far"))
+            return []
+        known = _layouts(self._tree(posixpath.join(posixpath.dirname(place.file), file), place))
+        if layout in known:
+            return known[layout]
+        if known:
+            self.wrong.append((place, f"{file} has no layout '{layout}'; {did_you_mean(layout, known)}"))
+        elif not self.wrong:
+            self.wrong.append((place, f"{file} has no layouts"))
+        return []
+
+    def _tree(self, name: str, place: Place) -> Node | None:
+        if name not in self.trees:
+            self.trees[name] = None
+            try:
+                self.texts[name] = self.text_of(name)
+                self.trees[name] = compose(name, self.texts[name])
+            except FileNotFoundError:
+                self.wrong.append((place, f"there is no file {name}"))
+            except (OSError, UnicodeDecodeError) as error:
+                self.wrong.append((place, f"{name} cannot be read: {error}"))
+            except UnreadableError as error:
+                self.wrong.append((error.place, error.message))
+        return self.trees[name]
+
+
+def _used(layer: Node) -> ScalarNode | None:
+    """What a layer uses, if it is nothing but `use:`."""
+    if isinstance(layer, MappingNode) and len(layer.value) == 1:
+        key, value = layer.value[0]
+        if key.value == "use" and isinstance(value, ScalarNode):
+            return value
+    return None
+
+
+def _value(node: Node | None, key: str) -> Node | None:
+    if not isinstance(node, MappingNode):
+        return None
+    return next((value for name, value in node.value if name.value == key), None)
+
+
+def _layouts(root: Node | None) -> dict[str, list[Node]]:
+    """The layers of every layout of a file."""
+    layouts = _value(root, "layouts")
+    if not isinstance(layouts, MappingNode):
+        return {}
+    return {str(name.value): stack.value for name, stack in layouts.value if isinstance(stack, SequenceNode)}
+
+
+def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple[Source, list[tuple[Place, str]]]:
+    """Parse a matrix with all that it uses; and what is wrong with how it uses it."""
+    root = compose(name, text)
+    uses = Uses(text_of)
+    layouts = _value(root, "layouts")
+    if isinstance(layouts, MappingNode):
+        for _, stack in layouts.value:
+            if isinstance(stack, SequenceNode):
+                stack.value = list(uses.spliced(stack.value))
+    return Source(name, text, plain(name, root) if not uses.wrong else None, root, uses.texts), uses.wrong

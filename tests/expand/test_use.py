@@ -1,0 +1,66 @@
+"""Layouts of other files."""
+
+from pathlib import Path
+
+import pytest
+
+from runner.expand.load import BadMatrix, load
+from tests.matrices import SMALL, space
+
+RAIDS = """\
+# yaml-language-server: $schema=../schema.json
+layouts:
+  raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]
+  parted: [partition: {count: 2}, use: "raids.yaml#odd"]
+  odd: [pick: {number: 2}]
+  wrong: [md: {level: 6, chunk: 5000B}]
+  loop: [use: raids.yaml#loop]
+"""
+
+
+def matrix(tmp_path: Path, layout: str) -> Path:
+    (tmp_path / "layouts").mkdir()
+    (tmp_path / "layouts" / "raids.yaml").write_text(RAIDS)
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL.replace("[md: {level: 5, chunk: [16KiB, 64KiB]}]", layout))
+    return path
+
+
+def test_a_used_layout_is_the_same_as_one_that_is_written_out(tmp_path: Path) -> None:
+    used = load(matrix(tmp_path, "[use: layouts/raids.yaml#raid5]"))
+    assert [(cell.id, cell.name) for cell in used.space.cells()] == [
+        (cell.id, cell.name) for cell in space(SMALL).cells()
+    ]
+    assert used.source.used == {f"{tmp_path}/layouts/raids.yaml": RAIDS}
+
+
+def test_used_layers_stand_among_others_and_may_use_others_themselves(tmp_path: Path) -> None:
+    found = load(matrix(tmp_path, "[disks: {count: 2}, use: layouts/raids.yaml#parted, pick: {number: 1}]"))
+    (array,) = found.space.arrays
+    assert [layer.kind for layer in array.stack.value] == ["disks", "partition", "pick", "pick"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ("[use: layouts/raids.yaml#raid6]", "small.yaml:4:16: layouts/raids.yaml has no layout 'raid6'; did you mean raid5?"),
+        ("[use: layouts/raid.yaml#raid6]", "small.yaml:4:16: there is no file {}/layouts/raid.yaml"),
+        ("[use: layouts/raids.yaml]", "small.yaml:4:16: 'layouts/raids.yaml': write the file and the layout in it"),
+        ("[use: layouts/raids.yaml#loop]", "layouts/raids.yaml:7:15: layouts use each other without end"),
+        ("[use: layouts/raids.yaml#wrong]", "layouts/raids.yaml:6:33: a chunk must be a power of two"),
+        ("[use: layouts]", "small.yaml:4:16: 'layouts': write the file and the layout in it"),
+        ("[use: layouts#x]", "small.yaml:4:16: {}/layouts cannot be read: "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_it_is_told_where_it_stands(tmp_path: Path, layout: str, said: str) -> None:
+    with pytest.raises(BadMatrix) as caught:
+        load(matrix(tmp_path, layout))
+    assert f"{tmp_path}/{said.format(tmp_path)}" in str(caught.value.details)
+
+
+def test_other_files_unreadable_as_yaml_are_told_with_their_place(tmp_path: Path) -> None:
+    path = matrix(tmp_path, "[use: layouts/raids.yaml#raid5]")
+    (tmp_path / "layouts" / "raids.yaml").write_text("layouts: {a: [md: {level: 0}\n")
+    with pytest.raises(BadMatrix, match="1 error") as caught:
+        load(path)
+    assert f"{tmp_path}/layouts/raids.yaml:2:1: " in str(caught.value.details)

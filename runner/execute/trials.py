@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from runner.expand.space import Array, Cell
     from runner.machines.seam import Machine, Rig, StepResult
     from runner.model.matrix import Matrix
+    from runner.render.stack import Built
 
 
 class SetUpFailed(HarnessBroken):
@@ -46,6 +47,11 @@ class ArrayOnRig:
     def __init__(self, matrix: Matrix, array: Array, rig: Rig, scripts: ArrayScripts, own: Path | None) -> None:
         self._matrix, self._array, self._rig, self._scripts, self._own = matrix, array, rig, scripts, own
         self.set_up_log = ""
+
+    @property
+    def stack(self) -> Built:
+        """What was built."""
+        return self._scripts.stack
 
     @classmethod
     async def build(cls, matrix: Matrix, array: Array, rig: Rig, machine: Machine, own: Path | None) -> ArrayOnRig:

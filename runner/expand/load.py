@@ -120,8 +120,11 @@ def _validated(data: Any, flaws: list[Flaw]) -> Matrix | None:
 def _cut(data: Any, path: Keys) -> bool:
     """Take what is malformed away, leaving the places of everything else as they were; False if nothing would be left.
 
-    A list item gives way to one of its neighbours; where there is none, the key that holds the list goes.
+    A list item gives way to one of its neighbours; where there is none, the key that holds the list goes. What went with
+    an earlier cut is gone already.
     """
+    if not _exists(data, path[:-1]):
+        return True
     while path and isinstance(path[-1], int):
         *_, siblings = _walk(data, path[:-1])
         others = [one for place, one in enumerate(siblings) if place != path[-1]]
@@ -133,6 +136,14 @@ def _cut(data: Any, path: Keys) -> bool:
         return False
     *_, parent = _walk(data, path[:-1])
     parent.pop(path[-1], None)
+    return True
+
+
+def _exists(data: Any, path: Keys) -> bool:
+    try:
+        *_, _ = _walk(data, path)
+    except (KeyError, IndexError):
+        return False
     return True
 
 

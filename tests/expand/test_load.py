@@ -35,6 +35,14 @@ workloads:
     ]
 
 
+def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
+    text = SWEEP.replace("[disk]", "[{dsk: {}}, {mdd: {}}]")
+    assert [error.partition(";")[0] for error in errors(text)] == [
+        "4:14: unknown layer 'dsk'",
+        "4:25: unknown layer 'mdd'",
+    ]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

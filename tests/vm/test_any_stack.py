@@ -1,0 +1,156 @@
+"""Random legal stacks, three deep on six disks: built for real, what the kernel says compared with what was computed."""
+
+import asyncio
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.errors import BadInput, HarnessBroken
+from runner.execute.run import rig_spec
+from runner.execute.trials import ArrayOnRig
+from runner.expand.layouts import top_of
+from runner.expand.load import parse
+from runner.expand.space import Array, Space
+from runner.machines.qemu import Qemu
+from runner.machines.seam import Rig, RigSpec, Step
+
+pytestmark = pytest.mark.vm
+DISKS, MIB, STACKS = 6, 256, 50
+SEED = int(os.environ.get("MATRIX_TEST_SEED", "1"))
+CHUNKS = ["4KiB", "16KiB", "64KiB", "256KiB"]
+
+
+def _md(dice: random.Random) -> dict[str, Any]:
+    level = dice.choice([0, 1, 4, 5, 6, 10])
+    chosen = {
+        "level": level,
+        "groups": dice.choice([1, 1, 2, 3]),
+        "metadata": dice.choice(["0.90", "1.0", "1.1", "1.2"]),
+    }
+    if level != 1:
+        chosen["chunk"] = dice.choice(CHUNKS)
+    if level == 10:
+        chosen["layout"] = dice.choice(["n2", "f2", "o2", "n3"])
+    if level in {5, 6}:
+        chosen["layout"] = dice.choice(["left-symmetric", "right-asymmetric", "left-asymmetric"])
+    if level and dice.random() < 0.3:
+        chosen[dice.choice(["spare", "bitmap"])] = 1
+    return {"md": {**chosen, **({"bitmap": "internal"} if "bitmap" in chosen else {})}}
+
+
+def _lvm(dice: random.Random) -> dict[str, Any]:
+    kind = dice.choice(["linear", "striped", "striped", "raid1", "raid5", "raid10"])
+    chosen = {"type": kind, "groups": dice.choice([1, 1, 2, 3]), "extent_size": dice.choice(["1MiB", "4MiB"])}
+    if kind in {"striped", "raid5", "raid10"}:
+        chosen |= {"stripes": dice.choice([2, 3]), "stripe_size": dice.choice(CHUNKS)}
+    return {"lvm": chosen}
+
+
+def _partition(dice: random.Random) -> dict[str, Any]:
+    ranges = [{"count": 1}, {"count": 2}, {"from": "10%", "to": "80%"}, {"at": "25%", "size": "50%", "align": "64KiB"}]
+    return {"partition": dice.choice(ranges)}
+
+
+def _disks(dice: random.Random) -> dict[str, Any]:
+    return {"disks": {"count": dice.randint(2, DISKS)}}
+
+
+def _dm(dice: random.Random) -> dict[str, Any]:
+    return dice.choice(
+        [{"crypt": {"format": "plain"}}, {"crypt": {"format": "luks2"}}, {"integrity": {"mode": "direct"}}]
+    )
+
+
+def _fs(dice: random.Random) -> dict[str, Any]:
+    return {"fs": {"type": dice.choice(["ext4", "ext3", "xfs", "btrfs"])}}
+
+
+def _stack(dice: random.Random) -> list[dict[str, Any]]:
+    """Any three layers; many of them cannot stand on each other."""
+    bottom = dice.choice([_md, _lvm, _partition, _partition, _disks])
+    middle = dice.choice([_md, _md, _lvm, _dm])
+    top = dice.choice([_md, _lvm, _dm, _fs, _fs])
+    return [bottom(dice), middle(dice), top(dice)]
+
+
+def _matrix(layouts: dict[str, Any]) -> Space:
+    declared = {
+        "name": "any",
+        "disks": {"count": DISKS, "size": f"{MIB}MiB"},
+        "layouts": layouts,
+        "workloads": {"work": {"rw": "randrw", "bs": "4KiB", "size": "256KiB", "fio": {"verify": "crc32c"}}},
+        "repeat": 1,
+    }
+    return parse("any.yaml", json.dumps(declared)).space
+
+
+def _legal(dice: random.Random) -> Iterator[list[dict[str, Any]]]:
+    """Different stacks that the language takes."""
+    seen = set()
+    while True:
+        stack = _stack(dice)
+        text = json.dumps(stack)
+        try:
+            if text not in seen:
+                _matrix({"one": stack})
+                yield stack
+        except BadInput:
+            pass
+        seen.add(text)
+
+
+async def _capacities(rig: Rig, built: ArrayOnRig) -> list[int]:
+    text = "\n".join(f"blockdev --getsize64 {device}" for device in built.stack.tops)
+    (result,) = await rig.run([Step("size", text)], expected=0, deadline=60)
+    return [int(line) for line in result.output.split()]
+
+
+async def _tried(found: Space, array: Array, rig: Rig, machine: Qemu) -> str:
+    """What is wrong with one stack; nothing, if all is well."""
+    try:
+        built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+        cell = next(cell for cell in found.cells() if cell.array is array)
+        reason = (await built.measure(cell, 1)).finding.reason
+        shapes = top_of(array.stack.value, found.matrix)
+        sizes = await _capacities(rig, built)
+        await built.tear_down()
+    except HarnessBroken as error:
+        return f"{error.brief}\n{error.details}"
+    if not shapes[0].files and len(sizes) != len(shapes):
+        return f"{len(sizes)} devices, computed {len(shapes)}"
+    pairs = list(zip(sizes, shapes, strict=False))
+    wrong = [f"{size} bytes, computed {shape.size}" for size, shape in pairs if size < shape.size]
+    wrong += [
+        f"{size} bytes, only {shape.size} foreseen"
+        for size, shape in pairs
+        if shape.size < 0.8 * size and not shape.files
+    ]
+    return "; ".join(filter(None, [reason, *wrong]))
+
+
+async def _all(found: Space, scratch: Path) -> dict[str, str]:
+    """What is wrong with which stack. All on one machine, unless one leaves something behind."""
+    machine, told, left = Qemu(), dict[str, str](), list(found.arrays)
+    modules = sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules})
+    while left:
+        async with machine.rig(RigSpec(found.matrix.disks.each(), modules=tuple(modules)), scratch) as rig:
+            while left:
+                array = left.pop(0)
+                if wrong := await _tried(found, array, rig, machine):
+                    layers = [f"{layer.kind} {layer.model_dump(exclude_defaults=True)}" for layer in array.stack.value]
+                    told[f"{array.label}: {layers}"] = wrong
+                    break
+    return told
+
+
+def test_random_stacks_are_what_they_were_computed_to_be(tmp_path: Path) -> None:
+    legal = _legal(random.Random(SEED))  # noqa: S311 - for variety, not for secrets
+    found = _matrix({f"s{number}": next(legal) for number in range(STACKS)})
+    assert len(found.arrays) == STACKS
+    wrong = asyncio.run(_all(found, tmp_path))
+    assert not wrong, "\n\n".join(f"{stack}\n{what}" for stack, what in wrong.items())

@@ -120,8 +120,8 @@ def _validated(data: Any, flaws: list[Flaw]) -> Matrix | None:
 def _cut(data: Any, path: Keys) -> bool:
     """Take what is malformed away, leaving the places of everything else as they were; False if nothing would be left.
 
-    A list item gives way to one of its neighbours; where there is none, the key that holds the list goes. What went with
-    an earlier cut is gone already.
+    A list item gives way to one of its neighbours; where there is none, the key that holds the list goes. What went
+    with an earlier cut is gone already.
     """
     if not _exists(data, path[:-1]):
         return True

@@ -30,15 +30,18 @@ matrix_step() {
   ( set --; eval "$matrix_text" ) </dev/null 2>&1
   matrix_status=$?
   printf '\\n%s end %s %s %s\\n' "$matrix_mark" "$1" "$matrix_status" $((${EPOCHREALTIME/./} - matrix_start))
-  return "$matrix_status"
+  [ "$matrix_status" = 0 ] || matrix_go=
 }
 """
 
 
 def pack(steps: Sequence[Step], mark: str, enter: str, finally_: str = ":") -> str:
-    """The script that runs the steps where `enter` leads (see `fresh`), and `finally_` at its end whatever happened."""
-    chain = " &&\n".join(one(number, step) for number, step in enumerate(steps)) or ":"
-    return f"matrix_mark={quote(mark)}\n{PRELUDE}{enter} &&\n{chain}\n{finally_}\n"
+    """The script that runs the steps where `enter` leads (see `fresh`), and `finally_` at its end whatever happened.
+
+    No step may stand in a list of `&&` or `||`, where bash would take its `set -e` away.
+    """
+    bodies = "".join(one(number, step) for number, step in enumerate(steps))
+    return f"matrix_mark={quote(mark)}\n{PRELUDE}matrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}{finally_}\n"
 
 
 def fresh(folder: str, remove: str = "rm") -> str:
@@ -54,7 +57,10 @@ def one(number: int, step: Step) -> str:
     texts = [step.text, *step.files, *step.files.values()]
     if any("\0" in text for text in texts):
         raise HarnessBroken(f"step {step.name} has a null byte in it, which no shell can take")
-    return " &&\n".join([*(put(name, text) for name, text in step.files.items()), run(number, step)])
+    there = "".join(
+        f'[ -z "$matrix_go" ] || {{ {put(name, text)}; }} || matrix_go=\n' for name, text in step.files.items()
+    )
+    return f'{there}if [ -n "$matrix_go" ]; then\nmatrix_step {number} {quote(step.text)}\nfi\n'
 
 
 def put(name: str, text: str) -> str:
@@ -62,11 +68,6 @@ def put(name: str, text: str) -> str:
     parent = f"mkdir -p -- {quote(name.rpartition('/')[0])} && " if "/" in name else ""
     # The dot-slash keeps a name that begins with a dash a name.
     return f"{parent}printf %s {quote(text)} >{quote('./' + name)}"
-
-
-def run(number: int, step: Step) -> str:
-    """Run one step's text."""
-    return f"matrix_step {number} {quote(step.text)}"
 
 
 def unpack(steps: Sequence[Step], mark: str, output: bytes, complaint: str = "") -> list[StepResult]:

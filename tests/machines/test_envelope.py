@@ -73,6 +73,19 @@ def test_a_step_may_be_any_bash(text: str, status: int, output: str | None) -> N
     assert output is None or result.output == output
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_step_ends_at_its_first_error_wherever_it_stands(place: int) -> None:
+    steps = [Step(str(number), "set -euo pipefail\necho on", {"file": "x"}) for number in range(3)]
+    steps[place] = Step("bad", "set -euo pipefail\nfalse\necho went on", {"file": "x"})
+    assert outcomes(*steps)[place:] == [("bad", 1, "")]
+
+
+def test_a_step_whose_files_cannot_be_written_is_not_run() -> None:
+    with pytest.raises(HarnessBroken, match="step b was cut short") as caught:
+        enact(Step("a", "mkdir job.fio"), Step("b", "echo ran anyway", {"job.fio": "x"}))
+    assert "ran anyway" not in caught.value.details
+
+
 def test_a_syntax_error_fails_only_its_own_step() -> None:
     results = enact(Step("good", "echo fine"), Step("bad", "if ; then ("))
     assert [result.status == 0 for result in results] == [True, False]

@@ -168,6 +168,9 @@ class Execution:
         self._listen(TrialStarted(cell.name, block))
         try:
             measured = await built.measure(cell, block)
+        except asyncio.CancelledError:
+            self._journal.withdraw(cell.id, block)
+            raise
         except RigLost as lost:
             self._lose(cell.id, block, started, lost)
             self._shelf.put(cell.name, block, {}, {f"lost-{attempt}.log": f"{lost.brief}\n\n{lost.tail}\n"})

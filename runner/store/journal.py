@@ -109,6 +109,13 @@ class Journal:
         with self._transaction() as connection:
             connection.execute(self._upsert(schema.begun, "boot_id", "started"), row)
 
+    def withdraw(self, cell: str, block: int) -> None:
+        """Forget that an attempt was begun: it was given up by the user, which says nothing about the cell."""
+        with self._transaction() as connection:
+            connection.execute(
+                sa.delete(schema.begun).where(schema.begun.c.cell == cell, schema.begun.c.block == block)
+            )
+
     def record(self, trial: Trial) -> None:
         """Keep a trial. When this returns it is on disk; a second one of the same cell and block is refused."""
         ended = sa.delete(schema.begun).where(schema.begun.c.cell == trial.cell, schema.begun.c.block == trial.block)

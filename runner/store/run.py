@@ -82,14 +82,16 @@ class RunFolder:
     def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run.
 
-        Not forced to disk, which would cost as much as a short trial: the figures are in the journal, and it is.
+        A script that is not the one of the cell's earlier trials goes to the trial's own folder. Not forced to disk,
+        which would cost as much as a short trial: the figures are in the journal, and it is.
         """
         folder = self.cell(cell)
         trial = folder / f"trial-{block}"
         with named(trial):
             trial.mkdir(parents=True, exist_ok=True)
-            _write_texts(folder, scripts)
-            _write_texts(trial, outputs)
+            other = {name: text for name, text in scripts.items() if _differs(folder / name, text)}
+            _write_texts(folder, {name: text for name, text in scripts.items() if name not in other})
+            _write_texts(trial, {**other, **outputs})
         return str(trial.relative_to(self.path))
 
     def with_manifest(self, **changes: object) -> RunFolder:
@@ -116,6 +118,11 @@ class RunFolder:
                 yield
             finally:
                 file.truncate(0)  # a process that is no longer at it must not be named
+
+
+def _differs(path: Path, text: str) -> bool:
+    """Whether a file is there and holds something else."""
+    return path.exists() and path.read_text(encoding="utf-8", errors="replace") != text
 
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:

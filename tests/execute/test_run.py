@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.execute.events import Event, RigWasLost, TrialDone
+from runner.execute.events import Event, RigWasLost, TrialDone, TrialStarted
 from runner.execute.run import Execution
 from runner.expand.select import select
 from runner.machines.dry import Dry, DryRig, plausible
@@ -297,6 +297,24 @@ def test_assume_clean_is_refused_where_disks_are_not_known_to_be_zero(tmp_path: 
     assert {rig.told == [] for rig in bench.machine.rigs} == {True}
     assert "assume-clean is only true on zeroed disks" in bench.trials[0].reason
     bench.journal.close()
+
+
+def test_a_trial_given_up_by_the_user_is_not_blamed_when_the_host_restarts_later(bench: Bench) -> None:
+    async def given_up(boot_id: str) -> None:
+        def stop(event: Event) -> None:
+            if isinstance(event, TrialStarted):
+                task.cancel()
+
+        execution = Execution(bench.plan, _Yielding(), bench.journal, bench.shelf, bench.folder, stop, boot_id=boot_id)
+        task = asyncio.create_task(execution.run())
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(given_up("one"))
+    asyncio.run(given_up("two"))
+    assert not bench.journal.begun()
+    bench.run(boot_id="three")
+    assert bench.outcomes() == {Outcome.MEASURED: len(bench.planned())}
 
 
 def test_cancelled_between_two_trials_nothing_is_half_recorded(bench: Bench) -> None:

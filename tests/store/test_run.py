@@ -188,6 +188,14 @@ def test_a_cell_keeps_its_scripts_and_a_trial_its_outputs(tmp_path: Path) -> Non
     assert (run.cell("single/seqread") / "1-set-up.sh").read_bytes() == b"true\n"
 
 
+def test_a_script_that_changed_between_trials_is_kept_with_its_trial(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    run.put("single", 1, {"1-set-up.sh": "true\n", "2-tune.sh": "a\n"}, {})
+    kept = run.put("single", 2, {"1-set-up.sh": "false\n", "2-tune.sh": "a\n"}, {})
+    assert (run.cell("single") / "1-set-up.sh").read_text() == "true\n"
+    assert {path.name: path.read_text() for path in (run.path / kept).iterdir()} == {"1-set-up.sh": "false\n"}
+
+
 def test_a_later_attempt_adds_to_the_folder_of_its_trial(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     run.put("single/seqread", 1, {}, {"lost-1.log": "gone"})

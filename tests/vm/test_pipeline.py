@@ -215,7 +215,7 @@ name: killed
 disks: {count: 4, size: 64MiB}
 layouts: {raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}], raid1: [md: {level: 1}]}
 workloads: {work: {rw: [read, randwrite], bs: 64KiB, runtime: 200ms}}
-repeat: 2
+repeat: 4
 """
 
 
@@ -242,9 +242,7 @@ def test_killed_at_twenty_random_moments_it_ends_with_exactly_the_planned_trials
     dice = random.Random(20)  # noqa: S311 - moments, not secrets
     for _ in range(20):
         with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            killer = _Killer(process, dice.uniform(0.3, 4.0))
-            killer.wait()
+            _kill_after(process, dice.randint(0, 4), dice.uniform(0, 0.8))
         _none_is_left(environment)
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
@@ -253,7 +251,7 @@ def test_killed_at_twenty_random_moments_it_ends_with_exactly_the_planned_trials
     with (max(folders) / "trials.csv").open(newline="") as file:
         trials = list(csv.DictReader(file))
     assert len(folders) == 1
-    assert len(trials) == len({(row["cell"], row["trial"]) for row in trials}) == 12
+    assert len(trials) == len({(row["cell"], row["trial"]) for row in trials}) == 24
     assert {row["outcome"] for row in trials} == {"measured"}
     assert sorted(path.name for path in folders[0].iterdir() if path.name != ".lock") == [
         "cells", "journal.sqlite", "junit.xml", "manifest.json", "matrix.yaml", "summary.csv", "trials.csv",
@@ -261,18 +259,15 @@ def test_killed_at_twenty_random_moments_it_ends_with_exactly_the_planned_trials
     assert json.loads((folders[0] / "manifest.json").read_text())["finished"] is True
 
 
-class _Killer:
-    """kill -9 after a while, or when it ends by itself."""
-
-    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
-        self._process, self._seconds = process, seconds
-
-    def wait(self) -> None:
-        try:
-            self._process.communicate(timeout=self._seconds)
-        except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGKILL)
-            self._process.communicate()
+def _kill_after(process: subprocess.Popen[str], events: int, seconds: float) -> None:
+    """kill -9 once it has told so many events, and a moment later, in the middle of whatever comes next."""
+    assert process.stdout is not None
+    for _ in zip(range(events), process.stdout, strict=False):
+        pass
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+    process.kill()
+    process.communicate()
 
 
 def test_an_interrupted_run_writes_its_outputs_and_says_so(tmp_path: Path) -> None:
@@ -290,5 +285,5 @@ def test_an_interrupted_run_writes_its_outputs_and_says_so(tmp_path: Path) -> No
     _none_is_left(environment)
     (folder,) = (tmp_path / "results").iterdir()
     with (folder / "trials.csv").open(newline="") as file:
-        assert 1 <= len(list(csv.DictReader(file))) < 12
+        assert 1 <= len(list(csv.DictReader(file))) < 24
     assert (folder / "junit.xml").stat().st_size > 0

@@ -36,30 +36,3 @@ first_line() {
     REPLY=${REPLY%%\]*}
   fi
 }
-
-# What knobs were before anybody turned them: a file for each, holding its path and its value.
-knob_memory=${MATRIX_STATE:-/run/matrix}/knobs
-
-remember_knob() {
-  local memory=$knob_memory/${1//\//_}
-  if [[ ! -e $memory ]]; then
-    [[ -d $knob_memory ]] || mkdir -p "$knob_memory"
-    first_line "$1"
-    printf '%s\n%s\n' "$1" "$REPLY" >"$memory"
-  fi
-}
-
-restore_knob() {
-  local path value
-  [[ -e $1 ]] || return 0
-  { read -r path && read -r value; } <"$1"
-  if [[ -w $path ]]; then printf '%s\n' "$value" >"$path"; fi
-}
-
-restore_knobs() {
-  local memory
-  for memory in "$knob_memory"/*; do
-    restore_knob "$memory"
-  done
-  if [[ -d $knob_memory ]]; then rm -r -- "$knob_memory"; fi
-}

@@ -5,6 +5,8 @@ set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
+{% include 'knobs.sh' %}
+
 {% include 'bare.sh' %}
 
 {% include 'retry.sh' %}

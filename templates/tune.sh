@@ -4,29 +4,33 @@ set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
-# Sets one file under a device's sysfs folder, and remembers what it was.
-turn() {
-  kernel_name "$1"
-  local path=/sys/class/block/$REPLY/$2
-  [[ -e $path ]] || fail "$1 has no $2"
-  remember_knob "$path"
-  { printf '%s\n' "$3" >"$path"; } 2>/dev/null || fail "the kernel refused $3 for $2 of $1"
+{% include 'knobs.sh' %}
+
+# Sets the file $3, or if nothing is given puts it back to what it was; $1 has it and calls it $2.
+turn_file() {
+  if (($# < 4)); then
+    memory_of "$3"
+    restore_knob "$REPLY"
+    return 0
+  fi
+  [[ -e $3 ]] || fail "$1 has no $2"
+  remember_knob "$3"
+  { printf '%s\n' "$4" >"$3"; } 2>/dev/null || fail "the kernel refused $4 for $2 of $1"
 }
 
-# Puts one file back to what it was before anybody set it.
-turn_back() {
+# One file under a device's sysfs folder.
+turn() {
   kernel_name "$1"
-  local path=/sys/class/block/$REPLY/$2
-  restore_knob "$knob_memory/${path//\//_}"
+  turn_file "$1" "$2" /sys/class/block/"$REPLY"/"$2" "${@:3}"
 }
+{% for way in ways %}
+
+{% include 'turn/' ~ way ~ '.sh' %}
+{% endfor %}
 
 {% for layer in stack.layers %}
 {% include 'tune/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}
 {% for knob in knobs %}
-{% if knob.value is none %}
-turn_back {{ knob.device }} {{ knob.file }}
-{% else %}
-turn {{ knob.device }} {{ knob.file }} {{ knob.value }}
-{% endif %}
+{{ knob.command }} {{ knob.words }}
 {% endfor %}

@@ -25,6 +25,7 @@ judge() {
         if ($4 ~ /\/md\/bitmap\/location$/ && got ~ /^[-+0-9]/) got = "internal"
       }
       if ($2 == "-" && got == "absent") next
+      if ($2 != "-") sub(/ \((local|system)\)$/, "", got)  # whose limit of a resync it is
       printf "reading\t%s\t%s\t%s\n", $1, $2, got
       if ($2 != "-" && $2 != got) wrong[++mismatches] = $1 " wanted " $2 ", kernel says " got
     }
@@ -34,13 +35,30 @@ judge() {
     }' <<<"${rows%$'\n'}"
 }
 
+{% if 'cache' in ways %}
+{% include 'drive-cache.sh' %}
+
+{% endif %}
 {% for inspection in inspections %}
 kernel_name {{ inspection.device }}
 at=/sys/class/block/$REPLY
 {% for one in inspection.expects %}
+{% if one.file == 'cache_type' %}
+drive_cache "$at"
+look {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "$REPLY"
+{% else %}
 look {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "$at"/{{ one.file }}
+{% endif %}
 {% endfor %}
 {% endfor %}
+{% for one in host %}
+look {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} {{ one.file }}
+{% endfor %}
+{% if 'governor' in ways %}
+for file in /sys/devices/system/cpu/cpufreq/policy*/scaling_governor; do
+look cpu_governor {{ governor }} "$file"
+done
+{% endif %}
 {% for layer in stack.layers %}
 {% include 'verify/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}

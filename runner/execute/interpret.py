@@ -38,7 +38,7 @@ def readings_of(output: str) -> tuple[Reading, ...]:
 
 def mismatch(readings: Sequence[Reading]) -> str:
     """The settings that did not stick, in words; empty if all did."""
-    wrong = [one for one in readings if one.wanted is not None and one.wanted != one.got]
+    wrong = list(dict.fromkeys(one for one in readings if one.wanted is not None and one.wanted != one.got))
     if not wrong:
         return ""
     told = "; ".join(f"{one.setting} wanted {one.wanted}, kernel says {one.got}" for one in wrong[:3])

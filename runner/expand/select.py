@@ -53,7 +53,10 @@ def _axis(key: str, known: Iterable[str]) -> str:
     names = list(known)
     if key in names:
         return key
-    fitting = [name for name in names if name.rpartition(".")[2] == key]
+    fitting = [name for name in names if name.endswith(f".{key}")]
+    # `readahead` is the plain one, where there is one beside that of a kind of device.
+    least = min((name.count(".") for name in fitting), default=0)
+    fitting = [name for name in fitting if name.count(".") == least]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:

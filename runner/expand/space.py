@@ -17,9 +17,9 @@ from runner.expand.layouts import (
     stack_variants,
     without_idle,
 )
-from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, nested, texts
-from runner.model.axes import written
-from runner.model.tune import Tune, impossible, meaningless
+from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, texts
+from runner.model.axes import constructed, written
+from runner.model.tune import Tune, clashes, exclusive, impossible, meaningless
 from runner.model.workload import Workload
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from runner.model.matrix import Matrix
     from runner.model.shape import Below
-    from runner.model.source import Flaw
+    from runner.model.source import Flaw, Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def _workloads(matrix: Matrix, name: str, findings: Findings) -> Iterator[Varian
     for choice in choices(axes):
         values, idle = without_idle(Workload, choice)
         seen.append(idle)
-        workload = Workload.model_construct(**nested(values)).settled()
+        workload = constructed(Workload, values).settled()
         problems = list(workload.problems())
         for problem in problems:
             findings.flaw(place_of(("workloads", name), choice, problem.field), problem.message)
@@ -152,21 +152,41 @@ class _Tunes:
         self.known: dict[frozenset[str], tuple[Variant[Tune], ...]] = {}
         for name in self.axes:
             self._report(name, stacks, findings, whole=whole)
+        for name, message in exclusive(self.axes):
+            findings.flaw(_path_of(name), message)
+        self._check_clashes(stacks, findings)
+        seen: list[dict[str, str]] = []
         for choice in choices(self.axes):
-            for field, message in impossible(Tune.model_construct(**choice.values), self.disks).items():
-                findings.flaw(place_of(("tune",), choice, field), f"'{choice.values[field]}': {message}")
+            values, idle = without_idle(Tune, choice)
+            seen.append(idle)
+            for name, message in impossible(values, self.disks).items():
+                findings.flaw(place_of(("tune",), choice, name), f"'{values[name]}': {message}")
+        report_idle(("tune",), self.axes, seen, findings, "tune")
 
     def _report(self, name: str, stacks: tuple[Variant[Stack], ...], findings: Findings, *, whole: bool) -> None:
         without = [(stack, why) for stack in stacks if (why := meaningless(name, stack.value, self.disks))]
         if without and len(without) == len(stacks) and whole:
-            findings.flaw(("tune", name), f"nothing uses '{name}': {without[0][1]}")
+            findings.flaw(_path_of(name), f"nothing uses '{name}': {without[0][1]}")
         elif without:
             where = _few(dict(stack.coords)["layout"] for stack, _ in without)
             findings.notes.append(f"{name} is no axis for {where}: {without[0][1]}")
 
+    def _check_clashes(self, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
+        """Tunables that set the same file, each pair once with the layouts where they do."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for stack in stacks:
+            for pair in clashes(self._meant(stack), stack.value):
+                found.setdefault(pair, []).append(dict(stack.coords)["layout"])
+        for (later, earlier), where in found.items():
+            told = f"'{later}' and '{earlier}' set the same file of the same devices of {_few(where)}; keep one"
+            findings.flaw(_path_of(later), told)
+
+    def _meant(self, stack: Variant[Stack]) -> list[str]:
+        return [name for name in self.axes if not meaningless(name, stack.value, self.disks)]
+
     def of(self, stack: Variant[Stack]) -> tuple[Variant[Tune], ...]:
         """The variants for a stack."""
-        meant = frozenset(name for name in self.axes if not meaningless(name, stack.value, self.disks))
+        meant = frozenset(self._meant(stack))
         if meant not in self.known:
             self.known[meant] = collapsed(self._variants(meant))
         return self.known[meant]
@@ -175,10 +195,16 @@ class _Tunes:
         axes = {name: values for name, values in self.axes.items() if name in meant}
         several = [f"tune.{name}" for name, values in axes.items() if len(values) > 1]
         for choice in choices(axes):
-            tune = Tune.model_construct(**choice.values)
-            coords = tuple((f"tune.{name}", text) for name, text in texts(tune, axes).items())
-            set_values = {name: value for name, value in choice.values.items() if value != "default"}
+            values, _ = without_idle(Tune, choice)
+            tune = constructed(Tune, values)
+            coords = tuple((f"tune.{name}", text) for name, text in texts(tune, values).items())
+            set_values = {name: value for name, value in values.items() if value != "default"}
             yield Variant(tune, coords, label_of(coords, several), digest(set_values))
+
+
+def _path_of(tunable: str) -> Path:
+    """Where a tunable stands in a matrix."""
+    return ("tune", *tunable.split("."))
 
 
 def _check_fit(

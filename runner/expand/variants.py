@@ -49,23 +49,14 @@ def choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[Choice]:
         yield Choice({name: value for name, _, value in combination}, {name: place for name, place, _ in combination})
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`fio.key` entries back into their map."""
-    flat = {name: value for name, value in values.items() if "." not in name}
-    for name, value in values.items():
-        if "." in name:
-            outer, inner = name.split(".", 1)
-            flat[outer] = {**flat.get(outer, {}), inner: value}
-    return flat
-
-
 def texts(value: Model, fields: Iterable[str]) -> dict[str, str]:
     """Declared fields in the one spelling that names, columns and filters use."""
     dumped = value.model_dump(mode="json")
     found = {}
     for name in fields:
-        outer, _, inner = name.partition(".")
-        one = dumped[outer][inner] if inner else dumped[outer]
+        one: Any = dumped
+        for step in name.split("."):
+            one = one[step]
         if one is not None:
             found[name] = str(one).lower() if isinstance(one, bool) else str(one)
     return found
@@ -74,7 +65,12 @@ def texts(value: Model, fields: Iterable[str]) -> dict[str, str]:
 def label_of(coords: Coords, axes: Iterable[str]) -> str:
     """`level=5,chunk=64KiB`: what tells variants apart, short, safe in a path."""
     shown = set(axes)
-    return ",".join(f"{name.rpartition('.')[2]}={_safe(text)}" for name, text in coords if name in shown)
+    return ",".join(f"{_short_name(name)}={_safe(text)}" for name, text in coords if name in shown)
+
+
+def _short_name(axis: str) -> str:
+    """Without what it belongs to; but a tunable is told from the same one of another kind of device."""
+    return _safe(axis.removeprefix("tune.")) if axis.startswith("tune.") else axis.rpartition(".")[2]
 
 
 def _safe(text: str) -> str:

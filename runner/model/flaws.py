@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from runner.model.layers import LAYERS
 from runner.model.matrix import Disks, MachineWish, Matrix, Repeat
 from runner.model.source import Flaw, Path
-from runner.model.tune import Tune
+from runner.model.tune import SCOPES, Tune, Vm
 from runner.model.workload import Workload
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
+
+    from runner.model.base import Model
 
 _KINDS = {
     "bool_type": "true or false",
@@ -40,26 +42,28 @@ def _near(word: str, names: list[str]) -> str:
     return f"; did you mean {' or '.join(meant)}?" if meant else ""
 
 
+_MAPS: dict[tuple[str, ...], type[Model]] = {
+    (): Matrix,
+    ("disks",): Disks,
+    ("machine",): MachineWish,
+    ("repeat",): Repeat,
+    ("tune",): Tune,
+    ("tune", "vm"): Vm,
+    **{("tune", kind): knobs for kind, knobs in SCOPES.items()},
+}
+
+
 def keys_at(path: Sequence[str | int]) -> list[str]:
     """The keys that may stand in the map at this path."""
     match list(path):
-        case []:
-            return list(Matrix.model_fields)
-        case ["disks"]:
-            return list(Disks.model_fields)
-        case ["machine"]:
-            return list(MachineWish.model_fields)
-        case ["repeat"]:
-            return list(Repeat.model_fields)
-        case ["tune"]:
-            return list(Tune.model_fields)
         case ["workloads", _]:
             return list(Workload.model_fields)
         case ["layouts", _, int()]:
             return list(LAYERS)
         case ["layouts", _, int(), str(kind)]:
             return list(LAYERS[kind].model_fields)
-    return []
+    known = _MAPS.get(tuple(str(step) for step in path))
+    return list(known.model_fields) if known else []
 
 
 def _message(error: ErrorDetails) -> str:

@@ -1,88 +1,192 @@
-"""Kernel tunables. `default` means: leave it, and record what it was."""
+"""Kernel tunables: what is written at the top of `tune`, what in the map of one kind of layer, and what cannot be."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
 
 from runner.model.base import Model
-from runner.model.layers import Layer, Md
-from runner.model.layers.md import PARITY
+from runner.model.knobs import (
+    IOSCHED,
+    BlockKnobs,
+    Default,
+    DiskKnobs,
+    MdKnobs,
+    ReadaheadOnly,
+    Whole,
+)
+from runner.model.layers import LAYERS, Layer, Md
+from runner.model.layers.md import PARITY, REDUNDANT
+from runner.model.sysfs import ALSO_TYPED
 from runner.model.units import format_size, parse_size, size_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable, Iterator, Mapping
 
     from runner.disks import Disk
 
-Default = Literal["default"]
-_PAGE = 4096
+OF_PARITY = frozenset({"stripe_cache_size", "group_thread_cnt", "preread_bypass_threshold"})
+OF_REDUNDANT = frozenset({"sync_speed_min", "sync_speed_max"})
+#: The kinds of layers whose devices have knobs of their own, each with what these are.
+_SPECIAL: dict[str, type[Model]] = {"disk": DiskKnobs, "md": MdKnobs, "partition": ReadaheadOnly}
+SCOPES = {kind: _SPECIAL.get(kind, BlockKnobs) for kind, layer in LAYERS.items() if layer.tunable}
 
 
-def _readahead(value: object) -> object:
-    if value == "default":
-        return value
-    size = parse_size(value)
-    if size % _PAGE:
-        raise ValueError("the kernel keeps readahead in whole pages of 4KiB")
-    return size
-
-
-def _between(low: int, high: int) -> Callable[[object], object]:
+def _bytes(least: int) -> BeforeValidator:
     def check(value: object) -> object:
-        if value == "default" or (isinstance(value, int) and not isinstance(value, bool) and low <= value <= high):
-            return value
-        raise ValueError(f"write a whole number from {low} to {high}, or default")
+        size = value if value == "default" else parse_size(value)
+        if isinstance(size, int) and size < least:
+            raise ValueError(f"the kernel takes {format_size(least)} and more, or default")
+        return size
 
-    return check
-
-
-def _number(low: int, high: int) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [{"const": "default"}, {"type": "integer", "minimum": low, "maximum": high}]})
+    return BeforeValidator(check)
 
 
-class Tune(Model):
+_SHOWN = PlainSerializer(lambda size: format_size(size) if isinstance(size, int) else size)
+_SIZES = WithJsonSchema({"anyOf": [{"const": "default"}, size_schema()]})
+
+
+class Vm(Model):
+    """Files of /proc/sys/vm about what is written but not on disk yet. A ratio and its bytes exclude one another."""
+
+    dirty_ratio: Annotated[Default | int | None, Whole(0, 100)] = None
+    dirty_bytes: Annotated[Default | int | None, _bytes(8192), _SHOWN, _SIZES] = None
+    dirty_background_ratio: Annotated[Default | int | None, Whole(0, 100)] = None
+    dirty_background_bytes: Annotated[Default | int | None, _bytes(1), _SHOWN, _SIZES] = None
+    dirty_expire_centisecs: Annotated[Default | int | None, Whole(0, (1 << 31) - 1)] = None
+    dirty_writeback_centisecs: Annotated[Default | int | None, Whole(0, (1 << 31) - 1)] = None
+    swappiness: Annotated[Default | int | None, Whole(0, 200)] = None
+    vfs_cache_pressure: Annotated[Default | int | None, Whole(0, 10000)] = None
+
+
+class _Plain(DiskKnobs, MdKnobs):
     """What is set on the way to a measurement; None where it was not declared or has no meaning."""
 
-    readahead: Annotated[
-        Default | int | None,
-        BeforeValidator(_readahead),
-        PlainSerializer(lambda value: format_size(value) if isinstance(value, int) else value),
-        WithJsonSchema({"anyOf": [{"const": "default"}, size_schema()]}),
-        Field(description="read_ahead_kb of the top of the layout"),
+    vm: Vm | None = None
+    cpu_governor: Annotated[
+        str | None, Field(pattern=r"^[a-z]+$", description="of every processor; only where there is one to choose")
     ] = None
-    stripe_cache_size: Annotated[
-        Default | int | None,
-        BeforeValidator(_between(17, 32768)),
-        _number(17, 32768),
-        Field(description="pages a disk; only where there is RAID 4, 5 or 6"),
+    transparent_hugepages: Annotated[
+        Literal["default", "always", "madvise", "never"] | None,
+        WithJsonSchema({"enum": ["default", "always", "madvise", "never"]}),
+        Field(description="/sys/kernel/mm/transparent_hugepage/enabled"),
     ] = None
-    ncq_depth: Annotated[
-        Default | int | None,
-        BeforeValidator(_between(1, 1024)),
-        _number(1, 1024),
-        Field(description="queue_depth of every disk; sata takes 1 to 32"),
-    ] = None
-    scheduler: Annotated[
-        Literal["default", "none", "mq-deadline", "bfq", "kyber"] | None,
-        Field(description="I/O scheduler of every disk"),
-        WithJsonSchema({"enum": ["default", "none", "mq-deadline", "bfq", "kyber"]}),
-    ] = None
+
+    @classmethod
+    def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        """Knobs of a scheduler that another one is chosen against."""
+        chosen = values.get("scheduler") or values.get("disk.scheduler")
+        known = IOSCHED.get(str(chosen))
+        if known is None:
+            return {}
+        knobs = (name for name in values if name.startswith(("iosched.", "disk.iosched.")))
+        return {name: f"scheduler {chosen} has no such knob" for name in knobs if name.rpartition(".")[2] not in known}
+
+
+if TYPE_CHECKING:
+    Tune = _Plain
+else:
+    Tune = create_model(
+        "Tune",
+        __base__=_Plain,
+        __doc__=_Plain.__doc__,
+        **{
+            kind: (knobs | None, Field(None, description=f"of every device of this kind: {LAYERS[kind].noun}"))
+            for kind, knobs in SCOPES.items()
+        },
+    )
+
+
+def split(name: str) -> tuple[str, str]:
+    """The kind of layer that a tunable is written for (empty: plain), and the key or `sysfs.<path>`."""
+    kind, _, key = name.partition(".")
+    return (kind, key) if kind in SCOPES else ("", name)
+
+
+def kinds_of(stack: tuple[Layer, ...]) -> tuple[str, ...]:
+    """The kinds of block devices in a stack, from the bottom up."""
+    return tuple(dict.fromkeys(("disk", *(layer.kind for layer in stack if layer.tunable))))
+
+
+def meant_kind(name: str, top: str) -> str:
+    """The kind of devices that a tunable is about; empty if it is about the whole machine."""
+    kind, key = split(name)
+    if kind or key.startswith(("vm.", "cpu_governor", "transparent_hugepages")):
+        return kind
+    if key == "readahead":
+        return top
+    return "md" if key in OF_PARITY | OF_REDUNDANT or key.startswith("sysfs.md/") else "disk"
+
+
+def _target(name: str, kinds: tuple[str, ...]) -> str:
+    """The kind of devices whose files a tunable sets in a stack of these kinds."""
+    kind = meant_kind(name, kinds[-1])
+    if kind == "partition" and kind in kinds:
+        # A partition has no queue: what is set by its name is set on what it is a part of.
+        return kinds[kinds.index(kind) - 1]
+    return kind
 
 
 def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> str:
     """Why a tunable means nothing for a stack on these disks; empty if it does mean something."""
-    if tunable == "stripe_cache_size" and not any(isinstance(layer, Md) and layer.level in PARITY for layer in stack):
+    kind, key = split(tunable)
+    kinds = kinds_of(stack)
+    if kind and kind not in kinds:
+        return f"there is no {kind} in it"
+    levels = {layer.level for layer in stack if isinstance(layer, Md)}
+    if key in OF_PARITY and not levels & PARITY:
         return "there is no RAID 4, 5 or 6 in it"
-    if tunable == "ncq_depth" and all(disk.bus == "virtio" for disk in disks):
+    if key in OF_REDUNDANT and not levels & REDUNDANT:
+        return "there is no array with redundancy in it"
+    if key.startswith("sysfs.md/") and (kind not in {"", "md"} or "md" not in kinds):
+        return "only md arrays have md/…" if kind else "there is no md in it"
+    if key == "ncq_depth" and all(disk.bus == "virtio" for disk in disks):
         return "disks on virtio have no queue depth to set; use `bus: sata` or `bus: scsi`"
     return ""
 
 
-def impossible(tune: Tune, disks: tuple[Disk, ...]) -> dict[str, str]:
-    """Values that the kernel would not take on these disks, by field."""
-    depth = tune.ncq_depth
-    if isinstance(depth, int) and depth > 32 and any(disk.bus == "sata" for disk in disks):
-        return {"ncq_depth": "native command queueing on sata goes from 1 to 32"}
-    return {}
+def impossible(values: Mapping[str, Any], disks: tuple[Disk, ...]) -> dict[str, str]:
+    """Values that the kernel would not take on these disks, by the name of the tunable."""
+    sata = any(disk.bus == "sata" for disk in disks)
+    return {name: why for name, value in values.items() if (why := _refused(split(name), value, values, sata=sata))}
+
+
+def _refused(name: tuple[str, str], value: object, values: Mapping[str, Any], *, sata: bool) -> str:
+    if not isinstance(value, int):
+        return ""
+    kind, key = name
+    if key == "ncq_depth" and sata and value > 32:
+        return "native command queueing on sata goes from 1 to 32"
+    if key == "max_sectors_kb" and sata and kind in {"", "disk"} and value > 32767:
+        return "a request to a sata disk goes to 32767 KiB"
+    if key == "nr_requests" and sata and value > 32 and _beside("scheduler", values) == "none":
+        return "without a scheduler, a sata disk takes 32 requests"
+    stripes = _beside("stripe_cache_size", values)
+    if key == "preread_bypass_threshold" and isinstance(stripes, int) and value > stripes:
+        return f"at most stripe_cache_size, which is {stripes} here"
+    return ""
+
+
+def _beside(key: str, values: Mapping[str, Any]) -> object:
+    """The value of a key wherever it is written."""
+    return next((value for name, value in values.items() if split(name)[1] == key), None)
+
+
+def exclusive(names: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Tunables of which only one can be declared, whatever the layout."""
+    for what in ("dirty", "dirty_background"):
+        if {f"vm.{what}_ratio", f"vm.{what}_bytes"} <= names.keys():
+            yield f"vm.{what}_bytes", f"the kernel forgets {what}_ratio when {what}_bytes is set; write one of them"
+
+
+def clashes(names: Iterable[str], stack: tuple[Layer, ...]) -> Iterator[tuple[str, str]]:
+    """Tunables that come to the same file of the same devices of a stack: the later one, and the one before it."""
+    kinds = kinds_of(stack)
+    seen: dict[tuple[str, str], str] = {}
+    for name in names:
+        key = split(name)[1]
+        place = (_target(name, kinds), ALSO_TYPED.get(key.removeprefix("sysfs."), key))
+        if place in seen:
+            yield name, seen[place]
+        seen.setdefault(place, name)

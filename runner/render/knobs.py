@@ -1,28 +1,51 @@
-"""Tunables as files of sysfs: which file, on which devices, which text."""
+"""Tunables as files of sysfs and /proc/sys: which file, on which devices, which text."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.model.axes import written
+from runner.model.tune import OF_PARITY, OF_REDUNDANT, SCOPES, meant_kind, split
 from runner.render.layers import Expectation
 from runner.render.layers.md import MdView
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.model.tune import Tune
+    from runner.render.layers import View
     from runner.render.stack import Built
 
-#: Read from every disk with every trial, whether anybody set it or not: these explain surprises later.
+#: Read with every trial, whether anybody set it or not: these explain surprises later. Each costs about 0.2 ms on an
+#: emulated processor, so only what is known to differ between machines, or to be set by others, is here.
 ALWAYS_OF_DISKS = (
     "queue/scheduler",
     "queue/nr_requests",
     "queue/max_sectors_kb",
     "queue/rotational",
     "queue/write_cache",
+    "queue/read_ahead_kb",
+    "queue/wbt_lat_usec",
     "device/queue_depth",
 )
-STRIPE_CACHED = frozenset({"raid4", "raid5", "raid6"})
 ALWAYS_OF_TOP = ("queue/read_ahead_kb", "queue/logical_block_size", "size")
+ALWAYS_OF_OTHERS = ("queue/read_ahead_kb",)
+ALWAYS_OF_PARITY = ("md/stripe_cache_size", "md/group_thread_cnt", "md/preread_bypass_threshold")
+ALWAYS_OF_REDUNDANT = ("md/sync_speed_min", "md/sync_speed_max")
+ALWAYS_OF_HOST = {
+    **{
+        f"vm.{name}": f"/proc/sys/vm/{name}"
+        for name in ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background_bytes")
+    },
+    "cpu_governor": "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
+}
+STRIPE_CACHED = frozenset({"raid4", "raid5", "raid6"})
+HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
+#: What resets other knobs is turned before them.
+_FIRST = ("scheduler", "cache", "requests")
+#: What the kernel counts in KiB, and we in bytes.
+IN_KIB = frozenset({"readahead", "sync_speed_min", "sync_speed_max"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,32 +53,116 @@ class Knob:
     """One file to be set on one device; `value` None means: back to what it was before anybody set it."""
 
     setting: str
+    #: Empty where it is one of the whole machine.
     device: str
     file: str
     value: str | None
+    #: What setting it takes (`templates/turn/<way>.sh`), where that is more than writing the file.
+    way: str = ""
+
+    @property
+    def command(self) -> str:
+        """The function of the script that turns it."""
+        return f"turn_{self.way}" if self.way else "turn"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What that function is told."""
+        where = {
+            "scheduler": (self.device,),
+            "cache": (self.device,),
+            "requests": (self.device,),
+            "host": (self.file,),
+            "governor": (),
+        }.get(self.way, (self.device, self.file))
+        return where if self.value is None else (*where, self.value)
+
+    @property
+    def expects(self) -> tuple[Expectation, ...]:
+        """What the kernel must say of it."""
+        found = (Expectation(self.setting, self.file, self.value),)
+        if self.way != "cache":
+            return found
+        return (*found, Expectation(f"{self.setting}.kernel", "queue/write_cache", self.value))
 
 
 def knobs(tune: Tune, stack: Built) -> tuple[Knob, ...]:
-    """What a tune comes to on a stack. Only what is declared is touched."""
-    found: list[Knob] = []
-    if tune.readahead is not None:
-        value = str(tune.readahead // 1024) if isinstance(tune.readahead, int) else None
-        found += [Knob("readahead", top, "queue/read_ahead_kb", value) for top in stack.tops]
-    if tune.stripe_cache_size is not None:
-        arrays = [layer for layer in stack.layers if isinstance(layer, MdView) and layer.level in STRIPE_CACHED]
-        found += [
-            Knob("stripe_cache_size", one.device, "md/stripe_cache_size", _text(tune.stripe_cache_size))
-            for one in arrays
-        ]
-    if tune.ncq_depth is not None:
-        found += [Knob("ncq_depth", disk, "device/queue_depth", _text(tune.ncq_depth)) for disk in stack.disks]
-    if tune.scheduler is not None:
-        found += [Knob("scheduler", disk, "queue/scheduler", _text(tune.scheduler)) for disk in stack.disks]
-    return tuple(found)
+    """What a tune comes to on a stack. Only what is declared is touched; first what resets others."""
+    found = [knob for name, value in written(tune).items() for knob in _knobs_of(name, value, stack)]
+    return tuple(sorted(found, key=lambda knob: _FIRST.index(knob.way) if knob.way in _FIRST else len(_FIRST)))
 
 
-def _text(value: int | str) -> str | None:
-    return None if value == "default" else str(value)
+def _knobs_of(name: str, value: int | str, stack: Built) -> Iterator[Knob]:
+    key = split(name)[1]
+    text = None if value == "default" else _text(key, value)
+    if key == "cpu_governor":
+        yield Knob(name, "", "", text, "governor")
+    elif key.startswith("vm."):
+        yield Knob(name, "", f"/proc/sys/vm/{key.removeprefix('vm.')}", text, "host")
+    elif key == "transparent_hugepages":
+        yield Knob(name, "", HUGEPAGES, text, "host")
+    else:
+        devices = _devices(name, stack)
+        if not devices:
+            raise ValueError(f"there is nothing to set {name} of")
+        for device in devices:
+            yield _knob_of(name, key, device, text, stack)
+
+
+def _text(key: str, value: int | str) -> str:
+    return str(value // 1024) if key in IN_KIB and isinstance(value, int) else str(value)
+
+
+def _knob_of(name: str, key: str, device: str, text: str | None, stack: Built) -> Knob:
+    if key.startswith("sysfs."):
+        return Knob(name, device, key.removeprefix("sysfs."), text, "own")
+    if key == "scheduler":
+        return Knob(name, device, "queue/scheduler", text, "scheduler")
+    if key == "nr_requests":
+        return Knob(name, device, "queue/nr_requests", text, "requests")
+    if key == "write_cache" and device in stack.disks:
+        return Knob(name, device, "cache_type", text, "cache")
+    if key in OF_PARITY | OF_REDUNDANT:
+        return Knob(name, device, f"md/{key}", text)
+    if key.startswith("iosched."):
+        return Knob(name, device, f"queue/iosched/{key.removeprefix('iosched.')}", text)
+    return Knob(
+        name,
+        device,
+        {"readahead": "queue/read_ahead_kb", "ncq_depth": "device/queue_depth"}.get(key, f"queue/{key}"),
+        text,
+    )
+
+
+def _devices(name: str, stack: Built) -> tuple[str, ...]:
+    """The devices of a stack that a tunable is set on."""
+    kind = meant_kind(name, top="")
+    if not kind:
+        return _with_queues(stack.tops, stack)
+    if kind == "disk":
+        return stack.disks
+    views = [view for view in stack.layers if view.kind == kind and _has(view, split(name)[1])]
+    return _with_queues(tuple(device for view in views for device in view.tops), stack)
+
+
+def _has(view: View, key: str) -> bool:
+    """Whether an array is one of those that have a knob."""
+    if not isinstance(view, MdView):
+        return True
+    return view.redundant if key in OF_REDUNDANT else view.level in STRIPE_CACHED or key not in OF_PARITY
+
+
+def _with_queues(devices: tuple[str, ...], stack: Built) -> tuple[str, ...]:
+    """The devices themselves; of a partition what it is a part of, of a file system what it lies on."""
+    below = {
+        top: view.members
+        for view in stack.layers
+        if view.kind == "partition" or view.kind not in (*SCOPES, "pick")
+        for top in view.tops
+    }
+    while any(device in below for device in devices):
+        devices = tuple(one for device in devices for one in below.get(device, (device,)))
+    return tuple(dict.fromkeys(devices))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +180,37 @@ def inspections(stack: Built, tuned: tuple[Knob, ...]) -> tuple[Inspection, ...]
         for number, device in enumerate(layer.tops):
             if device not in stack.disks:
                 of = layer.kind if len(layer.tops) == 1 else f"{layer.kind}{number + 1}"
-                always = ALWAYS_OF_TOP if device in stack.tops else ()
-                found.append(_inspection(device, of, layer.expects, tuned, always))
+                always = ALWAYS_OF_TOP if device in stack.tops else ALWAYS_OF_OTHERS
+                found.append(_inspection(device, of, layer.expects, tuned, (*always, *_always_of(layer))))
     for number, disk in enumerate(stack.disks):
         always = (*(ALWAYS_OF_TOP if disk in stack.tops else ()), *ALWAYS_OF_DISKS)
         found.append(_inspection(disk, f"disk{number}", (), tuned, always))
     return tuple(found)
 
 
+def _always_of(layer: View) -> tuple[str, ...]:
+    if not isinstance(layer, MdView):
+        return ()
+    return (
+        *(ALWAYS_OF_PARITY if layer.level in STRIPE_CACHED else ()),
+        *(ALWAYS_OF_REDUNDANT if layer.redundant else ()),
+    )
+
+
 def _inspection(
     device: str, of: str, expects: tuple[Expectation, ...], tuned: tuple[Knob, ...], always: tuple[str, ...]
 ) -> Inspection:
-    set_here = tuple(Expectation(knob.setting, knob.file, knob.value) for knob in tuned if knob.device == device)
+    set_here = tuple(one for knob in tuned if knob.device == device for one in knob.expects)
     known = {one.file for one in (*expects, *set_here)}
-    recorded = tuple(Expectation(f"{of}.{file}", file, None) for file in always if file not in known)
+    recorded = tuple(Expectation(f"{of}.{file}", file, None) for file in dict.fromkeys(always) if file not in known)
     return Inspection(device, (*expects, *set_here, *recorded))
+
+
+def host(tuned: tuple[Knob, ...]) -> tuple[Expectation, ...]:
+    """What is read back of the whole machine."""
+    set_here = tuple(one for knob in tuned if knob.way == "host" for one in knob.expects)
+    known = {one.file for one in set_here}
+    return (
+        *set_here,
+        *(Expectation(name, file, None) for name, file in ALWAYS_OF_HOST.items() if file not in known),
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.render.environment import render
-from runner.render.knobs import inspections, knobs
+from runner.render.knobs import host, inspections, knobs
 from runner.render.stack import Built, built
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScrip
         "title": cell.name,
         "stack": stack,
         "knobs": tuned,
+        "ways": sorted({knob.way for knob in tuned} - {""}),
         "inspections": inspections(stack, tuned),
+        "host": host(tuned),
+        "governor": next((knob.value for knob in tuned if knob.way == "governor"), None) or "-",
         "work": cell.workload.value,
     }
     return CellScripts(*(render(f"{phase}.sh", own, **values) for phase in ("tune", "verify", "measure")))

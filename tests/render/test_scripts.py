@@ -197,6 +197,8 @@ def _fake_sysfs(root: Path, script: str) -> str:
             device = line.split()[1].replace("/", "_")
         if line.startswith("look "):
             _, _, wanted, file = line.split()
+            if file.startswith("/"):
+                continue
             path = root / device / file.removeprefix('"$at"/')
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("none [mq-deadline]\n" if wanted == "-" else f"{wanted}\n")

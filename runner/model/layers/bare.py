@@ -36,6 +36,7 @@ class SomeDisks(Layer):
 
     kind: ClassVar[str] = "disks"
     noun: ClassVar[str] = "disks"
+    tunable: ClassVar[bool] = False
     count: Annotated[int | None, Field(ge=1, description="the first so many of the disks; all if not given")] = None
 
     def problems(self, below: Below) -> Iterator[Problem]:
@@ -57,6 +58,7 @@ class Pick(Layer):
 
     kind: ClassVar[str] = "pick"
     noun: ClassVar[str] = "devices"
+    tunable: ClassVar[bool] = False
     number: Annotated[int, Field(ge=1, description="which of the devices below, counted from 1")]
 
     def problems(self, below: Below) -> Iterator[Problem]:

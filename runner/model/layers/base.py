@@ -37,6 +37,8 @@ class Layer(Model):
     noun: ClassVar[str]
     #: Where the devices below read as zeros, so do those on top.
     keeps_zeros: ClassVar[bool] = True
+    #: It makes block devices, so `tune` has a map of its name. False where it only passes devices on, or makes files.
+    tunable: ClassVar[bool] = True
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -1,0 +1,281 @@
+"""Every knob on real disks and a real array: set, read back, put back; and what somebody else turned is noticed."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from runner.execute.interpret import Finding
+from runner.execute.run import rig_spec
+from runner.execute.trials import ArrayOnRig
+from runner.expand.space import Cell, Space
+from runner.machines.qemu import Qemu
+from runner.machines.seam import Rig, Step, StepResult
+from runner.store.record import Outcome
+from tests.matrices import space
+
+pytestmark = pytest.mark.vm
+
+MATRIX = """\
+name: everything
+disks: {count: 3, size: 64MiB, bus: BUS}
+layouts: {raid5: [md: {level: 5, chunk: 64KiB}]}
+tune: TUNE
+workloads: {work: {rw: randrw, bs: 4KiB, size: 256KiB, iodepth: 4}}
+repeat: 1
+"""
+#: What is set, and what the kernel then says where that is not the same text.
+PLAIN: dict[str, Any] = {
+    "readahead": "512KiB",
+    "stripe_cache_size": 1024,
+    "group_thread_cnt": 2,
+    "preread_bypass_threshold": 7,
+    "sync_speed_min": "2MiB/s",
+    "sync_speed_max": "50MiB/s",
+    "scheduler": "mq-deadline",
+    "iosched": {"read_expire": 248, "fifo_batch": 8},
+    "nr_requests": 100,
+    "max_sectors_kb": 512,
+    "rotational": 0,
+    "nomerges": 1,
+    "write_cache": "write through",
+    "rq_affinity": 2,
+    "wbt_lat_usec": 2000,
+    "vm": {
+        "dirty_ratio": 11,
+        "dirty_background_bytes": "64MiB",
+        "dirty_expire_centisecs": 1000,
+        "dirty_writeback_centisecs": 0,
+        "swappiness": 1,
+        "vfs_cache_pressure": 50,
+    },
+    "transparent_hugepages": "always",
+    "sysfs": {"queue/iostats": 0, "md/rmw_level": 0},
+    "disk": {"readahead": "64KiB"},
+    "md": {"max_sectors_kb": 64, "nomerges": 2, "rotational": 0, "write_cache": "write through"},
+}
+READ_BACK = {
+    "readahead": "512",
+    "disk.readahead": "64",
+    "sync_speed_min": "2048",
+    "sync_speed_max": "51200",
+    "vm.dirty_background_bytes": str(64 << 20),
+}
+#: Everything that can be written of the disks, the array and the machine.
+LOOK = """\
+for file in /sys/block/{[sv]d[a-z],md127}/queue/* /sys/block/[sv]d[a-z]/queue/iosched/* /sys/block/md127/md/* \\
+  /sys/block/sd?/device/{queue_depth,scsi_disk/*/cache_type} /sys/block/vd?/cache_type /proc/sys/vm/dirty* \\
+  /proc/sys/vm/{swappiness,vfs_cache_pressure} /sys/kernel/mm/transparent_hugepage/enabled; do
+  if [[ -f $file && -w $file ]]; then
+    value= && read -r value <"$file"
+    printf '%s %s\\n' "$file" "$value"
+  fi 2>/dev/null
+done
+"""
+
+
+def declared(bus: str, tune: dict[str, Any]) -> tuple[Space, Cell]:
+    found = space(MATRIX.replace("BUS", bus).replace("TUNE", str(tune)))
+    (cell,) = found.cells()
+    return found, cell
+
+
+def everything(bus: str) -> dict[str, Any]:
+    return PLAIN if bus == "virtio" else {**PLAIN, "ncq_depth": 8}
+
+
+def left_alone(tune: dict[str, Any]) -> dict[str, Any]:
+    return {key: left_alone(value) if isinstance(value, dict) else "default" for key, value in tune.items()}
+
+
+def flat(tune: dict[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in tune.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{before}{key}.")
+        else:
+            yield before + key, READ_BACK.get(before + key, str(value))
+
+
+class Bench:
+    """An array on a rig, cells of several matrices measured on it, and a look at all that can be turned."""
+
+    def __init__(self, built: ArrayOnRig, rig: Rig, bus: str) -> None:
+        self.built, self.rig, self.bus = built, rig, bus
+
+    async def shell(self, text: str) -> str:
+        (result,) = await self.rig.run([Step("look", text)], expected=0, deadline=60)
+        return result.output
+
+    async def state(self) -> dict[str, str]:
+        lines = (await self.shell(LOOK)).splitlines()
+        chosen = (re.sub(r" .*\[(.*)\].*", r" \1", line) for line in lines)
+        return dict(line.split(" ", 1) for line in chosen if line)
+
+    async def finding(self, tune: dict[str, Any]) -> Finding:
+        return (await self.built.measure(declared(self.bus, tune)[1], 1)).finding
+
+
+@asynccontextmanager
+async def bench(bus: str, scratch: Path) -> Any:
+    found, cell = declared(bus, {})
+    machine = Qemu()
+    async with machine.rig(rig_spec(found.matrix, cell.array, None), scratch) as rig:
+        yield Bench(await ArrayOnRig.build(found.matrix, cell.array, rig, machine, None), rig, bus)
+
+
+def changed(before: dict[str, str], after: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """What is not as it was; the array's own state is not a knob."""
+    keys = {key for key in before.keys() | after.keys() if not key.endswith(("array_state", "safe_mode_delay"))}
+    return {key: (before.get(key, ""), after.get(key, "")) for key in keys if before.get(key) != after.get(key)}
+
+
+async def _turned(bus: str, scratch: Path) -> None:
+    wanted = everything(bus)
+    async with bench(bus, scratch) as on:
+        first = await on.state()
+        found = await on.finding(wanted)
+        assert found.outcome is Outcome.MEASURED, found.reason
+        read = {one.setting: one.got for one in found.readings if one.wanted is not None}
+        for setting, value in flat(wanted):
+            assert read[setting].removesuffix(" (local)") == value, setting
+        turned = await on.state()
+        assert len(changed(first, turned)) > 30
+        found = await on.finding(left_alone(wanted))
+        assert found.outcome is Outcome.MEASURED, found.reason
+        assert changed(first, await on.state()) == {}
+        for scheduler in ("bfq", "none", "mq-deadline", "kyber"):
+            tune = {"scheduler": scheduler, "nr_requests": 17, "wbt_lat_usec": 1000}
+            found = await on.finding(tune)
+            assert found.outcome is Outcome.MEASURED, found.reason
+        found = await on.finding({"scheduler": "none", "nr_requests": "default"})
+        assert found.outcome is Outcome.MEASURED, found.reason
+        await on.built.tear_down()
+        disks = {path: value for path, value in first.items() if "md127" not in path}
+        assert changed(disks, await on.state()) == {}
+
+
+@pytest.mark.parametrize("bus", ["virtio", "scsi", "sata"])
+def test_every_knob_is_set_read_back_and_put_back(bus: str, tmp_path: Path) -> None:
+    asyncio.run(_turned(bus, tmp_path))
+
+
+SABOTAGE = {
+    "readahead: 512KiB": ("echo 4 >/sys/block/md127/queue/read_ahead_kb", "readahead wanted 512, kernel says 4"),
+    "disk: {readahead: 64KiB}": ("echo 8 >/sys/block/sdb/queue/read_ahead_kb", "disk.readahead wanted 64, kernel says 8"),
+    "scheduler: bfq": ("echo none >/sys/block/sdc/queue/scheduler", "scheduler wanted bfq, kernel says none"),
+    "nr_requests: 100": (
+        "echo none >/sys/block/sda/queue/scheduler",  # which resets it
+        "nr_requests wanted 100, kernel says 32",
+    ),
+    "write_cache: write back": (
+        "hdparm -q -W0 /dev/sda",
+        "write_cache wanted write back, kernel says write through; "
+        "write_cache.kernel wanted write back, kernel says write through",
+    ),
+    "write_cache: write through": (
+        "hdparm -q -W1 /dev/sda",
+        "write_cache wanted write through, kernel says write back; "
+        "write_cache.kernel wanted write through, kernel says write back",
+    ),
+    "disk: {write_cache: write back}": (
+        "echo write through >/sys/block/sdb/queue/write_cache",  # what the kernel believes, not what the drive does
+        "disk.write_cache.kernel wanted write back, kernel says write through",
+    ),
+    "sync_speed_min: 2MiB/s": ("echo system >/sys/block/md127/md/sync_speed_min", "sync_speed_min wanted 2048, kernel says 1000"),
+    "vm: {dirty_ratio: 11}": ("echo 65536 >/proc/sys/vm/dirty_bytes", "vm.dirty_ratio wanted 11, kernel says 0"),
+    "sysfs: {queue/iostats: 0}": ("echo 1 >/sys/block/sda/queue/iostats", "sysfs.queue/iostats wanted 0, kernel says 1"),
+}  # fmt: skip
+#: What only the kernel knows: what it refuses, what it rounds, what it has not.
+REFUSED = {
+    "preread_bypass_threshold: 300": "tuning failed: the kernel refused 300 for md/preread_bypass_threshold of /dev/md/matrix-0",
+    "group_thread_cnt: 8192": "tuning failed: the kernel refused 8192 for md/group_thread_cnt of /dev/md/matrix-0",
+    "md: {max_sectors_kb: 1000000}": "not as declared: md.max_sectors_kb wanted 1000000, kernel says",
+    "scheduler: mq-deadline, iosched: {read_expire: 250}": "not as declared: iosched.read_expire wanted 250, kernel says 252",
+    "cpu_governor: performance": "tuning failed: no processor of this machine has a governor to choose",
+    "sysfs: {queue/nobody: 1}": "tuning failed: /dev/disk/by-id/matrix-0 has no queue/nobody in its own folder",
+    "md: {sysfs: {md/bitmap/backlog: 7}}": "tuning failed: the kernel refused 7 for md/bitmap/backlog of /dev/md/matrix-0",
+    "sysfs: {queue/iostats: 7}": "not as declared: sysfs.queue/iostats wanted 7, kernel says 1",
+}  # fmt: skip
+
+
+async def _sabotaged(scratch: Path) -> dict[str, str]:
+    reasons = {}
+    async with bench("sata", scratch) as on:
+        for text, (sabotage, _) in SABOTAGE.items():
+            tune = YAML(typ="safe").load(f"{{{text}}}")
+            on.built._rig = Meddled(on.rig, sabotage)
+            found = await on.finding(tune)
+            assert found.figures is None
+            reasons[text] = found.reason
+            on.built._rig = on.rig
+            again = await on.finding(tune)
+            assert again.outcome is Outcome.MEASURED, (text, again.reason)
+        for text in REFUSED:
+            reasons[text] = (await on.finding(YAML(typ="safe").load(f"{{{text}}}"))).reason
+        last = await on.finding({"cpu_governor": "default"})
+        assert last.outcome is Outcome.MEASURED, last.reason
+    return reasons
+
+
+class Meddled:
+    """A rig on which somebody else is at work between tuning and read-back."""
+
+    def __init__(self, rig: Rig, text: str) -> None:
+        self._rig, self._text = rig, text
+
+    async def run(self, steps: list[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        tune, *rest = steps
+        steps = [tune, Step("somebody", self._text), *rest]
+        return [
+            one for one in await self._rig.run(steps, expected=expected, deadline=deadline) if one.name != "somebody"
+        ]
+
+
+def test_a_knob_turned_behind_our_back_and_one_the_kernel_will_not_turn_are_told(tmp_path: Path) -> None:
+    reasons = asyncio.run(_sabotaged(tmp_path))
+    for text, (_, said) in SABOTAGE.items():
+        assert reasons[text] == f"not as declared: {said}", text
+    for text, said in REFUSED.items():
+        assert reasons[text].startswith(said), (text, reasons[text])
+
+
+MODES = """\
+name: parts
+disks: {count: 2, size: 64MiB, bus: scsi}
+layouts:
+  parts: [partition: {count: 2}]
+tune: {readahead: [default, 256KiB], vm: {dirty_bytes: [default, 1MiB]}}
+workloads: {work: {rw: read, bs: 4KiB, size: 64KiB}}
+repeat: 1
+"""
+
+
+async def _on_partitions(scratch: Path) -> list[tuple[str, str]]:
+    found, machine = space(MODES), Qemu()
+    read = []
+    cells = list(found.cells())
+    async with machine.rig(rig_spec(found.matrix, found.arrays[0], None), scratch) as rig:
+        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
+        for cell in (*cells, cells[0]):
+            finding = (await built.measure(cell, 1)).finding
+            assert finding.outcome is Outcome.MEASURED, finding.reason
+            got = {one.setting: one.got for one in finding.readings}
+            assert sum(one.setting == "readahead" for one in finding.readings) == 2
+            read.append((got["readahead"], f"{got['vm.dirty_bytes']}/{got['vm.dirty_ratio']}"))
+    return read
+
+
+def test_what_is_set_on_a_partition_is_set_on_its_disk_and_bytes_give_way_to_their_ratio(tmp_path: Path) -> None:
+    ratio, size = "0/20", f"{1 << 20}/0"
+    assert asyncio.run(_on_partitions(tmp_path)) == [
+        ("128", ratio),
+        ("128", size),
+        ("256", ratio),
+        ("256", size),
+        ("128", ratio),
+    ]

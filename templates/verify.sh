@@ -41,6 +41,18 @@ at=/sys/class/block/$REPLY
 look {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "$at"/{{ one.file }}
 {% endfor %}
 {% endfor %}
+{% for layer in stack.layers if layer.kind == 'lvm' %}
+{% if loop.first %}
+{% include 'volumes.sh' %}
+
+{% endif %}
+{% endfor %}
+{% for layer in stack.layers if layer.kind == 'lvm' and layer.redundant %}
+{% if loop.first %}
+{% include 'volume-sync.sh' %}
+
+{% endif %}
+{% endfor %}
 {% for layer in stack.layers %}
 {% include 'verify/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}

@@ -17,6 +17,17 @@ kernel_name() {
     REPLY=${kernel_names[$1]}
     return 0
   fi
+  # Without udev, what lies below /dev/mapper is no link; the kernel knows it by name.
+  if [[ $1 == /dev/mapper/* ]]; then
+    for node in /sys/class/block/dm-*/dm/name; do
+      if [[ -e $node ]] && read -r REPLY <"$node" && [[ $REPLY == "${1#/dev/mapper/}" ]]; then
+        node=${node%/dm/name}
+        REPLY=${node##*/}
+        kernel_names[$1]=$REPLY
+        return 0
+      fi
+    done
+  fi
   for node in /sys/class/block/*; do
     REPLY=${node##*/}
     if [[ /dev/${REPLY//!//} -ef $1 ]]; then

@@ -59,6 +59,18 @@ for file in /sys/devices/system/cpu/cpufreq/policy*/scaling_governor; do
 look cpu_governor {{ governor }} "$file"
 done
 {% endif %}
+{% for layer in stack.layers if layer.kind == 'lvm' %}
+{% if loop.first %}
+{% include 'volumes.sh' %}
+
+{% endif %}
+{% endfor %}
+{% for layer in stack.layers if layer.kind == 'lvm' and layer.redundant %}
+{% if loop.first %}
+{% include 'volume-sync.sh' %}
+
+{% endif %}
+{% endfor %}
 {% for layer in stack.layers %}
 {% include 'verify/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}

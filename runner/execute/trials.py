@@ -12,6 +12,7 @@ from runner.execute import deadlines
 from runner.execute.interpret import Finding, evidence, finding
 from runner.expand.layouts import capacity
 from runner.machines.seam import Step
+from runner.render.layers.lvm import LvmView
 from runner.render.layers.md import MdView
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 
@@ -98,7 +99,8 @@ class ArrayOnRig:
 
     def _notes(self) -> dict[str, str]:
         """How the first resync was dealt with, where there is one."""
-        ways = {layer.resync for layer in self._scripts.stack.layers if isinstance(layer, MdView) and layer.redundant}
+        layers = (layer for layer in self._scripts.stack.layers if isinstance(layer, MdView | LvmView))
+        ways = {layer.resync for layer in layers if layer.redundant}
         return {"resync": ", ".join(sorted(ways))} if ways else {}
 
 

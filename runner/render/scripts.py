@@ -26,6 +26,8 @@ class ArrayScripts:
     stack: Built
     set_up: str
     tear_down: str
+    #: Finds and starts it again after a reboot.
+    activate: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path
     """The scripts of an array on these disks."""
     stack = built(array.stack.value, disks, array.disks, zeroed=zeroed)
     values = {"title": array.label, "stack": stack}
-    return ArrayScripts(stack, render("set-up.sh", own, **values), render("tear-down.sh", own, **values))
+    return ArrayScripts(
+        stack, *(render(f"{phase}.sh", own, **values) for phase in ("set-up", "tear-down", "activate"))
+    )
 
 
 def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScripts:

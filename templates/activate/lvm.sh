@@ -1,0 +1,12 @@
+
+if [[ ! -b {{ layer.device }} ]]; then
+  export LVM_SUPPRESS_FD_WARNINGS=1
+  config={{ layer.config }}
+  memory=${MATRIX_STATE:-/run/matrix}/lvm
+  mkdir -p "$memory"
+  memory+=/{{ layer.tag }}
+  lvm vgchange --config "$config" --yes --activate y @{{ layer.tag }}
+{% filter indent(2, first=True) %}
+{% include 'remember-volumes.sh' %}
+{% endfilter %}
+fi

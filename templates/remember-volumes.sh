@@ -1,0 +1,5 @@
+if command -v udevadm >/dev/null; then udevadm settle; fi
+[[ -b {{ layer.device }} ]] || fail {{ "the volume " ~ layer.device ~ " did not appear" }}
+# What only LVM knows, for the read-back before every trial: asking it costs more than many a trial.
+lvm pvs --config "$config" --noheadings --nosuffix --units b --separator ' ' --options vg_extent_size,pe_start,pv_name \
+  >"$memory"

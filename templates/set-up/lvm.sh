@@ -1,0 +1,35 @@
+
+export LVM_SUPPRESS_FD_WARNINGS=1
+# Its name must be free, wherever that group may lie: the kernel's names of volumes follow from it. Looked up once.
+if [[ -z ${groups_found+x} ]]; then
+  groups_found=$(lvm vgs --config {{ layer.sees_all }} --readonly --noheadings --options vg_name 2>/dev/null) || true
+  groups_found=" ${groups_found//$'\n'/ } "
+fi
+group={{ layer.name }}
+if [[ $groups_found == *" $group "* || -e {{ layer.device }} ]]; then
+  fail "a volume group $group is there already, and it is not ours"
+fi
+members=({{ layer.members }})
+{% if layer.stands_on_layers %}
+# What is on them is left over from layers that stood here before: the devices are ours, and new.
+wipefs --quiet --all "${members[@]}"
+{% endif %}
+config={{ layer.config }}
+memory=${MATRIX_STATE:-/run/matrix}/lvm
+mkdir -p "$memory"
+memory+=/{{ layer.tag }}
+# From here on, physical volumes on these devices that are in no group yet are ours.
+: >"$memory"
+{% for command in layer.commands %}
+lvm {{ command[0] }} --config "$config" --yes {{ command[1:] }}
+{% endfor %}
+{% include 'remember-volumes.sh' %}
+{% if layer.resync == 'waited for' %}
+
+{% include 'volume-sync.sh' %}
+
+# The first resync would otherwise run beside the first measurements.
+while read_sync {{ layer.mapped }} && [[ ${volume[sync_action]} != idle ]]; do
+  sleep 0.2
+done
+{% endif %}

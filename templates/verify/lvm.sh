@@ -1,0 +1,24 @@
+
+number_of=()
+number=0
+for member in {{ layer.members }}; do
+  kernel_name "$member"
+  first_line "/sys/class/block/$REPLY/dev"
+  number_of[$REPLY]=$((++number))
+done
+read_volume {{ layer.mapped }}
+lies_on {{ layer.mapped }} order
+{% for one in layer.readings if one.key == 'fast' %}
+lies_on {{ layer.name | replace('-', '--') ~ '-fast_cvol' }} fast
+{% endfor %}
+{% if layer.redundant %}
+read_sync {{ layer.mapped }}
+{% endif %}
+memory=${MATRIX_STATE:-/run/matrix}/lvm/{{ layer.tag }}
+if [[ -e $memory ]] && read -r extent start _ <"$memory"; then
+  volume[extent_size]=$extent
+  volume[data_start]=${volume[data_start]-$start}
+fi
+{% for one in layer.readings %}
+told {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "${volume[{{ one.key }}]-absent}"
+{% endfor %}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from runner.model.layers.bare import OneDisk, Pick, SomeDisks
 from runner.model.layers.base import Grouped, Layer, Problem
+from runner.model.layers.fs import Fs
 from runner.model.layers.md import Md
 from runner.model.layers.partition import Partition
 
-LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md)}
+LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Fs)}
 
-__all__ = ["LAYERS", "Grouped", "Layer", "Md", "OneDisk", "Partition", "Pick", "Problem", "SomeDisks"]
+__all__ = ["LAYERS", "Fs", "Grouped", "Layer", "Md", "OneDisk", "Partition", "Pick", "Problem", "SomeDisks"]

@@ -1,0 +1,3 @@
+{% include 'fs.sh' %}
+
+mounted {{ layer.directory }} || mount_fs

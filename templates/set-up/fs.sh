@@ -1,0 +1,4 @@
+{% include 'fs.sh' %}
+
+{{ layer.mkfs }}
+mount_fs

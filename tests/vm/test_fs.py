@@ -1,0 +1,181 @@
+"""File systems on real machines: built, verified, written through, taken apart, and sabotaged."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.errors import HarnessBroken
+from runner.execute.run import rig_spec
+from runner.execute.trials import ArrayOnRig
+from runner.expand.space import Array, Cell, Space
+from runner.machines.qemu import Qemu
+from runner.machines.seam import Rig, Step
+from runner.store.record import Outcome, Reading
+from tests.matrices import space
+from tests.vm.test_pipeline import _Meddled
+
+pytestmark = pytest.mark.vm
+
+KINDS = """\
+name: kinds
+disks: {count: 4, size: 320MiB}
+layouts:
+  ext2:   [disk: {number: 1}, fs: {type: ext2, block_size: 1KiB, options: noatime}]
+  ext3:   [disk, fs: {type: ext3, options: "data=journal,commit=30"}]
+  ext4:   [disk, fs: {type: ext4, options: "noatime,barrier=0,stripe=64", journal: none}]
+  xfs:    [disk, fs: {type: xfs, options: "logbsize=262144,allocsize=64m"}]
+  f2fs:   [disk, fs: {type: f2fs, options: "background_gc=off"}]
+  btrfs:  [disk, fs: {type: btrfs, options: compress=zstd}]
+  e5auto: [md: {level: 5, chunk: 64KiB}, fs: {type: ext4}]
+  e5off:  [md: {level: 5, chunk: 64KiB}, fs: {type: ext4, align: off}]
+  e5odd:  [md: {level: 5, chunk: 64KiB}, fs: {type: ext4, align: 16KiB x 5}]
+  x5auto: [md: {level: 5, chunk: 64KiB}, fs: {type: xfs}]
+  x5off:  [md: {level: 5, chunk: 64KiB}, fs: {type: xfs, align: off}]
+  x5odd:  [md: {level: 5, chunk: 64KiB}, fs: {type: xfs, align: 32KiB x 5, block_size: 1KiB}]
+  part:   [disk, partition: {from: 25%}, fs: {type: ext4}]
+  b-single: [fs: {type: btrfs}]
+  b-0:    [fs: {type: btrfs, data: raid0, metadata: raid1}]
+  b-1:    [fs: {type: btrfs, data: raid1, metadata: raid1}]
+  b-10:   [fs: {type: btrfs, data: raid10, metadata: raid10}]
+  b-5:    [fs: {type: btrfs, data: raid5, metadata: raid1}]
+  b-6:    [fs: {type: btrfs, data: raid6, metadata: raid6}]
+workloads:
+  direct: {rw: randrw, bs: 4KiB, size: 8MiB, iodepth: 4, runtime: 200ms}
+  many: {rw: write, bs: 16KiB, files: 20, file_size: 100KB, numjobs: 2, direct: false}
+  largest: {rw: read, bs: 64KiB, size: 100%, direct: false, runtime: 200ms}
+repeat: 1
+"""
+ROOM = "stat -f -c '%S %f' /run/matrix/mnt-?"
+FILLED = {"ext2", "ext3", "xfs", "f2fs", "btrfs"}
+
+
+async def _said(rig: Rig, text: str, *, status: int = 0) -> str:
+    (result,) = await rig.run([Step("say", text)], expected=0, deadline=120)
+    assert result.status == status, result.output
+    return result.output
+
+
+def _cells(found: Space, array: Array) -> list[Cell]:
+    """Filling all that was promised takes long: once a kind."""
+    cells = [cell for cell in found.cells() if cell.array is array]
+    return cells if array.label in FILLED else cells[:-1]
+
+
+async def _one_layout(found: Space, array: Array, rig: Rig, flaws: list[str]) -> list[Reading]:
+    """Built twice over, measured, taken apart twice; what was read back."""
+    built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+    block, free = map(int, (await _said(rig, ROOM)).split())
+    if block * free < array.room:
+        flaws.append(f"{array.label}: {block * free} bytes are free, {array.room} were promised")
+    built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+    readings: list[Reading] = []
+    for cell in _cells(found, array):
+        finding = (await built.measure(cell, 1)).finding
+        if finding.reason:
+            flaws.append(f"{cell.name}: {finding.reason}")
+        readings = list(finding.readings)
+    await built.tear_down()
+    await built.tear_down()
+    left = await _said(rig, f"wipefs --noheadings {' '.join(rig.disks)}; grep matrix/mnt /proc/self/mounts || true")
+    return [*readings, Reading("left", None, left.strip())]
+
+
+async def _all_layouts(found: Space, scratch: Path) -> dict[str, list[Reading]]:
+    spec = rig_spec(found.matrix, found.arrays[0], None)
+    modules = tuple(sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules}))
+    import time  # noqa: PLC0415
+
+    flaws: list[str] = []
+    read: dict[str, list[Reading]] = {}
+    async with Qemu().rig(replace(spec, modules=modules), scratch) as rig:
+        for array in found.arrays:
+            c = time.monotonic()
+            try:
+                read[array.label] = await _one_layout(found, array, rig, flaws)
+            except HarnessBroken as broken:
+                flaws.append(f"{array.label}: {broken.brief} {broken.details}")
+            print(array.label, time.monotonic() - c, flush=True)
+    assert flaws == []
+    return read
+
+
+def _told(readings: list[Reading], *names: str) -> str:
+    got = {one.setting: one.got for one in readings}
+    return " ".join(got[f"fs.{name}"] for name in names)
+
+
+def test_every_kind_is_built_verified_measured_and_taken_apart(tmp_path: Path) -> None:
+    found = asyncio.run(_all_layouts(space(KINDS), tmp_path))
+    assert {label for label, readings in found.items() if {one.setting: one.got for one in readings}["left"]} == set()
+    kinds = {label: _told(readings, "type") for label, readings in found.items()}
+    assert kinds == {label: {"e": "ext4", "x": "xfs", "p": "ext4", "b": "btrfs"}.get(label[0], label) for label in kinds} | {
+        "ext2": "ext2", "ext3": "ext3",
+    }  # fmt: skip
+    stripes = {label: _told(found[label], "stride", "stripe_width") for label in ("ext4", "e5auto", "e5off", "e5odd")}
+    assert stripes == {"ext4": "0 0", "e5auto": "16 48", "e5off": "0 0", "e5odd": "4 20"}
+    units = {label: _told(found[label], "sunit", "swidth") for label in ("xfs", "x5auto", "x5off", "x5odd")}
+    assert units == {"xfs": "0 0", "x5auto": "16 48", "x5off": "0 0", "x5odd": "32 160"}
+    profiles = {label: _told(found[label], "data", "metadata", "devices") for label in found if label.startswith("b")}
+    assert profiles == {
+        "btrfs": "single dup 1",
+        "b-single": "single raid1 4",
+        "b-0": "raid0 raid1 4",
+        "b-1": "raid1 raid1 4",
+        "b-10": "raid10 raid10 4",
+        "b-5": "raid5 raid1 4",
+        "b-6": "raid6 raid6 4",
+    }
+
+
+SABOTAGE = """\
+name: sabotage
+disks: {count: 4, size: 512MiB}
+layouts:
+  ext4: [md: {level: 5, chunk: 64KiB}, fs: {type: ext4, options: "noatime,commit=30"}]
+  xfs: [md: {level: 5, chunk: 64KiB}, fs: {type: xfs}]
+  btrfs: [fs: {type: btrfs, data: raid1, metadata: raid1}]
+workloads: {work: {rw: read, bs: 64KiB, size: 4MiB}}
+repeat: 1
+"""
+MEDDLING = {
+    "ext4": {
+        "an option": "mount -o remount,commit=9 /run/matrix/mnt-1",
+        "another option": "mount -o remount,commit=30,nodelalloc /run/matrix/mnt-1",
+        "a mount flag": "mount -o remount,relatime,delalloc /run/matrix/mnt-1",
+        "the stripes": "tune2fs -E stride=8 /dev/md127",
+        "the mount": "umount /run/matrix/mnt-1",
+    },
+    "xfs": {"the stripes": "umount /run/matrix/mnt-1; mount -t xfs -o noalign /dev/md127 /run/matrix/mnt-1"},
+    "btrfs": {"the profile": "btrfs balance start -f -dconvert=single /run/matrix/mnt-0"},
+}
+
+
+async def _sabotaged(found: Space, array: Array, scratch: Path) -> dict[str, str]:
+    cell = next(cell for cell in found.cells() if cell.array is array)
+    reasons = {}
+    async with Qemu().rig(rig_spec(found.matrix, array, None), scratch) as rig:
+        built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+        assert (await built.measure(cell, 1)).finding.outcome is Outcome.MEASURED
+        for what, text in MEDDLING[array.label].items():
+            built._rig = _Meddled(rig, text)  # type: ignore[assignment]
+            finding = (await built.measure(cell, 1)).finding
+            assert finding.outcome is Outcome.BROKEN
+            reasons[what] = finding.reason
+        built._rig = rig
+        await built.tear_down()
+    return reasons
+
+
+def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
+    found = space(SABOTAGE)
+    reasons = {array.label: asyncio.run(_sabotaged(found, array, tmp_path)) for array in found.arrays}
+    assert reasons["ext4"]["an option"].startswith("not as declared: fs.mounted wanted rw,noatime,commit=30")
+    assert "fs.options wanted commit=30, kernel says commit=9" in reasons["ext4"]["an option"]
+    assert "nodelalloc" in reasons["ext4"]["another option"]
+    assert "fs.options wanted noatime, kernel says absent" in reasons["ext4"]["a mount flag"]
+    assert "fs.stride wanted 16, kernel says 8" in reasons["ext4"]["the stripes"]
+    assert "fs.type wanted ext4, kernel says absent" in reasons["ext4"]["the mount"]
+    assert "noalign" in reasons["xfs"]["the stripes"]
+    assert "fs.data wanted raid1, kernel says single" in reasons["btrfs"]["the profile"]

@@ -174,7 +174,8 @@ class Workload(Model):
         many = (
             f"{files.jobs * files.count} files of {format_size(files.each)}" if files.jobs * files.count > 1 else "it"
         )
-        return f"{many} would take {format_size(files.total)}; only {format_size(capacity)} are sure to be free"
+        needed, free = (format_size(size >> 20 << 20) for size in (files.total + 2**20 - 1, capacity))
+        return f"{many} would take {needed}; only {free} are sure to be free"
 
     def too_large(self, capacity: int) -> str:
         """Why it cannot fit on a device of at most `capacity` bytes; empty if it can."""

@@ -1,3 +1,5 @@
-{% include 'fs.sh' %}
+{% include 'fs/mounted.sh' %}
 
-mounted {{ layer.directory }} || mount_fs
+if ! mounted {{ layer.directory }}; then
+{% include 'fs/mount.sh' %}
+fi

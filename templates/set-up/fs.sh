@@ -1,4 +1,4 @@
-{% include 'fs.sh' %}
+{% include 'fs/mounted.sh' %}
 
 {{ layer.mkfs }}
-mount_fs
+{% include 'fs/mount.sh' %}

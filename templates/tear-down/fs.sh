@@ -1,11 +1,12 @@
-{% include 'fs.sh' %}
+{% include 'fs/mounted.sh' %}
 
 # What is mounted there is ours by its place, what is on the devices by its mark.
-unmount_fs
+{% include 'fs/unmount.sh' %}
 rm -f {{ layer.directory }}.mounted
 if [[ -d {{ layer.directory }} ]]; then rmdir {{ layer.directory }}; fi
 ours=()
-for member in {{ layer.members }}; do
+members=({{ layer.members }})
+for member in "${members[@]}"; do
   if [[ -b $member && $(wipefs --noheadings --parsable --output UUID,LABEL "$member" 2>/dev/null) == *{{ layer.mark }}* ]]; then
     ours+=("$member")
   fi

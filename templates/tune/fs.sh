@@ -1,7 +1,7 @@
 
 {% include 'retry.sh' %}
 
-{% include 'fs.sh' %}
+{% include 'fs/mounted.sh' %}
 
 # Files of another shape would fill the disk, and those of a trial that moved them about are not as they were laid out.
 for old in {{ layer.directory }}/matrix/*; do
@@ -16,6 +16,6 @@ fi
 sync -f {{ layer.directory }}
 {% else %}
 # A file system that was just mounted has nothing in memory, and nobody else's caches were touched for it.
-unmount_fs
-mount_fs
+{% include 'fs/unmount.sh' %}
+{% include 'fs/mount.sh' %}
 {% endif %}

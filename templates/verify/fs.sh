@@ -1,4 +1,4 @@
-{% include 'fs.sh' %}
+{% include 'fs/mounted.sh' %}
 
 mounted {{ layer.directory }} || true
 told fs.type {{ layer.type }} "${REPLY%% *}"
@@ -39,7 +39,9 @@ option() {
 option {{ option.text }} {{ option.key }} {{ option.opposites | join(' ') or '-' }} {{ option.shown }}
 {% endfor %}
 {% endif %}
+{% if layer.facts %}
 declare -A said=()
+{% endif %}
 {% if layer.type in ('ext2', 'ext3', 'ext4') %}
 # dumpe2fs counts in blocks, and leaves out what is 0.
 said=([stride]=0 [stripe_width]=0 [journal]=none)

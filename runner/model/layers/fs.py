@@ -197,7 +197,7 @@ def _ext_room(below: Below) -> int:
 
 def _xfs_room(below: Below) -> int:
     """Its log takes 64MiB and more, its indices of free space some percent."""
-    return below.smallest - below.smallest // 24 - 96 * MIB
+    return below.smallest - below.smallest // 16 - 96 * MIB
 
 
 def _f2fs_room(below: Below) -> int:

@@ -12,6 +12,7 @@ from runner.execute.trials import ArrayOnRig
 from runner.expand.space import Array, Cell, Space
 from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig, Step
+from runner.render.environment import render
 from runner.store.record import Outcome, Reading
 from tests.matrices import space
 from tests.vm.test_pipeline import _Meddled
@@ -197,3 +198,31 @@ def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
     assert "fs.type wanted ext4, kernel says absent" in reasons["ext4"]["the mount"]
     assert "noalign" in reasons["xfs"]["the stripes"]
     assert "fs.data wanted raid1, kernel says single" in reasons["btrfs"]["the profile"]
+
+
+REBOOT = "umount /run/matrix/mnt-?; rm -r /run/matrix; mdadm --stop --scan --quiet; btrfs device scan --forget"
+
+
+async def _rebooted(found: Space, scratch: Path) -> dict[str, str]:
+    """What a layout's files are after the kernel has forgotten all about it, and it was activated, twice."""
+    spec = rig_spec(found.matrix, found.arrays[0], None)
+    listed = {}
+    async with Qemu().rig(replace(spec, modules=("raid456", "ext4", "xfs", "btrfs")), scratch) as rig:
+        for array in found.arrays:
+            cell = next(cell for cell in found.cells() if cell.array is array)
+            built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+            assert (await built.measure(cell, 1)).finding.reason == ""
+            await _said(rig, REBOOT)
+            activate = render("activate.sh", None, title=array.label, stack=built._scripts.stack)
+            for _ in range(2):
+                await _said(rig, activate)
+            listed[array.label] = (await _said(rig, "cd /run/matrix/mnt-? && echo matrix/*/*")).strip()
+            assert (await built.measure(cell, 2)).finding.reason == ""
+            await built.tear_down()
+    return listed
+
+
+def test_it_is_found_again_after_a_reboot_with_its_files(tmp_path: Path) -> None:
+    found = space(SABOTAGE)
+    files = "matrix/1x1x4194304/trial.0.0 matrix/1x1x4194304/whole"
+    assert asyncio.run(_rebooted(found, tmp_path)) == {array.label: files for array in found.arrays}

@@ -7,9 +7,14 @@ exec </dev/null
 {% if not work.direct %}
 # Nothing of an earlier trial may be answered from memory, nothing of this one be left to be written during the next.
 # Only these devices: the rest of the host keeps its caches. What is dirty is written out first.
+{% if files %}
+# Mounting anew, before it was tuned, has emptied them.
+trap 'sync -f '{{ stack.directory }} EXIT
+{% else %}
 empty_caches() { blockdev --flushbufs {{ stack.devices }}; }
 trap empty_caches EXIT
 empty_caches
+{% endif %}
 
 {% endif %}
 status=0

@@ -78,14 +78,18 @@ def check_jobs(request: Asked) -> str:
     from runner.expand.load import BadMatrix, placed
     from runner.fio.check import missing, refused
     from runner.model.source import Flaw
-    from runner.render.scripts import job_of
+    from runner.render.scripts import Files, Place, job_of
 
     if why := missing():
         return why
-    jobs = {str(number): job_of(work, ["/dev/null"], 1) for number, work in enumerate(request.space.workloads)}
+    works = request.space.workloads
+    devices, folder = Place(("/dev/null",)), Place(files=Files("/", 2**40, 1, 2**40, spent=False))
+    jobs = {
+        str(number): job_of(work, folder if in_files else devices, 1) for number, (work, in_files) in enumerate(works)
+    }
     flaws = []
     for key, message in refused(jobs).items():
-        work = request.space.workloads[int(key)]
+        work, _ = works[int(key)]
         flaws.append(Flaw(("workloads", dict(work.coords)["workload"]), f"fio refuses it: {message}"))
     if flaws:
         source = request.declared.source

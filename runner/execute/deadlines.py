@@ -20,9 +20,12 @@ def expected(workload: Workload) -> float:
     return workload.ramp + (workload.runtime or 0.0)
 
 
-def deadline(workload: Workload, room: int) -> float:
-    """After so many seconds a trial is given up. `room`: bytes on the device, for a workload with no end time."""
+def deadline(workload: Workload, span: int, laid_out: int = 0) -> float:
+    """After so many seconds a trial is given up.
+
+    `span`: bytes that each job goes over, for a workload with no end time; `laid_out`: bytes of files written before.
+    """
+    before = laid_out / _CRAWL + GRACE
     if workload.runtime is not None:
-        return expected(workload) + GRACE
-    size = workload.size if isinstance(workload.size, int) else room
-    return workload.ramp + size * workload.numjobs / _CRAWL + GRACE
+        return expected(workload) + before
+    return workload.ramp + span * workload.numjobs / _CRAWL + before

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from runner.errors import HarnessBroken
 from runner.execute import deadlines
 from runner.execute.interpret import Finding, evidence, finding
-from runner.expand.layouts import capacity
 from runner.machines.seam import Step
 from runner.render.layers.lvm import LvmView
 from runner.render.layers.md import MdView
@@ -86,7 +85,7 @@ class ArrayOnRig:
         results = await self._rig.run(
             _steps(scripts, fio_job),
             expected=deadlines.expected(work),
-            deadline=deadlines.deadline(work, capacity(cell.array.stack.value, self._matrix)),
+            deadline=deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0),
         )
         return Measured(
             finding=finding(results),

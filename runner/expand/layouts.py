@@ -97,10 +97,13 @@ class _Declared:
                 findings.flaw(place_of(self.base, choice, problem.field), problem.message)
             if not problems:
                 settled = layer.settled(step.top)
-                yield _Step((*step.layers, self._variant(settled, values)), Below(settled.above(step.top), layer.noun))
+                yield _Step(
+                    (*step.layers, self._variant(layer, settled, values)), Below(settled.above(step.top), layer.noun)
+                )
 
-    def _variant(self, settled: Layer, values: dict[str, Any]) -> Variant[Layer]:
-        coords = tuple((f"{self.axis}.{name}", text) for name, text in texts(settled, values).items())
+    def _variant(self, layer: Layer, settled: Layer, values: dict[str, Any]) -> Variant[Layer]:
+        """Named and filtered by what was written, told apart by what it comes to."""
+        coords = tuple((f"{self.axis}.{name}", text) for name, text in texts(layer, values).items())
         # Only what differs from the default counts, so that a field that is added later changes no cell's id.
         content = [self.kind, settled.model_dump(mode="json", exclude_defaults=True)]
         return Variant(settled, coords, label_of(coords, self.several), digest(content))

@@ -39,7 +39,7 @@ def values_of(space: Space) -> dict[str, set[str]]:
     """Every axis of a space with every value on it."""
     factors: list[tuple[Coords, ...]] = [(array.coords, *array.stack.also) for array in space.arrays]
     factors += [(tune.coords, *tune.also) for array in space.arrays for tune in array.tunes]
-    factors += [(workload.coords, *workload.also) for workload in space.workloads]
+    factors += [(workload.coords, *workload.also) for workload, _ in space.workloads]
     found: dict[str, set[str]] = {}
     for spellings in factors:
         for coords in spellings:
@@ -142,7 +142,7 @@ class Selection:
             return
         stack = self._marks("stack", (array.coords, *array.stack.also))
         tunes = [(tune, self._marks("tune", (tune.coords, *tune.also)) & stack) for tune in array.tunes]
-        workloads = [(one, self._marks("workload", (one.coords, *one.also))) for one in self.space.workloads]
+        workloads = [(one, self._marks("workload", (one.coords, *one.also))) for one in array.workloads]
         for tune, tune_marks in tunes:
             for workload, marks in workloads:
                 if self._wanted(marks & tune_marks):

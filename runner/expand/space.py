@@ -18,16 +18,19 @@ from runner.expand.layouts import (
     without_idle,
 )
 from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, texts
+from runner.expand.workloads import Workloads, few, in_files
 from runner.model.axes import constructed, written
+from runner.model.layers import Fs
 from runner.model.tune import Tune, clashes, exclusive, impossible, meaningless
-from runner.model.workload import Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
+    from runner.model.fileset import FileSet
     from runner.model.matrix import Matrix
     from runner.model.shape import Below
     from runner.model.source import Flaw, Path
+    from runner.model.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,13 @@ class Array:
     disks: Below
     stack: Variant[Stack]
     tunes: tuple[Variant[Tune], ...]
+    workloads: tuple[Variant[Workload], ...]
     coords: Coords
     label: str
     digest: bytes
+    #: At least so many bytes can be used of its top, which is a file system or one device or several.
+    room: int
+    in_files: bool
 
     @property
     def key(self) -> str:
@@ -63,6 +70,22 @@ class Cell:
         return "/".join(filter(None, (self.array.label, self.tune.label, self.workload.label)))
 
     @property
+    def files(self) -> FileSet | None:
+        """The files that it works on, if it works on files."""
+        return self.workload.value.fileset(self.array.room) if self.array.in_files else None
+
+    @property
+    def leaves_files(self) -> bool:
+        """Whether its files lie on the disks afterwards as they did before, so that others may work on them."""
+        top = self.array.stack.value[-1]
+        return not (isinstance(top, Fs) and self.workload.value.write_share and not top.in_place)
+
+    @property
+    def span(self) -> int:
+        """Bytes that each of its jobs goes over."""
+        return self.files.span if self.files else self.workload.value.span(self.array.room)
+
+    @property
     def axes(self) -> dict[str, str]:
         """Where it stands on every axis it has."""
         return dict((*self.array.coords, *self.tune.coords, *self.workload.coords))
@@ -74,12 +97,17 @@ class Space:
 
     matrix: Matrix
     arrays: tuple[Array, ...]
-    workloads: tuple[Variant[Workload], ...]
     notes: tuple[str, ...]
 
     def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
         """What is measured on one array."""
-        return itertools.product(array.tunes, self.workloads)
+        return itertools.product(array.tunes, array.workloads)
+
+    @property
+    def workloads(self) -> tuple[tuple[Variant[Workload], bool], ...]:
+        """Every different workload, with whether it works on files."""
+        kinds = {array.in_files: array.workloads for array in self.arrays}
+        return tuple((workload, kind) for kind, workloads in kinds.items() for workload in workloads)
 
     def cells(self) -> Iterator[Cell]:
         """Every cell, in declared order."""
@@ -89,7 +117,7 @@ class Space:
 
     def count(self) -> int:
         """How many there are, without making one."""
-        return sum(len(array.tunes) for array in self.arrays) * len(self.workloads)
+        return sum(len(array.tunes) * len(array.workloads) for array in self.arrays)
 
 
 def cell_of(array: Array, tune: Variant[Tune], workload: Variant[Workload]) -> Cell:
@@ -101,46 +129,40 @@ def expand(matrix: Matrix, *, whole: bool = True) -> tuple[Space, list[Flaw]]:
     """The space of a matrix and all that is impossible in it; not `whole` where malformed parts were cut out."""
     findings = Findings()
     stacks = stack_variants(matrix, findings)
-    workloads = collapsed(
-        itertools.chain.from_iterable(_workloads(matrix, name, findings) for name in matrix.workloads)
-    )
+    workloads = Workloads(matrix, stacks, findings, whole=whole)
     tunes = _Tunes(matrix, stacks, findings, whole=whole)
     _check_fit(matrix, stacks, workloads, findings)
     arrays = tuple(
-        _array(matrix, kernel, stack, tunes.of(stack))
+        _array(matrix, kernel, stack, tunes.of(stack), workloads.of(stack))
         for kernel in matrix.machine.kernel or (None,)
         for stack in stacks
     )
-    return Space(matrix, arrays, workloads, tuple(findings.notes)), list(dict.fromkeys(findings.flaws))
+    return Space(matrix, arrays, tuple(findings.notes)), list(dict.fromkeys(findings.flaws))
 
 
-def _array(matrix: Matrix, kernel: str | None, stack: Variant[Stack], tunes: tuple[Variant[Tune], ...]) -> Array:
+def _array(
+    matrix: Matrix,
+    kernel: str | None,
+    stack: Variant[Stack],
+    tunes: tuple[Variant[Tune], ...],
+    workloads: tuple[Variant[Workload], ...],
+) -> Array:
     kernels = matrix.machine.kernel or ()
     label = "/".join(filter(None, (kernel.replace("/", "_") if kernel and len(kernels) > 1 else "", stack.label)))
     coords = (*((("kernel", kernel),) if kernel else ()), *stack.coords)
     disks = [[disk.size, disk.bus, disk.model] for disk in matrix.disks.each()]
-    return Array(kernel, disks_of(matrix), stack, tunes, coords, label, digest([kernel, disks, stack.digest.hex()]))
-
-
-def _workloads(matrix: Matrix, name: str, findings: Findings) -> Iterator[Variant[Workload]]:
-    axes = written(matrix.workloads[name])
-    seen: list[dict[str, str]] = []
-    several = [f"workload.{axis}" for axis, values in axes.items() if len(values) > 1]
-    for choice in choices(axes):
-        values, idle = without_idle(Workload, choice)
-        seen.append(idle)
-        workload = constructed(Workload, values).settled()
-        problems = list(workload.problems())
-        for problem in problems:
-            findings.flaw(place_of(("workloads", name), choice, problem.field), problem.message)
-        if not problems:
-            coords = (
-                ("workload", name),
-                *((f"workload.{axis}", text) for axis, text in texts(workload, values).items()),
-            )
-            label = "/".join(filter(None, (name, label_of(coords, several))))
-            yield Variant(workload, coords, label, digest(workload.model_dump(mode="json", exclude_defaults=True)))
-    report_idle(("workloads", name), axes, seen, findings, f"workload {name}")
+    return Array(
+        kernel=kernel,
+        disks=disks_of(matrix),
+        stack=stack,
+        tunes=tunes,
+        workloads=workloads,
+        coords=coords,
+        label=label,
+        digest=digest([kernel, disks, stack.digest.hex()]),
+        room=capacity(stack.value, matrix),
+        in_files=in_files(stack.value, matrix),
+    )
 
 
 class _Tunes:
@@ -168,7 +190,7 @@ class _Tunes:
         if without and len(without) == len(stacks) and whole:
             findings.flaw(_path_of(name), f"nothing uses '{name}': {without[0][1]}")
         elif without:
-            where = _few(dict(stack.coords)["layout"] for stack, _ in without)
+            where = few(dict(stack.coords)["layout"] for stack, _ in without)
             findings.notes.append(f"{name} is no axis for {where}: {without[0][1]}")
 
     def _check_clashes(self, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
@@ -178,7 +200,7 @@ class _Tunes:
             for pair in clashes(self._meant(stack), stack.value):
                 found.setdefault(pair, []).append(dict(stack.coords)["layout"])
         for (later, earlier), where in found.items():
-            told = f"'{later}' and '{earlier}' set the same file of the same devices of {_few(where)}; keep one"
+            told = f"'{later}' and '{earlier}' set the same file of the same devices of {few(where)}; keep one"
             findings.flaw(_path_of(later), told)
 
     def _meant(self, stack: Variant[Stack]) -> list[str]:
@@ -207,19 +229,15 @@ def _path_of(tunable: str) -> Path:
     return ("tune", *tunable.split("."))
 
 
-def _check_fit(
-    matrix: Matrix, stacks: tuple[Variant[Stack], ...], workloads: tuple[Variant[Workload], ...], findings: Findings
-) -> None:
+def _check_fit(matrix: Matrix, stacks: tuple[Variant[Stack], ...], workloads: Workloads, findings: Findings) -> None:
     """A workload that is larger than a layout it would run on."""
-    for workload in workloads:
-        misfits = [(stack, why) for stack in stacks if (why := workload.value.too_large(capacity(stack.value, matrix)))]
-        if misfits:
-            name = dict(workload.coords)["workload"]
-            where = _few(stack.label for stack, _ in misfits)
-            findings.flaw(("workloads", name, "size"), f"does not fit on {where}: {misfits[0][1]}")
-
-
-def _few(labels: Iterable[str]) -> str:
-    """At most five of them by name."""
-    unique = list(dict.fromkeys(labels))
-    return ", ".join(unique[:5]) + (f" and {len(unique) - 5} more" if len(unique) > 5 else "")
+    misfits: dict[str, list[tuple[Variant[Stack], str]]] = {}
+    for stack in stacks:
+        room, files = capacity(stack.value, matrix), in_files(stack.value, matrix)
+        for workload in workloads.of(stack):
+            why = workload.value.files_too_large(room) if files else workload.value.too_large(room)
+            if why:
+                misfits.setdefault(dict(workload.coords)["workload"], []).append((stack, why))
+    for name, found in misfits.items():
+        where = few(stack.label for stack, _ in found)
+        findings.flaw(("workloads", name, "size"), f"does not fit on {where}: {found[0][1]}")

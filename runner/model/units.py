@@ -101,12 +101,34 @@ def parse_extent(value: object) -> int | str:
     return parse_size(value)
 
 
+_MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*x\s*memory\s*")
+
+
+def parse_length(value: object) -> int | str:
+    """An extent, or a multiple of the machine's memory, kept as text: `4x memory`."""
+    match = _MEMORY.fullmatch(value) if isinstance(value, str) else None
+    return f"{float(match[1]):g}x memory" if match else parse_extent(value)
+
+
+def of_memory(length: int | str, memory: int) -> int | str:
+    """A multiple of memory in bytes, in whole pages; anything else as it is."""
+    if isinstance(length, str) and length.endswith("x memory"):
+        return int(Fraction(length.removesuffix("x memory")) * memory) // 4096 * 4096
+    return length
+
+
+def bytes_of(length: int | str, whole: int) -> int:
+    """A size as it is, or the share that it is of the whole."""
+    return length if isinstance(length, int) else int(whole * float(length.removesuffix("%")) / 100)
+
+
 def _schema(pattern: str, example: str) -> dict[str, Any]:
     return {"anyOf": [{"type": "string", "pattern": pattern, "examples": [example]}, {"const": 0}]}
 
 
 _SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*(B|[KMGT]iB|[kKMGT]B)\s*$"
 _TIME_PATTERN = r"^\s*\d+(\.\d+)?\s*(us|ms|s|m|h)\s*$"
+_MEMORY_PATTERN = r"^\s*\d+(\.\d+)?\s*x\s*memory\s*$"
 _PERCENT_PATTERN = r"^\s*\d+(\.\d+)?\s*%\s*$"
 
 
@@ -127,4 +149,10 @@ Extent = Annotated[
     BeforeValidator(parse_extent),
     PlainSerializer(lambda extent: extent if isinstance(extent, str) else format_size(extent)),
     WithJsonSchema(_schema(f"({_SIZE_PATTERN})|({_PERCENT_PATTERN})", "25%")),
+]
+Length = Annotated[
+    int | str,
+    BeforeValidator(parse_length),
+    PlainSerializer(lambda length: length if isinstance(length, str) else format_size(length)),
+    WithJsonSchema(_schema(f"({_SIZE_PATTERN})|({_PERCENT_PATTERN})|({_MEMORY_PATTERN})", "4x memory")),
 ]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.model.base import Model
+from runner.model.fileset import DEFAULT_SIZE, FileSet
 from runner.model.layers import Problem
-from runner.model.units import Extent, Size, Time, format_size
+from runner.model.units import Extent, Length, Size, Time, bytes_of, format_size, of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,6 +23,12 @@ MIXED = frozenset({"rw", "randrw"})
 OWNED = {
     "filename": "the top of the layout is what fio works on",
     "directory": "the top of the layout is what fio works on",
+    "nrfiles": "write `files:`",
+    "filesize": "write `file_size:`",
+    "filename_format": "files of cells of one shape are used again under their own names",
+    "create_only": "files are laid out before anything is measured",
+    "overwrite": "files are laid out before anything is measured, so writes always overwrite",
+    "unlink": "files are laid out before anything is measured, and taken away when another cell needs others",
     "readwrite": "write `rw:`",
     "blocksize": "write `bs:`",
     "ramp_time": "write `ramp:`",
@@ -65,7 +72,17 @@ class Workload(Model):
     iodepth: Annotated[int, Field(ge=1, le=65536)] = 1
     numjobs: Annotated[int, Field(ge=1, le=1024)] = 1
     rwmixread: Annotated[int, Field(ge=0, le=100)] = 50
-    size: Annotated[Extent | None, Field(description="how much of the device is used; all of it if not given")] = None
+    size: Annotated[
+        Length | None,
+        Field(
+            description="how much of the device is used, all of it if not given; in a file system how large the files "
+            "of one job are together, 1GiB or half of it if not given; a multiple of the machine's memory: 4x memory"
+        ),
+    ] = None
+    files: Annotated[
+        int | None, Field(ge=1, le=100_000, description="in a file system: how many files each job works on; 1")
+    ] = None
+    file_size: Annotated[Length | None, Field(description="in a file system: how large each file is")] = None
     offset: Annotated[Extent, Field(description="where that part begins")] = 0
     runtime: Annotated[
         Time | None, Field(description="10s if neither this nor `size` is given; without it, `size` is gone over once")
@@ -89,9 +106,28 @@ class Workload(Model):
             idle["iodepth"] = f"ioengine={values['ioengine']} has one request under way"
         return idle
 
+    @staticmethod
+    def idle_on_devices(values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG004 - answers as its sibling does
+        """Fields that mean nothing on a raw device, and why."""
+        return dict.fromkeys(("files", "file_size"), "there are no files on a raw device")
+
+    @staticmethod
+    def idle_on_files(values: Mapping[str, Any]) -> dict[str, str]:
+        """Fields that mean nothing in a file system, and why."""
+        idle = {"offset": "where a file lies is for the file system to say"}
+        if values.get("files") is not None and values.get("file_size") is not None:
+            idle["size"] = "`files` and `file_size` say it in a file system"
+        return idle
+
+    def on(self, memory: int) -> Workload:
+        """With sizes in bytes where they were multiples of the machine's memory."""
+        sizes = {"size": self.size, "file_size": self.file_size}
+        told = {name: of_memory(size, memory) for name, size in sizes.items() if size is not None}
+        return self.model_copy(update=told) if told else self
+
     def settled(self) -> Workload:
-        """With the run time filled in where it was left open (None stays where `size` decides)."""
-        open_ended = self.runtime is None and self.size is None
+        """With the run time filled in where it was left open (None stays where a size decides)."""
+        open_ended = self.runtime is None and self.size is None and self.file_size is None
         return self.model_copy(update={"runtime": DEFAULT_RUNTIME}) if open_ended else self
 
     @property
@@ -111,6 +147,36 @@ class Workload(Model):
             elif option in type(self).model_fields:
                 yield Problem("fio", f"`{option}` is a key of the workload itself: write `{option}:` beside `rw:`")
 
+    def span(self, capacity: int) -> int:
+        """Bytes of a raw device that one job goes over."""
+        return capacity if self.size is None else bytes_of(self.size, capacity)
+
+    def fileset(self, capacity: int) -> FileSet:
+        """The files it works on in a file system. A share is one of the whole, for all jobs together."""
+        share = capacity // self.numjobs
+        size = _told("50%", min(2 * DEFAULT_SIZE // self.numjobs, share))
+        if self.size is not None:
+            size = _told(self.size, share)
+        if self.file_size is None:
+            count = self.files or 1
+            return FileSet(self.numjobs, count, size // count)
+        each = _told(self.file_size, share)
+        told = 1 if self.size is None else -(-size // each)
+        return FileSet(self.numjobs, self.files or told, each)
+
+    def files_too_large(self, capacity: int) -> str:
+        """Why its files cannot be in a file system of at least `capacity` bytes; empty if they can."""
+        files = self.fileset(capacity)
+        if files.each < self.bs:
+            return f"files of {format_size(files.each)} do not hold one block of {format_size(self.bs)}"
+        if files.total <= capacity:
+            return ""
+        many = (
+            f"{files.jobs * files.count} files of {format_size(files.each)}" if files.jobs * files.count > 1 else "it"
+        )
+        needed, free = (format_size(size >> 20 << 20) for size in (files.total + 2**20 - 1, capacity))
+        return f"{many} would take {needed}; only {free} are sure to be free"
+
     def too_large(self, capacity: int) -> str:
         """Why it cannot fit on a device of at most `capacity` bytes; empty if it can."""
         size = self.size if isinstance(self.size, int) else self.bs
@@ -118,3 +184,9 @@ class Workload(Model):
         if size + offset <= capacity:
             return ""
         return f"{format_size(size + offset)} are needed, and there are at most {format_size(capacity)}"
+
+
+def _told(length: int | str, share: int) -> int:
+    """Bytes as they are; of a share whole pages."""
+    size = bytes_of(length, share)
+    return size if isinstance(length, int) else size // 4096 * 4096

@@ -42,19 +42,31 @@ class Estimate:
     bytes_most: int
 
 
-def seconds_of(workload: Workload, pace: Pace) -> float:
-    """How long one trial of it takes."""
+def seconds_of(workload: Workload, span: int, pace: Pace) -> float:
+    """How long one trial of it takes; `span`: bytes that each of its jobs goes over."""
     if workload.runtime is not None:
         return workload.ramp + workload.runtime + pace.overhead
-    size = workload.size if isinstance(workload.size, int) else 0
-    return workload.ramp + size * workload.numjobs / pace.write_rate + pace.overhead
+    return workload.ramp + span * workload.numjobs / pace.write_rate + pace.overhead
 
 
-def bytes_of(workload: Workload, pace: Pace) -> int:
+def bytes_of(workload: Workload, span: int, pace: Pace) -> int:
     """How much one trial of it writes."""
-    if workload.runtime is None and isinstance(workload.size, int):
-        return int(workload.size * workload.numjobs * workload.write_share)
-    return int((workload.ramp + (workload.runtime or 0)) * pace.write_rate * workload.write_share)
+    if workload.runtime is None:
+        return int(span * workload.numjobs * workload.write_share)
+    return int((workload.ramp + workload.runtime) * pace.write_rate * workload.write_share)
+
+
+def laid_out(cells: tuple[Cell, ...]) -> int:
+    """How much is written to lay files out for the cells of one visit, in their order."""
+    total, there = 0, ""
+    for cell in cells:
+        files = cell.files
+        if files is None:
+            return 0
+        if files.name != there or not cell.leaves_files:
+            total += files.total
+        there = files.name if cell.leaves_files else ""
+    return total
 
 
 def resync_of(array: Array, disks: tuple[Disk, ...]) -> int:
@@ -67,7 +79,6 @@ def estimate(plan: Plan, pace: Pace, seen: Callable[[Cell], None] | None = None)
     cells = arrays = 0
     seconds = set_up = 0.0
     written = resync = 0
-    known: dict[bytes, tuple[float, int]] = {}
     rigs: set[str | None] = set()
     disks = plan.selection.space.matrix.disks.each()
     for visit in plan.visits(1):
@@ -76,11 +87,17 @@ def estimate(plan: Plan, pace: Pace, seen: Callable[[Cell], None] | None = None)
         set_up += pace.set_up
         resync += resync_of(visit.array, disks)
         cells += len(visit.cells)
+        files = laid_out(visit.cells)
+        written, seconds = written + files, seconds + files / pace.write_rate
+        known: dict[bytes, tuple[float, int]] = {}
         for cell in visit.cells:
             work = cell.workload
             cost = known.get(work.digest)
             if cost is None:
-                cost = known[work.digest] = (seconds_of(work.value, pace), bytes_of(work.value, pace))
+                cost = known[work.digest] = (
+                    seconds_of(work.value, cell.span, pace),
+                    bytes_of(work.value, cell.span, pace),
+                )
             seconds += cost[0]
             written += cost[1]
             if seen is not None:

@@ -20,6 +20,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """The files that a job works on: laid out before it, or found as an earlier cell of that shape left them."""
+
+    directory: str
+    each: int
+    #: Of one job.
+    count: int
+    span: int
+    #: The trial changes how they lie on the disks.
+    spent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What fio works on: devices side by side, or files."""
+
+    devices: tuple[str, ...] = ()
+    files: Files | None = None
+
+    @property
+    def filename(self) -> str:
+        """The devices as fio takes them."""
+        return ":".join(path.replace(":", "\\:") for path in self.devices)
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayScripts:
     """What is run once for an array."""
 
@@ -43,14 +69,12 @@ def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path
     """The scripts of an array on these disks."""
     stack = built(array.stack.value, disks, array.disks, zeroed=zeroed)
     values = {"title": array.label, "stack": stack}
-    return ArrayScripts(
-        stack, *(render(f"{phase}.sh", own, **values) for phase in ("set-up", "tear-down", "activate"))
-    )
+    return ArrayScripts(stack, *(render(f"{phase}.sh", own, **values) for phase in ("set-up", "tear-down", "activate")))
 
 
 def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScripts:
     """The scripts of a cell on an array that is up."""
-    tuned = knobs(cell.tune.value, stack)
+    tuned, place = knobs(cell.tune.value, stack), place_of(cell, stack)
     values = {
         "title": cell.name,
         "stack": stack,
@@ -60,27 +84,41 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScrip
         "host": host(tuned),
         "governor": next((knob.value for knob in tuned if knob.way == "governor"), None) or "-",
         "work": cell.workload.value,
+        "files": place.files,
+        "lay_out": _job("lay-out.fio", cell.workload, place, 1, own) if place.files else "",
     }
     return CellScripts(*(render(f"{phase}.sh", own, **values) for phase in ("tune", "verify", "measure")))
 
 
 def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:
     """The fio job of one trial; `seed` makes its random offsets its own."""
-    return job_of(cell.workload, stack.tops, seed, own)
+    return job_of(cell.workload, place_of(cell, stack), seed, own)
 
 
-def job_of(workload: Variant[Workload], tops: Sequence[str], seed: int, own: Path | None = None) -> str:
-    """The fio job of a workload on one device, or on several side by side."""
-    work = workload.value
-    return render(
-        "job.fio",
-        own,
-        title=workload.label,
-        top=":".join(path.replace(":", "\\:") for path in tops),
-        work=work,
-        options=work.fio,
-        seed=seed,
+def place_of(cell: Cell, stack: Built) -> Place:
+    """Where a cell works."""
+    if stack.directory is None or cell.files is None:
+        return Place(stack.tops)
+    name = f"{cell.files.name}{'' if cell.leaves_files else '-spent'}"
+    return Place(
+        files=Files(
+            directory=f"{stack.directory}/matrix/{name}",
+            each=cell.files.each,
+            count=cell.files.count,
+            span=cell.files.span,
+            spent=not cell.leaves_files,
+        )
     )
+
+
+def job_of(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
+    """The fio job of a workload on one device, on several side by side, or on files."""
+    return _job("job.fio", workload, place, seed, own)
+
+
+def _job(template: str, workload: Variant[Workload], place: Place, seed: int, own: Path | None) -> str:
+    work = workload.value
+    return render(template, own, title=workload.label, place=place, work=work, options=work.fio, seed=seed)
 
 
 def trial_seed(seed: int, cell: str, block: int) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.expand.layouts import levels
 from runner.render.layers import Ground, View, tops, views
+from runner.render.layers.fs import FsView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """Everything that is built, the devices on top of it, the disks it uses."""
+    """Everything that is built, the highest devices of it, the disks it uses."""
 
     layers: tuple[View, ...]
     tops: tuple[str, ...]
     disks: tuple[str, ...]
+
+    @property
+    def directory(self) -> str | None:
+        """Where its file system is mounted; None where work is done on the devices themselves."""
+        return next((layer.directory for layer in self.layers if isinstance(layer, FsView)), None)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -35,7 +41,7 @@ def built(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> 
     devices, layers = tuple(disks), list[View]()
     for depth, (layer, ground) in enumerate(levels(stack, below)):
         made = views(layer, Ground(devices, ground, depth, zeroed))
-        devices = tops(layer, made)
+        devices = tops(layer, made) or devices  # a file system leaves no device
         layers += made
         zeroed = zeroed and layer.keeps_zeros
     used = {member for layer in layers for member in layer.members}

@@ -80,7 +80,10 @@ BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci",
 #: algorithms against each other), which a restored clone never pays; and all clones of a template then use the same
 #: algorithm, where a race run anew on a busy host might pick another one for every rig. A cold boot has no such
 #: discount and loads only what the rig asks for.
-TEMPLATE_MODULES = ("md_mod", "raid0", "raid1", "raid10", "raid456", "dm_mod")
+TEMPLATE_MODULES = (
+    *("md_mod", "raid0", "raid1", "raid10", "raid456", "dm_mod"),
+    *("ext4", "xfs", "btrfs", "f2fs"),
+)
 
 #: Parts of the kernel that take long to start under emulation, and that no storage test can miss.
 SLOW_INITCALLS = (

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from runner.model.layers.bare import OneDisk, Pick, SomeDisks
 from runner.model.layers.base import Grouped, Layer, Problem
+from runner.model.layers.fs import Fs
 from runner.model.layers.lvm import Lvm
 from runner.model.layers.md import Md
 from runner.model.layers.partition import Partition
 
-LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Lvm)}
+LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Lvm, Fs)}
 
-__all__ = ["LAYERS", "Grouped", "Layer", "Lvm", "Md", "OneDisk", "Partition", "Pick", "Problem", "SomeDisks"]
+__all__ = ["LAYERS", "Fs", "Grouped", "Layer", "Lvm", "Md", "OneDisk", "Partition", "Pick", "Problem", "SomeDisks"]

@@ -174,7 +174,9 @@ class Lvm(Grouped):
         what = f"a {self.segment} volume"
         if stripes < least:
             wanted = f"at least {least} stripes, on {self.images(least)} devices"
-            yield Problem(blamed, f"{what} needs {wanted}; {below.told}" if blamed == "type" else f"{what} needs {wanted}")
+            yield Problem(
+                blamed, f"{what} needs {wanted}; {below.told}" if blamed == "type" else f"{what} needs {wanted}"
+            )
         elif used > below.count:
             blamed = "devices" if self.devices is not None else "stripes"
             yield Problem(blamed, f"{used} devices are more than there are: {below.told}")
@@ -183,7 +185,9 @@ class Lvm(Grouped):
             yield Problem(blamed, f"{what} needs {needed} devices{extra} for this; it has {used}")
         elif (used - self.cached) % needed:
             blamed = "mirrors" if self.segment in COPIED and self.mirrors else blamed
-            yield Problem(blamed, f"{used - self.cached} devices cannot be used evenly by {what} that takes {needed} at a time")
+            yield Problem(
+                blamed, f"{used - self.cached} devices cannot be used evenly by {what} that takes {needed} at a time"
+            )
         elif needed > MOST_IMAGES.get(self.segment, 64):
             yield Problem(blamed, f"{what} has at most {MOST_IMAGES.get(self.segment, 64)} images, not {needed}")
 
@@ -199,7 +203,9 @@ class Lvm(Grouped):
             yield Problem("alignment", "data begins at whole sectors of 512B")
         least = CHUNKS.get(self.segment, 1)
         if self.chunk is not None and not (least <= self.chunk <= GIB and self.chunk % least == 0):
-            yield Problem("chunk", f"chunks of a {self.segment} volume are a multiple of {format_size(least)}, up to 1GiB")
+            yield Problem(
+                "chunk", f"chunks of a {self.segment} volume are a multiple of {format_size(least)}, up to 1GiB"
+            )
 
     def _order_problems(self, count: int) -> Iterator[Problem]:
         used = self.used(count)
@@ -228,7 +234,9 @@ class Lvm(Grouped):
             if cache < 2 * extent or cache < 8 * MIB:
                 yield Problem("fast", "too small to hold a cache")
             elif cache // (self.chunk or 64 * KIB) > MOST_CACHE_CHUNKS:
-                yield Problem("chunk", f"too small for a cache of {format_size(cache)}: LVM takes a million chunks at most")
+                yield Problem(
+                    "chunk", f"too small for a cache of {format_size(cache)}: LVM takes a million chunks at most"
+                )
 
     def _devices(self, below: Below) -> tuple[Shape, ...]:
         """In the order in which they are used."""

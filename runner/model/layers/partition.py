@@ -8,7 +8,7 @@ from pydantic import Field, create_model
 
 from runner.model.layers.base import Layer, Problem
 from runner.model.shape import Shape
-from runner.model.units import Extent, Size, format_size
+from runner.model.units import Extent, Size, bytes_of, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,8 +131,3 @@ class Partition(_Ranged):
             for device in below.devices
         ]
         return tuple(shape for several in zip(*per_device, strict=True) for shape in several)
-
-
-def bytes_of(extent: int | str, size: int) -> int:
-    """A share of a device in bytes."""
-    return extent if isinstance(extent, int) else int(size * float(extent.removesuffix("%")) / 100)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.render.layers.bare import one_disk, pick, some_disks
 from runner.render.layers.base import Expectation, Ground, View
+from runner.render.layers.fs import fs
 from runner.render.layers.lvm import lvm
 from runner.render.layers.md import md
 from runner.render.layers.partition import in_order, partition
@@ -22,6 +23,7 @@ VIEWS: dict[str, Callable[[Any, Ground], tuple[View, ...]]] = {
     "partition": partition,
     "md": md,
     "lvm": lvm,
+    "fs": fs,
 }
 
 

@@ -109,9 +109,7 @@ def _vgcreate(layer: Lvm, name: str, tag: str, members: tuple[str, ...]) -> tupl
     return ("vgcreate", "--addtag", tag, "--setautoactivation", "n", *extent, *align, name, *members)
 
 
-def _volume(
-    layer: Lvm, ground: Ground, name: str, members: tuple[str, ...], resync: str
-) -> list[tuple[str, ...]]:
+def _volume(layer: Lvm, ground: Ground, name: str, members: tuple[str, ...], resync: str) -> list[tuple[str, ...]]:
     """The commands that make the volume."""
     slow = members[: len(members) - (layer.fast or 0)]
     head = ("lvcreate", "--name", VOLUME)

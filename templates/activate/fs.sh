@@ -1,0 +1,5 @@
+{% include 'fs/mounted.sh' %}
+
+if ! mounted {{ layer.directory }}; then
+{% include 'fs/mount.sh' %}
+fi

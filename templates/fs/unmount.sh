@@ -1,0 +1,3 @@
+while mounted {{ layer.directory }}; do
+  retry umount {{ layer.directory }}
+done

@@ -1,0 +1,4 @@
+{% include 'fs/mounted.sh' %}
+
+{{ layer.mkfs }}
+{% include 'fs/mount.sh' %}

@@ -1,0 +1,82 @@
+{% include 'fs/mounted.sh' %}
+
+mounted {{ layer.directory }} || true
+told fs.type {{ layer.type }} "${REPLY%% *}"
+has=${REPLY#* }
+if [[ -e {{ layer.directory }}.mounted ]]; then
+  read -r before <{{ layer.directory }}.mounted
+  told fs.mounted "${before#* }" "$has"
+else
+  told fs.mounted - "$has"
+fi
+{% if layer.type in ('ext2', 'ext3', 'ext4') %}
+# /proc/self/mounts leaves out what is the default; here it stands.
+kernel_name {{ layer.members[0] }}
+if [[ -r /proc/fs/ext4/$REPLY/options ]]; then
+  mapfile -t lines <"/proc/fs/ext4/$REPLY/options"
+  printf -v all ',%s' "${lines[@]}"
+  has+=$all
+fi
+{% endif %}
+{% if layer.options %}
+# An option, its key, what else must not be there if the kernel shows nothing of it; then how the kernel may write it.
+option() {
+  local text=$1 key=$2 opposites=$3 one got=absent
+  shift 3
+  if [[ ,$has, =~ ,("$key"=[^,]*), ]]; then got=${BASH_REMATCH[1]}; fi
+  for one in "$@"; do
+    if [[ ,$has, == *",$one,"* ]]; then got=$text; fi
+  done
+  if [[ $opposites != - ]]; then
+    got=$text
+    for one in $opposites; do
+      if [[ ,$has, == *",$one,"* ]]; then got=$one; fi
+    done
+  fi
+  told fs.options "$text" "$got"
+}
+{% for option in layer.options %}
+option {{ option.text }} {{ option.key }} {{ option.opposites | join(' ') or '-' }} {{ option.shown }}
+{% endfor %}
+{% endif %}
+{% if layer.facts %}
+declare -A said=()
+{% endif %}
+{% if layer.type in ('ext2', 'ext3', 'ext4') %}
+# dumpe2fs counts in blocks, and leaves out what is 0.
+said=([stride]=0 [stripe_width]=0 [journal]=none)
+while IFS=: read -r key value; do
+  value=${value#"${value%%[! ]*}"}
+  case $key in
+    'Filesystem UUID') said[uuid]=$value ;;
+    'Block size') said[block_size]=$value ;;
+    'RAID stride') said[stride]=$value ;;
+    'RAID stripe width') said[stripe_width]=$value ;;
+    'Filesystem features') if [[ $value == *has_journal* ]]; then said[journal]=internal; fi ;;
+  esac
+done < <(dumpe2fs -h {{ layer.members[0] }} 2>/dev/null)
+{% elif layer.type == 'xfs' %}
+# This is all that xfs_info does, without its shell; sunit and swidth are counted in blocks.
+info=$(xfs_spaceman -p xfs_info -c info {{ layer.directory }} 2>/dev/null || true)
+if [[ $info =~ data\ +=\ +bsize=([0-9]+) ]]; then said[block_size]=${BASH_REMATCH[1]}; fi
+if [[ $info =~ sunit=([0-9]+)\ +swidth=([0-9]+) ]]; then
+  said[sunit]=${BASH_REMATCH[1]}
+  said[swidth]=${BASH_REMATCH[2]}
+fi
+{% elif layer.type == 'btrfs' %}
+# A profile is a folder; another beside it means that not all was made as declared.
+for key in data metadata; do
+  for profile in /sys/fs/btrfs/{{ layer.mark }}/allocation/"$key"/*/; do
+    [[ -d $profile ]] || continue
+    profile=${profile%/}
+    said[$key]=${said[$key]:+${said[$key]}+}${profile##*/}
+  done
+done
+said[devices]=0
+for member in /sys/fs/btrfs/{{ layer.mark }}/devices/*; do
+  if [[ -e $member ]]; then ((said[devices] += 1)); fi
+done
+{% endif %}
+{% for setting, wanted in layer.facts.items() %}
+told fs.{{ setting }} {{ wanted }} "${said[{{ setting }}]:-absent}"
+{% endfor %}

@@ -1,0 +1,131 @@
+"""What is rendered for file systems and for work on files."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from runner.render.layers.fs import FsView
+from runner.render.scripts import array_scripts
+from tests.matrices import space
+from tests.render.test_scripts import _Text, rendered
+
+TEXT = """\
+name: fs
+disks: {count: 4, size: 1GiB}
+layouts:
+  raw: [md: {level: 5}]
+  nas: [md: {level: 5, chunk: 64KiB}, fs: {type: [ext2, ext3, ext4, xfs, f2fs, btrfs], options: "noatime,commit=30"}]
+  own: [fs: {type: btrfs, data: raid10}]
+workloads:
+  many: {rw: [read, write], bs: 64KiB, files: 600, file_size: 1MiB, direct: [true, false]}
+repeat: 1
+"""
+
+
+def _files(name: str) -> dict[str, str]:
+    return rendered(next(cell for cell in space(TEXT).cells() if cell.name == name))
+
+
+def test_pinned(snapshot: SnapshotAssertion) -> None:
+    files = _files("own/many/rw=write,direct=false")
+    assert "".join(f"==> {file} <==\n{text}" for file, text in files.items()) == snapshot(extension_class=_Text)
+
+
+def test_every_script_is_clean(tmp_path: Path) -> None:
+    cells = [cell for cell in space(TEXT).cells() if ("write" in cell.name) == ("direct=false" in cell.name)]
+    for number, cell in enumerate(cells):
+        for name, text in rendered(cell).items():
+            if name.endswith(".sh"):
+                (tmp_path / f"{number}-{name}").write_text(text)
+    shellcheck = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
+    result = subprocess.run([shellcheck, *map(str, tmp_path.iterdir())], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[:4000]
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
+def test_every_job_is_taken_by_fio(tmp_path: Path) -> None:
+    for cell in space(TEXT).cells():
+        (tmp_path / "job.fio").write_text(rendered(cell)["trial-1/job.fio"])
+        result = subprocess.run(["fio", "--parse-only", "job.fio"], cwd=tmp_path, capture_output=True, text=True)
+        assert (result.returncode, result.stderr) == (0, ""), cell.name
+
+
+def test_fio_makes_files_in_a_file_system_and_never_where_devices_are() -> None:
+    raw, nas = _files("raw/many/rw=read,direct=true"), _files("nas/type=xfs/many/rw=read,direct=true")
+    assert "allow_file_create=0\n" in raw["trial-1/job.fio"]
+    assert "filename=/dev/md/matrix-0\n" in raw["trial-1/job.fio"]
+    assert "allow_file_create" not in nas["trial-1/job.fio"]
+    assert "filename" not in nas["trial-1/job.fio"]
+    for line in (
+        "directory=/run/matrix/mnt-1/matrix/1x600x1048576",
+        "nrfiles=600",
+        "filesize=1048576",
+        "openfiles=512",
+    ):
+        assert f"{line}\n" in nas["trial-1/job.fio"]
+    assert "fio" not in raw["2-tune.sh"]
+    assert "create_only=1" in nas["2-tune.sh"]
+
+
+def test_caches_are_emptied_by_mounting_anew_and_only_for_buffered_work() -> None:
+    direct, buffered = (_files(f"nas/type=ext4/many/rw=read,direct={one}") for one in ("true", "false"))
+    assert direct["2-tune.sh"].rstrip().endswith("sync -f /run/matrix/mnt-1")
+    assert "umount" not in direct["2-tune.sh"]
+    assert buffered["2-tune.sh"].index("umount") < buffered["2-tune.sh"].index("\nmount -t ext4")
+    assert "blockdev --flushbufs" not in buffered["4-measure.sh"]
+    assert "trap 'sync -f '/run/matrix/mnt-1 EXIT" in buffered["4-measure.sh"]
+    assert "drop_caches" not in "".join(buffered.values())
+
+
+def test_files_that_a_trial_moves_about_are_no_other_trials_files() -> None:
+    for kind, spent in (("ext4", False), ("btrfs", True)):
+        directory = re.search("directory=(.*)", _files(f"nas/type={kind}/many/rw=write,direct=true")["trial-1/job.fio"])
+        assert directory is not None
+        assert directory[1].endswith("-spent") is spent
+        assert "-spent" not in _files(f"nas/type={kind}/many/rw=read,direct=true")["trial-1/job.fio"]
+
+
+def _view(text: str) -> FsView:
+    found = space(TEXT.replace("type: btrfs, data: raid10", text))
+    array = next(array for array in found.arrays if array.label.startswith("own"))
+    *_, view = array_scripts(array, [f"/dev/vd{letter}" for letter in "abcd"], zeroed=True).stack.layers
+    assert isinstance(view, FsView)
+    return view
+
+
+@pytest.mark.parametrize(
+    ("declared", "kernel"),
+    [
+        ("logbsize=262144", "logbsize=256k"),
+        ("allocsize=64m", "allocsize=65536k"),
+        ("barrier=0", "nobarrier"),
+        ("compress=zstd", "compress=zstd:3"),
+        ("noatime", "noatime"),
+    ],
+)
+def test_an_option_is_known_in_the_kernels_own_spelling(declared: str, kernel: str) -> None:
+    (option,) = _view(f"type: btrfs, options: '{declared}'").options
+    assert kernel in option.shown
+    assert declared in option.shown
+
+
+def test_mkfs_is_told_everything_that_it_would_find_out_by_itself() -> None:
+    for kind, words in (("xfs", ["-d", "noalign"]), ("ext4", ["stride=0,stripe_width=0"])):
+        text = TEXT.replace("type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", f"type: {kind}, align: off")
+        script = rendered(next(cell for cell in space(text).cells() if cell.name.startswith("nas")))["1-set-up.sh"]
+        (line,) = re.findall(rf"^mkfs\.{kind} .*$", script, re.MULTILINE)
+        assert all(word in line for word in words), line
+        assert "nodiscard" in line or " -K " in line
+
+
+def test_the_mark_is_on_the_disks_and_decides_what_is_wiped() -> None:
+    view = _view("type: btrfs, data: raid10")
+    assert view.mark in view.mkfs
+    assert view.mark != _view("type: btrfs, data: raid1").mark
+    tear_down = _files("own/many/rw=read,direct=true")["5-tear-down.sh"]
+    assert tear_down.index("umount") < tear_down.index("wipefs --quiet --all")

@@ -1,0 +1,228 @@
+"""File systems on real machines: built, verified, written through, taken apart, and sabotaged."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.errors import HarnessBroken
+from runner.execute.run import rig_spec
+from runner.execute.trials import ArrayOnRig
+from runner.expand.space import Array, Cell, Space
+from runner.machines.qemu import Qemu
+from runner.machines.seam import Rig, Step
+from runner.render.environment import render
+from runner.store.record import Outcome, Reading
+from tests.matrices import space
+from tests.vm.test_pipeline import _Meddled
+
+pytestmark = pytest.mark.vm
+
+HEAD = """\
+name: kinds
+disks: {count: 4, size: 320MiB}
+workloads:
+  direct: {rw: randrw, bs: 4KiB, size: 8MiB, iodepth: 4, runtime: 200ms}
+  many: {rw: write, bs: 16KiB, files: 20, file_size: 100KB, numjobs: 2, direct: false}
+  largest: {rw: read, bs: 64KiB, size: 100%, direct: false, runtime: 200ms}
+repeat: 1
+layouts:
+"""
+KINDS = """\
+  ext2:   [disk: {number: 1}, fs: {type: ext2, block_size: 1KiB, options: noatime}]
+  ext3:   [disk, fs: {type: ext3, options: "data=journal,commit=30"}]
+  ext4:   [disk, fs: {type: ext4, options: "noatime,barrier=0,stripe=64", journal: none}]
+  xfs:    [disk, fs: {type: xfs, options: "logbsize=262144,allocsize=64m"}]
+  f2fs:   [disk, fs: {type: f2fs, options: "background_gc=off"}]
+  btrfs:  [disk, fs: {type: btrfs, options: compress=zstd}]
+  part:   [disk, partition: {from: 25%}, fs: {type: ext4}]
+"""
+ALIGNED = """\
+  e5auto: [md: {level: 5, chunk: 64KiB}, fs: {type: ext4}]
+  e5off:  [md: {level: 5, chunk: 64KiB}, fs: {type: ext4, align: off}]
+  e5odd:  [md: {level: 5, chunk: 64KiB}, fs: {type: ext4, align: 16KiB x 5}]
+  x5auto: [md: {level: 5, chunk: 64KiB}, fs: {type: xfs}]
+  x5off:  [md: {level: 5, chunk: 64KiB}, fs: {type: xfs, align: off}]
+  x5odd:  [md: {level: 5, chunk: 64KiB}, fs: {type: xfs, align: 32KiB x 5, block_size: 1KiB}]
+"""
+PROFILES = """\
+  b-single: [fs: {type: btrfs}]
+  b-0:    [fs: {type: btrfs, data: raid0, metadata: raid1}]
+  b-1:    [fs: {type: btrfs, data: raid1, metadata: raid1}]
+  b-10:   [fs: {type: btrfs, data: raid10, metadata: raid10}]
+  b-5:    [fs: {type: btrfs, data: raid5, metadata: raid1}]
+  b-6:    [fs: {type: btrfs, data: raid6, metadata: raid6}]
+"""
+#: Filling all that was promised takes long: where it is least certain.
+FILLED = {"ext3", "f2fs", "btrfs"}
+ROOM = "stat -f -c '%S %f' /run/matrix/mnt-?"
+
+
+async def _said(rig: Rig, text: str, *, status: int = 0) -> str:
+    (result,) = await rig.run([Step("say", text)], expected=0, deadline=120)
+    assert result.status == status, result.output
+    return result.output
+
+
+def _cells(found: Space, array: Array) -> list[Cell]:
+    cells = [cell for cell in found.cells() if cell.array is array]
+    return cells if array.label in FILLED else cells[:-1]
+
+
+async def _one_layout(found: Space, array: Array, rig: Rig, flaws: list[str]) -> list[Reading]:
+    """Built twice over, measured, taken apart twice; what was read back."""
+    built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+    block, free = map(int, (await _said(rig, ROOM)).split())
+    if block * free < array.room:
+        flaws.append(f"{array.label}: {block * free} bytes are free, {array.room} were promised")
+    built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+    readings: list[Reading] = []
+    for cell in _cells(found, array):
+        finding = (await built.measure(cell, 1)).finding
+        if finding.reason:
+            flaws.append(f"{cell.name}: {finding.reason}")
+        readings = list(finding.readings)
+    await built.tear_down()
+    await built.tear_down()
+    left = await _said(rig, f"wipefs --noheadings {' '.join(rig.disks)}; grep matrix/mnt /proc/self/mounts || true")
+    return [*readings, Reading("left", None, left.strip())]
+
+
+async def _all_layouts(found: Space, scratch: Path) -> dict[str, list[Reading]]:
+    spec = rig_spec(found.matrix, found.arrays[0], None)
+    modules = tuple(sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules}))
+
+    flaws: list[str] = []
+    read: dict[str, list[Reading]] = {}
+    async with Qemu().rig(replace(spec, modules=modules), scratch) as rig:
+        for array in found.arrays:
+            try:
+                read[array.label] = await _one_layout(found, array, rig, flaws)
+            except HarnessBroken as broken:
+                flaws.append(f"{array.label}: {broken.brief} {broken.details}")
+    assert flaws == []
+    return read
+
+
+def _told(readings: list[Reading], *names: str) -> str:
+    got = {one.setting: one.got for one in readings}
+    return " ".join(got[f"fs.{name}"] for name in names)
+
+
+def _layouts(layouts: str, scratch: Path) -> dict[str, list[Reading]]:
+    found = asyncio.run(_all_layouts(space(HEAD + layouts), scratch))
+    assert {label for label, readings in found.items() if {one.setting: one.got for one in readings}["left"]} == set()
+    return found
+
+
+def test_every_kind_is_built_verified_measured_and_taken_apart(tmp_path: Path) -> None:
+    found = _layouts(KINDS, tmp_path)
+    kinds = {label: _told(readings, "type") for label, readings in found.items()}
+    assert kinds == {label: "ext4" if label == "part" else label for label in found}
+    assert {_told(found[label], "stride", "stripe_width") for label in ("ext2", "ext3", "ext4", "part")} == {"0 0"}
+    assert _told(found["ext2"], "block_size", "journal") == "1024 none"
+    assert _told(found["ext3"], "block_size", "journal") == "4096 internal"
+    assert _told(found["ext4"], "block_size", "journal") == "4096 none"
+    assert _told(found["xfs"], "sunit", "swidth") == "0 0"
+    assert _told(found["btrfs"], "data", "metadata", "devices") == "single dup 1"
+
+
+def test_alignment_is_as_declared_and_off_is_off(tmp_path: Path) -> None:
+    found = _layouts(ALIGNED, tmp_path)
+    stripes = {label: _told(found[label], "stride", "stripe_width") for label in found if label.startswith("e")}
+    assert stripes == {"e5auto": "16 48", "e5off": "0 0", "e5odd": "4 20"}
+    units = {label: _told(found[label], "sunit", "swidth") for label in found if label.startswith("x")}
+    assert units == {"x5auto": "16 48", "x5off": "0 0", "x5odd": "32 160"}
+
+
+def test_btrfs_over_several_devices(tmp_path: Path) -> None:
+    found = _layouts(PROFILES, tmp_path)
+    assert {label: _told(readings, "data", "metadata", "devices") for label, readings in found.items()} == {
+        "b-single": "single raid1 4",
+        "b-0": "raid0 raid1 4",
+        "b-1": "raid1 raid1 4",
+        "b-10": "raid10 raid10 4",
+        "b-5": "raid5 raid1 4",
+        "b-6": "raid6 raid6 4",
+    }
+
+
+SABOTAGE = """\
+name: sabotage
+disks: {count: 4, size: 512MiB}
+layouts:
+  ext4: [md: {level: 5, chunk: 64KiB}, fs: {type: ext4, options: "noatime,commit=30"}]
+  xfs: [md: {level: 5, chunk: 64KiB}, fs: {type: xfs}]
+  btrfs: [fs: {type: btrfs, data: raid1, metadata: raid1}]
+workloads: {work: {rw: read, bs: 64KiB, size: 4MiB}}
+repeat: 1
+"""
+MEDDLING = {
+    "ext4": {
+        "an option": "mount -o remount,commit=9 /run/matrix/mnt-1",
+        "another option": "mount -o remount,commit=30,nodelalloc /run/matrix/mnt-1",
+        "a mount flag": "mount -o remount,relatime,delalloc /run/matrix/mnt-1",
+        "the stripes": "tune2fs -E stride=8 /dev/md127",
+        "the mount": "umount /run/matrix/mnt-1",
+    },
+    "xfs": {"the stripes": "umount /run/matrix/mnt-1; mount -t xfs -o noalign /dev/md127 /run/matrix/mnt-1"},
+    "btrfs": {"the profile": "btrfs balance start -f -dconvert=single /run/matrix/mnt-0"},
+}
+
+
+async def _sabotaged(found: Space, array: Array, scratch: Path) -> dict[str, str]:
+    cell = next(cell for cell in found.cells() if cell.array is array)
+    reasons = {}
+    async with Qemu().rig(rig_spec(found.matrix, array, None), scratch) as rig:
+        built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+        assert (await built.measure(cell, 1)).finding.outcome is Outcome.MEASURED
+        for what, text in MEDDLING[array.label].items():
+            built._rig = _Meddled(rig, text)  # type: ignore[assignment]
+            finding = (await built.measure(cell, 1)).finding
+            assert finding.outcome is Outcome.BROKEN
+            reasons[what] = finding.reason
+        built._rig = rig
+        await built.tear_down()
+    return reasons
+
+
+def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
+    found = space(SABOTAGE)
+    reasons = {array.label: asyncio.run(_sabotaged(found, array, tmp_path)) for array in found.arrays}
+    assert reasons["ext4"]["an option"].startswith("not as declared: fs.mounted wanted rw,noatime,commit=30")
+    assert "fs.options wanted commit=30, kernel says commit=9" in reasons["ext4"]["an option"]
+    assert "nodelalloc" in reasons["ext4"]["another option"]
+    assert "fs.options wanted noatime, kernel says absent" in reasons["ext4"]["a mount flag"]
+    assert "fs.stride wanted 16, kernel says 8" in reasons["ext4"]["the stripes"]
+    assert "fs.type wanted ext4, kernel says absent" in reasons["ext4"]["the mount"]
+    assert "noalign" in reasons["xfs"]["the stripes"]
+    assert "fs.data wanted raid1, kernel says single" in reasons["btrfs"]["the profile"]
+
+
+REBOOT = "umount /run/matrix/mnt-?; rm -r /run/matrix; mdadm --stop --scan --quiet; btrfs device scan --forget"
+
+
+async def _rebooted(found: Space, scratch: Path) -> dict[str, str]:
+    """What a layout's files are after the kernel has forgotten all about it, and it was activated, twice."""
+    spec = rig_spec(found.matrix, found.arrays[0], None)
+    listed = {}
+    async with Qemu().rig(replace(spec, modules=("raid456", "ext4", "xfs", "btrfs")), scratch) as rig:
+        for array in found.arrays:
+            cell = next(cell for cell in found.cells() if cell.array is array)
+            built = await ArrayOnRig.build(found.matrix, array, rig, Qemu(), None)
+            assert (await built.measure(cell, 1)).finding.reason == ""
+            await _said(rig, REBOOT)
+            activate = render("activate.sh", None, title=array.label, stack=built._scripts.stack)
+            for _ in range(2):
+                await _said(rig, activate)
+            listed[array.label] = (await _said(rig, "cd /run/matrix/mnt-? && echo matrix/*/*")).strip()
+            assert (await built.measure(cell, 2)).finding.reason == ""
+            await built.tear_down()
+    return listed
+
+
+def test_it_is_found_again_after_a_reboot_with_its_files(tmp_path: Path) -> None:
+    found = space(SABOTAGE)
+    files = "matrix/1x1x4194304/trial.0.0 matrix/1x1x4194304/whole"
+    assert asyncio.run(_rebooted(found, tmp_path)) == {array.label: files for array in found.arrays}

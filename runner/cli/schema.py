@@ -18,4 +18,7 @@ def schema_text() -> str:
     from runner.model.matrix import Matrix
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Matrix.model_json_schema()}
+    # A file of layouts for others to use has nothing but these.
+    library = {"required": ["layouts"], "properties": dict.fromkeys(["disks", "workloads"], False)}
+    schema["anyOf"] = [{"required": schema.pop("required")}, library]
     return json.dumps(schema, indent=1) + "\n"

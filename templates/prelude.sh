@@ -17,6 +17,14 @@ kernel_name() {
     REPLY=${kernel_names[$1]}
     return 0
   fi
+  # A mapping has two nodes where there is no udev that would make one a link to the other.
+  for node in /sys/class/block/dm-*; do
+    if [[ -e $node/dm/name ]] && read -r REPLY <"$node/dm/name" && [[ $1 == "/dev/mapper/$REPLY" ]]; then
+      kernel_names[$1]=${node##*/}
+      REPLY=${node##*/}
+      return 0
+    fi
+  done
   for node in /sys/class/block/*; do
     REPLY=${node##*/}
     if [[ /dev/${REPLY//!//} -ef $1 ]]; then

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.errors import HarnessBroken
 from runner.execute import deadlines
-from runner.execute.interpret import Finding, evidence, finding
+from runner.execute.interpret import Finding, evidence, finding, notes_of
 from runner.expand.layouts import capacity
 from runner.machines.seam import Step
 from runner.render.layers.md import MdView
@@ -56,7 +56,8 @@ class ArrayOnRig:
             )
         scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
         built = cls(matrix, array, rig, scripts, own)
-        (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadlines.SET_UP)
+        deadline = deadlines.set_up(array.stack.value, array.disks)
+        (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadline)
         built.set_up_log = result.output
         if result.status != 0:
             raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
@@ -91,9 +92,9 @@ class ArrayOnRig:
         )
 
     def _notes(self) -> dict[str, str]:
-        """How the first resync was dealt with, where there is one."""
+        """What set-up said of itself, and how the first resync was dealt with, where there is one."""
         ways = {layer.resync for layer in self._scripts.stack.layers if isinstance(layer, MdView) and layer.redundant}
-        return {"resync": ", ".join(sorted(ways))} if ways else {}
+        return notes_of(self.set_up_log) | ({"resync": ", ".join(sorted(ways))} if ways else {})
 
 
 def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:

@@ -8,9 +8,27 @@ from __future__ import annotations
 
 from runner.model.layers.bare import OneDisk, Pick, SomeDisks
 from runner.model.layers.base import Grouped, Layer, Problem
+from runner.model.layers.crypt import Crypt
+from runner.model.layers.integrity import Integrity
 from runner.model.layers.md import Md
 from runner.model.layers.partition import Partition
+from runner.model.layers.precondition import Precondition
 
-LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md)}
+LAYERS: dict[str, type[Layer]] = {
+    layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Crypt, Integrity, Precondition)
+}
 
-__all__ = ["LAYERS", "Grouped", "Layer", "Md", "OneDisk", "Partition", "Pick", "Problem", "SomeDisks"]
+__all__ = [
+    "LAYERS",
+    "Crypt",
+    "Grouped",
+    "Integrity",
+    "Layer",
+    "Md",
+    "OneDisk",
+    "Partition",
+    "Pick",
+    "Precondition",
+    "Problem",
+    "SomeDisks",
+]

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from runner.render.layers.bare import one_disk, pick, some_disks
 from runner.render.layers.base import Expectation, Ground, View
+from runner.render.layers.dm import crypt, integrity
 from runner.render.layers.md import md
 from runner.render.layers.partition import in_order, partition
+from runner.render.layers.precondition import precondition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +22,9 @@ VIEWS: dict[str, Callable[[Any, Ground], tuple[View, ...]]] = {
     "pick": pick,
     "partition": partition,
     "md": md,
+    "crypt": crypt,
+    "integrity": integrity,
+    "precondition": precondition,
 }
 
 

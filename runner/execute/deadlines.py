@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.expand.layouts import levels
+
 if TYPE_CHECKING:
+    from runner.expand.layouts import Stack
+    from runner.model.shape import Below
     from runner.model.workload import Workload
 
 #: For scripts that only write and read sysfs, and for fio to start, on a slow and loaded host.
@@ -13,6 +17,11 @@ GRACE = 120.0
 SET_UP = 24 * 3600.0
 #: Nothing that is worth measuring moves less than this, bytes/s.
 _CRAWL = 10**6
+
+
+def set_up(stack: Stack, disks: Below) -> float:
+    """After so many seconds building a stack is given up."""
+    return SET_UP + sum(layer.waits + layer.writes(below) / _CRAWL for layer, below in levels(stack, disks))
 
 
 def expected(workload: Workload) -> float:

@@ -36,6 +36,16 @@ def readings_of(output: str) -> tuple[Reading, ...]:
     return tuple(found)
 
 
+def notes_of(output: str) -> dict[str, str]:
+    """What a set-up says of itself that must stay with every figure: lines of `note`, name and text."""
+    notes: dict[str, str] = {}
+    for line in output.splitlines():
+        if line.startswith("note\t") and line.count("\t") >= 2:
+            _, name, text = line.split("\t", 2)
+            notes[name] = f"{notes[name]}; {text}" if name in notes else text
+    return notes
+
+
 def mismatch(readings: Sequence[Reading]) -> str:
     """The settings that did not stick, in words; empty if all did."""
     wrong = list(dict.fromkeys(one for one in readings if one.wanted is not None and one.wanted != one.got))

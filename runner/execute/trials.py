@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.errors import HarnessBroken
 from runner.execute import deadlines
-from runner.execute.interpret import Finding, evidence, finding
+from runner.execute.interpret import Finding, evidence, finding, notes_of
 from runner.machines.seam import Step
 from runner.render.layers.lvm import LvmView
 from runner.render.layers.md import MdView
@@ -62,7 +62,8 @@ class ArrayOnRig:
             )
         scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
         built = cls(matrix, array, rig, scripts, own)
-        (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadlines.SET_UP)
+        deadline = deadlines.set_up(array.stack.value, array.disks)
+        (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadline)
         built.set_up_log = result.output
         if result.status != 0:
             raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
@@ -97,10 +98,10 @@ class ArrayOnRig:
         )
 
     def _notes(self) -> dict[str, str]:
-        """How the first resync was dealt with, where there is one."""
+        """What set-up said of itself, and how the first resync was dealt with, where there is one."""
         layers = (layer for layer in self._scripts.stack.layers if isinstance(layer, MdView | LvmView))
         ways = {layer.resync for layer in layers if layer.redundant}
-        return {"resync": ", ".join(sorted(ways))} if ways else {}
+        return notes_of(self.set_up_log) | ({"resync": ", ".join(sorted(ways))} if ways else {})
 
 
 def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:

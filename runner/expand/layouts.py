@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.expand.variants import Choice, Variant, choices, collapsed, digest, label_of, texts
 from runner.model.axes import written
-from runner.model.layers import LAYERS, Layer
+from runner.model.layers import LAYERS, Layer, Problem
 from runner.model.shape import Below, Shape
 from runner.model.source import Flaw
 
@@ -71,6 +71,16 @@ class _Step:
     top: Below
 
 
+def _untrue(layer: Layer, step: _Step) -> Iterator[Problem]:
+    """Members that do not read as zeros are no clean array."""
+    if getattr(layer, "sync", "") == "assume-clean":
+        for below in step.layers:
+            if not (below.value.keeps_zeros or below.value.absent):
+                yield Problem(
+                    "sync", f"assume-clean is only true where there are zeros, and {below.value.kind} leaves none"
+                )
+
+
 class _Declared:
     """One layer of a layout as it was written, and what its variants come to on whatever stands below."""
 
@@ -92,7 +102,7 @@ class _Declared:
             values, idle = without_idle(self.model, choice)
             self.seen.append(idle)
             layer: Layer = self.model.model_construct(**values)
-            problems = list(layer.problems(step.top))
+            problems = [*layer.problems(step.top), *_untrue(layer, step)]
             for problem in problems:
                 findings.flaw(place_of(self.base, choice, problem.field), problem.message)
             if not problems:
@@ -129,10 +139,16 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
     for step in _built_up(declared, _Step((), disks_of(matrix)), findings):
         coords = (("layout", layout), *itertools.chain.from_iterable(part.coords for part in step.layers))
         label = "/".join(filter(None, (layout, ",".join(part.label for part in step.layers if part.label))))
-        stack = tuple(part.value for part in step.layers)
-        yield Variant(stack, coords, label, digest([part.digest.hex() for part in step.layers]))
+        built = _present(step.layers)
+        stack = tuple(part.value for part in built)
+        yield Variant(stack, coords, label, digest([part.digest.hex() for part in built]))
     for layer in declared:
         report_idle(layer.base, layer.axes, layer.seen, findings, f"layout {layout}")
+
+
+def _present(layers: tuple[Variant[Layer], ...]) -> tuple[Variant[Layer], ...]:
+    """Without those that do nothing: the stack is the one in which they are not written."""
+    return tuple(layer for layer in layers if not layer.value.absent) or layers
 
 
 def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Iterator[_Step]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.expand.layouts import levels
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -74,10 +76,28 @@ def resync_of(array: Array, disks: tuple[Disk, ...]) -> int:
     return sum(disks[0].size for layer in array.stack.value if getattr(layer, "sync", "") == "wait")
 
 
+@dataclass(frozen=True, slots=True)
+class Building:
+    """What layers do while they are built, beside being built: it is written, or waited for."""
+
+    written: int
+    least: float
+    most: float
+
+
+def building_of(array: Array, pace: Pace) -> Building:
+    """What the layers of an array say of it: preconditioning, wiping."""
+    found = list(levels(array.stack.value, array.disks))
+    written = sum(layer.writes(below) for layer, below in found)
+    seconds = written / pace.write_rate
+    return Building(written, seconds, seconds + sum(layer.waits for layer, _ in found))
+
+
 def estimate(plan: Plan, pace: Pace, seen: Callable[[Cell], None] | None = None) -> Estimate:
     """Walk the plan once, holding no more of it than one array. `seen` is shown every cell on the way."""
     cells = arrays = 0
     seconds = set_up = 0.0
+    waited = 0.0
     written = resync = 0
     rigs: set[str | None] = set()
     disks = plan.selection.space.matrix.disks.each()
@@ -85,7 +105,10 @@ def estimate(plan: Plan, pace: Pace, seen: Callable[[Cell], None] | None = None)
         arrays += 1
         rigs.add(visit.array.kernel)
         set_up += pace.set_up
-        resync += resync_of(visit.array, disks)
+        building = building_of(visit.array, pace)
+        set_up += building.least
+        waited += building.most - building.least
+        resync += resync_of(visit.array, disks) + building.written
         cells += len(visit.cells)
         files = laid_out(visit.cells)
         written, seconds = written + files, seconds + files / pace.write_rate
@@ -110,7 +133,7 @@ def estimate(plan: Plan, pace: Pace, seen: Callable[[Cell], None] | None = None)
         trials_least=cells * least,
         trials_most=cells * most,
         seconds_least=(seconds + set_up) * least,
-        seconds_most=(seconds + set_up) * most,
+        seconds_most=(seconds + set_up + waited) * most,
         bytes_least=(written + resync) * least,
         bytes_most=(written + resync) * most,
     )

@@ -8,11 +8,31 @@ from __future__ import annotations
 
 from runner.model.layers.bare import OneDisk, Pick, SomeDisks
 from runner.model.layers.base import Grouped, Layer, Problem
+from runner.model.layers.crypt import Crypt
 from runner.model.layers.fs import Fs
+from runner.model.layers.integrity import Integrity
 from runner.model.layers.lvm import Lvm
 from runner.model.layers.md import Md
 from runner.model.layers.partition import Partition
+from runner.model.layers.precondition import Precondition
 
-LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Lvm, Fs)}
+LAYERS: dict[str, type[Layer]] = {
+    layer.kind: layer for layer in (OneDisk, SomeDisks, Pick, Partition, Md, Lvm, Crypt, Integrity, Precondition, Fs)
+}
 
-__all__ = ["LAYERS", "Fs", "Grouped", "Layer", "Lvm", "Md", "OneDisk", "Partition", "Pick", "Problem", "SomeDisks"]
+__all__ = [
+    "LAYERS",
+    "Crypt",
+    "Fs",
+    "Grouped",
+    "Integrity",
+    "Layer",
+    "Lvm",
+    "Md",
+    "OneDisk",
+    "Partition",
+    "Pick",
+    "Precondition",
+    "Problem",
+    "SomeDisks",
+]

@@ -45,6 +45,20 @@ class Layer(Model):
         """Kernel modules without which it cannot be built."""
         return ()
 
+    @property
+    def absent(self) -> bool:
+        """Whether it does nothing with these values: the stack is then the one without it."""
+        return False
+
+    @property
+    def waits(self) -> float:
+        """Building it may take so many seconds, beside what it writes."""
+        return 0.0
+
+    def writes(self, below: Below) -> int:  # noqa: ARG002
+        """So many bytes are written while it is built, as far as that is known and worth a word."""
+        return 0
+
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - for those that have such fields
         """Fields that mean nothing for these values, and why."""

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from runner.render.layers.bare import one_disk, pick, some_disks
 from runner.render.layers.base import Expectation, Ground, View
+from runner.render.layers.dm import crypt, integrity
 from runner.render.layers.fs import fs
 from runner.render.layers.lvm import lvm
 from runner.render.layers.md import md
 from runner.render.layers.partition import in_order, partition
+from runner.render.layers.precondition import precondition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +26,9 @@ VIEWS: dict[str, Callable[[Any, Ground], tuple[View, ...]]] = {
     "md": md,
     "lvm": lvm,
     "fs": fs,
+    "crypt": crypt,
+    "integrity": integrity,
+    "precondition": precondition,
 }
 
 

@@ -1,0 +1,24 @@
+
+{% if layer.discard %}
+for device in {{ layer.members }}; do
+  blkdiscard "$device" || fail "$device cannot be discarded"
+done
+printf 'note\tprecondition\tdiscarded\n'
+{% endif %}
+{% for one in layer.passes %}
+began=${EPOCHREALTIME/[.,]/}
+said=$(fio --eta=never --thread --ioengine=libaio --direct=1 --allow_file_create=0 {{ one.options }} {{ layer.jobs }} 2>&1) ||
+  fail "preconditioning failed: ${said##*$'\n'}"
+took=$((${EPOCHREALTIME/[.,]/} - began))
+end=
+{% if one.steady %}
+end=', steady'
+if [[ $said == *attained=no* || $said != *attained=yes* ]]; then end=', NOT steady'; fi
+{% endif %}
+printf '%s\n' "$said"
+printf 'note\tprecondition\t%s: %d.%03d s%s\n' {{ one.words }} $((took / 1000000)) $((took / 1000 % 1000)) "$end"
+{% endfor %}
+{% if layer.passes %}
+# All of it is our noise by now, and noise can look like the mark of something.
+wipefs --quiet --all {{ layer.members }}
+{% endif %}

@@ -4,7 +4,7 @@
 set -euo pipefail
 exec </dev/null
 
-{% if not work.direct %}
+{% if files or not work.direct %}
 # Nothing of an earlier trial may be answered from memory, nothing of this one be left to be written during the next.
 # Only these devices: the rest of the host keeps its caches. What is dirty is written out first.
 {% if files %}

@@ -12,7 +12,7 @@ if [[ ! -e {{ files.directory }}/whole ]]; then
   said=$(printf '%s' {{ lay_out }} | fio --output=/dev/null - 2>&1) || fail "laying files out: ${said##*$'\n'}"
   : >{{ files.directory }}/whole
 fi
-{% if work.direct %}
+{% if work.direct and layer.bypasses_memory %}
 sync -f {{ layer.directory }}
 {% else %}
 # A file system that was just mounted has nothing in memory, and nobody else's caches were touched for it.

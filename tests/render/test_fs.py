@@ -82,6 +82,13 @@ def test_caches_are_emptied_by_mounting_anew_and_only_for_buffered_work() -> Non
     assert "drop_caches" not in "".join(buffered.values())
 
 
+@pytest.mark.parametrize("fs", ["type: btrfs", "type: f2fs", "type: ext3, options: 'noatime,data=journal'"])
+def test_what_takes_direct_work_through_memory_is_mounted_anew_for_it(fs: str) -> None:
+    text = TEXT.replace('type: [ext2, ext3, ext4, xfs, f2fs, btrfs], options: "noatime,commit=30"', fs)
+    cell = next(cell for cell in space(text).cells() if cell.name == "nas/many/rw=read,direct=true")
+    assert "umount" in rendered(cell)["2-tune.sh"]
+
+
 def test_files_that_a_trial_moves_about_are_no_other_trials_files() -> None:
     for kind, spent in (("ext4", False), ("btrfs", True)):
         directory = re.search("directory=(.*)", _files(f"nas/type={kind}/many/rw=write,direct=true")["trial-1/job.fio"])

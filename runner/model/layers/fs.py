@@ -124,6 +124,11 @@ class Fs(Layer):
         """Whether overwriting a file leaves it where it was on the disk."""
         return self.type not in COPY_ON_WRITE
 
+    @property
+    def bypasses_memory(self) -> bool:
+        """Whether direct I/O is direct: some take it, and go through the page cache all the same."""
+        return self.type not in COPY_ON_WRITE and "data=journal" not in self.options.split(",")
+
     def alignment(self, below: Below) -> tuple[int, int] | None:
         """Bytes in a row on one disk, and how many such make a stripe; None if there is nothing to align to."""
         if self.type in COPY_ON_WRITE or self.align == "off":

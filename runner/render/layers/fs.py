@@ -52,6 +52,8 @@ class FsView(View):
     facts: dict[str, str]
     #: Whether overwriting a file leaves it where it was.
     in_place: bool
+    #: Whether direct I/O is direct.
+    bypasses_memory: bool
 
 
 def fs(layer: Fs, ground: Ground) -> tuple[View, ...]:
@@ -72,6 +74,7 @@ def fs(layer: Fs, ground: Ground) -> tuple[View, ...]:
             options=tuple(_option(text) for text in layer.options.split(",") if text),
             facts=made.facts(),
             in_place=layer.in_place,
+            bypasses_memory=layer.bypasses_memory,
         ),
     )
 

@@ -97,9 +97,10 @@ class ArrayOnRig:
         )
 
     def _notes(self) -> dict[str, str]:
-        """How the first resync was dealt with, where there is one."""
+        """The kernel that really ran; and how the first resync was dealt with, where there is one."""
+        kernel = {"kernel": self._rig.facts["kernel"]}
         ways = {layer.resync for layer in self._scripts.stack.layers if isinstance(layer, MdView) and layer.redundant}
-        return {"resync": ", ".join(sorted(ways))} if ways else {}
+        return {**kernel, "resync": ", ".join(sorted(ways))} if ways else kernel
 
 
 def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from runner.errors import BadInput
 from runner.expand.select import check_rules
-from runner.expand.space import Space, expand
+from runner.expand.space import Space, expand, unused
 from runner.expand.use import read_with_uses
 from runner.model.flaws import from_pydantic
 from runner.model.matrix import Matrix
@@ -86,7 +86,9 @@ def parse(name: str, text: str) -> Declared:
     matrix = _validated(source.data, flaws)
     if matrix is None:
         raise BadMatrix(source, placed(source, flaws))
-    space, impossible = expand(matrix, whole=not flaws)
+    space, impossible = expand(matrix)
+    if not flaws:
+        impossible += unused(space)
     if not (flaws or impossible):
         impossible = check_rules(space)
     if flaws or impossible:

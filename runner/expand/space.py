@@ -17,8 +17,9 @@ from runner.expand.layouts import (
     stack_variants,
     without_idle,
 )
-from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, nested, texts
+from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, nested, safe, texts
 from runner.model.axes import written
+from runner.model.source import Flaw
 from runner.model.tune import Tune, impossible, meaningless
 from runner.model.workload import Workload
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from runner.model.matrix import Matrix
     from runner.model.shape import Below
-    from runner.model.source import Flaw
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,29 +97,39 @@ def cell_of(array: Array, tune: Variant[Tune], workload: Variant[Workload]) -> C
     return Cell(blake2b(array.digest + tune.digest + workload.digest, digest_size=8).hexdigest(), array, tune, workload)
 
 
-def expand(matrix: Matrix, *, whole: bool = True) -> tuple[Space, list[Flaw]]:
-    """The space of a matrix and all that is impossible in it; not `whole` where malformed parts were cut out."""
+def expand(matrix: Matrix) -> tuple[Space, list[Flaw]]:
+    """The space of a matrix and all that is impossible in it."""
     findings = Findings()
     stacks = stack_variants(matrix, findings)
     workloads = collapsed(
         itertools.chain.from_iterable(_workloads(matrix, name, findings) for name in matrix.workloads)
     )
-    tunes = _Tunes(matrix, stacks, findings, whole=whole)
+    tunes = _Tunes(matrix, stacks, findings)
     _check_fit(matrix, stacks, workloads, findings)
-    arrays = tuple(
-        _array(matrix, kernel, stack, tunes.of(stack))
-        for kernel in matrix.machine.kernel or (None,)
-        for stack in stacks
-    )
+    arrays = tuple(_array(matrix, kernel, stack, tunes.of(stack)) for kernel in _kernels(matrix) for stack in stacks)
     return Space(matrix, arrays, workloads, tuple(findings.notes)), list(dict.fromkeys(findings.flaws))
 
 
-def _array(matrix: Matrix, kernel: str | None, stack: Variant[Stack], tunes: tuple[Variant[Tune], ...]) -> Array:
-    kernels = matrix.machine.kernel or ()
-    label = "/".join(filter(None, (kernel.replace("/", "_") if kernel and len(kernels) > 1 else "", stack.label)))
-    coords = (*((("kernel", kernel),) if kernel else ()), *stack.coords)
+def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:
+    """The kernels that a matrix names; a single one needs no part in the names of cells."""
+    named = matrix.machine.kernel or ()
+    if not named:
+        return (Variant(None, (), "", b""),)
+    several = len(set(named)) > 1
+    return collapsed(
+        # A path may begin with dots, and a folder that is all dots leads elsewhere.
+        Variant(name, (("kernel", name),), safe(name).lstrip(".") or "_" if several else "", digest(name))
+        for name in named
+    )
+
+
+def _array(
+    matrix: Matrix, kernel: Variant[str | None], stack: Variant[Stack], tunes: tuple[Variant[Tune], ...]
+) -> Array:
+    label = "/".join(filter(None, (kernel.label, stack.label)))
     disks = [[disk.size, disk.bus, disk.model] for disk in matrix.disks.each()]
-    return Array(kernel, disks_of(matrix), stack, tunes, coords, label, digest([kernel, disks, stack.digest.hex()]))
+    content = digest([kernel.value, disks, stack.digest.hex()])
+    return Array(kernel.value, disks_of(matrix), stack, tunes, (*kernel.coords, *stack.coords), label, content)
 
 
 def _workloads(matrix: Matrix, name: str, findings: Findings) -> Iterator[Variant[Workload]]:
@@ -146,21 +156,19 @@ def _workloads(matrix: Matrix, name: str, findings: Findings) -> Iterator[Varian
 class _Tunes:
     """The tunables of each stack: only those that mean something there, computed once for each set of them."""
 
-    def __init__(self, matrix: Matrix, stacks: tuple[Variant[Stack], ...], findings: Findings, *, whole: bool) -> None:
+    def __init__(self, matrix: Matrix, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
         self.axes = written(matrix.tune)
         self.disks = matrix.disks.each()
         self.known: dict[frozenset[str], tuple[Variant[Tune], ...]] = {}
         for name in self.axes:
-            self._report(name, stacks, findings, whole=whole)
+            self._report(name, stacks, findings)
         for choice in choices(self.axes):
             for field, message in impossible(Tune.model_construct(**choice.values), self.disks).items():
                 findings.flaw(place_of(("tune",), choice, field), f"'{choice.values[field]}': {message}")
 
-    def _report(self, name: str, stacks: tuple[Variant[Stack], ...], findings: Findings, *, whole: bool) -> None:
+    def _report(self, name: str, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
         without = [(stack, why) for stack in stacks if (why := meaningless(name, stack.value, self.disks))]
-        if without and len(without) == len(stacks) and whole:
-            findings.flaw(("tune", name), f"nothing uses '{name}': {without[0][1]}")
-        elif without:
+        if without:
             where = _few(dict(stack.coords)["layout"] for stack, _ in without)
             findings.notes.append(f"{name} is no axis for {where}: {without[0][1]}")
 
@@ -191,6 +199,17 @@ def _check_fit(
             name = dict(workload.coords)["workload"]
             where = _few(stack.label for stack, _ in misfits)
             findings.flaw(("workloads", name, "size"), f"does not fit on {where}: {misfits[0][1]}")
+
+
+def unused(space: Space) -> list[Flaw]:
+    """Tunables that mean nothing on any stack. Not for a space of which malformed parts were cut out."""
+    matrix, stacks = space.matrix, [array.stack.value for array in space.arrays]
+    flaws = []
+    for name in written(matrix.tune):
+        reasons = [meaningless(name, stack, matrix.disks.each()) for stack in stacks]
+        if reasons and all(reasons):
+            flaws.append(Flaw(("tune", name), f"nothing uses '{name}': {reasons[0]}"))
+    return flaws
 
 
 def _few(labels: Iterable[str]) -> str:

@@ -74,11 +74,12 @@ def texts(value: Model, fields: Iterable[str]) -> dict[str, str]:
 def label_of(coords: Coords, axes: Iterable[str]) -> str:
     """`level=5,chunk=64KiB`: what tells variants apart, short, safe in a path."""
     shown = set(axes)
-    return ",".join(f"{name.rpartition('.')[2]}={_safe(text)}" for name, text in coords if name in shown)
+    return ",".join(f"{name.rpartition('.')[2]}={safe(text)}" for name, text in coords if name in shown)
 
 
-def _safe(text: str) -> str:
-    return "".join(char if char.isalnum() or char in "._+-%" else "_" for char in text)
+def safe(text: str) -> str:
+    """What of a text can stand in a name that is also a folder."""
+    return "".join(char if (char.isascii() and char.isalnum()) or char in "._+-%" else "_" for char in text)
 
 
 def digest(content: object) -> bytes:

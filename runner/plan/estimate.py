@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from runner.expand.layouts import capacity, levels
+from runner.model.units import parse_percent
 
-    from runner.disks import Disk
-    from runner.expand.space import Array, Cell
+if TYPE_CHECKING:
+    from runner.expand.space import Array
     from runner.model.workload import Workload
     from runner.plan.order import Plan
 
@@ -42,49 +42,55 @@ class Estimate:
     bytes_most: int
 
 
-def seconds_of(workload: Workload, pace: Pace) -> float:
+def extent_of(workload: Workload, room: int) -> int:
+    """How many bytes each job goes over on a device of `room` bytes."""
+    if isinstance(workload.size, str):
+        return int(room * parse_percent(workload.size))
+    return room if workload.size is None else workload.size
+
+
+def seconds_of(workload: Workload, room: int, pace: Pace) -> float:
     """How long one trial of it takes."""
     if workload.runtime is not None:
         return workload.ramp + workload.runtime + pace.overhead
-    size = workload.size if isinstance(workload.size, int) else 0
-    return workload.ramp + size * workload.numjobs / pace.write_rate + pace.overhead
+    return workload.ramp + extent_of(workload, room) * workload.numjobs / pace.write_rate + pace.overhead
 
 
-def bytes_of(workload: Workload, pace: Pace) -> int:
+def bytes_of(workload: Workload, room: int, pace: Pace) -> int:
     """How much one trial of it writes."""
-    if workload.runtime is None and isinstance(workload.size, int):
-        return int(workload.size * workload.numjobs * workload.write_share)
-    return int((workload.ramp + (workload.runtime or 0)) * pace.write_rate * workload.write_share)
+    if workload.runtime is None:
+        return int(extent_of(workload, room) * workload.numjobs * workload.write_share)
+    return int((workload.ramp + workload.runtime) * pace.write_rate * workload.write_share)
 
 
-def resync_of(array: Array, disks: tuple[Disk, ...]) -> int:
-    """How much building the array writes, if its first resync has to be waited for."""
-    return sum(disks[0].size for layer in array.stack.value if getattr(layer, "sync", "") == "wait")
+def resync_of(array: Array) -> int:
+    """How much building the array writes, where a first resync has to be waited for."""
+    return sum(layer.resynced(below) for layer, below in levels(array.stack.value, array.disks))
 
 
-def estimate(plan: Plan, pace: Pace, seen: Callable[[Cell], None] | None = None) -> Estimate:
-    """Walk the plan once, holding no more of it than one array. `seen` is shown every cell on the way."""
+def estimate(plan: Plan, pace: Pace) -> Estimate:
+    """Walk the plan once, holding no more of it than one array."""
     cells = arrays = 0
     seconds = set_up = 0.0
     written = resync = 0
-    known: dict[bytes, tuple[float, int]] = {}
+    known: dict[tuple[bytes, int], tuple[float, int]] = {}
     rigs: set[str | None] = set()
-    disks = plan.selection.space.matrix.disks.each()
+    matrix = plan.selection.space.matrix
     for visit in plan.visits(1):
         arrays += 1
         rigs.add(visit.array.kernel)
         set_up += pace.set_up
-        resync += resync_of(visit.array, disks)
+        resync += resync_of(visit.array)
+        room = capacity(visit.array.stack.value, matrix)
         cells += len(visit.cells)
         for cell in visit.cells:
             work = cell.workload
-            cost = known.get(work.digest)
+            cost = known.get((work.digest, room))
             if cost is None:
-                cost = known[work.digest] = (seconds_of(work.value, pace), bytes_of(work.value, pace))
+                cost = (seconds_of(work.value, room, pace), bytes_of(work.value, room, pace))
+                known[work.digest, room] = cost
             seconds += cost[0]
             written += cost[1]
-            if seen is not None:
-                seen(cell)
     least, most = plan.repeat.min, plan.repeat.max
     return Estimate(
         cells=cells,

@@ -40,21 +40,24 @@ class CellScripts:
 def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> ArrayScripts:
     """The scripts of an array on these disks."""
     stack = built(array.stack.value, disks, array.disks, zeroed=zeroed)
-    values = {"title": array.label, "stack": stack}
-    return ArrayScripts(stack, render("set-up.sh", own, **values), render("tear-down.sh", own, **values))
+    set_up, tear_down = (
+        render(f"{phase}.sh", own, title=array.label, stack=stack) for phase in ("set-up", "tear-down")
+    )
+    return ArrayScripts(stack, set_up, tear_down)
 
 
 def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScripts:
     """The scripts of a cell on an array that is up."""
     tuned = knobs(cell.tune.value, stack)
     values = {
-        "title": cell.name,
         "stack": stack,
         "knobs": tuned,
         "inspections": inspections(stack, tuned),
         "work": cell.workload.value,
     }
-    return CellScripts(*(render(f"{phase}.sh", own, **values) for phase in ("tune", "verify", "measure")))
+    return CellScripts(
+        *(render(f"{phase}.sh", own, title=cell.name, **values) for phase in ("tune", "verify", "measure"))
+    )
 
 
 def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:

@@ -1,8 +1,16 @@
 from __future__ import annotations
 
+import csv
+import io
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
 
+from runner.reports.csv import summary_csv
+from runner.reports.junit import junit
 from runner.reports.recorded import Recorded
 from runner.reports.summary import METRICS
 from runner.stats.interval import student
@@ -45,6 +53,37 @@ def test_figures_of_a_broken_trial_are_not_averaged_in() -> None:
     broken = Trial("c1", 2, Outcome.BROKEN, "chunk did not stick", figures=other.figures)
     run = Recorded("m", "qemu", False, [SEQ], [good, broken])
     assert run.summaries[0].figures["read_bw"].mean == 100e6
+
+
+@settings(max_examples=50, deadline=None)
+@given(samples.runs())
+def test_every_report_tells_the_same_means(run: Recorded) -> None:
+    """Three formats, one truth: whoever reads any of them gets the very same float."""
+    by_csv = {row["cell"]: row for row in csv.DictReader(io.StringIO(summary_csv(run), newline=""))}
+    suites = iter(etree.fromstring(junit(run)))
+    for summary in run.summaries:
+        if not run.by_cell[summary.cell.id]:
+            continue
+        told = {one.get("name"): one.get("value") for one in next(suites).iterfind("properties/property")}
+        for metric, estimate in summary.figures.items():
+            assert float(by_csv[summary.cell.id][metric]) == estimate.mean
+            if metric not in summary.cell.axes:
+                assert float(str(told[metric])) == estimate.mean
+        unseen = set(METRICS) - set(summary.figures)
+        assert all(by_csv[summary.cell.id][metric] == "" for metric in unseen)
+
+
+@settings(max_examples=50, deadline=None)
+@given(samples.runs(), st.floats(0.5, 0.99), st.floats(0.5, 0.99))
+def test_more_confidence_is_never_a_narrower_interval(run: Recorded, one: float, other: float) -> None:
+    less, more = (replace(run, confidence=confidence).summaries for confidence in sorted((one, other)))
+    for low, high in zip(less, more, strict=True):
+        for metric in METRICS:
+            narrow, wide = (side.figures[metric].interval if metric in side.figures else None for side in (low, high))
+            assert (narrow is None) == (wide is None)
+            if narrow and wide:
+                assert narrow.mean == wide.mean
+                assert narrow.half_width <= wide.half_width * (1 + 1e-9)
 
 
 @settings(max_examples=50, deadline=None)

@@ -43,6 +43,13 @@ def test_templates_that_change_places_make_another_run(tmp_path: Path, own: Path
     assert fingerprint(tmp_path, own=own) != before
 
 
+@pytest.mark.parametrize("changed", ["set-up", "tear-down"])
+def test_of_two_templates_of_one_name_each_counts(tmp_path: Path, own: Path, changed: str) -> None:
+    before = fingerprint(tmp_path, own=own)
+    (own / changed / "md.sh").write_text("# other\n")
+    assert fingerprint(tmp_path, own=own) != before
+
+
 def test_a_template_of_ones_own_that_says_what_the_shipped_one_says_changes_nothing(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()

@@ -71,7 +71,7 @@ def fill(path: Path, trials: int) -> None:
 
 
 def ours(path: Path) -> dict[str, bytes]:
-    with Journal.open(path, create=False) as journal:
+    with Journal.existing(path) as journal:
         content = Recorded("bench", "qemu", False, journal.cells(), list(journal.trials()), journal.attempts())
     return rendered(content)
 

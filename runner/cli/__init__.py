@@ -8,7 +8,7 @@ import sys
 import click
 
 from runner import __version__
-from runner.errors import MatrixError
+from runner.errors import Exit, MatrixError
 
 _COMMANDS = {
     "validate": "Check a matrix; every error with its place.",
@@ -89,3 +89,17 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; there is nobody left to tell
         sys.exit(141)
+    except Exception as error:  # noqa: BLE001 - Python would exit with 1, which means that a claim failed
+        show(_mistake(error))
+        sys.exit(Exit.BROKEN)
+
+
+def _mistake(error: Exception) -> MatrixError:
+    """What nobody foresaw, told like everything else, with what is needed to put it right."""
+    import traceback
+
+    return MatrixError(
+        f"a mistake in matrix itself: {type(error).__name__}: {error}",
+        details="".join(traceback.format_exception(error)).rstrip(),
+        resolution="please report it with all of the above; what was measured so far is kept",
+    )

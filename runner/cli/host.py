@@ -7,6 +7,8 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.processor import processor
+
 if TYPE_CHECKING:
     from runner.store.run import Host
 
@@ -20,17 +22,10 @@ def host_facts() -> Host:
     """What the manifest says of the host."""
     from runner.store.run import Host
 
-    cpu = next(
-        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown"
-    )
     return Host(
         kernel=platform.release(),
-        cpu=cpu,
+        cpu=processor(),
         cores=len(os.sched_getaffinity(0)),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         hostname=platform.node(),
     )
-
-
-def _lines(path: str) -> list[str]:
-    return Path(path).read_text(errors="replace").splitlines()

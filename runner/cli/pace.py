@@ -22,18 +22,18 @@ def recorded_pace(results: Path, machine: str) -> Pace:
     found = sorted(
         (run for run in runs(results) if run.manifest.machine == machine), key=lambda run: run.manifest.started
     )
-    paces = []
+    taken = []
     for run in found[-_LATEST:]:
         try:
-            with Journal.open(run.journal, create=False) as journal:
-                paces.append(journal.pace())
+            with Journal.existing(run.journal) as journal:
+                taken.append(journal.took())
         except MatrixError:
             continue  # a run that cannot be read cannot be learnt from, and planning needs none
-    overheads = [pace.overhead for pace in paces if pace.overhead is not None]
+    overheads = [took.overhead for took in taken if took.overhead is not None]
     if not overheads:
         return Pace()
-    set_ups = [pace.setup for pace in paces if pace.setup is not None]
-    rates = [pace.write_rate for pace in paces if pace.write_rate]
+    set_ups = [took.setup for took in taken if took.setup is not None]
+    rates = [took.write_rate for took in taken if took.write_rate]
     guess = Pace()
     return Pace(
         overhead=max(0.0, fmean(overheads)),

@@ -52,10 +52,11 @@ def _meant(cell: Cell, patterns: tuple[str, ...]) -> bool:
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, seed: int) -> None:
     from runner.render.scripts import array_scripts, cell_scripts, files_of, job, trial_seed
+    from runner.store.run import parts_of
 
     array = array_scripts(cell.array, disks, zeroed=False, own=own)
     files = files_of(array, cell_scripts(cell, array.stack, own))
-    folder = to / cell.name
+    folder = to.joinpath(*parts_of(cell.name))
     (folder / "trial-1").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text)

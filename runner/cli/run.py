@@ -20,8 +20,9 @@ from runner.execute.events import RigUp
 from runner.execute.run import Execution, rig_spec
 from runner.expand.variants import digest
 from runner.machines import machine
+from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.machines.seam import Wishes
-from runner.reports.summary import summarise
+from runner.render.environment import in_effect
 from runner.reports.terminal import table
 from runner.reports.write import recorded, write_reports
 from runner.store.journal import Journal
@@ -29,10 +30,14 @@ from runner.store.record import Outcome
 from runner.store.run import Manifest, RunFolder, create, find_unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from runner.execute.events import Event
     from runner.machines.seam import Machine, RigSpec
+    from runner.reports.recorded import Recorded
+
+#: Facts of a rig that are no versions.
+_PASSING = frozenset({"kernel", "ready", "up", "md"})
 
 _EPILOG = """\b
 Examples:
@@ -67,6 +72,7 @@ def command(
 ) -> None:
     """Run a matrix. A run that was interrupted, killed or crashed is gone on with; nothing is measured twice."""
     request = asked(matrix, only)
+    check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
     order = Order(request, place, kernel, templates, cold=cold)
     folder = _folder(order, results, fresh=fresh)
@@ -75,15 +81,15 @@ def command(
             if unchecked:
                 view.notice(f"note: {unchecked}")
             view.notice(f"results go to {folder.path}/")
-            interrupted = _carry_out(order, folder, journal, view)
+            finished, everything = _carry_out(order, folder, journal, view)
         if not (quiet or as_json):
-            _closing(folder, journal, request.plan.repeat.confidence)
-        if interrupted:
+            _closing(folder, everything)
+        if not finished:
             click.echo(
                 f"interrupted; {folder.path}/ holds what was measured, and the same command goes on from there",
                 err=True,
             )
-        raise click.exceptions.Exit(Exit.INTERRUPTED if interrupted else _verdict(journal))
+        raise click.exceptions.Exit(_verdict(everything) if finished else Exit.INTERRUPTED)
 
 
 @dataclass(frozen=True)
@@ -103,14 +109,32 @@ class Order:
 
     def fingerprint(self) -> str:
         """Equal for two orders of which one may go on with the run of the other."""
-        own = sorted((path.name, path.read_text()) for path in self.templates.rglob("*.*")) if self.templates else []
         selection = self.request.selection
         rules = [
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
             for group in selection.only
         ]
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description"})
-        return digest([matrix, self.machine, self.kernel, rules, own]).hex()
+        kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
+        return digest([matrix, self.machine, kernels, rules, in_effect(self.templates)]).hex()
+
+
+def kernel_content(name: str | None) -> str | None:
+    """A kernel as it counts for a run: a name stands for itself, an image for what is in it."""
+    made = recipe_for(name)
+    return kernel_key(made.suite, made.image) if made and made.image else name
+
+
+def check_kernel(asked_for: str | None, declared: tuple[str, ...]) -> None:
+    """Refuse a kernel on the command line where the matrix says which: rows would name one and another would run."""
+    if asked_for is None or not declared or declared == (asked_for,):
+        return
+    raise BadInput(
+        f"--kernel {asked_for}: the matrix itself names {' and '.join(declared)}",
+        resolution=f"--only 'kernel={asked_for}' chooses among several"
+        if asked_for in declared
+        else "take `kernel:` out of its `machine:`, or add this one there",
+    )
 
 
 def _folder(order: Order, results: Path, *, fresh: bool) -> RunFolder:
@@ -135,16 +159,16 @@ def _folder(order: Order, results: Path, *, fresh: bool) -> RunFolder:
     return create(results, manifest)
 
 
-def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View) -> bool:
-    """Run it to its end, or to where it was stopped (True); the outputs are written either way."""
+def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View) -> tuple[bool, Recorded]:
+    """Run it to its end (True), or to where it was stopped; the outputs are written either way."""
     place = machine(order.machine, Wishes(order.cold, view.progress, view.notice))
     matrix = order.request.space.matrix
     refuse(place, {rig_spec(matrix, array, order.kernel) for array in order.request.space.arrays})
-    versions: dict[str, str] = {}
+    versions = dict(folder.manifest.versions)
 
     def listen(event: Event) -> None:
         if isinstance(event, RigUp):
-            versions.update(event.facts)
+            versions[event.facts["kernel"]] = _versions(event.facts)
         view.event(event)
 
     execution = Execution(
@@ -162,9 +186,15 @@ def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View) ->
     try:
         finished = _until_stopped(execution)
     finally:
-        folder = folder.with_manifest(versions={**folder.manifest.versions, **versions}, finished=finished)
-        write_reports(folder, recorded(folder, journal), matrix.repeat.confidence)
-    return not finished
+        folder = folder.with_manifest(versions=versions, finished=finished)
+        everything = recorded(folder, journal, matrix.repeat.confidence)
+        write_reports(folder, everything)
+    return finished, everything
+
+
+def _versions(facts: Mapping[str, str]) -> dict[str, str]:
+    """What a rig is made of; not how it came up this time, nor what its disks are called."""
+    return {name: text for name, text in facts.items() if name not in _PASSING and not name.startswith("matrix-")}
 
 
 def _until_stopped(execution: Execution) -> bool:
@@ -195,11 +225,10 @@ def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
         )
 
 
-def _verdict(journal: Journal) -> Exit:
+def _verdict(everything: Recorded) -> Exit:
     """3 if any trial broke. Nothing yet can make it 1: there are no guidelines to fail."""
-    return (
-        Exit.BROKEN if any(trial.outcome is not Outcome.MEASURED for trial in journal.trials()) else Exit.ALL_MEASURED
-    )
+    measured = all(trial.outcome is Outcome.MEASURED for trial in everything.trials)
+    return Exit.ALL_MEASURED if measured else Exit.BROKEN
 
 
 def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:
@@ -210,11 +239,10 @@ def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:
     return (LiveView if sys.stdout.isatty() else PlainView)(order.planned, done)
 
 
-def _closing(folder: RunFolder, journal: Journal, confidence: float) -> None:
+def _closing(folder: RunFolder, everything: Recorded) -> None:
     """The table, and where everything is."""
     from rich.console import Console
 
     console = Console() if sys.stdout.isatty() else Console(width=140)
-    everything = recorded(folder, journal)
-    console.print(table(everything, summaries=summarise(everything, confidence)))
+    console.print(table(everything))
     click.echo(f"{folder.path}/: trials.csv, summary.csv, junit.xml, and every script and raw output under cells/")

@@ -98,10 +98,11 @@ class ArrayOnRig:
         )
 
     def _notes(self) -> dict[str, str]:
-        """What set-up said of itself, and how the first resync was dealt with, where there is one."""
+        """The kernel that really ran, what set-up said of itself, and how a first resync was dealt with."""
         layers = (layer for layer in self._scripts.stack.layers if isinstance(layer, MdView | LvmView))
         ways = {layer.resync for layer in layers if layer.redundant}
-        return notes_of(self.set_up_log) | ({"resync": ", ".join(sorted(ways))} if ways else {})
+        resync = {"resync": ", ".join(sorted(ways))} if ways else {}
+        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
 
 
 def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:

@@ -17,7 +17,7 @@ from runner.expand.layouts import (
     stack_variants,
     without_idle,
 )
-from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, texts
+from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.expand.workloads import Workloads, few, in_files
 from runner.model.axes import constructed, written
 from runner.model.layers import Fs
@@ -134,32 +134,42 @@ def expand(matrix: Matrix, *, whole: bool = True) -> tuple[Space, list[Flaw]]:
     _check_fit(matrix, stacks, workloads, findings)
     arrays = tuple(
         _array(matrix, kernel, stack, tunes.of(stack), workloads.of(stack))
-        for kernel in matrix.machine.kernel or (None,)
+        for kernel in _kernels(matrix)
         for stack in stacks
     )
     return Space(matrix, arrays, tuple(findings.notes)), list(dict.fromkeys(findings.flaws))
 
 
+def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:
+    """The kernels that a matrix names; a single one needs no part in the names of cells."""
+    named = matrix.machine.kernel or ()
+    if not named:
+        return (Variant(None, (), "", b""),)
+    several = len(set(named)) > 1
+    return collapsed(
+        # A path may begin with dots, and a folder that is all dots leads elsewhere.
+        Variant(name, (("kernel", name),), safe(name).lstrip(".") or "_" if several else "", digest(name))
+        for name in named
+    )
+
+
 def _array(
     matrix: Matrix,
-    kernel: str | None,
+    kernel: Variant[str | None],
     stack: Variant[Stack],
     tunes: tuple[Variant[Tune], ...],
     workloads: tuple[Variant[Workload], ...],
 ) -> Array:
-    kernels = matrix.machine.kernel or ()
-    label = "/".join(filter(None, (kernel.replace("/", "_") if kernel and len(kernels) > 1 else "", stack.label)))
-    coords = (*((("kernel", kernel),) if kernel else ()), *stack.coords)
     disks = [[disk.size, disk.bus, disk.model] for disk in matrix.disks.each()]
     return Array(
-        kernel=kernel,
+        kernel=kernel.value,
         disks=disks_of(matrix),
         stack=stack,
         tunes=tunes,
         workloads=workloads,
-        coords=coords,
-        label=label,
-        digest=digest([kernel, disks, stack.digest.hex()]),
+        coords=(*kernel.coords, *stack.coords),
+        label="/".join(filter(None, (kernel.label, stack.label))),
+        digest=digest([kernel.value, disks, stack.digest.hex()]),
         room=capacity(stack.value, matrix),
         in_files=in_files(stack.value, matrix),
     )

@@ -65,16 +65,17 @@ def texts(value: Model, fields: Iterable[str]) -> dict[str, str]:
 def label_of(coords: Coords, axes: Iterable[str]) -> str:
     """`level=5,chunk=64KiB`: what tells variants apart, short, safe in a path."""
     shown = set(axes)
-    return ",".join(f"{_short_name(name)}={_safe(text)}" for name, text in coords if name in shown)
+    return ",".join(f"{_short_name(name)}={safe(text)}" for name, text in coords if name in shown)
 
 
 def _short_name(axis: str) -> str:
     """Without what it belongs to; but a tunable is told from the same one of another kind of device."""
-    return _safe(axis.removeprefix("tune.")) if axis.startswith("tune.") else axis.rpartition(".")[2]
+    return safe(axis.removeprefix("tune.")) if axis.startswith("tune.") else axis.rpartition(".")[2]
 
 
-def _safe(text: str) -> str:
-    return "".join(char if char.isalnum() or char in "._+-%" else "_" for char in text)
+def safe(text: str) -> str:
+    """What of a text can stand in a name that is also a folder."""
+    return "".join(char if (char.isascii() and char.isalnum()) or char in "._+-%" else "_" for char in text)
 
 
 def digest(content: object) -> bytes:

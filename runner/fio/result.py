@@ -80,13 +80,11 @@ def parse(text: str) -> Figures:
     return figures
 
 
-def percentile(bins: Mapping[int, int], percent: float) -> float | None:
-    """Value of the lowest bin at which the cumulated count reaches `percent` of the total; None without counts."""
-    return percentiles(bins, [percent])[0]
-
-
 def percentiles(bins: Mapping[int, int], percents: Sequence[float]) -> list[float | None]:
-    """Several percentiles, `percents` ascending, in one walk over the bins. See the module for the convention."""
+    """Percentiles, `percents` ascending, in one walk over the bins; None without counts.
+
+    Each is the value of the lowest bin at which the cumulated count reaches that part of the total, as fio has it.
+    """
     total = sum(bins.values())
     found: list[float | None] = []
     cumulated = 0

@@ -92,7 +92,7 @@ def _message(error: ErrorDetails) -> str:
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(value))
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, WithJsonSchema, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    create_model,
+    model_validator,
+)
 
 from runner.disks import Disk
 from runner.model.axes import as_tuple, axes_of
@@ -33,11 +41,17 @@ class Disks(Model):
         return tuple(Disk(size=self.size, bus=self.bus) for _ in range(self.count))
 
 
+def _kernel(name: str) -> str:
+    if not (name.strip() and name.isprintable()):
+        raise ValueError("neither the name of a kernel nor a path that can be written on one line")
+    return name
+
+
 class MachineWish(Model):
     """What the machine should be like, where a machine has the choice."""
 
     kernel: Annotated[
-        tuple[str, ...] | None,
+        tuple[Annotated[str, AfterValidator(_kernel)], ...] | None,
         BeforeValidator(as_tuple),
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
         Field(description="debian-12, debian-13, or the path of a bzImage; a list is an axis"),
@@ -46,11 +60,24 @@ class MachineWish(Model):
     memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
 
 
+#: So often is a cell measured that never gets as sure as `until` wants, if no `max` is given.
+PATIENCE = 20
+
+
+def _with_room(repeat: dict[Any, Any]) -> dict[Any, Any]:
+    """Bounds between which `until` can act; what was written may be anything yet."""
+    least, most = repeat.get("min", 3), repeat.get("max", PATIENCE)
+    if not (isinstance(least, int) and isinstance(most, int)):
+        return repeat
+    bounds = {"min": max(1, min(least, most - 1)), "max": max(least, most)}
+    return {**bounds, **repeat}
+
+
 class Repeat(Model):
     """How often each cell is measured, and when it is known well enough."""
 
     min: Annotated[int, Field(ge=1, le=10000)] = 3
-    max: Annotated[int, Field(ge=1, le=10000)] = 3
+    max: Annotated[int, Field(ge=1, le=10000, description=f"with `until`, {PATIENCE} if not given")] = 3
     until: Annotated[Percent | None, Field(description="half-width of the interval, relative to the mean")] = None
     confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
 
@@ -61,19 +88,29 @@ class Repeat(Model):
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, value: Any) -> Any:
-        """`repeat: 5` is five times; a map with only one bound means that bound for both."""
+        """`repeat: 5` is five times. One bound alone stands for both, unless `until` makes something of the other."""
         if isinstance(value, int) and not isinstance(value, bool):
             return {"min": value, "max": value}
-        if isinstance(value, dict) and isinstance(value.get("min"), int) and "max" not in value:
-            return {**value, "max": max(value["min"], 3)}
-        return value
+        if not isinstance(value, dict):
+            return value
+        if value.get("until") is not None:
+            return _with_room(value)
+        given = [value[bound] for bound in ("min", "max") if bound in value]
+        return {**value, "min": given[0], "max": given[0]} if len(given) == 1 else value
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.min > self.max:
             raise ValueError(f"min ({self.min}) is more than max ({self.max})")
+        if self.until is None and self.min < self.max:
+            raise ValueError(
+                f"nothing says when {self.min} are enough and when {self.max} are needed: "
+                "add `until: 5%`, or write one number"
+            )
         if self.until is not None and self.max < 2:
             raise ValueError("`until` needs at least two repeats: one figure has no interval")
+        if self.until is not None and self.min == self.max:
+            raise ValueError(f"`until` never acts where min and max are both {self.max}: write a larger max")
         return self
 
 

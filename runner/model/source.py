@@ -112,6 +112,8 @@ def _unfolded(node: Node, known: dict[int, int]) -> int:
         children = [one for pair in node.value for one in pair]
     elif isinstance(node, SequenceNode):
         children = node.value
+    elif any("\ud800" <= char <= "\udfff" for char in str(node.value)):
+        raise UnreadableError(Place.of(node.start_mark), "half a surrogate pair is no character")
     known[id(node)] = 1 + sum(_unfolded(child, known) for child in children)
     return known[id(node)]
 

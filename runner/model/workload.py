@@ -19,6 +19,7 @@ DEFAULT_RUNTIME = 10.0
 SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
 MIXED = frozenset({"rw", "randrw"})
 
+_COLLECTED = "results are collected by matrix"
 #: fio options that `matrix` writes itself, and what to use instead.
 OWNED = {
     "filename": "the top of the layout is what fio works on",
@@ -30,15 +31,20 @@ OWNED = {
     "overwrite": "files are laid out before anything is measured, so writes always overwrite",
     "unlink": "files are laid out before anything is measured, and taken away when another cell needs others",
     "readwrite": "write `rw:`",
+    "rwmixwrite": "write `rwmixread:`",
     "blocksize": "write `bs:`",
+    **dict.fromkeys(("bsrange", "blocksize_range", "bssplit"), "`bs:` is the size of all requests; a list is an axis"),
+    "buffered": "write `direct: false`",
     "ramp_time": "write `ramp:`",
     "time_based": "a workload with `runtime:` is time based",
+    **dict.fromkeys(("timeout", "io_size", "io_limit", "loops"), "`runtime:` or `size:` says when a workload ends"),
+    "ioscheduler": "write `scheduler:` below `tune:`, so that it is read back",
     "randseed": "`seed:` at the top of the matrix decides it, another one for every trial",
-    "output": "results are collected by matrix",
-    "output-format": "results are collected by matrix",
-    "group_reporting": "results are collected by matrix",
-    "write_bw_log": "results are collected by matrix",
+    "output": _COLLECTED,
+    "group_reporting": _COLLECTED,
+    **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
     "allow_file_create": "fio must never make a file where a device should be",
+    **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove what it works on"),
     "exec_prerun": "commands do not belong in a workload",
     "exec_postrun": "commands do not belong in a workload",
 }

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 from runner.expand.layouts import levels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runner.disks import Disk
     from runner.expand.space import Array, Cell
     from runner.model.workload import Workload
     from runner.plan.order import Plan
@@ -71,9 +68,9 @@ def laid_out(cells: tuple[Cell, ...]) -> int:
     return total
 
 
-def resync_of(array: Array, disks: tuple[Disk, ...]) -> int:
-    """How much building the array writes, if its first resync has to be waited for."""
-    return sum(disks[0].size for layer in array.stack.value if getattr(layer, "sync", "") == "wait")
+def resync_of(array: Array) -> int:
+    """How much building the array writes, where a first resync has to be waited for."""
+    return sum(layer.resynced(below) for layer, below in levels(array.stack.value, array.disks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +90,13 @@ def building_of(array: Array, pace: Pace) -> Building:
     return Building(written, seconds, seconds + sum(layer.waits for layer, _ in found))
 
 
-def estimate(plan: Plan, pace: Pace, seen: Callable[[Cell], None] | None = None) -> Estimate:
-    """Walk the plan once, holding no more of it than one array. `seen` is shown every cell on the way."""
+def estimate(plan: Plan, pace: Pace) -> Estimate:
+    """Walk the plan once, holding no more of it than one array."""
     cells = arrays = 0
     seconds = set_up = 0.0
     waited = 0.0
     written = resync = 0
     rigs: set[str | None] = set()
-    disks = plan.selection.space.matrix.disks.each()
     for visit in plan.visits(1):
         arrays += 1
         rigs.add(visit.array.kernel)
@@ -108,7 +104,7 @@ def estimate(plan: Plan, pace: Pace, seen: Callable[[Cell], None] | None = None)
         building = building_of(visit.array, pace)
         set_up += building.least
         waited += building.most - building.least
-        resync += resync_of(visit.array, disks) + building.written
+        resync += resync_of(visit.array) + building.written
         cells += len(visit.cells)
         files = laid_out(visit.cells)
         written, seconds = written + files, seconds + files / pace.write_rate
@@ -123,8 +119,6 @@ def estimate(plan: Plan, pace: Pace, seen: Callable[[Cell], None] | None = None)
                 )
             seconds += cost[0]
             written += cost[1]
-            if seen is not None:
-                seen(cell)
     least, most = plan.repeat.min, plan.repeat.max
     return Estimate(
         cells=cells,

@@ -53,14 +53,28 @@ def _environment(own: Path | None, finalize: Any) -> Environment:
     )
 
 
-def render(template: str, own: Path | None, **values: Any) -> str:
-    """One template, the user's own if there is one of that name."""
+def in_effect(own: Path | None) -> dict[str, str]:
+    """Every template by its path: the shipped ones, and those of the user's that stand in for them or beside them."""
+    return {
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8", errors="replace")
+        for folder in (SHIPPED, own)
+        if folder
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def render(template: str, own: Path | None, *, title: str, **values: Any) -> str:
+    """One template, the user's own if there is one of that name. The title stands in comments, so it is one line."""
     environment = _environment(own, one_line if template.endswith(".fio") else quoted)
+    values["title"] = "".join(char if char.isprintable() else "_" for char in title)
     try:
         return environment.get_template(template).render(values)
-    except TemplateError as error:
+    except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        if own is None and not isinstance(error, TemplateError):
+            raise  # nothing a user could have written
         raise BadInput(
-            f"template {template}: {error.message or error}",
+            f"template {template}: {error}",
             details=f"line {getattr(error, 'lineno', '?')} of {getattr(error, 'filename', None) or template}",
             resolution="fix the template, or leave --templates away to use the shipped ones",
         ) from error

@@ -68,15 +68,16 @@ class CellScripts:
 def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> ArrayScripts:
     """The scripts of an array on these disks."""
     stack = built(array.stack.value, disks, array.disks, zeroed=zeroed)
-    values = {"title": array.label, "stack": stack}
-    return ArrayScripts(stack, *(render(f"{phase}.sh", own, **values) for phase in ("set-up", "tear-down", "activate")))
+    return ArrayScripts(
+        stack,
+        *(render(f"{phase}.sh", own, title=array.label, stack=stack) for phase in ("set-up", "tear-down", "activate")),
+    )
 
 
 def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScripts:
     """The scripts of a cell on an array that is up."""
     tuned, place = knobs(cell.tune.value, stack), place_of(cell, stack)
     values = {
-        "title": cell.name,
         "stack": stack,
         "knobs": tuned,
         "ways": sorted({knob.way for knob in tuned} - {""}),
@@ -87,7 +88,9 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScrip
         "files": place.files,
         "lay_out": _job("lay-out.fio", cell.workload, place, 1, own) if place.files else "",
     }
-    return CellScripts(*(render(f"{phase}.sh", own, **values) for phase in ("tune", "verify", "measure")))
+    return CellScripts(
+        *(render(f"{phase}.sh", own, title=cell.name, **values) for phase in ("tune", "verify", "measure"))
+    )
 
 
 def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.reports.summary import METRICS
+from runner.reports.summary import LATENCIES, METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,17 +30,17 @@ _PLACE = (
 AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`); empty where the cell has no such axis")
 
 _LATENCIES = (
-    ("lat_mean", "mean latency, submission and completion"),
-    ("lat_p50", "median completion latency"),
-    ("lat_p99", "completion latency, 99th percentile"),
-    ("lat_p999", "completion latency, 99.9th percentile"),
-    ("lat_p9999", "completion latency, 99.99th percentile"),
-    ("lat_max", "longest completion latency"),
+    "mean latency, submission and completion",
+    "median completion latency",
+    "completion latency, 99th percentile",
+    "completion latency, 99.9th percentile",
+    "completion latency, 99.99th percentile",
+    "longest completion latency",
 )
 
 
 def _latencies(side: str) -> Iterable[Column]:
-    return (Column(f"{side}_{name}", "ns", meaning) for name, meaning in _LATENCIES)
+    return (Column(f"{side}_{name}", "ns", meaning) for name, meaning in zip(LATENCIES, _LATENCIES, strict=True))
 
 
 TRIAL_HEAD = (

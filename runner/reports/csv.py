@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from runner.reports import columns
-from runner.reports.summary import METRICS, summarise
+from runner.reports.summary import LATENCIES, METRICS
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from runner.reports.summary import CellSummary, Estimate
     from runner.store.record import CellRow, Trial
 
-_LATENCIES = ("lat_mean", "lat_p50", "lat_p99", "lat_p999", "lat_p9999", "lat_max")
-_direction_values = attrgetter("bw", "iops", *_LATENCIES, "bytes")
-_NO_DIRECTION = ("",) * (len(_LATENCIES) + 3)
+_direction_values = attrgetter("bw", "iops", *LATENCIES, "bytes")
+_NO_DIRECTION = ("",) * (len(LATENCIES) + 3)
 _NO_FIGURES = ("",) * len(columns.TRIAL_FIGURES)
 
 
@@ -45,14 +44,12 @@ def trials_csv(recorded: Recorded) -> str:
     )
 
 
-def summary_csv(recorded: Recorded, confidence: float = 0.95, summaries: Sequence[CellSummary] | None = None) -> str:
-    """One row per cell, also for cells without a trial yet. `summaries`, where they are at hand, save the work."""
-    if summaries is None:
-        summaries = summarise(recorded, confidence)
+def summary_csv(recorded: Recorded) -> str:
+    """One row per cell, also for cells without a trial yet."""
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, _truth(recorded.made_up))
     head = _header(columns.SUMMARY_HEAD, axes, columns.SUMMARY[len(columns.SUMMARY_HEAD) + 1 :], columns.SUMMARY)
-    return _table(head, (_summary_row(summary, shared, axes, confidence) for summary in summaries))
+    return _table(head, (_summary_row(summary, shared, axes, recorded.confidence) for summary in recorded.summaries))
 
 
 def axis_names(cells: Iterable[CellRow]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from junitparser import Error, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
-from runner.reports.summary import summarise
+from runner.reports.summary import LATENCIES
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -28,16 +28,15 @@ if TYPE_CHECKING:
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_LATENCIES = ("lat_mean", "lat_p50", "lat_p99", "lat_p999", "lat_p9999", "lat_max")
 
 #: The last console output of lost rigs, by cell and block.
 Tails = dict[tuple[str, int], str]
 
 
-def junit(recorded: Recorded, summaries: Sequence[CellSummary] | None = None) -> bytes:
-    """The whole run as one document. `summaries`, where they are at hand, save the work."""
+def junit(recorded: Recorded) -> bytes:
+    """The whole run as one document."""
     tails = {(attempt.cell, attempt.block): attempt.tail for attempt in recorded.attempts}
-    shown = [summary for summary in summaries or summarise(recorded) if recorded.by_cell[summary.cell.id]]
+    shown = [summary for summary in recorded.summaries if recorded.by_cell[summary.cell.id]]
     root = JUnitXml(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}")))
     # Appended and counted here: junitparser's own way compares each suite with all before it, and counts by building
     # an object for every element again.
@@ -136,7 +135,7 @@ def _figures(side: str, direction: Direction | None) -> Iterator[tuple[str, str]
         return
     yield f"{side}_bw", f"{direction.bw:.0f} bytes/s"
     yield f"{side}_iops", f"{direction.iops:.6g}"
-    for name in _LATENCIES:
+    for name in LATENCIES:
         value = getattr(direction, name)
         if value is not None:
             yield f"{side}_{name}", f"{value:.0f} ns"

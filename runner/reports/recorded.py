@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from runner.reports.summary import summary
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.reports.summary import CellSummary
     from runner.store.record import Attempt, CellRow, Trial
 
 
@@ -22,6 +25,13 @@ class Recorded:
     cells: Sequence[CellRow]
     trials: Sequence[Trial]
     attempts: Sequence[Attempt] = ()
+    #: Of every interval that is shown.
+    confidence: float = 0.95
+
+    @cached_property
+    def summaries(self) -> Sequence[CellSummary]:
+        """One line for every cell, in the order of the cells."""
+        return [summary(cell, self.by_cell[cell.id], self.confidence) for cell in self.cells]
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:

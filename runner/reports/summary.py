@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.fio.result import Figures
-    from runner.reports.recorded import Recorded
     from runner.store.record import CellRow, Trial
 
 #: What is summarised of each direction. A p99 here is the mean over trials of each trial's own p99.
+#: The figures of a direction that tell how long requests took.
+LATENCIES: tuple[str, ...] = ("lat_mean", "lat_p50", "lat_p99", "lat_p999", "lat_p9999", "lat_max")
 MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean", "lat_p99")
 METRICS: tuple[str, ...] = tuple(f"{side}_{measure}" for measure in MEASURES for side in ("read", "write"))
 _measures_of = attrgetter(*MEASURES)
@@ -53,12 +54,8 @@ class CellSummary:
         return next((outcome for outcome in order if self.counts.get(outcome)), None)
 
 
-def summarise(recorded: Recorded, confidence: float = 0.95) -> list[CellSummary]:
-    """One summary for every cell, in the order of the cells."""
-    return [_summary(cell, recorded.by_cell[cell.id], confidence) for cell in recorded.cells]
-
-
-def _summary(cell: CellRow, trials: Sequence[Trial], confidence: float) -> CellSummary:
+def summary(cell: CellRow, trials: Sequence[Trial], confidence: float) -> CellSummary:
+    """What the trials of one cell say together."""
     values = _values(trial.figures for trial in trials if trial.outcome is Outcome.MEASURED and trial.figures)
     return CellSummary(
         cell=cell,

@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from runner.reports.summary import summarise
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from runner.reports.recorded import Recorded
     from runner.reports.summary import CellSummary, Estimate
 
@@ -21,11 +18,9 @@ LARGE = 64 * 1024
 _STYLES = {Outcome.MEASURED: "green", Outcome.BROKEN: "bold red", Outcome.SKIPPED: "yellow", None: "dim"}
 
 
-def table(
-    recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv", summaries: Sequence[CellSummary] | None = None
-) -> Table:
+def table(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv") -> Table:
     """One line per cell, broken cells first; beyond `rows` lines the rest is in the file that `pointer` names."""
-    everything = summarise(recorded) if summaries is None else summaries
+    everything = recorded.summaries
     shown = sorted(everything, key=lambda summary: summary.outcome is not Outcome.BROKEN)[:rows]
     title = f"{recorded.matrix} on {recorded.machine}"
     made = Table(title=Text(f"{title} ({recorded.warning})" if recorded.warning else title), caption_justify="left")
@@ -35,7 +30,7 @@ def table(
     made.add_column("outcome", overflow="fold")
     for summary in shown:
         made.add_row(Text(summary.cell.name), *_numbers(summary), _outcome(summary))
-    made.caption = _caption(len(everything) - len(shown), pointer)
+    made.caption = _caption(len(everything) - len(shown), pointer, recorded.confidence)
     return made
 
 
@@ -48,11 +43,19 @@ def rate(bw: float | None, iops: float | None) -> str:
     return f"{_digits(iops)} IOPS"
 
 
+def percent(share: float) -> str:
+    """A share of a mean: two significant digits, whole numbers from 10 on, never an exponent."""
+    value = share * 100
+    if value >= 9.95:
+        return f"{value:,.0f} %"
+    return f"{value:.2g} %" if value >= 0.01 or not value else "<0.01 %"
+
+
 def _numbers(summary: CellSummary) -> tuple[str, str, str, str]:
     read, write = (_rate(summary, side) for side in ("read", "write"))
     doubts = [estimate.relative for name, estimate in summary.figures.items() if name.endswith(("_bw", "_iops"))]
     known = [doubt for doubt in doubts if doubt is not None]
-    doubt = f"{max(known) * 100:.2g} %" if known else ""
+    doubt = percent(max(known)) if known else ""
     return read, write, doubt, str(summary.counts.get(Outcome.MEASURED, 0))
 
 
@@ -71,8 +74,8 @@ def _outcome(summary: CellSummary) -> Text:
     return Text(words + reason, style=_STYLES[summary.outcome])
 
 
-def _caption(left_out: int, pointer: str) -> str:
-    note = "MB/s: 10⁶ bytes per second; ±: 95 % confidence, the wider of read and write."
+def _caption(left_out: int, pointer: str, confidence: float) -> str:
+    note = f"MB/s: 10⁶ bytes per second; ±: {confidence * 100:g} % confidence, the wider of read and write."
     return f"{left_out} more cells in {pointer}. {note}" if left_out else note
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.recorded import Recorded
-from runner.reports.summary import summarise
 from runner.store.files import write_atomically
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from runner.store.run import RunFolder
 
 
-def recorded(run: RunFolder, journal: Journal) -> Recorded:
+def recorded(run: RunFolder, journal: Journal, confidence: float = 0.95) -> Recorded:
     """All that a run has recorded so far."""
     return Recorded(
         matrix=run.manifest.matrix,
@@ -26,23 +25,23 @@ def recorded(run: RunFolder, journal: Journal) -> Recorded:
         cells=journal.cells(),
         trials=list(journal.trials()),
         attempts=journal.attempts(),
+        confidence=confidence,
     )
 
 
-def rendered(content: Recorded, confidence: float = 0.95) -> dict[str, bytes]:
+def rendered(content: Recorded) -> dict[str, bytes]:
     """Every report by the name of its file."""
-    summaries = summarise(content, confidence)
     return {
-        "junit.xml": junit(content, summaries),
+        "junit.xml": junit(content),
         "trials.csv": trials_csv(content).encode(),
-        "summary.csv": summary_csv(content, confidence, summaries).encode(),
+        "summary.csv": summary_csv(content).encode(),
     }
 
 
-def write_reports(run: RunFolder, content: Recorded, confidence: float = 0.95) -> list[Path]:
+def write_reports(run: RunFolder, content: Recorded) -> list[Path]:
     """Write all reports into the folder of the run; a run that was interrupted has them too."""
     written = []
-    for name, text in rendered(content, confidence).items():
+    for name, text in rendered(content).items():
         write_atomically(run.path / name, text)
         written.append(run.path / name)
     return written

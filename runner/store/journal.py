@@ -24,7 +24,7 @@ from runner.store.rows import COLUMNS, row_of, trial_of
 from runner.store.trouble import damaged, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -48,37 +48,49 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """What things took so far, in mean seconds; None (or no entry) where nothing was measured yet."""
+class Took:
+    """What things took so far, in mean seconds; None where nothing was measured yet."""
 
     setup: float | None  # bringing an array up, over all visits
-    trial: float | None  # a measured trial, all included
-    overhead: float | None  # the part of it that was not fio's own run time
+    overhead: float | None  # the part of a measured trial that was not fio's own run time
     write_rate: float | None  # bytes/s, over the trials that wrote
-    arrays: Mapping[str, float]  # set-up, by array
-    cells: Mapping[str, float]  # trial, by cell
 
 
 class Journal:
-    """See the module. Open one with `Journal.open(path)`; close it, or use it as a context manager."""
+    """See the module. Get one by `open` or `existing`; close it, or use it as a context manager."""
 
-    def __init__(self, engine: sa.Engine, name: Path | str, *, create: bool = True) -> None:
+    def __init__(self, engine: sa.Engine, name: Path | str) -> None:
         self._engine = engine
         self._name = name
+        with self._closed_on_trouble(), named(name):
+            self._connection = engine.connect()
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a journal file to record in; a missing one is made."""
+        journal = cls(_sqlite_engine(path), path)
+        with journal._closed_on_trouble():
+            journal._begin_if_new()
+            journal._understand()
+        return journal
+
+    @classmethod
+    def existing(cls, path: Path) -> Self:
+        """Open a journal file that there is, to read it."""
+        if not path.exists():
+            raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
+        journal = cls(_sqlite_engine(path), path)
+        with journal._closed_on_trouble():
+            journal._understand()
+        return journal
+
+    @contextmanager
+    def _closed_on_trouble(self) -> Iterator[None]:
         try:
-            with named(name):
-                self._connection = engine.connect()
-                self._prepare(create=create)
+            yield
         except BaseException:
             self.close()
             raise
-
-    @classmethod
-    def open(cls, path: Path, *, create: bool = True) -> Self:
-        """Open a journal file. A missing one is made, or refused when `create` is false."""
-        if not create and not path.exists():
-            raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
-        return cls(_sqlite_engine(path), path, create=create)
 
     def close(self) -> None:
         """Let go of the file. What was recorded is on disk already."""
@@ -172,31 +184,30 @@ class Journal:
         """All attempts that were begun and never ended."""
         return [Begun(*row) for row in self._rows(_sorted(schema.begun, "cell", "block", "attempt"))]
 
-    def pace(self) -> Pace:
-        """What set-up and trials took so far, for an estimate of what is left."""
-        visits, trials = schema.visits.c, schema.trials.c
-        measured = trials.outcome == Outcome.MEASURED.value
-        mean, spare = sa.func.avg(trials.seconds), sa.func.avg(trials.seconds - trials.runtime)
-        trial, overhead, written = self._rows(sa.select(mean, spare, sa.func.avg(trials.write_bw)).where(measured))[0]
-        return Pace(
-            setup=self._rows(sa.select(sa.func.avg(visits.seconds)))[0][0],
-            trial=trial,
-            overhead=overhead,
-            write_rate=written,
-            arrays=self._means(sa.select(visits.array, sa.func.avg(visits.seconds)).group_by(visits.array)),
-            cells=self._means(sa.select(trials.cell, mean).where(measured).group_by(trials.cell)),
-        )
+    def took(self) -> Took:
+        """What set-up and trials took so far, for an estimate of what is to come."""
+        trials = schema.trials.c
+        means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
+        ((overhead, written),) = self._rows(means.where(trials.outcome == Outcome.MEASURED.value))
+        ((setup,),) = self._rows(sa.select(sa.func.avg(schema.visits.c.seconds)))
+        return Took(setup, overhead, written)
 
-    def _means(self, query: sa.Executable) -> dict[str, float]:
-        return {row[0]: row[1] for row in self._rows(query)}
-
-    def _prepare(self, *, create: bool) -> None:
-        """Make the tables of a new journal; refuse one that is damaged or comes from the future."""
+    def _begin_if_new(self) -> None:
+        """Make the tables, if there is nothing at all in the file."""
         with self._transaction(immediate=True) as connection:
+            if not sa.inspect(connection).get_table_names():
+                schema.tables.create_all(connection)
+                connection.execute(sa.insert(schema.meta), {"key": "schema", "value": str(schema.VERSION)})
+
+    def _understand(self) -> None:
+        """Refuse what is damaged, not ours, or comes from the future."""
+        with self._transaction() as connection:
             if connection.dialect.name == "sqlite":
                 self._check(connection)
             if not sa.inspect(connection).has_table("meta"):
-                self._begin_new(connection, create=create)
+                raise BadInput(
+                    f"{self._name} is a database, but not a journal of ours", resolution="name the folder of a run"
+                )
             version = int(connection.scalar(sa.select(schema.meta.c.value).filter_by(key="schema")) or 0)
         if version > schema.VERSION:
             raise BadInput(
@@ -204,14 +215,6 @@ class Journal:
                 details=f"its schema is version {version}; this program knows versions up to {schema.VERSION}",
                 resolution="use the newer program, or start a new run with `--fresh`",
             )
-
-    def _begin_new(self, connection: sa.Connection, *, create: bool) -> None:
-        if not create or sa.inspect(connection).get_table_names():
-            raise BadInput(
-                f"{self._name} is a database, but not a journal of ours", resolution="name the folder of a run"
-            )
-        schema.tables.create_all(connection)
-        connection.execute(sa.insert(schema.meta), {"key": "schema", "value": str(schema.VERSION)})
 
     def _check(self, connection: sa.Connection) -> None:
         verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()

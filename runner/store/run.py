@@ -47,7 +47,7 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     matrix: str = Field(description="name of the matrix")
     fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
     machine: str
@@ -56,7 +56,9 @@ class Manifest(BaseModel):
     command: tuple[str, ...] = Field(description="the command line that started it")
     text: str = Field(description="the matrix as it was written")
     used: dict[str, str] = Field(default_factory=dict, description="the files it uses, as they were written")
-    versions: dict[str, str] = Field(default_factory=dict, description="kernel, fio, mdadm, qemu …")
+    versions: dict[str, dict[str, str]] = Field(
+        default_factory=dict, description="fio, mdadm, qemu … by the release of the kernel that ran"
+    )
     host: Host
     started: str = Field(description="ISO 8601, UTC")
     planned: int = Field(ge=0, description="trials the plan asks for")
@@ -77,7 +79,7 @@ class RunFolder:
 
     def cell(self, name: str) -> Path:
         """Folder of a cell, from its hierarchical name. A name that could lead elsewhere is refused."""
-        return self.path.joinpath("cells", *_safe(name.split("/")))
+        return self.path.joinpath("cells", *parts_of(name))
 
     def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run.
@@ -190,12 +192,13 @@ def _readable_name(manifest: Manifest) -> str:
     return "-".join(_FOREIGN.sub("_", word).strip(".") for word in words)
 
 
-def _safe(parts: list[str]) -> list[str]:
-    """The same parts of a path; refused if one of them could lead elsewhere or needs quoting in a shell."""
+def parts_of(name: str) -> list[str]:
+    """The parts of a name as those of a path; refused if one could lead elsewhere or needs quoting in a shell."""
+    parts = name.split("/")
     for part in parts:
         if not _PART.fullmatch(part) or part in {".", ".."}:
             raise BadInput(
-                f"{'/'.join(parts)!r} cannot name a folder or a file",
+                f"{name!r} cannot name a folder or a file",
                 resolution="names are parts of letters, digits and ._=,+@%- (1 to 255 each), joined by /",
             )
     return parts
@@ -203,7 +206,9 @@ def _safe(parts: list[str]) -> list[str]:
 
 def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     for name, text in texts.items():
-        (folder / _safe([name])[0]).write_text(text, encoding="utf-8", errors="replace", newline="")
+        if "/" in name:
+            raise BadInput(f"{name!r} cannot name a file of a trial")
+        folder.joinpath(*parts_of(name)).write_text(text, encoding="utf-8", errors="replace", newline="")
 
 
 def _sign(lock: TextIO) -> None:

@@ -142,6 +142,35 @@ def test_run_leaves_what_it_says(matrix: Matrix, tmp_path: Path) -> None:
     assert manifest["text"] == SMALL
 
 
+def test_what_ran_is_told_by_kernel_and_at_the_confidence_that_was_asked_for(matrix: Matrix, tmp_path: Path) -> None:
+    text = SMALL.replace("repeat: 2", "repeat: {min: 2, max: 3, until: 1%, confidence: 80%}")
+    (tmp_path / "two.yaml").write_text(text + "machine: {kernel: [debian-12, debian-13]}\n")
+    result = matrix("run", "--on", "dry", "two.yaml")
+    assert result.returncode == 0, result.stderr
+    assert "80 % confidence" in result.stdout
+    (folder,) = (tmp_path / "results").iterdir()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["versions"] == {"debian-12": {"fio": "made up"}, "debian-13": {"fio": "made up"}}
+    assert {row["confidence"] for row in rows(folder / "summary.csv")} == {"0.8"}
+    assert "[[PROPERTY|kernel=debian-13]]" in (folder / "junit.xml").read_text()
+
+
+def test_a_kernel_that_contradicts_the_matrix_starts_nothing(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(SMALL + "machine: {kernel: [debian-12, debian-13]}\n")
+    result = matrix("run", "--on", "dry", "--kernel", "debian-13", "two.yaml")
+    assert result.returncode == 2
+    assert "--only 'kernel=debian-13'" in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_kernels_with_strange_paths_are_rendered_where_they_belong(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "odd.yaml").write_text(SMALL + "machine: {kernel: [.., ~/bz, a/b, a_b]}\n")
+    assert matrix("render", "odd.yaml", "--to", "inside/out").stdout == "16 cells written to inside/out/\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"small.yaml", "odd.yaml", "inside"}
+    assert [path.name for path in (tmp_path / "inside").iterdir()] == ["out"]
+    assert len(list((tmp_path / "inside").rglob("1-set-up.sh"))) == 16
+
+
 def test_a_finished_run_is_left_alone_and_another_one_begins(matrix: Matrix, tmp_path: Path) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     matrix("run", "--on", "dry", "small.yaml")

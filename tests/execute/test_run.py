@@ -75,7 +75,17 @@ def test_every_planned_trial_is_measured_once(bench: Bench) -> None:
     bench.run()
     assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
     assert bench.outcomes() == {Outcome.MEASURED: 8}
-    assert all(trial.figures and trial.readings and trial.notes == {"resync": "assume-clean"} for trial in bench.trials)
+    assert all(trial.figures and trial.readings for trial in bench.trials)
+    assert all(trial.notes == {"kernel": "made up", "resync": "assume-clean"} for trial in bench.trials)
+
+
+def test_every_trial_names_the_kernel_that_ran(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, SMALL + "machine: {kernel: [debian-12, debian-13]}\n")
+    bench.run()
+    declared = {cell.id: cell.axes["kernel"] for cell in bench.plan.selection.cells()}
+    assert {trial.notes["kernel"] for trial in bench.trials} == {"debian-12", "debian-13"}
+    assert all(trial.notes["kernel"] == declared[trial.cell] for trial in bench.trials)
+    bench.journal.close()
 
 
 def test_an_array_is_built_once_in_a_block_for_all_its_cells(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import HarnessBroken
-from runner.fio.result import FioFailed, merged, parse, percentile, percentiles
+from runner.fio.result import FioFailed, merged, parse, percentiles
 
 DATA = Path(__file__).parent.parent / "data"
 GROUPED = (DATA / "fio-psync-grouped.json").read_text()
@@ -51,7 +51,7 @@ def test_percentiles_are_those_that_fio_prints(text: str) -> None:
             latency = job[side]["clat_ns"]
             bins = merged([latency.get("bins", {})])
             for percent, value in latency.get("percentile", {}).items():
-                assert percentile(bins, float(percent)) == value, (side, percent)
+                assert percentiles(bins, [float(percent)]) == [value], (side, percent)
                 compared += 1
     assert compared >= 17
 
@@ -75,7 +75,7 @@ def test_several_jobs_are_summed_and_their_histograms_merged() -> None:
     assert figures.read.lat_max == max(read["clat_ns"]["max"] for read in reads)
     total = sum(read["lat_ns"]["mean"] * read["total_ios"] for read in reads)
     assert figures.read.lat_mean == pytest.approx(total / figures.read.ios)
-    assert figures.read.lat_p99 == percentile(merged(read["clat_ns"]["bins"] for read in reads), 99)
+    assert [figures.read.lat_p99] == percentiles(merged(read["clat_ns"]["bins"] for read in reads), [99])
 
 
 def test_a_percentile_of_merged_jobs_is_not_the_mean_of_theirs() -> None:
@@ -94,7 +94,7 @@ def test_percentiles_are_values_of_the_histogram_and_rise(bins: dict[int, int]) 
 
 @given(histograms, st.floats(0.01, 100))
 def test_at_least_the_stated_part_lies_at_or_below_a_percentile(bins: dict[int, int], percent: float) -> None:
-    value = percentile(bins, percent)
+    (value,) = percentiles(bins, [percent])
     assert value is not None
     share = percent / 100 * sum(bins.values())
     assert sum(count for at, count in bins.items() if at <= value) >= share

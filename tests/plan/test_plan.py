@@ -1,9 +1,11 @@
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.expand.select import select
+from runner.model.matrix import Repeat
 from runner.plan.estimate import Pace, estimate
 from runner.plan.order import Plan
 from tests.matrices import SMALL, SWEEP, space
@@ -68,11 +70,67 @@ def test_the_estimate_of_what_ends_with_its_size() -> None:
     assert (found.trials_least, found.trials_most) == (8, 20)
 
 
-def test_waiting_for_a_resync_writes_too() -> None:
+@pytest.mark.parametrize(
+    ("level", "disks"),
+    [
+        ("level: 1", 3),
+        ("level: 4", 1),
+        ("level: 5", 1),
+        ("level: 6", 2),
+        ("level: 10", 2),
+        ("level: 10, layout: n4", 3),
+        ("level: 10, layout: f2", 2),
+        ("level: 5, spare: 1", 1),
+        ("level: 1, groups: 2", 2),
+    ],
+)
+def test_waiting_for_a_resync_writes_all_that_is_there_more_than_once(level: str, disks: int) -> None:
+    text = SMALL.replace("level: 5, chunk: [16KiB, 64KiB]", level)
     quiet, loud = (
-        estimate(plan(text), Pace()).bytes_least for text in (SMALL, SMALL.replace("level: 5", "level: 5, sync: wait"))
+        estimate(plan(text.replace(level, f"{level}, sync: {sync}")), Pace()).bytes_least for sync in ("auto", "wait")
     )
-    assert loud - quiet == 2 * 2 * (64 << 20)
+    assert loud - quiet == pytest.approx(2 * disks * (64 << 20), rel=0.05)
+
+
+@pytest.mark.parametrize(("size", "part"), [("100%", 1.0), ("25%", 0.25)])
+def test_a_share_of_the_device_is_a_share_of_what_the_layout_holds(size: str, part: float) -> None:
+    text = SMALL.replace("runtime: 1s", f"size: {size}").replace("chunk: [16KiB, 64KiB]", "chunk: 64KiB")
+    found = estimate(plan(text), Pace(overhead=0.0, set_up=0.0, write_rate=1e6))
+    holds = part * 3 * (64 << 20)
+    assert found.bytes_least == pytest.approx(2 * holds, rel=0.05), "one of the two workloads writes"
+    assert found.seconds_least == pytest.approx(2 * 2 * holds / 1e6, rel=0.05)
+
+
+SHARED = st.sampled_from(["layout=single", "layout=striped", "layout=parity", "layout=far"])
+
+
+@given(st.sets(SHARED, min_size=1), st.integers(1, 5))
+def test_what_parts_of_a_plan_cost_adds_up_to_the_whole(chosen: set[str], repeats: int) -> None:
+    found, pace = space(), Pace(overhead=0.5, set_up=2.0, write_rate=1e8)
+    repeat = Repeat(min=repeats, max=repeats)
+    whole = estimate(Plan(select(found, sorted(chosen)), repeat, 1), pace)
+    parts = [estimate(Plan(select(found, [one]), repeat, 1), pace) for one in chosen]
+    for field in ("cells", "arrays", "trials_least", "seconds_most", "bytes_least"):
+        assert getattr(whole, field) == pytest.approx(sum(getattr(part, field) for part in parts)), field
+    assert whole.trials_least == whole.trials_most == whole.cells * repeats
+
+
+@given(st.integers(), st.sets(SHARED), st.integers(1, 50))
+def test_no_block_leaves_a_wanted_cell_out_or_takes_another_in(seed: int, chosen: set[str], block: int) -> None:
+    selection = select(space(), sorted(chosen))
+    visits = list(Plan(selection, Repeat(min=50, max=50), seed).visits(block))
+    assert Counter(cell.id for visit in visits for cell in visit.cells) == Counter(
+        cell.id for cell in selection.cells()
+    )
+    assert {visit.block for visit in visits} == {block}
+    assert len({visit.array.key for visit in visits}) == len(visits)
+
+
+def test_orders_are_not_all_alike() -> None:
+    """Over many seeds every cell comes first at some time: none is always measured on a cold host."""
+    small = select(space(SMALL))
+    firsts = {next(Plan(small, Repeat(min=1, max=1), seed).visits(1)).cells[0].id for seed in range(60)}
+    assert firsts == {cell.id for cell in small.cells()}
 
 
 def test_a_million_cells_are_counted_and_planned_one_at_a_time() -> None:

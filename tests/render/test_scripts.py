@@ -138,7 +138,18 @@ def test_ones_own_template_replaces_the_shipped_one(tmp_path: Path) -> None:
     assert scripts.tune == cell_scripts(cell, stack).tune
 
 
-@pytest.mark.parametrize("text", ["{{ nobody_defined_this }}", "{% if %}"])
+def test_a_title_never_leaves_its_comment(tmp_path: Path) -> None:
+    (tmp_path / "measure.sh").write_text("#!/bin/sh\n# {{ title }}\ntrue\n")
+    (tmp_path / "job.fio").write_text("# {{ title }}\n[trial]\n")
+    for template in ("measure.sh", "job.fio"):
+        for between in "\n\r\x85\u2028\x00":
+            lines = render(template, tmp_path, title=f"x{between}touch PWNED #").splitlines()
+            assert not [line for line in lines if line.strip().startswith("touch")]
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ nobody_defined_this }}", "{% if %}", "{{ 1 / 0 }}", "{{ none }}", "{{ [][0].x }}"]
+)
 def test_a_template_with_a_mistake_is_bad_input(tmp_path: Path, text: str) -> None:
     (tmp_path / "measure.sh").write_text(f"\n{text}\n")
     with pytest.raises(BadInput, match=r"template measure\.sh"):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_cell_has_one_row_with_its_doubt() -> None:
 
 
 def test_the_confidence_can_be_chosen() -> None:
-    narrow, wide = (read(summary_csv(RUN, confidence))[0] for confidence in (0.5, 0.99))
+    narrow, wide = (read(summary_csv(replace(RUN, confidence=confidence)))[0] for confidence in (0.5, 0.99))
     assert float(narrow["read_bw_rel"]) < float(wide["read_bw_rel"])
     assert (narrow["confidence"], wide["confidence"]) == ("0.5", "0.99")
 

@@ -12,7 +12,6 @@ from junitparser import junitparser as library
 from lxml import etree
 
 from runner.reports.junit import junit, legal, split_name
-from runner.reports.summary import summarise
 from runner.store.record import Outcome
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN
@@ -120,10 +119,6 @@ def test_nothing_made_up_can_be_taken_for_a_measurement() -> None:
 def test_a_run_without_trials_is_valid_too() -> None:
     empty = type(RUN)("sweep", "qemu", False, RUN.cells, ())
     assert len(parsed(junit(empty))) == 0
-
-
-def test_summaries_at_hand_change_nothing() -> None:
-    assert junit(RUN, summarise(RUN)) == junit(RUN)
 
 
 def test_the_library_that_wrote_it_can_read_it() -> None:

@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import csv
+import io
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
 
+from runner.reports.csv import summary_csv
+from runner.reports.junit import junit
 from runner.reports.recorded import Recorded
-from runner.reports.summary import METRICS, summarise
+from runner.reports.summary import METRICS
 from runner.stats.interval import student
 from runner.store.record import Outcome, Trial
 from tests.reports import samples
@@ -12,23 +20,23 @@ from tests.reports.samples import RUN, SEQ, direction, measured
 
 
 def test_every_cell_is_there_in_its_order() -> None:
-    assert [summary.cell for summary in summarise(RUN)] == list(RUN.cells)
+    assert [summary.cell for summary in RUN.summaries] == list(RUN.cells)
 
 
 def test_a_mean_comes_with_its_interval() -> None:
-    bandwidth = summarise(RUN)[0].figures["read_bw"]
+    bandwidth = RUN.summaries[0].figures["read_bw"]
     assert (bandwidth.mean, bandwidth.n) == (210e6, 2)
     assert bandwidth.interval == student([200e6, 220e6])
     assert bandwidth.relative == pytest.approx(0.605, abs=1e-3)
 
 
 def test_a_single_trial_has_a_mean_and_no_interval() -> None:
-    bandwidth = summarise(RUN)[1].figures["write_bw"]
+    bandwidth = RUN.summaries[1].figures["write_bw"]
     assert (bandwidth.mean, bandwidth.n, bandwidth.interval, bandwidth.relative) == (3.8e5, 1, None, None)
 
 
 def test_what_became_of_the_trials_is_counted() -> None:
-    seq, rand, untried = summarise(RUN)
+    seq, rand, untried = RUN.summaries
     assert rand.counts == {Outcome.MEASURED: 1, Outcome.BROKEN: 1, Outcome.SKIPPED: 1}
     assert rand.reasons == ("the guest panicked", "quarantined: the guest panicked")
     assert (seq.outcome, rand.outcome, untried.outcome) == (Outcome.MEASURED, Outcome.BROKEN, None)
@@ -36,7 +44,7 @@ def test_what_became_of_the_trials_is_counted() -> None:
 
 def test_directions_without_io_and_latencies_not_measured_are_left_out() -> None:
     run = Recorded("m", "qemu", False, [SEQ], [measured("c1", 1, direction(1e6, 4096, p99=None))])
-    assert set(summarise(run)[0].figures) == {"read_bw", "read_iops", "read_lat_mean"}
+    assert set(run.summaries[0].figures) == {"read_bw", "read_iops", "read_lat_mean"}
 
 
 def test_figures_of_a_broken_trial_are_not_averaged_in() -> None:
@@ -44,13 +52,44 @@ def test_figures_of_a_broken_trial_are_not_averaged_in() -> None:
     good, other = measured("c1", 1, direction(100e6, 1 << 20)), measured("c1", 2, direction(1e6, 1 << 20))
     broken = Trial("c1", 2, Outcome.BROKEN, "chunk did not stick", figures=other.figures)
     run = Recorded("m", "qemu", False, [SEQ], [good, broken])
-    assert summarise(run)[0].figures["read_bw"].mean == 100e6
+    assert run.summaries[0].figures["read_bw"].mean == 100e6
+
+
+@settings(max_examples=50, deadline=None)
+@given(samples.runs())
+def test_every_report_tells_the_same_means(run: Recorded) -> None:
+    """Three formats, one truth: whoever reads any of them gets the very same float."""
+    by_csv = {row["cell"]: row for row in csv.DictReader(io.StringIO(summary_csv(run), newline=""))}
+    suites = iter(etree.fromstring(junit(run)))
+    for summary in run.summaries:
+        if not run.by_cell[summary.cell.id]:
+            continue
+        told = {one.get("name"): one.get("value") for one in next(suites).iterfind("properties/property")}
+        for metric, estimate in summary.figures.items():
+            assert float(by_csv[summary.cell.id][metric]) == estimate.mean
+            if metric not in summary.cell.axes:
+                assert float(str(told[metric])) == estimate.mean
+        unseen = set(METRICS) - set(summary.figures)
+        assert all(by_csv[summary.cell.id][metric] == "" for metric in unseen)
+
+
+@settings(max_examples=50, deadline=None)
+@given(samples.runs(), st.floats(0.5, 0.99), st.floats(0.5, 0.99))
+def test_more_confidence_is_never_a_narrower_interval(run: Recorded, one: float, other: float) -> None:
+    less, more = (replace(run, confidence=confidence).summaries for confidence in sorted((one, other)))
+    for low, high in zip(less, more, strict=True):
+        for metric in METRICS:
+            narrow, wide = (side.figures[metric].interval if metric in side.figures else None for side in (low, high))
+            assert (narrow is None) == (wide is None)
+            if narrow and wide:
+                assert narrow.mean == wide.mean
+                assert narrow.half_width <= wide.half_width * (1 + 1e-9)
 
 
 @settings(max_examples=50, deadline=None)
 @given(samples.runs())
 def test_any_run_can_be_summarised(run: Recorded) -> None:
-    summaries = summarise(run)
+    summaries = run.summaries
     assert sum(sum(summary.counts.values()) for summary in summaries) == len(run.trials)
     for summary in summaries:
         assert set(summary.figures) <= set(METRICS)

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from rich.console import Console
 
 from runner.reports.recorded import Recorded
-from runner.reports.terminal import rate, table
+from runner.reports.terminal import percent, rate, table
 from runner.store.record import CellRow
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN
@@ -55,6 +56,29 @@ def test_a_long_table_points_to_the_file() -> None:
 
 def test_units_are_told() -> None:
     assert "10⁶ bytes per second" in shown(RUN)
+
+
+def test_the_confidence_that_was_asked_for_is_the_one_that_is_told() -> None:
+    text = shown(replace(RUN, confidence=0.8))
+    assert "±: 80 % confidence" in text
+    assert "15 %" in line(text, "seqread"), "of the very two trials that give 61 % at 95 %"
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.0, "0 %"),
+        (0.00001, "<0.01 %"),
+        (0.000123, "0.012 %"),
+        (0.046, "4.6 %"),
+        (0.0999, "10 %"),
+        (0.304, "30 %"),
+        (1.2345, "123 %"),
+        (45.6, "4,560 %"),
+    ],
+)
+def test_doubts_read_like_people_say_them(share: float, said: str) -> None:
+    assert percent(share) == said
 
 
 def test_made_up_numbers_say_so() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from runner.errors import BadInput, HarnessBroken
 from runner.fio.result import Direction, Figures
-from runner.store.journal import AlreadyRecorded, Begun, Journal
+from runner.store.journal import AlreadyRecorded, Begun, Journal, Took
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 from tests.store import strategies
 
@@ -45,7 +45,7 @@ def test_what_was_recorded_is_there_for_whoever_opens_the_file_next(tmp_path: Pa
 
 
 def test_another_reader_sees_a_trial_as_soon_as_record_returns(journal: Journal, tmp_path: Path) -> None:
-    with Journal.open(tmp_path / "journal.sqlite", create=False) as other:
+    with Journal.existing(tmp_path / "journal.sqlite") as other:
         journal.record(measured())
         assert other.finished() == {("c1", 0)}
 
@@ -125,24 +125,18 @@ def test_a_lost_attempt_is_kept_once_and_ends_only_itself(journal: Journal) -> N
         journal.lost(lost)
 
 
-def test_pace_of_an_empty_journal_knows_nothing(journal: Journal) -> None:
-    pace = journal.pace()
-    assert (pace.setup, pace.trial, pace.overhead, pace.arrays, pace.cells) == (None, None, None, {}, {})
+def test_an_empty_journal_does_not_know_what_anything_takes(journal: Journal) -> None:
+    assert journal.took() == Took(None, None, None)
 
 
-def test_pace_is_the_mean_of_what_was_measured(journal: Journal) -> None:
+def test_what_things_took_is_the_mean_of_what_was_measured(journal: Journal) -> None:
     journal.visited(0, "raid5", 2.0)
     journal.visited(1, "raid5", 4.0)
     journal.visited(0, "raid0", 1.5)
     journal.record(measured(0, runtime=1.0, seconds=1.5))
     journal.record(measured(1, runtime=1.0, seconds=2.5))
     journal.record(Trial("c1", 2, Outcome.BROKEN, seconds=300.0))
-    pace = journal.pace()
-    assert pace.setup == 2.5
-    assert pace.trial == 2.0
-    assert pace.overhead == 1.0
-    assert pace.arrays == {"raid5": 3.0, "raid0": 1.5}
-    assert pace.cells == {"c1": 2.0}
+    assert journal.took() == Took(setup=2.5, overhead=1.0, write_rate=None)
 
 
 def test_figures_can_be_asked_for_in_plain_sql(journal: Journal, tmp_path: Path) -> None:
@@ -165,5 +159,15 @@ PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_tim
 
 def test_opening_for_reading_does_not_make_a_journal(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no journal"):
-        Journal.open(tmp_path / "journal.sqlite", create=False)
+        Journal.existing(tmp_path / "journal.sqlite")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_opening_for_reading_leaves_an_empty_file_as_it_is(tmp_path: Path) -> None:
+    """A runner that was killed before its journal had a table."""
+    path = tmp_path / "journal.sqlite"
+    path.touch()
+    with pytest.raises(BadInput, match="not a journal of ours"):
+        Journal.existing(path)
+    with Journal.open(path) as journal:
+        assert journal.finished() == set()

@@ -25,7 +25,7 @@ def manifest(**changes: object) -> Manifest:
         "seed": 7,
         "command": ("matrix", "run", "chunk-sweep.yaml"),
         "text": "name: chunk-sweep  # ä\n",
-        "versions": {"fio": "3.33"},
+        "versions": {"6.1.0": {"fio": "3.33"}},
         "host": Host(kernel="6.1.0", cpu="some cpu", cores=2, memory=4 << 30),
         "started": "2026-03-04T05:06:07+00:00",
         "planned": 72,
@@ -88,12 +88,12 @@ def test_half_made_and_foreign_folders_confuse_nobody(tmp_path: Path) -> None:
     (tmp_path / "killed-before-its-manifest").mkdir()
     (tmp_path / "killed-before-its-manifest" / ".manifest.json.1.new").write_text("{")
     (tmp_path / "of-tomorrow").mkdir()
-    (tmp_path / "of-tomorrow" / "manifest.json").write_text('{"format": 2}')
+    (tmp_path / "of-tomorrow" / "manifest.json").write_text('{"format": 3}')
     (tmp_path / "README.md").write_text("text")
     assert find_unfinished(tmp_path, "f1") == run
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 2}', '{"format": 1}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 3}', '{"format": 2}', '{"format": 1}'])
 def test_a_manifest_nobody_understands_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(BadInput, match="manifest this program understands") as caught:

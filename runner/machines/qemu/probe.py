@@ -17,6 +17,7 @@ from runner.machines.cache import cache_dir, locked
 from runner.machines.qemu import argv, recipe
 from runner.machines.qemu.guest import running
 from runner.process import run
+from runner.processor import processor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,10 +45,7 @@ def qemu_version() -> str:
 @cache
 def host() -> str:
     """The processor, whose clock's rate a template has measured; and the kernel, whose KVM is part of the machine."""
-    with suppress(OSError, StopIteration):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line for line in lines if line.startswith("model name")).partition(":")[2].strip()
-    return "unknown"
+    return processor()
 
 
 async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:

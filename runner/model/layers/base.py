@@ -72,6 +72,10 @@ class Layer(Model):
         """With everything that was left open filled in, so that two spellings of one thing are equal."""
         return self
 
+    def resynced(self, below: Below) -> int:  # noqa: ARG002
+        """Bytes that are written while it is built, because its first resync is waited for."""
+        return 0
+
     @abstractmethod
     def above(self, below: Below) -> tuple[Shape, ...]:
         """The devices on top of it."""

@@ -272,6 +272,16 @@ class Md(Grouped):
             size = each * active // self.copies if self.level == 10 else each * self._data(active)
         return Shape(size, self.chunk or DEFAULT_CHUNK, self._data(active))
 
+    def resynced(self, below: Below) -> int:
+        """All that is there more than once, if the resync is waited for in any case."""
+        if self.sync != "wait":
+            return 0
+        data = sum(array.size for array in self.above(below))
+        active = self.active(below.count // self.groups)
+        if self.level in {1, 10}:
+            return data * ((active if self.level == 1 else self.copies) - 1)
+        return data * (active - self._data(active)) // self._data(active)
+
     def _usable(self, size: int) -> int:
         """What md leaves of a member, at least: its superblock, its headroom for reshaping, whole chunks."""
         return max(0, size - size // 512 - 2**21 - (self.chunk or 0))

@@ -1,0 +1,142 @@
+"""Which orders are one and the same run, and which are refused before there is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from runner.cli import main
+from runner.cli.inputs import asked
+from runner.cli.run import Order, _versions, check_kernel
+from runner.errors import BadInput, Exit
+from runner.render import environment
+from tests.matrices import SMALL
+
+
+def fingerprint(folder: Path, text: str = SMALL, *, kernel: str | None = None, own: Path | None = None) -> str:
+    (folder / "m.yaml").write_text(text)
+    return Order(asked(folder / "m.yaml"), "dry", kernel, own, cold=False).fingerprint()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    for name in ("set-up", "tear-down"):
+        (tmp_path / "own" / name).mkdir(parents=True)
+        (tmp_path / "own" / name / "md.sh").write_text(f"# {name}\n")
+    return tmp_path / "own"
+
+
+def test_the_same_order_again_is_the_same_run(tmp_path: Path, own: Path) -> None:
+    assert fingerprint(tmp_path) == fingerprint(tmp_path, "# a comment\n" + SMALL)
+    assert fingerprint(tmp_path, own=own) == fingerprint(tmp_path, own=own) != fingerprint(tmp_path)
+
+
+def test_templates_that_change_places_make_another_run(tmp_path: Path, own: Path) -> None:
+    before = fingerprint(tmp_path, own=own)
+    one, other = own / "set-up" / "md.sh", own / "tear-down" / "md.sh"
+    texts = one.read_text(), other.read_text()
+    other.write_text(texts[0])
+    one.write_text(texts[1])
+    assert fingerprint(tmp_path, own=own) != before
+
+
+@pytest.mark.parametrize("changed", ["set-up", "tear-down"])
+def test_of_two_templates_of_one_name_each_counts(tmp_path: Path, own: Path, changed: str) -> None:
+    before = fingerprint(tmp_path, own=own)
+    (own / changed / "md.sh").write_text("# other\n")
+    assert fingerprint(tmp_path, own=own) != before
+
+
+def test_a_template_of_ones_own_that_says_what_the_shipped_one_says_changes_nothing(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    shutil.copy(environment.SHIPPED / "measure.sh", mine)
+    assert fingerprint(tmp_path, own=mine) == fingerprint(tmp_path)
+
+
+def test_another_version_of_the_shipped_templates_makes_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = fingerprint(tmp_path)
+    newer = tmp_path / "newer"
+    shutil.copytree(environment.SHIPPED, newer)
+    monkeypatch.setattr(environment, "SHIPPED", newer)
+    assert fingerprint(tmp_path) == before
+    with (newer / "set-up" / "md.sh").open("a") as template:
+        template.write("# and one thing more\n")
+    assert fingerprint(tmp_path) != before
+
+
+def test_a_folder_called_like_a_template_is_no_trouble(tmp_path: Path, own: Path) -> None:
+    before = fingerprint(tmp_path, own=own)
+    (own / "x.d").mkdir()
+    assert fingerprint(tmp_path, own=own) == before
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_kernel_image_counts_by_what_is_in_it(tmp_path: Path, declared: bool) -> None:
+    image = tmp_path / "bzImage"
+    text = SMALL + f"machine: {{kernel: {image}}}\n" if declared else SMALL
+    asked_for = None if declared else str(image)
+    image.write_bytes(b"one")
+    before = fingerprint(tmp_path, text, kernel=asked_for)
+    os.utime(image, (1, 1))
+    assert fingerprint(tmp_path, text, kernel=asked_for) == before
+    image.write_bytes(b"two")
+    assert fingerprint(tmp_path, text, kernel=asked_for) != before
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "declared"),
+    [(None, ()), (None, ("debian-12", "debian-13")), ("debian-13", ()), ("debian-13", ("debian-13",))],
+)
+def test_kernels_that_do_not_contradict_each_other(asked_for: str | None, declared: tuple[str, ...]) -> None:
+    check_kernel(asked_for, declared)
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "declared", "cure"),
+    [
+        ("debian-13", ("debian-12",), "take `kernel:` out"),
+        ("debian-13", ("debian-12", "debian-13"), "--only 'kernel=debian-13'"),
+        ("/boot/bz", ("debian-12", "debian-13"), "take `kernel:` out"),
+    ],
+)
+def test_a_kernel_that_the_rows_would_not_name_is_refused(asked_for: str, declared: tuple[str, ...], cure: str) -> None:
+    with pytest.raises(BadInput, match="the matrix itself names debian-12") as caught:
+        check_kernel(asked_for, declared)
+    assert cure in caught.value.resolution
+
+
+def test_how_a_rig_came_up_is_no_version() -> None:
+    facts = {"kernel": "6.1", "fio": "3.33", "up": "restored", "ready": "0.4", "md": "there", "matrix-0": "/dev/sda"}
+    assert _versions(facts) == {"fio": "3.33"}
+
+
+def test_a_mistake_of_ours_does_not_look_like_a_claim_that_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def breaks(**_: object) -> None:
+        raise IsADirectoryError(21, "Is a directory", "x.d")
+
+    monkeypatch.setattr("runner.cli.cli.main", breaks)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == Exit.BROKEN
+    said = capsys.readouterr().err
+    assert "a mistake in matrix itself: IsADirectoryError" in said
+    assert "in breaks" in said, "where it happened"
+    assert "report it" in said
+
+
+def test_going_away_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("runner.cli.cli.main", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == Exit.INTERRUPTED

@@ -1,0 +1,68 @@
+"""What earlier runs teach a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli.pace import recorded_pace
+from runner.plan.estimate import Pace
+from runner.store.journal import Journal
+from runner.store.record import CellRow
+from runner.store.run import create
+from tests.reports.samples import direction, measured
+from tests.store.test_run import manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def ran(results: Path, hour: int, *, seconds: float, machine: str = "qemu", bw: float = 1e8) -> Path:
+    """A run of one trial: fio took 1 s of these seconds, the array half of them."""
+    run = create(results, manifest(machine=machine, started=f"2026-03-04T{hour:02}:00:00+00:00"))
+    with Journal.open(run.journal) as journal:
+        journal.remember([CellRow("c1", "cell", {})])
+        journal.visited(1, "array", seconds / 2)
+        trial = measured("c1", 1, None, direction(bw, 1 << 20))
+        object.__setattr__(trial, "seconds", seconds)
+        journal.record(trial)
+    return run.path
+
+
+def test_where_nothing_is_recorded_it_is_a_guess(tmp_path: Path) -> None:
+    assert recorded_pace(tmp_path / "none", "qemu") == Pace()
+    ran(tmp_path, 1, seconds=5.0, machine="dry")
+    assert recorded_pace(tmp_path, "qemu") == Pace()
+
+
+def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=3.0, bw=1e8)
+    ran(tmp_path, 2, seconds=5.0, bw=3e8)
+    ran(tmp_path, 3, seconds=99.0, machine="dry")
+    pace = recorded_pace(tmp_path, "qemu")
+    assert (pace.runs, pace.overhead, pace.set_up) == (2, 3.0, 2.0)
+    assert pace.write_rate == pytest.approx(2e8)
+
+
+def test_old_runs_say_little_about_today(tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=1000.0)
+    for hour in range(2, 7):
+        ran(tmp_path, hour, seconds=3.0)
+    assert recorded_pace(tmp_path, "qemu").overhead == 2.0
+
+
+def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=3.0)
+    (ran(tmp_path, 2, seconds=1000.0) / "journal.sqlite").write_bytes(b"no database" * 100)
+    missing = ran(tmp_path, 3, seconds=1000.0) / "journal.sqlite"
+    missing.unlink()
+    assert recorded_pace(tmp_path, "qemu").runs == 1
+    assert not missing.exists(), "looking makes nothing"
+
+
+def test_a_run_in_which_nothing_was_measured_teaches_nothing(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    with Journal.open(run.journal) as journal:
+        journal.visited(1, "array", 4.0)
+    assert recorded_pace(tmp_path, "qemu") == Pace()

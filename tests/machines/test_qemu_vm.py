@@ -33,7 +33,7 @@ def left_in(folder: Path) -> list[Path]:
 
 @asynccontextmanager
 async def rig(spec: RigSpec, scratch: Path, *, cold: bool = False) -> AsyncIterator[QemuRig]:
-    machine = Qemu(cold=cold)
+    machine = Qemu(Wishes(cold=cold))
     assert machine.refusals(spec) == []
     async with machine.rig(spec, scratch) as up:
         assert isinstance(up, QemuRig)

@@ -12,7 +12,7 @@ from runner.disks import Disk
 from runner.errors import HarnessBroken
 from runner.machines.qemu import Qemu, apt, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
-from runner.machines.qemu.guest import ended, last_words
+from runner.machines.qemu.guest import ended, first_cause, last_words
 from runner.machines.seam import RigSpec
 
 BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
@@ -307,6 +307,12 @@ def test_disks_are_told_by_names_that_mean_nothing_on_a_host() -> None:
 def test_our_first_programs_complaints_are_found_on_the_console() -> None:
     assert last_words("[1.0] boot\nmatrix: no disk a\nmatrix: no root\nKernel panic") == "no disk a; no root"
     assert last_words("Kernel panic") == ""
+
+
+def test_the_first_trap_tells_why_a_kernel_panicked() -> None:
+    oops = "[   21.3] quota\n[   21.375425] int3: 0000 [#1] PREEMPT SMP\n[ 22.0] Kernel panic - not syncing: Fatal exception"
+    assert first_cause(oops) == "int3: 0000 [#1] PREEMPT SMP"
+    assert first_cause("[ 1.0] Kernel panic - not syncing: sysrq") == "Kernel panic - not syncing: sysrq"
 
 
 def test_how_a_command_ended() -> None:

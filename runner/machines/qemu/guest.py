@@ -9,6 +9,7 @@ import asyncio
 import base64
 import logging
 import os
+import re
 import signal
 import socket
 import tempfile
@@ -106,7 +107,7 @@ class Guest:
         if said := last_words(self.tail()):
             self.lose(f"the guest could not start: {said}", MODULES_WANTED)
         elif "Kernel panic" in self.tail():
-            self.lose("the guest kernel panicked")
+            self.lose(f"the guest kernel panicked: {first_cause(self.tail())}")
         elif status < 0:
             self.lose(f"QEMU was killed by signal {-status}")
         else:
@@ -206,6 +207,13 @@ class Guest:
 def last_words(tail: str) -> str:
     """What our own first programs had to complain about, before anything else could run."""
     return "; ".join(line.removeprefix("matrix: ") for line in tail.splitlines() if line.startswith("matrix: "))
+
+
+def first_cause(tail: str) -> str:
+    """The line of the console that tells why a kernel panicked: the first trap, or else the panic itself."""
+    lines = [re.sub(r"^\[ *[\d.]+\] *", "", line) for line in tail.splitlines()]
+    traps = [line for line in lines if re.match(r"BUG:|kernel BUG|Oops|int3:|general protection|invalid opcode", line)]
+    return next(iter([*traps, *(line for line in lines if "Kernel panic" in line)]), "")
 
 
 def ended(status: dict[str, Any]) -> tuple[int, bytes, str]:

@@ -44,6 +44,8 @@ ANSWER_DEADLINE = 60.0
 LAST_BREATH = 5.0
 SHELL = "/bin/bash"
 MODULES_WANTED = "build the drivers into the kernel, or put its modules into lib/modules beside the image"
+#: QEMU commit deba78709ae8, "accel/tcg: Always lock pages before translation", ended it.
+NEWER_QEMU = "QEMU before 8.1 sometimes runs outdated kernel code when it emulates; KVM or a newer QEMU does not"
 FROM_STDIN = "cat >/run/matrix/envelope && exec bash /run/matrix/envelope"
 
 # The library logs every lost connection as an error; to us a dead QEMU is an answer like any other.
@@ -107,7 +109,8 @@ class Guest:
         if said := last_words(self.tail()):
             self.lose(f"the guest could not start: {said}", MODULES_WANTED)
         elif "Kernel panic" in self.tail():
-            self.lose(f"the guest kernel panicked: {first_cause(self.tail())}")
+            cause = first_cause(self.tail())
+            self.lose(f"the guest kernel panicked: {cause}", NEWER_QEMU if "int3" in cause else "")
         elif status < 0:
             self.lose(f"QEMU was killed by signal {-status}")
         else:

@@ -116,10 +116,10 @@ async def boot(vm: argv.Vm, scratch: Path) -> float:
         return time.monotonic() - start
 
 
-async def restore(vm: argv.Vm, folder: Path, scratch: Path) -> float:
+async def restore(vm: argv.Vm, name: str, scratch: Path) -> float:
     """Seconds until a clone has its own clock, entropy and identity, and answers."""
     start = time.monotonic()
-    async with template.restored(vm, folder, scratch) as (guest, _):
+    async with template.restored(vm, name, scratch) as (guest, _):
         await guest.ask("guest-ping")
         return time.monotonic() - start
 
@@ -136,13 +136,14 @@ async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[flo
     accel = await probe.accelerator(base, scratch, print)
     vm = argv.Vm(base, DISKS, accel, 2, 2**30, ())
     warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
-    folder = await template.template(warm, template.key(warm, probe.qemu_version(), probe.host()), scratch)
+    name = template.key(warm, probe.qemu_version(), probe.host())
+    await restore(warm, name, scratch)  # which makes the template if there is none
     plain = replace(vm, appliance=Stock(base.userland, base.core, stock=stock))
     taken: dict[str, list[float]] = {"stock initramfs": [], "cold boot": [], "restored clone": []}
     for _ in range(rounds):
         taken["stock initramfs"].append(await boot(plain, scratch))
         taken["cold boot"].append(await boot(vm, scratch))
-        taken["restored clone"].append(await restore(vm, folder, scratch))
+        taken["restored clone"].append(await restore(warm, name, scratch))
     return taken
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -12,6 +13,10 @@ from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+
+#: Run once the kernel was told to kill us with our parent: had that parent died before, nobody would be told any more.
+UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
 
 
 def run(
@@ -42,8 +47,11 @@ def reading(argv: Sequence[str]) -> Iterator[IO[bytes]]:
 
 
 def dies_with_parent(argv: Sequence[str]) -> list[str]:
-    """The same command, killed by the kernel the moment the process that started it is gone."""
-    return ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+    """The same command, killed by the kernel the moment whoever started it is gone; to be started by this process.
+
+    To the kernel the parent is the thread that starts it, so a thread must not end before the child did.
+    """
+    return ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", UNLESS_ORPHANED, "sh", str(os.getpid()), *argv]
 
 
 async def spawn(

@@ -16,6 +16,7 @@ import platformdirs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
 
 PATIENCE = 0.1
 
@@ -53,12 +54,21 @@ def try_lock(descriptor: int, kind: int) -> bool:
     return True
 
 
+def locked(path: Path) -> AbstractAsyncContextManager[None]:
+    """Hold a lock alone; the kernel gives it back whatever becomes of us."""
+    return _held(path, fcntl.LOCK_EX)
+
+
+def shared(path: Path) -> AbstractAsyncContextManager[None]:
+    """Hold a lock together with all others who only want that nobody holds it alone."""
+    return _held(path, fcntl.LOCK_SH)
+
+
 @asynccontextmanager
-async def locked(path: Path, *, shared: bool = False) -> AsyncIterator[None]:
-    """Hold a lock; the kernel gives it back whatever becomes of us. Waiting leaves the event loop free."""
+async def _held(path: Path, kind: int) -> AsyncIterator[None]:
+    """Waiting leaves the event loop free."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with opened(path) as descriptor:
-        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         while not try_lock(descriptor, kind):  # noqa: ASYNC110 - another process has it; no event tells when it lets go
             await asyncio.sleep(PATIENCE)
         yield

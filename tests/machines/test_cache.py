@@ -62,7 +62,7 @@ async def test_a_failed_maker_leaves_nothing_and_the_next_may_try(tmp_path: Path
 async def test_a_shared_lock_keeps_others_from_taking_it_alone(tmp_path: Path) -> None:
     import fcntl
 
-    async with cache.locked(tmp_path / "l", shared=True), cache.locked(tmp_path / "l", shared=True):
+    async with cache.shared(tmp_path / "l"), cache.shared(tmp_path / "l"):
         with cache.opened(tmp_path / "l") as descriptor:
             assert not cache.try_lock(descriptor, fcntl.LOCK_EX)
     with cache.opened(tmp_path / "l") as descriptor:

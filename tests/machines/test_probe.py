@@ -1,6 +1,7 @@
 """Whether KVM works is found by racing it against emulation."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,32 +9,101 @@ import pytest
 
 from runner.machines.qemu import probe
 
+BASE: Any = None
 
-@pytest.mark.parametrize(
-    ("kvm", "tcg", "works"),
-    [
-        ("up", "hangs", True),
-        ("up", "up", True),
-        ("hangs", "up", False),
-        ("dies", "hangs", False),
-        ("dies", "up", False),
-    ],
-)
-async def test_kvm_must_not_be_slower_than_emulation(
-    monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str, works: bool
-) -> None:
+
+def race(monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str) -> list[str]:
+    """Replace both boots; the list says which are over."""
     over: list[str] = []
+    turns = {"hangs": 10**9, "up late": 100, "dies late": 100}
 
     async def comes_up(_base: Any, _scratch: Path, accel: str) -> bool:
         does = {"kvm": kvm, "tcg": tcg}[accel]
         try:
-            for _ in range(10**9 if does == "hangs" else 1):
+            for _ in range(turns.get(does, 1)):
                 await asyncio.sleep(0)
         finally:
             over.append(accel)
-        return does != "dies"
+        return not does.startswith("dies")
 
     monkeypatch.setattr(probe, "_comes_up", comes_up)
-    base: Any = None
-    assert await probe.boots_under_kvm(base, Path()) is works
+    return over
+
+
+@pytest.mark.parametrize(
+    ("kvm", "tcg", "accel"),
+    [
+        ("up", "hangs", "kvm"),
+        ("up", "up", "kvm"),
+        ("up", "dies", "kvm"),
+        ("up late", "dies", "kvm"),
+        ("hangs", "up", "tcg"),
+        ("dies", "up", "tcg"),
+        ("dies", "up late", "tcg"),
+        ("dies", "dies", None),
+        ("dies late", "dies", None),
+        ("dies", "dies late", None),
+    ],
+)
+async def test_only_an_emulation_that_comes_up_can_show_that_kvm_does_not(
+    monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str, accel: str | None
+) -> None:
+    over = race(monkeypatch, kvm, tcg)
+    assert await probe.fastest(BASE, Path()) == accel
     assert sorted(over) == ["kvm", "tcg"], "nothing is left running"
+
+
+@pytest.fixture
+def with_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host with a /dev/kvm; returns where the answer is remembered."""
+    device = tmp_path / "kvm"
+    device.touch()
+    monkeypatch.setattr(probe, "KVM", device)
+    monkeypatch.setattr(probe, "identity", lambda: "here")
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("MATRIX_ACCEL", raising=False)
+    return tmp_path / "cache" / "accelerator" / "here.json"
+
+
+async def test_a_kvm_that_fails_is_remembered_and_told_every_time(
+    with_kvm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    over = race(monkeypatch, "dies", "up")
+    for _ in range(2):
+        assert await probe.accelerator(BASE, Path(), told.append) == "tcg"
+    assert probe.remembered(with_kvm) == "tcg"
+    assert len(over) == 2, "asked once"
+    assert len(told) == 2
+    assert all("KVM is there" in line and str(with_kvm) in line for line in told)
+
+
+async def test_a_kvm_that_works_is_remembered_and_not_told(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    over = race(monkeypatch, "up", "up")
+    for _ in range(2):
+        assert await probe.accelerator(BASE, Path(), told.append) == "kvm"
+    assert len(over) == 2
+    assert told == []
+
+
+async def test_what_boots_in_neither_way_says_nothing_of_kvm(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    race(monkeypatch, "dies", "dies")
+    assert await probe.accelerator(BASE, Path(), told.append) == "tcg"
+    assert "neither" in told[0]
+    race(monkeypatch, "up", "up")
+    assert await probe.accelerator(BASE, Path(), told.append) == "kvm"
+
+
+def test_another_host_kernel_is_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its KVM is part of every machine, and of every template."""
+    real = os.uname()
+    seen = set()
+    for release in ("6.1", "6.2"):
+        fields = (real.sysname, real.nodename, release, real.version, real.machine)
+        uname = os.uname_result(fields)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "uname", lambda uname=uname: uname)
+            seen.add(probe.host.__wrapped__())
+    assert len(seen) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 
 from runner.disks import Disk
 from runner.errors import HarnessBroken
-from runner.machines.qemu import Qemu, apt, argv, modules_of, recipe, template
+from runner.machines.qemu import Qemu, apt, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
-from runner.machines.qemu.guest import ended, last_words
+from runner.machines.qemu.guest import ended, first_cause, last_words
 from runner.machines.seam import RigSpec
 
 BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
@@ -22,9 +23,9 @@ def vm(*disks: Disk, accel: str = "tcg", modules: tuple[str, ...] = ()) -> argv.
     return argv.Vm(BASE, disks, accel, 2, 512 * 2**20, modules)
 
 
-def line(machine: argv.Vm, *, incoming: bool = False, memory: Path | None = None, keep: bool = False) -> str:
+def line(machine: argv.Vm, start: argv.Start = argv.BOOT) -> str:
     disks = tuple(range(20, 20 + len(machine.disks)))
-    return " ".join(argv.command(machine, argv.Channels(3, 4, 5, 6, disks, memory, keep), incoming=incoming))
+    return " ".join(argv.command(machine, argv.Channels(3, 4, 5, 6, disks), start))
 
 
 def test_every_processor_is_a_socket_of_its_own() -> None:
@@ -32,7 +33,7 @@ def test_every_processor_is_a_socket_of_its_own() -> None:
 
 
 def test_a_booting_machine_has_a_kernel_and_a_restored_one_waits_for_its_state() -> None:
-    cold, warm = line(vm()), line(vm(), incoming=True)
+    cold, warm = line(vm()), line(vm(), argv.Clone(Path("/m")))
     assert "-kernel /c/core/vmlinuz" in cold
     assert "-incoming" not in cold
     assert "-kernel" not in warm
@@ -40,8 +41,9 @@ def test_a_booting_machine_has_a_kernel_and_a_restored_one_waits_for_its_state()
 
 
 def test_a_template_keeps_its_memory_and_a_clone_does_not() -> None:
-    assert "share=on" in line(vm(), memory=Path("/m"), keep=True)
-    assert "share=off" in line(vm(), memory=Path("/m"))
+    assert "mem-path=/m,share=on" in line(vm(), argv.Template(Path("/m")))
+    assert "-kernel" in line(vm(), argv.Template(Path("/m")))
+    assert "mem-path=/m,share=off" in line(vm(), argv.Clone(Path("/m")))
     assert "memory-backend-ram" in line(vm())
 
 
@@ -258,9 +260,59 @@ def test_a_half_without_its_manifest_or_with_a_short_file_is_not_whole(tmp_path:
     assert not whole(tmp_path)
 
 
+def test_what_the_builder_says_of_its_files_is_what_makes_them_whole(tmp_path: Path) -> None:
+    import json
+
+    (tmp_path / "a").write_text("12345")
+    files = build.sizes(tmp_path)
+    assert files == {"a": {"size": 5}}
+    (tmp_path / "manifest.json").write_text(json.dumps({"files": files}))
+    assert whole(tmp_path)
+
+
+def test_a_packed_module_is_told_by_how_it_begins(tmp_path: Path) -> None:
+    packed = tmp_path / "a.ko.xz"
+    packed.write_bytes(gzip.compress(b"module"))
+    build.unpack_module(packed)
+    assert (tmp_path / "a.ko").read_bytes() == b"module"
+    assert not packed.exists()
+
+
+def test_a_module_packed_in_an_unknown_way_is_named(tmp_path: Path) -> None:
+    packed = tmp_path / "a.ko.zip"
+    packed.write_bytes(b"PK")
+    with pytest.raises(HarnessBroken, match=r"a\.ko\.zip is packed in a way"):
+        build.unpack_module(packed)
+
+
+def test_a_kernel_is_left_plain_beside_its_image_only_if_it_can_be_booted(tmp_path: Path) -> None:
+    bootable = b"\x7fELF" + build.PVH_NOTE
+    target = tmp_path / "vmlinux"
+    for payload, plain in ((bootable, bootable), (b"\x7fELF", None)):
+        target.unlink(missing_ok=True)
+        build.unpack_kernel(bzimage(b"6.9", gzip.compress(payload) + b"size"), target)
+        assert (target.read_bytes() if target.exists() else None) == plain
+    build.unpack_kernel(bzimage(b"6.9", b"unknown...."), target)
+    assert [path.name for path in tmp_path.iterdir()] == []
+
+
+def test_disks_are_told_by_names_that_mean_nothing_on_a_host() -> None:
+    """Scripts are kept, and may be run by hand: what says /dev/sda there would meet somebody's disk."""
+    from typing import Any, cast
+
+    up = rig.QemuRig(cast("Any", None), vm(Disk(1), SATA), {"matrix-0": "/dev/vda", "matrix-1": "/dev/sda"})
+    assert up.disks == ("/dev/disk/by-id/matrix-0", "/dev/disk/by-id/matrix-1")
+
+
 def test_our_first_programs_complaints_are_found_on_the_console() -> None:
     assert last_words("[1.0] boot\nmatrix: no disk a\nmatrix: no root\nKernel panic") == "no disk a; no root"
     assert last_words("Kernel panic") == ""
+
+
+def test_the_first_trap_tells_why_a_kernel_panicked() -> None:
+    oops = "[   21.3] quota\n[   21.375425] int3: 0000 [#1] PREEMPT SMP\n[ 22.0] Kernel panic - not syncing: Fatal exception"
+    assert first_cause(oops) == "int3: 0000 [#1] PREEMPT SMP"
+    assert first_cause("[ 1.0] Kernel panic - not syncing: sysrq") == "Kernel panic - not syncing: sysrq"
 
 
 def test_how_a_command_ended() -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
 
+AS_USUAL = Wishes()
+
 
 class Qemu:
     """Virtual machines on this host."""
@@ -30,8 +32,10 @@ class Qemu:
     zeroed: ClassVar[bool] = True
     made_up: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes | None = None, *, cold: bool = False) -> None:
-        self.wishes = wishes or Wishes(cold=cold)
+    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
+        self.wishes = wishes
+        #: Asked once: all rigs of a run are to be emulated, or none.
+        self._accel = ""
 
     @classmethod
     def wished(cls, wishes: Wishes) -> Self:
@@ -49,8 +53,8 @@ class Qemu:
         if made is None:
             raise BadInput(f"no such kernel: {spec.kernel}")
         base = await provide(made, self.wishes.progress)
-        accel = await probe.accelerator(base, scratch, self.wishes.notice)
-        vm = argv.Vm(base, spec.disks, accel, spec.cpus, spec.memory, modules_of(spec))
+        self._accel = self._accel or await probe.accelerator(base, scratch, self.wishes.notice)
+        vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec))
         if spec.kernel and made.image and "squashfs" in base.versions["not modules"]:
             self.wishes.notice(f"no modules lie beside {made.image}: virtio, squashfs, overlay and md must be built in")
         async with AsyncExitStack() as stack:
@@ -62,8 +66,7 @@ class Qemu:
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
         name = template.key(warm, probe.qemu_version(), probe.host())
         try:
-            folder = await template.template(warm, name, scratch)
-            return await stack.enter_async_context(cloned_rig(vm, folder, scratch))
+            return await stack.enter_async_context(cloned_rig(warm, name, scratch))
         except HarnessBroken as error:
             template.forget(template.home() / name)
             self.wishes.notice(f"booting instead of cloning: {error.brief}")
@@ -71,10 +74,10 @@ class Qemu:
 
 
 @asynccontextmanager
-async def cloned_rig(vm: Vm, folder: Path, scratch: Path) -> AsyncIterator[Rig]:
+async def cloned_rig(vm: Vm, name: str, scratch: Path) -> AsyncIterator[Rig]:
     """A rig restored from a template."""
     start = time.monotonic()
-    async with template.restored(vm, folder, scratch) as (guest, facts):
+    async with template.restored(vm, name, scratch) as (guest, facts):
         yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "restored", "ready": template.since(start)})
 
 

@@ -34,6 +34,44 @@ class Vm:
 
 
 @dataclass(frozen=True, slots=True)
+class Boot:
+    """A machine that boots."""
+
+    @property
+    def ram(self) -> str:
+        """Memory that nobody else sees."""
+        return "memory-backend-ram,id=ram"
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A machine that boots and is to be kept."""
+
+    memory: Path
+
+    @property
+    def ram(self) -> str:
+        """What the guest writes lands in the file."""
+        return f"memory-backend-file,id=ram,mem-path={escaped(self.memory)},share=on"
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """A machine that continues from a saved state, and so needs no kernel to boot."""
+
+    memory: Path
+
+    @property
+    def ram(self) -> str:
+        """What the guest writes stays its own."""
+        return f"memory-backend-file,id=ram,mem-path={escaped(self.memory)},share=off"
+
+
+Start = Boot | Template | Clone
+BOOT = Boot()
+
+
+@dataclass(frozen=True, slots=True)
 class Channels:
     """The file descriptors that QEMU inherits."""
 
@@ -42,9 +80,6 @@ class Channels:
     bell: int
     console: int
     disks: tuple[int, ...]
-    #: A file to be the guest's memory, and whether what the guest writes shall land in it (making a template) or not.
-    memory_file: Path | None = None
-    keep_memory: bool = False
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -52,32 +87,28 @@ class Channels:
         return (self.qmp, self.agent, self.bell, self.console, *self.disks)
 
 
-def command(vm: Vm, channels: Channels, *, incoming: bool) -> list[str]:
-    """The whole command line. A machine that continues from a saved state (`incoming`) needs no kernel to boot."""
+def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
+    """The whole command line."""
     return [
         QEMU,
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-vga", "none"),
         *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny"),
-        *machine(vm, channels),
+        *machine(vm, start),
         *control(channels),
         *file_systems(vm.appliance),
         *disks(vm.disks, channels.disks),
-        *(("-incoming", "defer") if incoming else boot(vm)),
+        *(("-incoming", "defer") if isinstance(start, Clone) else boot(vm)),
     ]
 
 
-def machine(vm: Vm, channels: Channels) -> list[str]:
+def machine(vm: Vm, start: Start) -> list[str]:
     """Board, processors and memory. Each processor is a socket of its own, or else MP tables list only the first."""
     size = f"{vm.memory // 2**20}M"
-    ram = "memory-backend-ram,id=ram"
-    if channels.memory_file:
-        share = "on" if channels.keep_memory else "off"
-        ram = f"memory-backend-file,id=ram,mem-path={escaped(channels.memory_file)},share={share}"
     return [
         *("-machine", f"pc,accel={vm.accel},memory-backend=ram,usb=off,vmport=off,hpet=off"),
         *("-cpu", "host" if vm.accel == "kvm" else "max"),
         *("-smp", f"{vm.cpus},sockets={vm.cpus}"),
-        *("-m", size, "-object", f"{ram},size={size}"),
+        *("-m", size, "-object", f"{start.ram},size={size}"),
     ]
 
 

@@ -14,15 +14,15 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from runner.errors import HarnessBroken, MatrixError
-from runner.machines.cache import sha256
 from runner.machines.qemu import apt, recipe
 from runner.process import dies_with_parent, reading, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from contextlib import AbstractContextManager
 
     from runner.machines.seam import Progress
 
@@ -31,6 +31,8 @@ USERS = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexiste
 GROUPS = "root:x:0:\ntty:x:5:\ndisk:x:6:\nnogroup:x:65534:\n"
 #: The ELF note that says where a hypervisor may enter the plain kernel: owner "Xen", type 18.
 PVH_NOTE = (4).to_bytes(4, "little") + (8).to_bytes(4, "little") + (18).to_bytes(4, "little") + b"Xen\0"
+#: How a packed file begins, and what unpacks it.
+MAGIC = {b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zstd", b"\x1f\x8b": "gzip"}
 #: Files that Debian's maintainer scripts would have made.
 ETC = {
     "etc/passwd": USERS,
@@ -136,18 +138,29 @@ def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Prog
 
 def unpack_kernel(image: bytes, target: Path) -> None:
     """Leave the plain kernel beside the bzImage, if we know how it is packed and QEMU can start it (PVH)."""
-    payload = recipe.kernel_payload(image)
-    unpackers = {b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zstd", b"\x1f\x8b": "gzip"}
-    unpacker = next((name for magic, name in unpackers.items() if payload.startswith(magic)), None)
-    if unpacker is None:
-        return
     packed = target.with_suffix(".packed")
-    packed.write_bytes(payload)
-    with reading([unpacker, "-dc", str(packed)]) as stream:
-        plain = stream.read()
+    packed.write_bytes(recipe.kernel_payload(image))
+    if unpacker(packed):
+        with unpacked(packed) as stream:
+            plain = stream.read()
+        if plain.startswith(b"\x7fELF") and PVH_NOTE in plain:
+            target.write_bytes(plain)
     packed.unlink()
-    if plain.startswith(b"\x7fELF") and PVH_NOTE in plain:
-        target.write_bytes(plain)
+
+
+def unpacker(packed: Path) -> str | None:
+    """The program that unpacks a file, or None if none of ours does."""
+    with packed.open("rb") as stream:
+        head = stream.read(max(map(len, MAGIC)))
+    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
+
+
+def unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
+    """What is in a packed file, as a stream."""
+    program = unpacker(packed)
+    if program is None:
+        raise HarnessBroken(f"{packed} is packed in a way unknown to us", resolution="pack it with xz, zstd or gzip")
+    return reading([program, "-dc", str(packed)])
 
 
 def keep_of_kernel(path: str) -> bool:
@@ -170,8 +183,7 @@ def furnish_modules(folder: Path) -> list[str]:
 
 def unpack_module(packed: Path) -> None:
     """Replace a compressed module by what is in it: decompressing is the host's work, not the emulated guest's."""
-    unpackers = {".xz": "xz", ".zst": "zstd", ".gz": "gzip"}
-    with reading([unpackers[packed.suffix], "-dc", str(packed)]) as stream, packed.with_suffix("").open("wb") as out:
+    with unpacked(packed) as stream, packed.with_suffix("").open("wb") as out:
         shutil.copyfileobj(stream, out)
     packed.unlink()
 
@@ -190,9 +202,9 @@ def initramfs(tree: Path, modules: Path, early: Path, image: Path) -> None:
     tool("cpio", "--quiet", "-o", "-H", "newc", "-R", "0:0", "-D", str(early), "-F", str(image), stdin=names + "\n")
 
 
-def checksums(folder: Path) -> dict[str, dict[str, object]]:
-    """Size and hash of every file, by which a later run knows that they are whole."""
-    return {path.name: {"size": path.stat().st_size, "sha256": sha256(path)} for path in sorted(folder.iterdir())}
+def sizes(folder: Path) -> dict[str, dict[str, int]]:
+    """Size of every file, by which a later run knows that none was cut short."""
+    return {path.name: {"size": path.stat().st_size} for path in sorted(folder.iterdir())}
 
 
 def say(**what: object) -> None:
@@ -215,7 +227,7 @@ def main(half: str, suite: str, image: str, out: str) -> None:
     else:
         made = kernel(suite, Path(image) if image else None, work, target, report)
     shutil.rmtree(work)
-    manifest = {"suite": suite, "image": image, "versions": made, "files": checksums(target)}
+    manifest = {"suite": suite, "image": image, "versions": made, "files": sizes(target)}
     (target / "manifest.json").write_text(json.dumps(manifest, indent=1))
 
 

@@ -9,6 +9,8 @@ import asyncio
 import base64
 import logging
 import os
+import re
+import signal
 import socket
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -36,10 +38,14 @@ ARGUMENT_LIMIT = 120_000
 DOUBT = 0.5
 #: The agent has the result within milliseconds once the bell rang.
 EAGER = 0.004
+#: How long QEMU may take to answer, however busy the host: it has no more to do than to read a line.
+ANSWER_DEADLINE = 60.0
 #: How long QEMU may take to be gone after it closed its channels.
 LAST_BREATH = 5.0
 SHELL = "/bin/bash"
 MODULES_WANTED = "build the drivers into the kernel, or put its modules into lib/modules beside the image"
+#: QEMU commit deba78709ae8, "accel/tcg: Always lock pages before translation", ended it.
+NEWER_QEMU = "QEMU before 8.1 sometimes runs outdated kernel code when it emulates; KVM or a newer QEMU does not"
 FROM_STDIN = "cat >/run/matrix/envelope && exec bash /run/matrix/envelope"
 
 # The library logs every lost connection as an error; to us a dead QEMU is an answer like any other.
@@ -49,9 +55,11 @@ logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL + 1)
 class Guest:
     """One running virtual machine."""
 
-    def __init__(self, process: asyncio.subprocess.Process, console: IO[bytes]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, console: IO[bytes], bell: socket.socket) -> None:
         self.process = process
         self.console = console
+        self.bell = bell
+        self.bell.setblocking(False)
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
@@ -60,18 +68,26 @@ class Guest:
         #: Set as soon as the machine is beyond hope.
         self.lost: asyncio.Future[RigLost] = asyncio.get_running_loop().create_future()
 
-    async def connect(self, qmp: socket.socket, agent: socket.socket, bell: socket.socket) -> None:
-        """Take up all conversations. The agent answers later, when the guest is up."""
-        self.bell, self._bell_writer = await asyncio.open_unix_connection(sock=bell)
-        await self.agent.connect(agent)
-        await self.qmp.connect(qmp)
+    async def connect(self, qmp: socket.socket, agent: socket.socket) -> None:
+        """Take up both conversations. The agent answers later, when the guest is up."""
+        try:
+            await self.agent.connect(agent)
+            await self.qmp.connect(qmp)
+        except AssertionError as error:
+            # The library takes it for granted that a connection just made still stands.
+            raise EOFError("QEMU hung up at once") from error
 
     async def close(self) -> None:
         """Kill QEMU and hang up."""
         if self.process.returncode is None:
-            self.process.kill()
+            # Not `process.kill()`: that would reap it under the event loop's hands, who then complains.
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGKILL)
         await self.process.wait()
-        self._bell_writer.close()
+        await self.hang_up()
+
+    async def hang_up(self) -> None:
+        """End both conversations, as far as they ever began."""
         for client in (self.qmp, self.agent):
             with suppress(QMPError, OSError, EOFError):
                 await client.disconnect()
@@ -93,7 +109,8 @@ class Guest:
         if said := last_words(self.tail()):
             self.lose(f"the guest could not start: {said}", MODULES_WANTED)
         elif "Kernel panic" in self.tail():
-            self.lose("the guest kernel panicked")
+            cause = first_cause(self.tail())
+            self.lose(f"the guest kernel panicked: {cause}", NEWER_QEMU if "int3" in cause else "")
         elif status < 0:
             self.lose(f"QEMU was killed by signal {-status}")
         else:
@@ -132,13 +149,24 @@ class Guest:
             self.lose("QEMU closed its channels")
         finally:
             task.cancel()
-            with suppress(asyncio.CancelledError, QMPError, OSError, EOFError):
-                await task
+            await asyncio.wait({task})
+            # Whatever it ended with is told by now, or must not hide why we stopped waiting.
+            _ = task.cancelled() or task.exception()
         raise self.lost.result()
+
+    async def soon(self, asked: Coroutine[Any, Any, T], what: str, deadline: float) -> T:
+        """Wait for an answer that is due; without it the machine is lost."""
+        try:
+            async with asyncio.timeout(deadline):
+                return await self.answer(asked)
+        except TimeoutError:
+            self.lose(f"{what} within {deadline:g} s")
+            raise self.lost.result() from None
 
     async def command(self, name: str, **arguments: object) -> Any:
         """Ask the machine."""
-        return await self.answer(self.qmp.execute(name, arguments or None))
+        asked = self.qmp.execute(name, arguments or None)
+        return await self.soon(asked, f"QEMU did not answer to {name}", ANSWER_DEADLINE)
 
     async def ask(self, name: str, **arguments: object) -> Any:
         """Ask the guest."""
@@ -146,18 +174,14 @@ class Guest:
 
     async def shell(self, script: str, *, expected: float = 0, deadline: float = 60) -> tuple[int, bytes, str]:
         """Run a script that rings the bell at its end; returns status, output and complaints."""
-        try:
-            async with asyncio.timeout(deadline):
-                return await self._shell(script, expected)
-        except TimeoutError:
-            self.lose(f"the guest did not answer within {deadline:g} s")
-            raise self.lost.result() from None
+        return await self.soon(self._shell(script, expected), "the guest did not answer", deadline)
 
     async def _shell(self, script: str, expected: float) -> tuple[int, bytes, str]:
         how: dict[str, object] = {"arg": ["-c", script]}
         if len(script.encode()) > ARGUMENT_LIMIT:
             text = base64.b64encode(script.encode()).decode()
             how = {"arg": ["-c", FROM_STDIN], "input-data": text}
+        self.hush()
         started = await self.ask("guest-exec", path=SHELL, **how, **{"capture-output": True})
         patience = expected + DOUBT
         while True:
@@ -165,20 +189,34 @@ class Guest:
             status = await self.ask("guest-exec-status", pid=started["pid"])
             if status["exited"]:
                 return ended(status)
-            patience = EAGER if rung else DOUBT
+            # Asking disturbs the guest: a bell that rang too early must not make us ask for long.
+            patience = EAGER if rung else min(DOUBT, 2 * patience)
 
     async def ring(self, patience: float) -> bool:
         """Wait for the bell, so that nobody has to ask a busy guest whether it is done."""
         try:
             async with asyncio.timeout(patience):
-                return bool(await self.answer(self.bell.read(64)))
+                return bool(await self.answer(asyncio.get_running_loop().sock_recv(self.bell, 64)))
         except TimeoutError:
-            return patience == EAGER
+            return False
+
+    def hush(self) -> None:
+        """Forget that the bell rang: it did for a command whose end was seen without it."""
+        with suppress(OSError):
+            while self.bell.recv(64):
+                pass
 
 
 def last_words(tail: str) -> str:
     """What our own first programs had to complain about, before anything else could run."""
     return "; ".join(line.removeprefix("matrix: ") for line in tail.splitlines() if line.startswith("matrix: "))
+
+
+def first_cause(tail: str) -> str:
+    """The line of the console that tells why a kernel panicked: the first trap, or else the panic itself."""
+    lines = [re.sub(r"^\[ *[\d.]+\] *", "", line) for line in tail.splitlines()]
+    traps = [line for line in lines if re.match(r"BUG:|kernel BUG|Oops|int3:|general protection|invalid opcode", line)]
+    return next(iter([*traps, *(line for line in lines if "Kernel panic" in line)]), "")
 
 
 def ended(status: dict[str, Any]) -> tuple[int, bytes, str]:
@@ -196,9 +234,7 @@ def nameless(scratch: Path) -> IO[bytes]:
 
 
 @asynccontextmanager
-async def running(
-    vm: Vm, scratch: Path, *, memory_file: Path | None = None, keep_memory: bool = False, incoming: bool = False
-) -> AsyncIterator[Guest]:
+async def running(vm: Vm, scratch: Path, start: argv.Start = argv.BOOT) -> AsyncIterator[Guest]:
     """Start QEMU with fresh, empty disks; it is gone when the block is left, however that happens."""
     async with AsyncExitStack() as stack:
         console = stack.enter_context(nameless(scratch))
@@ -207,21 +243,25 @@ async def running(
         files = [stack.enter_context(nameless(scratch)) for _ in vm.disks]
         for file, disk in zip(files, vm.disks, strict=True):
             file.truncate(disk.size)
-        ours, theirs = zip(*(socket.socketpair() for _ in range(3)), strict=True)
-        for end in theirs:
-            stack.callback(end.close)
-        qmp, agent, bell = (end.fileno() for end in theirs)
-        channels = argv.Channels(
-            qmp, agent, bell, log, tuple(file.fileno() for file in files), memory_file, keep_memory
-        )
-        process = await spawn(argv.command(vm, channels, incoming=incoming), pass_fds=channels.all, output=log)
-        guest = Guest(process, console)
+        (qmp, agent, bell), theirs = zip(*(channel(stack) for _ in range(3)), strict=True)
+        first, second, third = (end.fileno() for end in theirs)
+        channels = argv.Channels(first, second, third, log, tuple(file.fileno() for file in files))
+        process = await spawn(argv.command(vm, channels, start), pass_fds=channels.all, output=log)
+        guest = Guest(process, console, bell)
         stack.push_async_callback(guest.close)
         for end in theirs:
             end.close()
         watcher = asyncio.create_task(guest.watch_process())
         stack.callback(watcher.cancel)
-        await guest.answer(guest.connect(*ours))
+        await guest.soon(guest.connect(qmp, agent), "QEMU did not answer", ANSWER_DEADLINE)
         listener = asyncio.create_task(guest.watch_events())
         stack.callback(listener.cancel)
         yield guest
+
+
+def channel(stack: AsyncExitStack) -> tuple[socket.socket, socket.socket]:
+    """Two ends of a conversation; both are closed at the latest when the stack unwinds."""
+    ours, theirs = socket.socketpair()
+    stack.callback(theirs.close)
+    stack.callback(ours.close)
+    return ours, theirs

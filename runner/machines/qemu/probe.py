@@ -45,7 +45,7 @@ def qemu_version() -> str:
 @cache
 def host() -> str:
     """The processor, whose clock's rate a template has measured; and the kernel, whose KVM is part of the machine."""
-    return processor()
+    return f"{processor()}, {os.uname().release}"
 
 
 async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
@@ -59,32 +59,49 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
         return "tcg"
     memory = cache_dir() / "accelerator" / f"{identity()}.json"
     async with locked(memory.with_suffix(".lock")):
-        with suppress(OSError, ValueError, KeyError):
-            return str(json.loads(memory.read_text())["accel"])
-        works = await boots_under_kvm(base, scratch)
-        if not works:
-            notice("KVM is there but does not boot our appliance: emulating (TCG) instead")
-        memory.write_text(json.dumps({"accel": "kvm" if works else "tcg"}))
-    return "kvm" if works else "tcg"
+        accel = remembered(memory)
+        if accel is None:
+            accel = await fastest(base, scratch)
+            if accel is None:
+                notice(
+                    "our appliance boots neither under KVM nor under emulation (TCG): trying to emulate nevertheless"
+                )
+                return "tcg"
+            memory.write_text(json.dumps({"accel": accel}))
+    if accel == "tcg":
+        notice(f"KVM is there but does not boot our appliance: emulating (TCG) instead (remembered in {memory})")
+    return accel
+
+
+def remembered(memory: Path) -> str | None:
+    """What was found out earlier."""
+    with suppress(OSError, ValueError, KeyError):
+        return str(json.loads(memory.read_text())["accel"])
+    return None
 
 
 def identity() -> str:
     """Everything on which the answer hangs: kernel, QEMU, processor and the device itself."""
     stat = KVM.stat()
-    return recipe.digest(os.uname().release, qemu_version(), host(), stat.st_rdev, stat.st_ino)
+    return recipe.digest(qemu_version(), host(), stat.st_rdev, stat.st_ino)
 
 
-async def boots_under_kvm(base: Appliance, scratch: Path) -> bool:
+async def fastest(base: Appliance, scratch: Path) -> str | None:
     """Boot once each way and see: a KVM that opens may still hang, or kill QEMU.
 
     One that works is up long before emulation is, however slow the host; so twice what emulation takes is long enough.
+    If neither comes up it is not KVM's fault: None.
     """
     began = time.monotonic()
     kvm, tcg = (asyncio.create_task(_comes_up(base, scratch, accel)) for accel in ACCELERATORS)
     try:
         await asyncio.wait({kvm, tcg}, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait({kvm}, timeout=time.monotonic() - began)
-        return kvm.done() and kvm.result()
+        if tcg.done() and tcg.result():
+            await asyncio.wait({kvm}, timeout=time.monotonic() - began)
+            return "kvm" if kvm.done() and kvm.result() else "tcg"
+        if await kvm:
+            return "kvm"
+        return "tcg" if await tcg else None
     finally:
         kvm.cancel()
         tcg.cancel()

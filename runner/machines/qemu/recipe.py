@@ -96,7 +96,9 @@ SLOW_INITCALLS = (
 #: clock with steps of 4 ms, useless for latencies. `norandmaps`: QEMU keeps translated code by its address, and would
 #: translate a program that lies elsewhere each time anew each time; so fio starts in 0.26 s where it took 0.75.
 #: `rodata=off` saves a check of all page tables, `lpj` the calibration of a delay loop that the TSC replaces anyway.
-#: `panic=-1`, `oops=panic`: a broken kernel must end, not linger.
+#: `panic=-1`, `oops=panic`: a broken kernel must end, not linger. A panic by `int3` is not the kernel's fault: before
+#: 8.1, QEMU under TCG may translate code while another processor patches it, and runs the old one from then on. No word
+#: here helps against that; the rig is lost, and the trial done again on another.
 KERNEL_WORDS = (
     "console=ttyS0 quiet panic=-1 oops=panic acpi=off pmtmr=0x608 tsc=reliable no_timer_check random.trust_cpu=on "
     "ipv6.disable=1 audit=0 apparmor=0 selinux=0 nowatchdog cryptomgr.notests raid=noautodetect norandmaps "

@@ -7,6 +7,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
+from runner.errors import HarnessBroken
 from runner.machines import envelope
 from runner.machines.seam import RigLost
 
@@ -30,7 +31,6 @@ echo "mdadm $(mdadm --version 2>&1)"
 echo "lvm $(lvm version 2>/dev/null | sed -n 's/ *LVM version: *//p')"
 echo "clocksource $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
 echo "raid6 $(dmesg | sed -n 's/.*raid6: using algorithm //p' | tail -1)"
-for link in /dev/disk/by-id/matrix-*; do [ ! -e "$link" ] || echo "${link##*/} $(readlink -f "$link")"; done
 [ -e /proc/mdstat ] && echo "md there" || echo "md missing"
 """
 
@@ -41,11 +41,11 @@ class QemuRig:
     def __init__(self, guest: Guest, vm: Vm, facts: Mapping[str, str]) -> None:
         self.guest = guest
         self._facts = dict(facts)
-        self._disks = tuple(self._facts[f"matrix-{number}"] for number in range(len(vm.disks)))
+        self._disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(vm.disks)))
 
     @property
     def disks(self) -> tuple[str, ...]:
-        """What the kernel calls each disk since this boot; which is which is told by serial numbers."""
+        """Names by serial number: on a host, where somebody may run a kept script by hand, they name nothing."""
         return self._disks
 
     @property
@@ -57,8 +57,14 @@ class QemuRig:
         """Run the steps as one script."""
         mark = secrets.token_hex(16)
         script = envelope.pack(steps, mark, FRESH, BELL)
-        _, output, complaint = await self.guest.shell(script, expected=expected, deadline=deadline)
-        return envelope.unpack(steps, mark, output, complaint)
+        try:
+            _, output, complaint = await self.guest.shell(script, expected=expected, deadline=deadline)
+            return envelope.unpack(steps, mark, output, complaint)
+        except RigLost:
+            raise
+        except HarnessBroken as error:
+            # Whatever garbled the answer, a fresh rig may do better, and the run goes on without this one.
+            raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
 
 
 async def booted(guest: Guest) -> None:

@@ -7,23 +7,21 @@ empty ones of its own, so what the guest has cached of them is true.
 
 from __future__ import annotations
 
-import asyncio
 import fcntl
 import json
 import os
 import shutil
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.errors import HarnessBroken
-from runner.machines.cache import cache_dir, locked, made, opened, sha256, try_lock
-from runner.machines.qemu import recipe, rig
+from runner.machines.cache import cache_dir, made, opened, sha256, shared, try_lock
+from runner.machines.qemu import argv, recipe, rig
 from runner.machines.qemu.guest import Guest, running
 from runner.machines.seam import RigLost
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
@@ -64,7 +62,7 @@ def whole(folder: Path) -> bool:
 async def make(vm: Vm, folder: Path, scratch: Path) -> None:
     """Boot, warm up, and save."""
     memory = folder / "memory"
-    async with running(vm, scratch, memory_file=memory, keep_memory=True) as guest:
+    async with running(vm, scratch, argv.Template(memory)) as guest:
         await rig.booted(guest)
         facts = await rig.ask_facts(guest)
         await save(guest, folder / "state")
@@ -77,10 +75,9 @@ async def save(guest: Guest, target: Path) -> None:
     await guest.command("migrate-set-capabilities", capabilities=CAPABILITIES)
     with target.open("wb") as file:
         await migrate(guest, "migrate", file.fileno())
-        async with asyncio.timeout(SAVE_DEADLINE):
-            outcome = await guest.answer(guest.migrated())
+        outcome = await guest.soon(guest.migrated(), "QEMU did not save its state", SAVE_DEADLINE)
     if outcome != "completed":
-        raise HarnessBroken("QEMU cannot save its state")
+        raise RigLost("QEMU cannot save its state", tail=guest.tail())
 
 
 async def migrate(guest: Guest, command: str, descriptor: int) -> None:
@@ -91,14 +88,29 @@ async def migrate(guest: Guest, command: str, descriptor: int) -> None:
 
 
 @asynccontextmanager
-async def restored(vm: Vm, folder: Path, scratch: Path) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
-    """A clone of a template."""
-    async with locked(folder.with_name(f".{folder.name}.use"), shared=True):
-        manifest = json.loads((folder / "manifest.json").read_text())
-        os.utime(folder)
-        async with running(vm, scratch, memory_file=folder / "memory", incoming=True) as guest:
-            await wake(guest, folder / "state")
-            yield guest, manifest["facts"]
+async def restored(vm: Vm, name: str, scratch: Path) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
+    """A clone of the template of this name, which is made now unless it is there."""
+    folder = home() / name
+    # Held from before the template is found whole, so that nobody forgets it between that and its use.
+    async with shared(in_use(folder)):
+        with lost_with_files(folder):
+            await made(folder, whole, lambda half: make(vm, half, scratch))
+            facts = json.loads((folder / "manifest.json").read_text())["facts"]
+            os.utime(folder)
+        prune()
+        async with running(vm, scratch, argv.Clone(folder / "memory")) as guest:
+            with lost_with_files(folder):
+                await wake(guest, folder / "state")
+            yield guest, facts
+
+
+@contextmanager
+def lost_with_files(folder: Path) -> Iterator[None]:
+    """A template whose files fail us is one that did not come to life."""
+    try:
+        yield
+    except OSError as error:
+        raise RigLost(f"the template in {folder} is of no use: {error}") from error
 
 
 async def wake(guest: Guest, state: Path) -> None:
@@ -106,37 +118,39 @@ async def wake(guest: Guest, state: Path) -> None:
     await guest.command("migrate-set-capabilities", capabilities=CAPABILITIES)
     with state.open("rb") as file:
         await migrate(guest, "migrate-incoming", file.fileno())
-        try:
-            async with asyncio.timeout(RESTORE_DEADLINE):
-                await guest.answer(guest.resumed.wait())
-        except TimeoutError:
-            raise RigLost("the template did not come to life", tail=guest.tail()) from None
+        await guest.soon(guest.resumed.wait(), "the template did not come to life", RESTORE_DEADLINE)
     # What is said to the agent before its state is loaded would be lost, hence only now.
     await guest.shell(rig.refresh(), deadline=RESTORE_DEADLINE)
 
 
-async def template(vm: Vm, name: str, scratch: Path) -> Path:
-    """The template of a machine, from the cache or made now."""
-    folder = await made(home() / name, whole, lambda half: make(vm, half, scratch))
-    prune(keep=folder)
-    return folder
-
-
-def prune(keep: Path) -> None:
+def prune() -> None:
     """Forget the templates that were not used for longest, beyond a number and a size; never one in use."""
-    known = sorted((path for path in home().iterdir() if path.name[0] != "."), key=lambda path: -path.stat().st_mtime)
     total = 0
-    for number, folder in enumerate(known):
-        total += sum(path.stat().st_blocks * 512 for path in folder.iterdir())
-        if folder != keep and (number >= MOST or total > MOST_BYTES):
+    for number, (_, size, folder) in enumerate(sorted(known(), reverse=True)):
+        total += size
+        if number >= MOST or total > MOST_BYTES:
             forget(folder)
+
+
+def known() -> Iterator[tuple[float, int, Path]]:
+    """When each template was last used, how many bytes it takes, and where it is."""
+    for folder in home().iterdir():
+        # Another process may forget it while we look.
+        with suppress(OSError):
+            if not folder.name.startswith("."):
+                yield folder.stat().st_mtime, sum(path.stat().st_blocks * 512 for path in folder.iterdir()), folder
 
 
 def forget(folder: Path) -> None:
     """Remove a template unless somebody uses it."""
-    with opened(folder.with_name(f".{folder.name}.use")) as descriptor:
+    with opened(in_use(folder)) as descriptor:
         if try_lock(descriptor, fcntl.LOCK_EX):
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def in_use(folder: Path) -> Path:
+    """The lock that everybody shares who uses a template."""
+    return folder.with_name(f".{folder.name}.use")
 
 
 def since(start: float) -> str:

@@ -1,0 +1,102 @@
+"""Stand-ins that speak what QEMU and its guest agent speak, at the other end of a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import tempfile
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, cast
+
+from runner.machines.qemu.guest import Guest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+GREETING = {"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 0}, "package": ""}, "capabilities": []}}
+#: Far more turns of the event loop than an answer takes to arrive.
+TURNS = 200
+
+
+class Agent:
+    """A guest agent: whatever it is told to run rings the bell after a while, and has ended then."""
+
+    def __init__(self, bell: socket.socket, **result: object) -> None:
+        self.bell = bell
+        self.asked: list[str] = []
+        self.result = {"exitcode": 0, **result}
+        self.rang = asyncio.Event()
+        self.turns = TURNS
+        self._work: asyncio.Task[None] | None = None
+
+    def answer(self, name: str) -> object:
+        """What it says."""
+        self.asked.append(name)
+        if name == "guest-exec":
+            self._work = asyncio.create_task(self.work())
+            return {"pid": 1}
+        return {"exited": True, **self.result} if self.rang.is_set() else {"exited": False}
+
+    async def work(self) -> None:
+        """What was to be run."""
+        for _ in range(self.turns):
+            await asyncio.sleep(0)
+        self.rang.set()
+        self.bell.send(b".")
+
+    def stop(self) -> None:
+        """Leave undone what is left to do."""
+        if self._work:
+            self._work.cancel()
+
+
+async def requests(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
+    """What is asked; nothing but the closing brace tells where a request ends."""
+    text = ""
+    while chunk := await reader.read(2**16):
+        text += chunk.decode()
+        with suppress(ValueError):
+            asked = json.loads(text)
+            text = ""
+            yield asked
+
+
+async def serve(agent: Agent, end: socket.socket) -> None:
+    """Answer one request after the other."""
+    reader, writer = await asyncio.open_unix_connection(sock=end)
+    async for asked in requests(reader):
+        said = {"return": agent.answer(asked["execute"]), "id": asked.get("id")}
+        writer.write(json.dumps(said).encode() + b"\n")
+    writer.close()
+
+
+async def mumble(end: socket.socket) -> None:
+    """A QEMU that greets, and then hears but never answers."""
+    reader, writer = await asyncio.open_unix_connection(sock=end)
+    writer.write(json.dumps(GREETING).encode() + b"\n")
+    async for asked in requests(reader):
+        if asked["execute"] == "qmp_capabilities":
+            writer.write(json.dumps({"return": {}, "id": asked.get("id")}).encode() + b"\n")
+    writer.close()
+
+
+@asynccontextmanager
+async def talking(**result: object) -> AsyncIterator[tuple[Guest, Agent]]:
+    """A guest without a machine: both its conversations are with us."""
+    pairs = [socket.socketpair() for _ in range(3)]
+    (qmp, _), (agent, _), (bell, _) = pairs
+    other = Agent(pairs[2][1], **result)
+    servers = [asyncio.create_task(mumble(pairs[0][1])), asyncio.create_task(serve(other, pairs[1][1]))]
+    with tempfile.TemporaryFile() as console:
+        guest = Guest(cast("Any", None), console, bell)
+        try:
+            await guest.connect(qmp, agent)
+            yield guest, other
+        finally:
+            other.stop()
+            await guest.hang_up()
+            await asyncio.gather(*servers)
+            for pair in pairs:
+                for end in pair:
+                    end.close()

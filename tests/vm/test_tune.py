@@ -168,19 +168,16 @@ SABOTAGE = {
     "readahead: 512KiB": ("echo 4 >/sys/block/md127/queue/read_ahead_kb", "readahead wanted 512, kernel says 4"),
     "disk: {readahead: 64KiB}": ("echo 8 >/sys/block/sdb/queue/read_ahead_kb", "disk.readahead wanted 64, kernel says 8"),
     "scheduler: bfq": ("echo none >/sys/block/sdc/queue/scheduler", "scheduler wanted bfq, kernel says none"),
-    "nr_requests: 100": (
-        "echo none >/sys/block/sda/queue/scheduler",  # which resets it
-        "nr_requests wanted 100, kernel says 32",
-    ),
+    "nr_requests: 100": ("echo 50 >/sys/block/sda/queue/nr_requests", "nr_requests wanted 100, kernel says 50"),
     "write_cache: write back": (
         "hdparm -q -W0 /dev/sda",
-        "write_cache wanted write back, kernel says write through; "
-        "write_cache.kernel wanted write back, kernel says write through",
+        ("write_cache wanted write back, kernel says write through; "
+        "write_cache.kernel wanted write back, kernel says write through"),
     ),
     "write_cache: write through": (
         "hdparm -q -W1 /dev/sda",
-        "write_cache wanted write through, kernel says write back; "
-        "write_cache.kernel wanted write through, kernel says write back",
+        ("write_cache wanted write through, kernel says write back; "
+        "write_cache.kernel wanted write through, kernel says write back"),
     ),
     "disk: {write_cache: write back}": (
         "echo write through >/sys/block/sdb/queue/write_cache",  # what the kernel believes, not what the drive does

@@ -43,9 +43,7 @@ def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path
     """The scripts of an array on these disks."""
     stack = built(array.stack.value, disks, array.disks, zeroed=zeroed)
     values = {"title": array.label, "stack": stack}
-    return ArrayScripts(
-        stack, *(render(f"{phase}.sh", own, **values) for phase in ("set-up", "tear-down", "activate"))
-    )
+    return ArrayScripts(stack, *(render(f"{phase}.sh", own, **values) for phase in ("set-up", "tear-down", "activate")))
 
 
 def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScripts:

@@ -41,7 +41,7 @@ read_segments() {
   volume[stripes]=
   while read -r line; do
     read -ra words <<<"$line"
-    stripes=1 size= start=${words[4]-}
+    stripes=1 size='' start=${words[4]-}
     if [[ ${words[2]-} == striped ]]; then stripes=${words[3]} size=$((words[4] * 512)) start=${words[6]}; fi
     volume[data_start]=${volume[data_start]-$((start * 512))}
     if [[ -n $size ]]; then volume[stripe_size]=$size; fi

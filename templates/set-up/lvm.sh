@@ -9,10 +9,9 @@ group={{ layer.name }}
 if [[ $groups_found == *" $group "* || -e {{ layer.device }} ]]; then
   fail "a volume group $group is there already, and it is not ours"
 fi
-members=({{ layer.members }})
 {% if layer.stands_on_layers %}
 # What is on them is left over from layers that stood here before: the devices are ours, and new.
-wipefs --quiet --all "${members[@]}"
+wipefs --quiet --all {{ layer.members }}
 {% endif %}
 config={{ layer.config }}
 memory=${MATRIX_STATE:-/run/matrix}/lvm

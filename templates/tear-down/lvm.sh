@@ -13,7 +13,7 @@ if [[ -n ${standing[*]-} ]]; then
 fi
 if [[ $found == *LVM2_member* ]]; then
   config={{ layer.config }}
-  ours=() marked=
+  ours=() marked=''
   rows=$(lvm pvs --config "$config" --noheadings --separator '|' --options pv_name,vg_tags,vg_name)
   while IFS='|' read -r node tags group; do
     if [[ ,$tags, == *",$tag,"* ]]; then

@@ -64,6 +64,7 @@ class Guest:
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
         self.resumed = asyncio.Event()
+        self.was_reset = asyncio.Event()
         self._migration: asyncio.Queue[str] = asyncio.Queue()
         #: Set as soon as the machine is beyond hope.
         self.lost: asyncio.Future[RigLost] = asyncio.get_running_loop().create_future()
@@ -122,6 +123,8 @@ class Guest:
             data = cast("dict[str, Any]", event.get("data", {}))
             if event["event"] == "RESUME":
                 self.resumed.set()
+            if event["event"] == "RESET":
+                self.was_reset.set()
             if event["event"] == "MIGRATION":
                 self._migration.put_nowait(str(data["status"]))
             if event["event"] == "BLOCK_IO_ERROR" and data.get("action") == "stop":
@@ -167,6 +170,17 @@ class Guest:
         """Ask the machine."""
         asked = self.qmp.execute(name, arguments or None)
         return await self.soon(asked, f"QEMU did not answer to {name}", ANSWER_DEADLINE)
+
+    async def reset(self) -> None:
+        """Press the reset button: what the guest had only in memory is gone, its disks are as they are."""
+        self.was_reset.clear()
+        await self.command("set-action", reboot="reset")
+        await self.command("system_reset")
+        await self.answer(self.was_reset.wait())
+
+    async def stay_up(self) -> None:
+        """From here on, a guest that resets itself is lost, not restarted; its BIOS does so once, on the way up."""
+        await self.command("set-action", reboot="shutdown")
 
     async def ask(self, name: str, **arguments: object) -> Any:
         """Ask the guest."""

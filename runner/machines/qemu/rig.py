@@ -53,6 +53,16 @@ class QemuRig:
         """Versions, accelerator, and how the machine came up."""
         return self._facts
 
+    async def reboot(self) -> None:
+        """Press the reset button and wait until the guest is up again, with the disks as they are."""
+        if self._facts["up"] != "cold boot":
+            raise HarnessBroken("a clone has no kernel to boot again", resolution="bring the machine up with --cold")
+        await self.guest.reset()
+        await booted(self.guest)
+        await self.guest.stay_up()
+        self._facts |= await ask_facts(self.guest)
+        self._disks = tuple(self._facts[f"matrix-{number}"] for number in range(len(self._disks)))
+
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps as one script."""
         mark = secrets.token_hex(16)

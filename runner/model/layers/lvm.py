@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from runner.model.layers.base import Grouped, Problem, power_of_two
-from runner.model.layers.md import Sync
+from runner.model.layers.md import Sync  # noqa: TC001 - pydantic reads it
 from runner.model.shape import Shape, common
 from runner.model.units import Extent, Size, format_size
 
@@ -84,7 +84,7 @@ class Lvm(Grouped):
         idle: dict[str, str] = {}
         if kind in {"linear", "raid1"}:
             idle["stripe_size"] = f"a {kind} volume has no stripes"
-        elif kind in {"striped", "mirror", "thin", "cache"} and (values["stripes"] or (kind != "striped") + 0) == 1:
+        elif values["stripes"] == 1 or (values["stripes"] is None and kind in {"mirror", "thin", "cache"}):
             idle["stripe_size"] = "a single stripe has no stripe size"
         if kind == "raid1":
             idle["stripes"] = "a raid1 volume has no stripes"
@@ -162,9 +162,9 @@ class Lvm(Grouped):
     def part_problems(self, below: Below) -> Iterator[Problem]:
         """What LVM would refuse."""
         counting = list(self._count_problems(below))
-        sizing = list(self._size_problems())
-        yield from (*counting, *sizing, *self._order_problems(below.count), *self._sync_problems())
-        if not counting and not sizing:
+        basic = [*counting, *self._size_problems(), *([] if counting else self._order_problems(below.count))]
+        yield from (*basic, *self._sync_problems())
+        if not basic:
             yield from self._room_problems(below)
 
     def _count_problems(self, below: Below) -> Iterator[Problem]:
@@ -270,16 +270,20 @@ class Lvm(Grouped):
         wanted = min(max(4 * MIB, data // (self.chunk or 64 * KIB) * 64 + MIB), 15 * GIB)
         return -(-wanted // self.extent_size) * self.extent_size
 
+    def asked(self, below: Below) -> int | None:
+        """Bytes of a volume that does not take everything: whole extents on every stripe."""
+        row = self.extent_size * self.striped_over(below.count)
+        if isinstance(self.size, int):
+            return -(-self.size // row) * row
+        share = float(self.size.removesuffix("%")) / 100
+        return None if share == 1 else int(self._room(below) * share) // row * row
+
     def over(self, below: Below) -> Shape:
         """The volume."""
-        room, stripes = self._room(below), self.striped_over(below.count)
-        size = self.size
-        if not isinstance(size, int):
-            row = self.extent_size * stripes
-            share = float(size.removesuffix("%")) / 100
-            # What is not the whole is rounded by LVM, to extents on every device and then to whole stripes.
-            size = room if share == 1 else int(room * share) // row * row - row
-        return Shape(size, *self._striping(below, stripes))
+        asked = self.asked(below)
+        return Shape(
+            self._room(below) if asked is None else asked, *self._striping(below, self.striped_over(below.count))
+        )
 
     def _striping(self, below: Below, stripes: int) -> tuple[int | None, int]:
         devices = self._devices(below)

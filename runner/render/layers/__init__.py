@@ -8,7 +8,7 @@ from runner.render.layers.bare import one_disk, pick, some_disks
 from runner.render.layers.base import Expectation, Ground, View
 from runner.render.layers.dm import crypt, integrity
 from runner.render.layers.fs import fs
-from runner.render.layers.lvm import lvm
+from runner.render.layers.lvm import LvmView, lvm
 from runner.render.layers.md import md
 from runner.render.layers.partition import in_order, partition
 from runner.render.layers.precondition import precondition
@@ -44,4 +44,4 @@ def tops(layer: Layer, built: tuple[View, ...]) -> tuple[str, ...]:
     return tuple(path for view in built for path in view.tops)
 
 
-__all__ = ["Expectation", "Ground", "View", "tops", "views"]
+__all__ = ["Expectation", "Ground", "LvmView", "View", "tops", "views"]

@@ -116,13 +116,13 @@ def _volume(layer: Lvm, ground: Ground, name: str, members: tuple[str, ...], res
     if layer.type == "thin":
         return [(*head, *_thin(layer, ground), name, *slow)]
     if layer.type == "cache":
-        return [(*head, *_plain(layer), *_size(layer, "PVS"), name, *slow), *_cache(layer, name, members)]
+        return [(*head, *_plain(layer), *_size(layer, ground, "PVS"), name, *slow), *_cache(layer, name, members)]
     how = (*_plain(layer), *_copies(layer), *(("--nosync",) if resync == "assume-clean" else ()))
     if layer.type == "linear" and layer.size == "100%" and len({shape.size for shape in ground.below.devices}) > 1:
         # LVM would begin with the largest.
         first, *more = ((*head, *how, "--extents", "100%PVS", name, slow[0]), *slow[1:])
         return [first, *(("lvextend", "--extents", "+100%PVS", f"{name}/{VOLUME}", str(one)) for one in more)]
-    return [(*head, *how, *_size(layer, "FREE"), name, *slow)]
+    return [(*head, *how, *_size(layer, ground, "FREE"), name, *slow)]
 
 
 def _plain(layer: Lvm) -> tuple[str, ...]:
@@ -140,10 +140,9 @@ def _copies(layer: Lvm) -> tuple[str, ...]:
     return ("--mirrors", str(layer.mirrors), *log)
 
 
-def _size(layer: Lvm, of: str) -> tuple[str, str]:
-    if isinstance(layer.size, int):
-        return "--size", f"{layer.size}b"
-    return "--extents", f"{layer.size}{of}"
+def _size(layer: Lvm, ground: Ground, of: str) -> tuple[str, str]:
+    asked = layer.asked(ground.below)
+    return ("--extents", f"100%{of}") if asked is None else ("--size", f"{asked}b")
 
 
 def _thin(layer: Lvm, ground: Ground) -> tuple[str, ...]:
@@ -152,7 +151,7 @@ def _thin(layer: Lvm, ground: Ground) -> tuple[str, ...]:
     return (
         "--type", "thin", "--thinpool", "pool", *_plain(layer)[2:], "--chunksize", f"{layer.chunk}b",
         "--poolmetadatasize", f"{layer.pool_metadata(whole)}b", "--poolmetadataspare", "n",
-        "--extents", "100%FREE", "--virtualsize", f"{layer.over(ground.below).size}b",
+        "--size", f"{whole}b", "--virtualsize", f"{layer.over(ground.below).size}b",
     )  # fmt: skip
 
 
@@ -169,12 +168,12 @@ def _cache(layer: Lvm, name: str, members: tuple[str, ...]) -> list[tuple[str, .
 
 def _readings(layer: Lvm, ground: Ground, resync: str) -> list[Reading]:
     """What must be in the device mapper's tables."""
-    slow = (layer.order or "").split()[: len(ground.devices) - (layer.fast or 0)]
+    order = (layer.order or "").split()
+    slow, fast = order[: len(order) - (layer.fast or 0)], order[len(order) - (layer.fast or 0) :]
     even = len({shape.size for shape in ground.below.devices[: layer.devices]}) == 1
-    # With several devices to an image, or large and small ones, LVM chooses; part of the room may not reach them all.
-    fixed = (layer.type == "linear" or (even and len(slow) == layer.images(layer.stripes or 1))) and (
-        layer.size == "100%" or layer.stripes == len(slow)
-    )
+    # Where an image has several devices, or they differ in size, LVM chooses; it may not need them all.
+    whole = layer.type == "linear" and layer.size == "100%"
+    fixed = whole or (even and len(slow) == layer.images(layer.stripes or 1))
     plain = layer.type in {"linear", "striped"}
     start = layer.data_start(None) if layer.alignment is not None and plain else None
     found = [
@@ -185,13 +184,13 @@ def _readings(layer: Lvm, ground: Ground, resync: str) -> list[Reading]:
         Reading("lvm.mirrors", "mirrors", _text(layer.mirrors)),
         Reading("lvm.extent_size", "extent_size", str(layer.extent_size)),
         Reading("lvm.data_start", "data_start", _text(start)),
-        Reading("lvm.bytes", "size", None),
+        Reading("lvm.bytes", "size", _text(layer.asked(ground.below))),
     ]
     if layer.type in {"thin", "cache"}:
         found.append(Reading("lvm.chunk", "chunk", str(layer.chunk)))
     if layer.type == "cache":
-        fast = " ".join((layer.order or "").split()[len(slow) :])
-        found += [Reading("lvm.cache_mode", "cache_mode", layer.cache_mode), Reading("lvm.fast", "fast", fast)]
+        found.append(Reading("lvm.cache_mode", "cache_mode", layer.cache_mode))
+        found.append(Reading("lvm.fast", "fast", " ".join(fast)))
     if layer.type in REDUNDANT:
         found.append(Reading("lvm.degraded", "degraded", "0"))
         found.append(Reading("lvm.sync_action", "sync_action", "resync" if resync == "background" else "idle"))

@@ -1,0 +1,205 @@
+"""LVM on real kernels: every type built, read back, written through, taken apart; and found again after a reboot."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from runner.execute.run import rig_spec
+from runner.expand.layouts import levels
+from runner.expand.space import Array, Cell, Space
+from runner.machines.qemu import Qemu
+from runner.machines.seam import Rig, RigSpec, Step, StepResult
+from runner.render.scripts import array_scripts, cell_scripts
+from tests.matrices import space
+
+if TYPE_CHECKING:
+    from runner.machines.qemu.rig import QemuRig
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(1800)]
+
+TYPES = """\
+name: types
+disks: {count: 5, size: 64MiB}
+layouts:
+  stripes: [disks: {count: 4}, lvm: {stripes: [1, 2, 3, 4], stripe_size: 64KiB}]
+  linear: [lvm: {order: "4 3 1 2 5"}]
+  part: [lvm: {size: [50%, 33MB], extent_size: 384KiB, alignment: 4MiB}]
+  mirror: [disks: {count: 4}, lvm: {type: mirror, stripes: [1, 2], stripe_size: 16KiB}]
+  raid0: [lvm: {type: raid0, stripe_size: 16KiB}]
+  raid1: [lvm: {type: raid1, devices: 3, mirrors: 2, sync: [auto, wait]}]
+  raid4: [lvm: {type: raid4, stripes: 3}]
+  raid5: [lvm: {type: raid5, order: "5 4 3 2 1", size: 50%}]
+  raid6: [lvm: {type: raid6, stripes: 3}]
+  raid10: [lvm: {type: raid10, devices: 4}]
+  thin: [lvm: {type: thin, stripes: [1, 4], chunk: 128KiB}]
+  cache: [lvm: {type: cache, fast: 1, cache_mode: [writethrough, writeback], stripes: 2}]
+  syncing: [lvm: {type: raid5, sync: background}]
+  on_md: [disks: {count: 4}, md: {level: 5}, lvm: {}]
+  under_md: [disks: {count: 4}, lvm: {groups: 2, stripes: 2}, md: {level: 1}]
+  uneven: [partition: {from: 25%}, lvm: {stripes: 3}]
+workloads: {work: {rw: write, bs: 64KiB, size: 8MiB}}
+repeat: 1
+"""
+
+HIERARCHICAL = """\
+name: hierarchical
+disks: {count: 4, size: 64MiB}
+layouts:
+  hierarchical:
+    - partition: {count: 4}
+    - lvm: {groups: 4, stripes: 4, stripe_size: 64KiB, extent_size: 1MiB}
+    - lvm: {order: "4 3 1 2", extent_size: 1MiB}
+workloads: {work: {rw: write, bs: 64KiB, size: 8MiB}}
+repeat: 1
+"""
+#: Content that another order of the same devices would not have.
+PATTERN = """\
+awk 'BEGIN { for (line = 0; line < 262144; line++) printf "%031d\\n", line }' >/tmp/pattern
+"""
+WRITE = "dd if=/tmp/pattern of={top} bs=1M oflag=direct status=none\n"
+COMPARE = "cmp -n 8388608 /tmp/pattern {top}\n"
+
+
+def cells_of(found: Space) -> Iterator[tuple[Array, Cell]]:
+    for array in found.arrays:
+        yield array, next(cell for cell in found.cells() if cell.array is array)
+
+
+async def run(rig: Rig, text: str) -> StepResult:
+    (result,) = await rig.run([Step("step", text)], expected=0, deadline=240)
+    return result
+
+
+async def done(rig: Rig, text: str) -> str:
+    result = await run(rig, text)
+    assert result.status == 0, result.output
+    return result.output
+
+
+def read(output: str) -> dict[str, tuple[str, ...]]:
+    """What was wanted and found, by setting; of several of a name, the last."""
+    rows = (line.split("\t") for line in output.splitlines() if line.startswith("reading\t"))
+    return {row[1]: tuple(row[2:]) for row in rows}
+
+
+def whole_spec(found: Space) -> RigSpec:
+    specs = [rig_spec(found.matrix, array, None) for array in found.arrays]
+    return replace(specs[0], modules=tuple(sorted({name for spec in specs for name in spec.modules})))
+
+
+async def _one(array: Array, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]:
+    """Built, read back, written through, taken apart twice; what was read back."""
+    scripts = array_scripts(array, rig.disks, zeroed=True)
+    top = scripts.stack.tops[0]
+    await done(rig, scripts.set_up)
+    phases = cell_scripts(cell, scripts.stack)
+    await done(rig, phases.tune)
+    readings = read(await done(rig, phases.verify))
+    await done(rig, WRITE.format(top=top) + COMPARE.format(top=top))
+    await done(rig, scripts.tear_down)
+    await done(rig, scripts.tear_down)
+    left = await done(rig, f"dmsetup ls; ls {{/run/matrix,/dev/mapper}}; wipefs {' '.join(rig.disks)}")
+    assert left.split() == ["No", "devices", "found", "/dev/mapper:", "control", "/run/matrix:", "lvm", "trial"], left
+    return readings
+
+
+async def _every(found: Space, scratch: Path) -> dict[str, dict[str, tuple[str, ...]]]:
+    async with Qemu().rig(whole_spec(found), scratch) as rig:
+        await done(rig, PATTERN)
+        return {array.label: await _one(array, cell, rig) for array, cell in cells_of(found)}
+
+
+def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path: Path) -> None:
+    found = space(TYPES)
+    readings = asyncio.run(_every(found, tmp_path))
+    for array in found.arrays:
+        *_, (layer, below) = levels(array.stack.value, array.disks)
+        (shape,) = layer.above(below)
+        sectors = next(got for name, (_, got) in readings[array.label].items() if name in {"lvm.size", "md.size"})
+        assert shape.size <= int(sectors) * 512 < shape.size + 2 * 4 * 2**20 * 4, array.label
+    assert readings["linear"]["lvm.order"] == ("4 3 1 2 5", "4 3 1 2 5")
+    assert readings["raid5"]["lvm.order"] == ("5 4 3 2 1", "5 4 3 2 1")
+    assert readings["raid6"]["lvm.type"] == ("raid6", "raid6")
+    assert readings["syncing"]["lvm.sync_action"] == ("resync", "resync")
+    assert readings["part/size=33MB"]["lvm.data_start"] == ("4194304", "4194304")
+    assert readings["cache/cache_mode=writeback"]["lvm.fast"] == ("3", "3")
+
+
+async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ...]]]:
+    readings = []
+    async with Qemu(cold=True).rig(whole_spec(found), scratch) as rig:
+        for array, cell in cells_of(found):
+            scripts = array_scripts(array, rig.disks, zeroed=True)
+            top = scripts.stack.tops[0]
+            await done(rig, scripts.set_up)
+            await done(rig, PATTERN + WRITE.format(top=top))
+            born = await done(rig, "cat /proc/sys/kernel/random/boot_id")
+            await cast("QemuRig", rig).reboot()
+            assert await done(rig, "cat /proc/sys/kernel/random/boot_id") != born
+            assert (await run(rig, f"test -e {top}")).status == 1
+            await done(rig, scripts.activate)
+            await done(rig, scripts.activate)
+            readings.append(read(await done(rig, cell_scripts(cell, scripts.stack).verify)))
+            await done(rig, PATTERN + COMPARE.format(top=top))
+            await cast("QemuRig", rig).reboot()
+            await done(rig, scripts.tear_down)  # of what is not active
+            await done(rig, f'test -z "$(wipefs {" ".join(rig.disks)})"')
+    return readings
+
+
+def test_volumes_made_of_volumes_are_found_again_after_a_reboot(tmp_path: Path) -> None:
+    (readings,) = asyncio.run(_rebooted(space(HIERARCHICAL), tmp_path))
+    assert readings["lvm.order"] == ("4 3 1 2", "4 3 1 2")
+
+
+SMALL = """\
+name: small
+disks: {count: 2, size: 64MiB}
+layouts: {volume: [lvm: {stripes: 1}]}
+workloads: {work: {rw: write, bs: 64KiB, size: 8MiB}}
+repeat: 1
+"""
+
+
+async def _foreign(found: Space, scratch: Path) -> dict[str, StepResult]:
+    """Somebody else's group of our name: on a disk that is not ours; and on ours."""
+    (array, cell), *_ = cells_of(found)
+    results = {}
+    async with Qemu().rig(whole_spec(found), scratch) as rig:
+        scripts = array_scripts(array, rig.disks, zeroed=True)
+        other, ours = rig.disks[1], rig.disks[0]
+        await done(rig, f"vgcreate -q matrix-0 {other} && md5sum {other} >/run/before")
+        results["elsewhere"] = await run(rig, scripts.set_up)
+        results["torn down"] = await run(rig, scripts.tear_down)
+        results["untouched"] = await run(rig, "md5sum --check /run/before")
+        await done(rig, f"vgremove -qy matrix-0 && pvremove -qy {other} && vgcreate -q matrix-0 {ours}")
+        await done(rig, f"md5sum {ours} >/run/before")
+        results["on ours"] = await run(rig, scripts.set_up)
+        results["ours torn down"] = await run(rig, scripts.tear_down)
+        results["ours untouched"] = await run(rig, "md5sum --check /run/before")
+        await done(rig, f"vgremove -qy matrix-0 && pvremove -qy {ours}")
+        # Killed in the middle of vgcreate: physical volumes in no group, and our note that we had begun.
+        tag = scripts.set_up.split("memory+=/")[1].split()[0]
+        await done(rig, f"pvcreate -q {ours}; mkdir -p /run/matrix/lvm; : >/run/matrix/lvm/{tag}")
+        results["half"] = await run(rig, scripts.set_up)
+        assert results["half"].status == 0, results["half"].output
+        await done(rig, f"dmsetup load matrix--0-volume --table '0 8192 linear {other} 0'")
+        await done(rig, "dmsetup suspend --noudevsync matrix--0-volume; dmsetup resume --noudevsync matrix--0-volume")
+        results["swapped"] = await run(rig, cell_scripts(cell, scripts.stack).verify)
+    return results
+
+
+def test_somebody_elses_group_is_refused_by_name_and_never_touched(tmp_path: Path) -> None:
+    results = asyncio.run(_foreign(space(SMALL), tmp_path))
+    status = {name: result.status for name, result in results.items()}
+    assert status == {
+        "elsewhere": 1, "torn down": 0, "untouched": 0, "on ours": 1, "ours torn down": 1, "ours untouched": 0, "half": 0,
+        "swapped": 4,
+    }  # fmt: skip
+    assert "a volume group matrix-0 is there already, and it is not ours" in results["elsewhere"].output
+    assert "LVM2_member" in results["on ours"].output
+    assert "lvm.order wanted 1, kernel says 254:" in results["swapped"].output

@@ -20,13 +20,14 @@ turn_back() {
   restore_knob "$knob_memory/${path//\//_}"
 }
 
-{% for layer in stack.layers %}
-{% include 'tune/' ~ layer.kind ~ '.sh' ignore missing %}
-{% endfor %}
 {% for knob in knobs %}
 {% if knob.value is none %}
 turn_back {{ knob.device }} {{ knob.file }}
 {% else %}
 turn {{ knob.device }} {{ knob.file }} {{ knob.value }}
 {% endif %}
+{% endfor %}
+{# After the knobs: what a layer sets going here may be over before a knob could slow it down. #}
+{% for layer in stack.layers %}
+{% include 'tune/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}

@@ -196,9 +196,7 @@ def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
 
 def _verdict(journal: Journal) -> Exit:
     """3 if any trial broke. Nothing yet can make it 1: there are no guidelines to fail."""
-    return (
-        Exit.BROKEN if any(trial.outcome is not Outcome.MEASURED for trial in journal.trials()) else Exit.ALL_MEASURED
-    )
+    return Exit.BROKEN if any(trial.outcome is Outcome.BROKEN for trial in journal.trials()) else Exit.ALL_MEASURED
 
 
 def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:

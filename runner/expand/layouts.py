@@ -97,7 +97,8 @@ class _Declared:
                 findings.flaw(place_of(self.base, choice, problem.field), problem.message)
             if not problems:
                 settled = layer.settled(step.top)
-                yield _Step((*step.layers, self._variant(settled, values)), Below(settled.above(step.top), layer.noun))
+                top = Below(settled.above(step.top), settled.called(step.top))
+                yield _Step((*step.layers, self._variant(settled, values)), top)
 
     def _variant(self, settled: Layer, values: dict[str, Any]) -> Variant[Layer]:
         coords = tuple((f"{self.axis}.{name}", text) for name, text in texts(settled, values).items())
@@ -156,7 +157,7 @@ def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
     below = disks
     for layer in stack:
         yield layer, below
-        below = Below(layer.above(below), layer.noun)
+        below = Below(layer.above(below), layer.called(below))
 
 
 def top_of(stack: Stack, matrix: Matrix) -> tuple[Shape, ...]:

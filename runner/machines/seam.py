@@ -94,7 +94,10 @@ class Rig(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What the machine is made of (kernel, tool versions, accelerator …), for the manifest."""
+        """What the machine is made of (kernel, tool versions, accelerator …), for the manifest.
+
+        `without` lists, apart by spaces, the modules asked for that its kernel neither has built in nor can load.
+        """
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps in order, in one go; stop after the first that fails.

@@ -2,4 +2,5 @@
 kernel_name {{ layer.device }}
 first_line "/sys/class/block/$REPLY/md/sync_action"
 [[ $REPLY == {{ layer.under_way }} ]] ||
-  fail "not as declared: md.sync_action wanted "{{ layer.under_way }}" until the end of the measurement, kernel says $REPLY"
+  fail "not as declared: md.sync_action wanted "{{ layer.under_way }}" until the end of the measurement, kernel says $REPLY" \
+    "(lower sync_speed_max, or measure for less long)"

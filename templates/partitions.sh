@@ -1,7 +1,8 @@
 blockdev --rereadpt "$disk"
 if command -v udevadm >/dev/null; then udevadm settle; fi
 number=0
-for part in {{ layer.tops }}; do
+parts=({{ layer.tops }})
+for part in "${parts[@]}"; do
   number=$((number + 1))
   if [[ ! -b $part && -L $disk ]]; then
     # Partitions of links have links of their own. Where no udev makes them, we do, as mdadm does for its arrays.

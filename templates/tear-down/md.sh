@@ -8,7 +8,7 @@ for member in {{ layer.members }}; do
   for holder in /sys/class/block/"$REPLY"/holders/md*; do
     node=/dev/${holder##*/}
     if [[ -b $node && $(mdadm --detail --export "$node" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then
-      retry mdadm --stop --quiet "$node"
+      mdadm --stop --quiet "$node"  # which waits a second for it by itself
     fi
   done
   if [[ $(mdadm --examine --export "$member" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then ours+=("$member"); fi

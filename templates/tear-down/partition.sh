@@ -8,6 +8,7 @@ if [[ -b $disk ]]; then
     retry blockdev --rereadpt "$disk"
   fi
 fi
-for part in {{ layer.tops }}; do
+parts=({{ layer.tops }})
+for part in "${parts[@]}"; do
   if [[ -L $part && ! -e $part ]]; then rm -f -- "$part"; fi
 done

@@ -5,22 +5,24 @@
 # Every trial has the whole of it before it: what is under way is stopped, and begun anew.
 under_way() {
   first_line "$at/sync_action"
-  [[ $REPLY == {{ layer.under_way }} ]]
+  [[ $REPLY == "$action" ]]
 }
-kernel_name {{ layer.device }}
+array={{ layer.device }}
+action={{ layer.under_way }}
+kernel_name "$array"
 at=/sys/class/block/$REPLY/md
 {% if layer.state == 'rebuilding' %}
 {% for member in layer.lost %}
-kernel_name {{ member }}
-member=$at/dev-$REPLY
-if [[ -e $member ]]; then
-  mdadm --manage --quiet {{ layer.device }} --fail {{ member }}
-  retry mdadm --manage --quiet {{ layer.device }} --remove {{ member }}
-  retry mdadm --zero-superblock {{ member }}
+lost={{ member }}
+kernel_name "$lost"
+if [[ -e $at/dev-$REPLY ]]; then
+  mdadm --manage --quiet "$array" --fail "$lost"
+  retry mdadm --manage --quiet "$array" --remove "$lost"
+  retry mdadm --zero-superblock "$lost"
 fi
-mdadm --manage --quiet {{ layer.device }} --add {{ member }}
+mdadm --manage --quiet "$array" --add "$lost"
 {% if member in layer.write_mostly %}
-echo writemostly >"$member/state"
+echo writemostly >"$at/dev-$REPLY/state"
 {% endif %}
 {% endfor %}
 {% else %}
@@ -41,5 +43,5 @@ fi
 echo 0 >"$at/resync_start"
 echo resync >"$at/sync_action"
 {% endif %}
-retry under_way || fail "the "{{ layer.under_way }}" of "{{ layer.device }}" did not begin, or was over at once"
+retry under_way || fail "the $action of $array did not begin, or was over at once"
 {% endif %}

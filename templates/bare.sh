@@ -6,8 +6,8 @@ bare() {
     kernel_name "$disk"
     for holder in /sys/class/block/"$REPLY"/holders/* /sys/class/block/"$REPLY"/"$REPLY"*/partition; do
       if [[ -e $holder ]]; then
-        holder=${holder#/sys/class/block/"$REPLY"/}
-        REPLY="$disk is in use: by ${holder%/partition}"
+        holder=${holder%/partition}
+        REPLY="$disk is in use by ${holder##*/}"
         return 1
       fi
     done

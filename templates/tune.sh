@@ -28,9 +28,10 @@ turn() {
 {% include 'turn/' ~ way ~ '.sh' %}
 {% endfor %}
 
-{% for layer in stack.layers %}
-{% include 'tune/' ~ layer.kind ~ '.sh' ignore missing %}
-{% endfor %}
 {% for knob in knobs %}
 {{ knob.command }} {{ knob.words }}
+{% endfor %}
+{# After the knobs: what a layer sets going here may be over before a knob could slow it down. #}
+{% for layer in stack.layers %}
+{% include 'tune/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}

@@ -227,8 +227,8 @@ def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
 
 def _verdict(everything: Recorded) -> Exit:
     """3 if any trial broke. Nothing yet can make it 1: there are no guidelines to fail."""
-    measured = all(trial.outcome is Outcome.MEASURED for trial in everything.trials)
-    return Exit.ALL_MEASURED if measured else Exit.BROKEN
+    broken = any(trial.outcome is Outcome.BROKEN for trial in everything.trials)
+    return Exit.BROKEN if broken else Exit.ALL_MEASURED
 
 
 def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:

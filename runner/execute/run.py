@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, VisitStarted
-from runner.execute.trials import ArrayOnRig, Measured, SetUpFailed
+from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
 from runner.machines.seam import RigLost, RigSpec
 from runner.stats.precision import known_to
 from runner.store.record import Attempt, CellRow, Outcome, Trial
@@ -140,11 +141,13 @@ class Execution:
             except RigLost as lost:
                 never_up += 1
                 if never_up >= TRIES:
-                    self._break_all(cells, visit.block, f"no rig came up: {lost.brief}")
+                    self._end_all(cells, visit.block, Outcome.BROKEN, f"no rig came up: {lost.brief}")
                 else:
                     self._listen(RigWasLost(visit.array.label, lost.brief, "trying again on a fresh one"))
             except SetUpFailed as failed:
-                self._break_all(cells, visit.block, failed.brief)
+                self._end_all(cells, visit.block, Outcome.BROKEN, failed.brief)
+            except NotOnThisKernel as lacking:
+                self._end_all(cells, visit.block, Outcome.SKIPPED, lacking.brief)
 
     async def _on_one_rig(self, array: Array, block: int, cells: deque[Cell]) -> None:
         clock = time.monotonic()
@@ -156,9 +159,15 @@ class Execution:
             try:
                 while cells:
                     await self.trial(built, cells, block)
-            finally:
-                if not self._machine.disposable:
-                    await asyncio.shield(built.tear_down())
+            except BaseException:
+                with suppress(RigLost):  # what went wrong first is what counts, above all being told to stop
+                    await self._take_apart(built)
+                raise
+            await self._take_apart(built)
+
+    async def _take_apart(self, built: ArrayOnRig) -> None:
+        if not self._machine.disposable:
+            await asyncio.shield(built.tear_down())
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded."""
@@ -202,10 +211,10 @@ class Execution:
         self._record(cell, Trial(cell.id, block, Outcome.BROKEN, reason, started=_now(), attempts=tries))
         return True
 
-    def _break_all(self, cells: deque[Cell], block: int, reason: str) -> None:
+    def _end_all(self, cells: deque[Cell], block: int, outcome: Outcome, reason: str) -> None:
         while cells:
             cell = cells.popleft()
-            self._record(cell, Trial(cell.id, block, Outcome.BROKEN, reason, started=_now()))
+            self._record(cell, Trial(cell.id, block, outcome, reason, started=_now()))
 
 
 def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 from runner.errors import HarnessBroken
 from runner.execute import deadlines
 from runner.execute.interpret import Finding, evidence, finding, notes_of
-from runner.machines.seam import Step
+from runner.machines.seam import RigLost, Step
 from runner.render.layers.lvm import LvmView
 from runner.render.layers.md import MdView
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 
 class SetUpFailed(HarnessBroken):
     """The array could not be built."""
+
+
+class NotOnThisKernel(HarnessBroken):
+    """The array needs something that the rig's kernel does not have: nothing is wrong, but nothing can be measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,9 @@ class ArrayOnRig:
 
     @classmethod
     async def build(cls, matrix: Matrix, array: Array, rig: Rig, machine: Machine, own: Path | None) -> ArrayOnRig:
-        """Run the set-up; raises SetUpFailed, or RigLost."""
+        """Run the set-up; raises NotOnThisKernel, SetUpFailed, or RigLost."""
+        if lacking := _lacking(array, rig.facts):
+            raise NotOnThisKernel(lacking)
         if not machine.zeroed and any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value):
             raise SetUpFailed(
                 f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
@@ -66,16 +73,22 @@ class ArrayOnRig:
         (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadline)
         built.set_up_log = result.output
         if result.status != 0:
+            if not machine.disposable:
+                # Half an array would be in the way of the next one. What is in its own way stays, and was named above.
+                with suppress(RigLost):
+                    await built.tear_down()
             raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
         return built
 
     async def tear_down(self) -> None:
-        """Take the array apart, on a rig that outlives it."""
-        (result,) = await self._rig.run(
-            [Step("tear-down", self._scripts.tear_down)], expected=0.0, deadline=deadlines.GRACE
-        )
-        if result.status != 0:
-            raise HarnessBroken(f"tear-down failed: {evidence(result.output)}", details=result.output[-4000:])
+        """Take the array apart, on a rig that outlives it; if a second try leaves no bare disks either, it is lost."""
+        step = Step("tear-down", self._scripts.tear_down)
+        for last_try in (False, True):
+            (result,) = await self._rig.run([step], expected=0.0, deadline=deadlines.GRACE)
+            if result.status == 0:
+                return
+            if last_try:
+                raise RigLost(f"tear-down failed: {evidence(result.output)}", tail=result.output[-4000:])
 
     async def measure(self, cell: Cell, block: int) -> Measured:
         """Tune, read back, measure; raises RigLost."""
@@ -103,6 +116,15 @@ class ArrayOnRig:
         ways = {layer.resync for layer in layers if layer.redundant}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
         return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
+
+
+def _lacking(array: Array, facts: Mapping[str, str]) -> str:
+    """What the kernel does not have of all that an array needs, in words; empty if nothing is missing."""
+    without = set(facts.get("without", "").split())
+    found = [
+        f'"{module}" ({layer.title})' for layer in array.stack.value for module in layer.modules if module in without
+    ]
+    return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
 
 
 def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:

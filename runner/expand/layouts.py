@@ -107,9 +107,8 @@ class _Declared:
                 findings.flaw(place_of(self.base, choice, problem.field), problem.message)
             if not problems:
                 settled = layer.settled(step.top)
-                yield _Step(
-                    (*step.layers, self._variant(layer, settled, values)), Below(settled.above(step.top), layer.noun)
-                )
+                top = Below(settled.above(step.top), settled.called(step.top))
+                yield _Step((*step.layers, self._variant(layer, settled, values)), top)
 
     def _variant(self, layer: Layer, settled: Layer, values: dict[str, Any]) -> Variant[Layer]:
         """Named and filtered by what was written, told apart by what it comes to."""
@@ -175,7 +174,7 @@ def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
     below = disks
     for layer in stack:
         yield layer, below
-        below = Below(layer.above(below), layer.noun)
+        below = Below(layer.above(below), layer.called(below))
 
 
 def top_of(stack: Stack, matrix: Matrix) -> tuple[Shape, ...]:

@@ -94,7 +94,10 @@ class Rig(Protocol):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What the machine is made of (tool versions, accelerator …), for the manifest; `kernel` is what runs on it."""
+        """What the machine is made of (tool versions, accelerator …), for the manifest; `kernel` is what runs on it.
+
+        `without` lists, apart by blanks, the modules asked for that its kernel neither has built in nor can load.
+        """
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps in order, in one go; stop after the first that fails.

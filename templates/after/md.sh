@@ -1,5 +1,7 @@
 
 kernel_name {{ layer.device }}
 first_line "/sys/class/block/$REPLY/md/sync_action"
-[[ $REPLY == {{ layer.under_way }} ]] ||
-  fail "not as declared: md.sync_action wanted "{{ layer.under_way }}" until the end of the measurement, kernel says $REPLY"
+wanted={{ layer.under_way }}
+[[ $REPLY == "$wanted" ]] ||
+  fail "not as declared: md.sync_action wanted $wanted until the end of the measurement, kernel says $REPLY" \
+    "(lower sync_speed_max, or measure for less long)"

@@ -1,26 +1,36 @@
 
 array={{ layer.device }}
 if [[ -e $array ]]; then
-  fail "there is an array $array already, and it is not ours"
+  # One that did not start may leave an empty device behind, which can be taken.
+  kernel_name "$array"
+  at=/sys/class/block/$REPLY/md/array_state
+  [[ -e $at && $(<"$at") == clear ]] || fail "there is an array $array already, and it is not ours"
 fi
 mdadm --create "$array" --run --quiet --homehost=any --name={{ layer.name }} --uuid={{ layer.uuid }} \
-  {{ layer.options }}{% if layer.resync == 'assume-clean' %} --assume-clean{% endif %} \
+  {{ layer.options }}{% if layer.resync in ('assume-clean', 'background') %} --assume-clean{% endif %} \
   {{ layer.arguments }}
 if command -v udevadm >/dev/null; then udevadm settle; fi
-{% if layer.resync == 'waited for' %}
-# The first resync would otherwise run beside the first measurements.
 kernel_name "$array"
-action=/sys/class/block/$REPLY/md/sync_action
-while first_line "$action" && [[ $REPLY != idle ]]; do
+at=/sys/class/block/$REPLY/md
+{% if layer.resync == 'waited for' %}
+# The first resync would otherwise run beside the first measurements. RAID 4 and 5 begin with a rebuild instead, and both
+# begin a moment later than the array. One that has stopped for two seconds will not go on: read-back says what is amiss.
+left=10
+while ((left > 0)); do
+  first_line "$at/sync_action"
+  if [[ $REPLY == idle ]]; then left=$((left - 1)); else left=10; fi
+  if [[ $REPLY == idle && $(<"$at/degraded") == 0 && $(<"$at/resync_start") == none ]]; then break; fi
   sleep 0.2
 done
 {% endif %}
+{% for member in layer.write_mostly %}
+# Not by mdadm --create: that writes a faulty device wherever a spare comes after one that is write-mostly.
+kernel_name {{ member }}
+echo writemostly >"$at/dev-$REPLY/state"
+{% endfor %}
 {% for member in layer.lost %}
 mdadm --manage --quiet "$array" --fail {{ member }}
 retry mdadm --manage --quiet "$array" --remove {{ member }}
 mdadm --zero-superblock {{ member }}
 {% endfor %}
-{% if layer.state == 'rebuilding' %}
-mdadm --manage --quiet "$array" --add {{ layer.lost }}
-{% endif %}
 mdadm --detail "$array"

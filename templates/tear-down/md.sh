@@ -1,16 +1,17 @@
 
-uuid={{ layer.uuid }}
-members=({{ layer.members }})
 # What carries our mark is ours, under whatever name it was assembled; anything else is somebody's data.
-for node in /sys/class/block/md*/md; do
-  node=${node%/md}
-  node=/dev/${node##*/}
-  if [[ -b $node && $(mdadm --detail --export "$node" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then
-    retry mdadm --stop --quiet "$node"
-  fi
+uuid={{ layer.uuid }}
+ours=()
+for member in {{ layer.members }}; do
+  [[ -b $member ]] || continue
+  kernel_name "$member"
+  for holder in /sys/class/block/"$REPLY"/holders/md*; do
+    node=/dev/${holder##*/}
+    if [[ -b $node && $(mdadm --detail --export "$node" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then
+      mdadm --stop --quiet "$node"  # which waits a second for it by itself
+    fi
+  done
+  if [[ $(mdadm --examine --export "$member" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then ours+=("$member"); fi
 done
-for member in "${members[@]}"; do
-  if [[ -b $member && $(mdadm --examine --export "$member" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then
-    mdadm --zero-superblock "$member"
-  fi
-done
+if [[ -n ${ours[*]} ]]; then retry mdadm --zero-superblock "${ours[@]}"; fi
+if [[ -L {{ layer.device }} && ! -e {{ layer.device }} ]]; then rm -f -- {{ layer.device }}; fi

@@ -5,6 +5,10 @@ if [[ -b $disk ]]; then
   id=$(sfdisk --disk-id "$disk" 2>/dev/null || true)
   if [[ ${id,,} == {{ layer.uuid }} ]]; then
     wipefs --quiet --all "$disk"
-    blockdev --rereadpt "$disk"
+    retry blockdev --rereadpt "$disk"
   fi
 fi
+parts=({{ layer.tops }})
+for part in "${parts[@]}"; do
+  if [[ -L $part && ! -e $part ]]; then rm -f -- "$part"; fi
+done

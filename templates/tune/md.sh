@@ -1,27 +1,47 @@
-{% if layer.state == 'rebuilding' %}
+{% if layer.under_way %}
 
 {% include 'retry.sh' %}
 
-# A rebuild that came to its end begins anew.
-kernel_name {{ layer.device }}
-first_line "/sys/class/block/$REPLY/md/sync_action"
-if [[ $REPLY == idle ]]; then
-{% for member in layer.lost %}
-  mdadm --manage --quiet {{ layer.device }} --fail {{ member }}
-  retry mdadm --manage --quiet {{ layer.device }} --remove {{ member }}
-  mdadm --zero-superblock {{ member }}
-  mdadm --manage --quiet {{ layer.device }} --add {{ member }}
-{% endfor %}
-fi
-{% elif layer.resync == 'background' %}
-
-# A resync that came to its end begins anew.
-kernel_name {{ layer.device }}
+# Every trial has the whole of it before it: what is under way is stopped, and begun anew.
+under_way() {
+  first_line "$at/sync_action"
+  [[ $REPLY == "$action" ]]
+}
+array={{ layer.device }}
+action={{ layer.under_way }}
+kernel_name "$array"
 at=/sys/class/block/$REPLY/md
-first_line "$at/sync_action"
-if [[ $REPLY == idle ]]; then
-  echo frozen >"$at/sync_action"
-  echo 0 >"$at/resync_start"
-  echo resync >"$at/sync_action"
+{% if layer.state == 'rebuilding' %}
+{% for member in layer.lost %}
+lost={{ member }}
+kernel_name "$lost"
+if [[ -e $at/dev-$REPLY ]]; then
+  mdadm --manage --quiet "$array" --fail "$lost"
+  retry mdadm --manage --quiet "$array" --remove "$lost"
+  retry mdadm --zero-superblock "$lost"
 fi
+mdadm --manage --quiet "$array" --add "$lost"
+{% if member in layer.write_mostly %}
+echo writemostly >"$at/dev-$REPLY/state"
+{% endif %}
+{% endfor %}
+{% else %}
+echo frozen >"$at/sync_action"
+first_line "$at/bitmap/location"
+if [[ $REPLY != none ]]; then
+  # Only what the bitmap takes for different would be synced.
+  read -r chunk <"$at/bitmap/chunksize"
+{% if layer.level == 'raid10' %}
+  read -r sectors <"$at/../size"
+  last=$(((sectors * 512 - 1) / chunk))
+{% else %}
+  read -r blocks <"$at/component_size"
+  last=$(((blocks * 1024 - 1) / chunk))
+{% endif %}
+  echo "0-$last" >"$at/bitmap_set_bits"
+fi
+echo 0 >"$at/resync_start"
+echo resync >"$at/sync_action"
+{% endif %}
+retry under_way || fail "the $action of $array did not begin, or was over at once"
 {% endif %}

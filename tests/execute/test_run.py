@@ -357,3 +357,77 @@ class _Slow(DryRig):
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         await asyncio.sleep(0)
         return await super().run(steps, expected=expected, deadline=deadline)
+
+
+class _Facts(Dry):
+    """A machine whose kernel is not like the others."""
+
+    def __init__(self, facts: dict[str, str]) -> None:
+        super().__init__()
+        self._facts = facts
+
+    @asynccontextmanager
+    async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:
+        async with super().rig(spec, scratch) as rig:
+            rig.facts = {**rig.facts, **self._facts}
+            yield rig
+
+
+def test_what_a_kernel_lacks_is_skipped_and_the_rest_is_measured(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, SMALL.replace("raid5:", "joined: [md: {level: linear}]\n  raid5:"))
+    bench.run(machine=_Facts({"kernel": "6.12.107", "without": "linear xfs"}))
+    assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.SKIPPED: 4}
+    skipped = [trial for trial in bench.trials if trial.outcome is Outcome.SKIPPED]
+    assert {trial.reason for trial in skipped} == {'this kernel (6.12.107) has no "linear" (md linear)'}
+    bench.journal.close()
+
+
+class _Sticky(Dry):
+    """A machine that stays, on which nothing comes off the disks so many times."""
+
+    disposable = False
+
+    def __init__(self, times: int) -> None:
+        super().__init__(self.answer_stickily)
+        self.left = times
+
+    def answer_stickily(self, step: Step) -> StepResult:
+        if step.name == "tear-down" and self.left > 0:
+            self.left -= 1
+            return StepResult(step.name, 1, "matrix: still there after tearing down: /dev/sda is in use by md127", 0.0)
+        return plausible(step)
+
+
+def test_a_dirty_tear_down_is_tried_again(bench: Bench) -> None:
+    bench.run(machine=_Sticky(1))
+    assert bench.outcomes() == {Outcome.MEASURED: 8}
+    assert not [event for event in bench.events if isinstance(event, RigWasLost)]
+    assert [step.name for step in bench.machine.rigs[0].told][-2:] == ["tear-down", "tear-down"]
+
+
+def test_a_tear_down_that_stays_dirty_costs_the_rig_and_no_trial(bench: Bench) -> None:
+    bench.run(machine=_Sticky(2))
+    assert bench.outcomes() == {Outcome.MEASURED: 8}
+    (lost,) = [event for event in bench.events if isinstance(event, RigWasLost)]
+    assert lost.reason == "tear-down failed: still there after tearing down: /dev/sda is in use by md127"
+
+
+def test_half_a_set_up_is_taken_apart_on_a_machine_that_stays(bench: Bench) -> None:
+    class Staying(Dry):
+        disposable = False
+
+    bench.run(machine=Staying(lambda one: StepResult(one.name, one.name != "tear-down", "matrix: no", 0.0)))
+    assert [[step.name for step in rig.told] for rig in bench.machine.rigs] == [["set-up", "tear-down"]] * 4
+    assert {trial.reason for trial in bench.trials} == {"set-up failed: no"}
+
+
+def test_being_told_to_stop_counts_more_than_a_dirty_tear_down(bench: Bench) -> None:
+    class Stubborn(_Sticky):
+        def answer_stickily(self, step: Step) -> StepResult:
+            if step.name == "measure":
+                raise asyncio.CancelledError
+            return super().answer_stickily(step)
+
+    with pytest.raises(asyncio.CancelledError):
+        bench.run(machine=Stubborn(99))
+    assert len(bench.machine.rigs) == 1

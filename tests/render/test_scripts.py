@@ -55,7 +55,12 @@ name: everything
 disks: {count: 5, size: 1GiB, bus: scsi}
 layouts:
   disk: [disk: {number: [0, 4]}]
-  md: [md: {level: [0, 1, 4, 5, 6, 10], metadata: [0.90, 1.0, 1.1, 1.2], bitmap: [none, internal], spare: [0, 1], sync: [auto, wait]}]
+  striped: [md: {level: [linear, 0], metadata: [1.0, 1.1, 1.2]}]
+  md: [md: {level: [1, 4, 5, 6, 10], metadata: [0.90, 1.0, 1.1, 1.2], bitmap: [none, internal], spare: [0, 1], sync: [auto, wait]}]
+  lost: [md: {level: [1, 10], state: [degraded, rebuilding], write_mostly: 1}]
+  syncing: [md: {level: [1, 6, 10], sync: background, bitmap: internal}]
+  logged: [partition: {count: 2}, md: {level: 5, devices: 4, ppl: true}, partition: {from: 1MiB, align: 512B}]
+  journalled: [md: {level: [4, 5, 6], journal: 1, sync: background}]
 tune: {readahead: [default, 1MiB], stripe_cache_size: [default, 4096], ncq_depth: [default, 8], scheduler: [default, mq-deadline]}
 workloads:
   w: {rw: [read, write, randread, randwrite, rw, randrw], bs: 8KiB, size: 10%, offset: [0, 1MiB], ramp: 500ms, sync: [none, dsync],
@@ -187,6 +192,9 @@ def test_read_back_tells_wanted_from_got(tmp_path: Path) -> None:
     assert result.returncode == 4
     assert result.stderr == "matrix: not as declared: stripe_cache_size wanted 16384, kernel says 256\n"
     assert "reading\tstripe_cache_size\t16384\t256\n" in result.stdout
+    (tmp_path / "_dev_md_matrix-0" / "md/dev-_dev_disk_by-id_matrix-2/state").write_text("in_sync,write_mostly\n")
+    result = subprocess.run(["bash", "-c", fake], capture_output=True, text=True)
+    assert "md.member3 wanted in_sync/2, kernel says in_sync,write_mostly/2\n" in result.stderr
     (tmp_path / "_dev_md_matrix-0" / "md/bitmap/location").write_text("+8\n")
     result = subprocess.run(["bash", "-c", fake], capture_output=True, text=True)
     assert "md.bitmap wanted none, kernel says internal\n" in result.stderr
@@ -206,6 +214,15 @@ def _fake_sysfs(root: Path, script: str) -> str:
     for line in script.splitlines():
         if line.startswith("kernel_name /"):
             device = line.split()[1].replace("/", "_")
+        if line.startswith("told md.member"):
+            role = root / "_dev_md_matrix-0" / "md" / f"dev-{device}"
+            role.mkdir(parents=True, exist_ok=True)
+            for name, text in zip(("state", "slot"), line.split()[2].split("/"), strict=True):
+                (role / name).write_text(f"{text}\n")
+        if line.startswith("told md.stripe_width"):
+            path = root / "_dev_md_matrix-0" / "queue" / "optimal_io_size"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(line.split()[2])
         if line.startswith("look "):
             _, _, wanted, file = line.split()
             if file.startswith("/"):

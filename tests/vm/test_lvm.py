@@ -12,7 +12,7 @@ from runner.execute.run import rig_spec
 from runner.expand.layouts import levels
 from runner.expand.space import Array, Cell, Space
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, RigSpec, Step, StepResult
+from runner.machines.seam import Rig, RigSpec, Step, StepResult, Wishes
 from runner.render.scripts import array_scripts, cell_scripts
 from tests.matrices import space
 
@@ -131,7 +131,7 @@ def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path:
 
 async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ...]]]:
     readings = []
-    async with Qemu(cold=True).rig(whole_spec(found), scratch) as rig:
+    async with Qemu(Wishes(cold=True)).rig(whole_spec(found), scratch) as rig:
         for array, cell in cells_of(found):
             scripts = array_scripts(array, rig.disks, zeroed=True)
             top = scripts.stack.tops[0]

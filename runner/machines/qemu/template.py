@@ -40,7 +40,7 @@ def key(vm: Vm, qemu: str, host: str) -> str:
     disks = [(disk.bus, disk.size) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, qemu, host, vm.accel, vm.cpus, vm.memory, disks, sorted(vm.modules),
-        vm.appliance.words, rig.FACTS,
+        vm.appliance.words, rig.FACTS, rig.WITHOUT,
     )  # fmt: skip
 
 

@@ -66,6 +66,10 @@ class Pick(Layer):
         if self.number > below.count:
             yield Problem("number", f"there is no number {self.number}: {below.told}")
 
+    def called(self, below: Below) -> str:
+        """What they are called below."""
+        return below.noun
+
     def above(self, below: Below) -> tuple[Shape, ...]:
         """That device."""
         return (below.devices[self.number - 1],)

@@ -59,6 +59,15 @@ class Layer(Model):
         """So many bytes are written while it is built, as far as that is known and worth a word."""
         return 0
 
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.kind
+
+    def called(self, below: Below) -> str:  # noqa: ARG002
+        """What the devices on top of it are called."""
+        return self.noun
+
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG003 - for those that have such fields
         """Fields that mean nothing for these values, and why."""

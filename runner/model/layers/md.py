@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.model.layers.base import Grouped, Problem, power_of_two
+from runner.model.layers.superblock import usable
 from runner.model.shape import Shape, common
 from runner.model.units import Size, format_size
 
@@ -26,6 +27,20 @@ PARITY_LAYOUTS = {
     "parity-first": 4,
     "parity-last": 5,
 }
+#: RAID 6 has more: those of another format, and those of RAID 5 with the second parity on a disk of its own.
+RAID6_LAYOUTS = {
+    **PARITY_LAYOUTS,
+    "ddf-zero-restart": 8,
+    "ddf-N-restart": 9,
+    "ddf-N-continue": 10,
+    "left-asymmetric-6": 16,
+    "right-asymmetric-6": 17,
+    "left-symmetric-6": 18,
+    "right-symmetric-6": 19,
+    "parity-first-6": 20,
+}
+#: A mirror has no chunks, but mdadm gives it a whole number of these.
+_MIRRORED = 64 * 1024
 STRIPED = frozenset({0, 4, 5, 6, 10})
 PARITY = frozenset({4, 5, 6})
 REDUNDANT = frozenset({1, 4, 5, 6, 10})
@@ -41,13 +56,16 @@ def _metadata(value: object) -> object:
     return {0.9: "0.90", 1.0: "1.0", 1.1: "1.1", 1.2: "1.2"}.get(value, value) if isinstance(value, float) else value
 
 
-_LAYOUT = "^([nfo][1-9]|(left|right)-a?symmetric|parity-(first|last))$"
+_LAYOUT = (
+    "^([nfo][2-9]|(left|right)-a?symmetric(-6)?|parity-first(-6)?|parity-last|ddf-(zero-restart|N-restart|N-continue))$"
+)
 
 
 def _layout(value: object) -> object:
     if isinstance(value, str) and not re.fullmatch(_LAYOUT, value):
         raise ValueError(
-            f"no layout; RAID 10 has n2, f2, o2 and their like, RAID 5 and 6 have {', '.join(PARITY_LAYOUTS)}"
+            f"no layout; RAID 10 has n2, f2, o2 and their like, RAID 5 and 6 have {', '.join(PARITY_LAYOUTS)}; "
+            f"RAID 6 alone has {', '.join(name for name in RAID6_LAYOUTS if name not in PARITY_LAYOUTS)}"
         )
     return value
 
@@ -109,7 +127,10 @@ class Md(Grouped):
     kind: ClassVar[str] = "md"
     noun: ClassVar[str] = "arrays"
     level: Level
-    chunk: Annotated[Size | None, Field(description="stripe chunk; 512KiB if not given")] = None
+    chunk: Annotated[
+        Size | None,
+        Field(description="stripe chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"),
+    ] = None
     devices: Annotated[
         int | None, Field(ge=1, description="active devices; all but spares and journal if not given")
     ] = None
@@ -117,7 +138,8 @@ class Md(Grouped):
         Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None,
         Field(
             description="RAID 10: n2, f2, o2 …: near, far or offset, and the number of copies; "
-            "RAID 5 and 6: left-symmetric, right-asymmetric, parity-first …"
+            "RAID 5 and 6: left-symmetric, right-asymmetric, parity-first …; "
+            "RAID 6 also ddf-N-restart, left-symmetric-6 …"
         ),
     ] = None
     metadata: Metadata = "1.2"
@@ -142,8 +164,8 @@ class Md(Grouped):
         level = values["level"]
         name = level if level == "linear" else f"RAID {level}"
         idle: dict[str, str] = {}
-        if level == 1:
-            idle["chunk"] = "RAID 1 has no chunks"
+        if level in {"linear", 1}:
+            idle["chunk"] = f"{name} has no chunks"
         if level not in {5, 6, 10}:
             idle["layout"] = f"{name} has only one layout"
         if level not in REDUNDANT:
@@ -164,12 +186,12 @@ class Md(Grouped):
     @property
     def title(self) -> str:
         """What people call it."""
-        return "A linear array" if self.level == "linear" else f"RAID {self.level}"
+        return "md linear" if self.level == "linear" else f"RAID {self.level}"
 
     @property
     def copies(self) -> int:
         """How many copies RAID 10 keeps of each block."""
-        return int(self.layout[1:]) if self.layout and self.level == 10 else 2
+        return int(self.layout[1:]) if self.layout and self.layout[1:].isdigit() else 2
 
     @property
     def lost(self) -> int:
@@ -193,7 +215,7 @@ class Md(Grouped):
         """With everything that was left open filled in."""
         layouts = {10: "n2", 5: "left-symmetric", 6: "left-symmetric"}
         open_fields = {
-            "chunk": None if self.level == 1 else self.chunk or DEFAULT_CHUNK,
+            "chunk": self.chunk or DEFAULT_CHUNK if self.level in STRIPED else None,
             "devices": self.active(below.count),
             "layout": self.layout or layouts.get(self.level) if self.level != "linear" else None,
         }
@@ -201,13 +223,24 @@ class Md(Grouped):
 
     def part_problems(self, below: Below) -> Iterator[Problem]:
         """What the kernel or mdadm would refuse."""
-        yield from self._chunk_problems(below.smallest)
-        yield from self._count_problems(below)
-        yield from self._feature_problems(below)
+        flaws = [
+            *self._chunk_problems(below.smallest),
+            *self._count_problems(below),
+            *self._layout_problems(),
+            *self._metadata_problems(below),
+            *self._log_problems(below),
+            *self._member_problems(below),
+            *self._state_problems(below),
+        ]
+        yield from flaws
+        if not flaws and not self.over(below).size:
+            what = "metadata and whole chunks" if self.level in STRIPED else "metadata"
+            field = "chunk" if self.chunk is not None else "level"
+            yield Problem(field, f"{what} leave nothing of {below.noun} of {format_size(below.smallest)}")
 
     def _count_problems(self, below: Below) -> Iterator[Problem]:
         count, active = below.count, self.active(below.count)
-        least = max({6: 4, "linear": 1}.get(self.level, 2), self.copies if self.level == 10 else 0)
+        least = max(4 if self.level == 6 else 2, self.copies if self.level == 10 else 0)
         taken = "".join(
             f", {number} of them {what}"
             for number, what in ((self.spare, "spare"), (self.journal, "journal"))
@@ -224,53 +257,83 @@ class Md(Grouped):
             yield Problem("level", f"{what} needs at least {least} {below.noun}; {below.told}{taken}")
 
     def _chunk_problems(self, size: int) -> Iterator[Problem]:
-        if self.chunk is None:
+        if self.chunk is None or self.level not in STRIPED:
             return
-        yield from power_of_two("chunk", self.chunk, 4096, "a chunk")
+        if self.level != 0:
+            yield from power_of_two("chunk", self.chunk, 4096, "a chunk")
+        elif self.chunk % 4096 or not self.chunk:
+            yield Problem("chunk", "a chunk of RAID 0 must be a multiple of 4KiB")
         if self.chunk * 4 > size:
             yield Problem(
                 "chunk", f"larger than a quarter of a disk ({format_size(size)}): no stripe would be left to measure"
             )
 
-    def _feature_problems(self, below: Below) -> Iterator[Problem]:
-        if (
-            self.layout is not None
-            and self.level in {5, 6, 10}
-            and (self.layout in PARITY_LAYOUTS) == (self.level == 10)
-        ):
-            right = "n2, f2, o2 …" if self.level == 10 else ", ".join(PARITY_LAYOUTS)
+    def _layout_problems(self) -> Iterator[Problem]:
+        known = {5: PARITY_LAYOUTS, 6: RAID6_LAYOUTS}.get(self.level if self.level != "linear" else 0)
+        if self.layout is None or self.level not in {5, 6, 10}:
+            return
+        if (self.layout in RAID6_LAYOUTS) if known is None else self.layout not in known:
+            right = "n2, f2, o2 …" if known is None else ", ".join(known)
             yield Problem("layout", f"'{self.layout}' is no layout of {self.title}; it has {right}")
+
+    def _metadata_problems(self, below: Below) -> Iterator[Problem]:
+        """What the old format has no place for."""
+        if self.metadata != "0.90":
+            return
+        if self.level == 0:
+            yield Problem(
+                "metadata", "0.90 has no place for the layout of RAID 0, so mdadm refuses it; use 1.0, 1.1 or 1.2"
+            )
+        if self.ppl or self.journal:
+            yield Problem("metadata", "0.90 has no place for a partial parity log or a journal")
+        if self.active(below.count) + self.spare > 27:
+            yield Problem("metadata", "0.90 has places for 27 devices")
+        if self.level in REDUNDANT and min(below.smallest, self.size or below.smallest) > 4 * 2**40:
+            yield Problem("metadata", "0.90 uses at most 4TiB of a device")
+
+    def _log_problems(self, below: Below) -> Iterator[Problem]:
         if self.ppl and (self.bitmap != "none" or self.journal):
             yield Problem("ppl", "a partial parity log stands instead of a bitmap or a journal, not beside it")
+        if self.ppl and self.active(below.count) > 64:
+            yield Problem("ppl", "a partial parity log goes with at most 64 devices")
         if self.journal and self.bitmap != "none":
             yield Problem("journal", "a journal stands instead of a bitmap, not beside it")
-        if (self.ppl or self.journal) and self.metadata == "0.90":
-            yield Problem("metadata", "0.90 has no place for a partial parity log or a journal")
+
+    def _member_problems(self, below: Below) -> Iterator[Problem]:
         if self.level == 1 and self.write_mostly >= self.active(below.count) and self.write_mostly:
             yield Problem("write_mostly", "at least one device must be left to read from")
-        if self.size is not None and self.size > below.smallest:
-            yield Problem("size", f"more than the smallest of the devices has ({format_size(below.smallest)})")
+        room = min((self._usable(member, below.devices[0]) for member in below.devices), default=0)
+        if self.size is not None and self.size > room:
+            told = format_size(room // 1024 * 1024)
+            yield Problem("size", f"more than the smallest of the {below.noun} has beside md's metadata ({told})")
+        elif self.size is not None and self.size % 1024:
+            yield Problem("size", "md counts in whole KiB")
+
+    def _state_problems(self, below: Below) -> Iterator[Problem]:
+        if self.level not in REDUNDANT or self.state == "clean":
+            return
         whole = self.model_copy(update={"devices": self.active(below.count)})
-        if self.level in REDUNDANT and self.lost > whole.bears:
+        if self.lost > whole.bears:
             yield Problem("state", f"{self.title} does not survive the loss of {self.lost}")
-        if self.state == "rebuilding" and self.sync == "background":
-            yield Problem("sync", "an array that rebuilds does not resync as well")
+        if self.spare:
+            yield Problem("state", "a spare would take the place of a lost disk at once; leave it away")
+        if self.sync == "background":
+            yield Problem("sync", "an array that has lost a disk does not resync as well")
 
     def over(self, below: Below) -> Shape:
         """The array."""
         active = self.active(below.count)
-        chunk, stripes = common(below.devices[:active])
-        sizes = [self._usable(member.size) for member in below.devices[:active]]
+        members = below.devices[:active]
+        chunk, stripes = common(members)
+        sizes = [self._usable(member, below.devices[0]) for member in members]
         if self.level == "linear":
             return Shape(sum(sizes), chunk, stripes)
         each = min(*sizes, self.size or sizes[0])
         if self.level == 1:
-            return Shape(each, chunk, stripes)
-        if self.level == 0:
-            size = sum(sizes)
-        else:
-            size = each * active // self.copies if self.level == 10 else each * self._data(active)
-        return Shape(size, self.chunk or DEFAULT_CHUNK, self._data(active))
+            return Shape(self.size or each // _MIRRORED * _MIRRORED, chunk, stripes)
+        unit = self.chunk or DEFAULT_CHUNK
+        chunks = sum(size // unit for size in sizes) if self.level == 0 else self._chunks(each // unit, active)
+        return Shape(chunks * unit, unit, self._data(active))
 
     def resynced(self, below: Below) -> int:
         """All that is there more than once, if the resync is waited for in any case."""
@@ -282,9 +345,24 @@ class Md(Grouped):
             return data * ((active if self.level == 1 else self.copies) - 1)
         return data * (active - self._data(active)) // self._data(active)
 
-    def _usable(self, size: int) -> int:
-        """What md leaves of a member, at least: its superblock, its headroom for reshaping, whole chunks."""
-        return max(0, size - size // 512 - 2**21 - (self.chunk or 0))
+    def component(self) -> int | None:
+        """Bytes that are used of every member, where that was asked for."""
+        return None if self.size is None else self.size // (self.chunk or 1024) * (self.chunk or 1024)
+
+    def _chunks(self, each: int, active: int) -> int:
+        """Chunks of data in so many chunks of every member."""
+        if self.level != 10:
+            return each * self._data(active)
+        if (self.layout or "n2").startswith("n"):
+            return each * active // self.copies
+        return each // self.copies * active
+
+    def _usable(self, member: Shape, first: Shape) -> int:
+        """What md leaves of a member: all of an array keep as much for metadata as its first."""
+        chunk = self.chunk or DEFAULT_CHUNK if self.level in STRIPED else 0
+        kept = first.size - usable(first.size, self.metadata, chunk, ppl=self.ppl)
+        own = usable(member.size, self.metadata, chunk, ppl=self.ppl)
+        return own if self.metadata in {"0.90", "1.0"} else max(0, member.size - kept)
 
     def _data(self, active: int) -> int:
         """Devices with data in one full stripe, as the kernel counts them."""

@@ -79,7 +79,11 @@ class Partition(_Ranged):
         return self.model_copy(update={"from": self.begins, "at": None})
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        """A range that is none."""
+        """A range that is none, or devices on which the kernel looks for no table."""
+        if below.noun not in {"disks", "arrays"}:
+            yield Problem(
+                "count", f"only disks and arrays can be partitioned: the kernel looks for no table on {below.noun}"
+            )
         if self.at is not None and getattr(self, "from") is not None:
             yield Problem("at", "`at` and `from` say the same; write one of them")
         if self.size is not None and self.to is not None:
@@ -95,15 +99,7 @@ class Partition(_Ranged):
                 yield Problem("count", f"{self.count} partitions are too many for a device of {format_size(size)}")
             return
         begin, end = self.ranges(size)[0]
-        field = (
-            "size"
-            if self.size is not None
-            else "to"
-            if self.to is not None
-            else "at"
-            if self.at is not None
-            else "from"
-        )
+        field = next((name for name in ("size", "to", "at") if getattr(self, name) is not None), "from")
         if end <= begin:
             yield Problem(field, f"nothing is left of a device of {format_size(size)} between {begin} and {end} bytes")
         elif self._asked_end(size) > size:

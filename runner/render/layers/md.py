@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.model.layers.md import PARITY, PARITY_LAYOUTS, REDUNDANT
+from runner.model.layers.md import RAID6_LAYOUTS, REDUNDANT, STRIPED
 from runner.render.layers.base import Expectation, Ground, View, mark
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.model.layers import Md
-    from runner.model.shape import Shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +21,14 @@ class MdView(View):
     name: str
     uuid: str
     options: tuple[str, ...]
-    #: The devices as mdadm --create takes them, with its flags among them.
+    #: The members as mdadm --create takes them: all but the journal, which is an option.
     arguments: tuple[str, ...]
+    #: What the kernel must say each member is to the array: its state and its place.
+    roles: tuple[tuple[str, str, str], ...]
+    #: Members that are read only when they must be.
+    write_mostly: tuple[str, ...]
+    #: Bytes of one full stripe; empty if nothing is striped.
+    stripe_width: str
     redundant: bool
     level: str
     #: How the first resync is dealt with: ruled out, waited for, or measured beside.
@@ -50,11 +57,14 @@ def _array(layer: Md, ground: Ground, name: str) -> MdView:
         kind="md",
         members=members,
         tops=(f"/dev/md/{name}",),
-        expects=tuple(_expectations(layer, layer.over(ground.below), under_way)),
+        expects=tuple(_expectations(layer, under_way)),
         name=name,
         uuid=":".join(digits[at : at + 8] for at in range(0, 32, 8)),
         options=_options(layer, members),
-        arguments=_arguments(layer, members, active),
+        arguments=members[: active + layer.spare],
+        roles=tuple(_roles(layer, members, active)),
+        write_mostly=members[active - layer.write_mostly : active] if layer.write_mostly else (),
+        stripe_width=str(layer.over(ground.below).full_stripe) if layer.level in STRIPED else "",
         redundant=layer.level in REDUNDANT,
         level=_level(layer),
         resync=resync,
@@ -62,6 +72,21 @@ def _array(layer: Md, ground: Ground, name: str) -> MdView:
         under_way=under_way,
         lost=members[active - layer.lost : active] if layer.lost else (),
     )
+
+
+def _roles(layer: Md, members: tuple[str, ...], active: int) -> Iterator[tuple[str, str, str]]:
+    """What each member must be, as `state/slot` of sysfs."""
+    for number, member in enumerate(members):
+        setting = f"md.member{number + 1}"
+        if active - layer.lost <= number < active:
+            state, slot = ("spare", str(number)) if layer.state == "rebuilding" else ("", "")
+        elif number < active:
+            state, slot = "in_sync", str(number)
+        else:
+            state, slot = ("spare", "none") if number < active + layer.spare else ("journal", "journal")
+        if state and active - layer.write_mostly <= number < active:
+            state = "in_sync,write_mostly" if state == "in_sync" else f"write_mostly,{state}"
+        yield setting, member, f"{state}/{slot}" if state else "absent"
 
 
 def _resync(layer: Md, *, zeroed: bool) -> str:
@@ -76,19 +101,11 @@ def _level(layer: Md) -> str:
     return "linear" if layer.level == "linear" else f"raid{layer.level}"
 
 
-def _arguments(layer: Md, members: tuple[str, ...], active: int) -> tuple[str, ...]:
-    """Members in order; mdadm takes everything behind --write-mostly as such."""
-    if not layer.write_mostly:
-        return members
-    plain = active - layer.write_mostly
-    return (*members[:plain], "--write-mostly", *members[plain:active], *members[active:])
-
-
 def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
     """What mdadm --create is told, beyond the members."""
     options = [f"--level={layer.level}", f"--raid-devices={layer.devices}", f"--metadata={layer.metadata}"]
     if layer.chunk is not None:
-        options.append(f"--{'rounding' if layer.level == 'linear' else 'chunk'}={layer.chunk // 1024}K")
+        options.append(f"--chunk={layer.chunk // 1024}K")
     if layer.layout is not None:
         options.append(f"--layout={layer.layout}")
     if layer.size is not None:
@@ -104,29 +121,34 @@ def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _expectations(layer: Md, shape: Shape, under_way: str) -> list[Expectation]:
+def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
     """What /sys/block/mdX must hold."""
-    found = [
-        Expectation("md.level", "md/level", _level(layer)),
-        Expectation("md.devices", "md/raid_disks", str(layer.devices)),
-        Expectation("md.metadata", "md/metadata_version", layer.metadata),
-        Expectation("md.size", "size", None),
-    ]
-    if layer.chunk is not None and layer.level != "linear":
-        found.append(Expectation("md.chunk", "md/chunk_size", str(layer.chunk)))
-        found.append(Expectation("md.stripe_width", "queue/optimal_io_size", str(shape.full_stripe)))
+    yield Expectation("md.level", "md/level", _level(layer))
+    yield Expectation("md.devices", "md/raid_disks", str(layer.devices))
+    yield Expectation("md.metadata", "md/metadata_version", layer.metadata)
+    yield Expectation("md.size", "size", None)
+    if layer.chunk is not None:
+        yield Expectation("md.chunk", "md/chunk_size", str(layer.chunk))
     if layer.layout is not None:
-        found.append(Expectation("md.layout", "md/layout", str(layout_number(layer.layout))))
+        yield Expectation("md.layout", "md/layout", str(layout_number(layer.layout)))
     if layer.level in REDUNDANT:
-        found += [
-            Expectation("md.degraded", "md/degraded", str(layer.lost)),
-            Expectation("md.sync_action", "md/sync_action", under_way or "idle"),
-            Expectation("md.bitmap", "md/bitmap/location", layer.bitmap),
-        ]
-    if layer.level in PARITY:
-        policy = "journal" if layer.journal else "ppl" if layer.ppl else None
-        found.append(Expectation("md.consistency_policy", "md/consistency_policy", policy))
-    return found
+        component = layer.component()
+        yield Expectation("md.degraded", "md/degraded", str(layer.lost))
+        yield Expectation("md.sync_action", "md/sync_action", under_way or "idle")
+        yield Expectation("md.bitmap", "md/bitmap/location", layer.bitmap)
+        yield Expectation("md.consistency_policy", "md/consistency_policy", _policy(layer))
+        yield Expectation(
+            "md.component_size", "md/component_size", None if component is None else str(component // 1024)
+        )
+
+
+def _policy(layer: Md) -> str:
+    """How the array comes to agree with itself after a crash."""
+    if layer.journal:
+        return "journal"
+    if layer.ppl:
+        return "ppl"
+    return "resync" if layer.bitmap == "none" else "bitmap"
 
 
 def layout_number(layout: str) -> int:
@@ -134,8 +156,8 @@ def layout_number(layout: str) -> int:
 
     RAID 10 (n2, f2, o2 …): near copies in the low byte, far copies in the next, bit 16 for offset.
     """
-    if layout in PARITY_LAYOUTS:
-        return PARITY_LAYOUTS[layout]
+    if layout in RAID6_LAYOUTS:
+        return RAID6_LAYOUTS[layout]
     copies = int(layout[1:])
     near = copies if layout[0] == "n" else 1
     far = copies if layout[0] != "n" else 1

@@ -1,0 +1,3 @@
+
+disk={{ layer.members }}
+{% include 'partitions.sh' %}

@@ -1,0 +1,30 @@
+
+kernel_name {{ layer.device }}
+at=/sys/class/block/$REPLY
+{% for setting, member, wanted in layer.roles %}
+kernel_name {{ member }}
+role=absent
+if [[ -e $at/md/dev-$REPLY ]]; then
+  { read -r role <"$at/md/dev-$REPLY/state" && read -r slot <"$at/md/dev-$REPLY/slot"; } 2>/dev/null || true
+  role=${role:-none}/${slot-}
+fi
+told {{ setting }} {{ wanted }} "$role"
+{% endfor %}
+{% if layer.stripe_width %}
+# What the members themselves ask for is folded in by the kernel: the least common multiple of it all.
+width={{ layer.stripe_width }}
+for member in {{ layer.members }}; do
+  first_line "$at/queue/optimal_io_size"
+  if [[ $REPLY == "$width" ]]; then break; fi
+  kernel_name "$member"
+  member=/sys/class/block/$REPLY
+  if [[ ! -e $member/queue ]]; then member+=/..; fi
+  first_line "$member/queue/optimal_io_size"
+  a=$width b=$REPLY
+  while ((b > 0)); do rest=$((a % b)) a=$b b=$rest; done
+  if ((REPLY > 0)); then width=$((width * REPLY / a)); fi
+done
+first_line "$at/queue/optimal_io_size"
+if [[ $REPLY == "$width" ]]; then REPLY={{ layer.stripe_width }}; fi
+told md.stripe_width {{ layer.stripe_width }} "$REPLY"
+{% endif %}

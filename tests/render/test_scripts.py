@@ -61,11 +61,30 @@ layouts:
   syncing: [md: {level: [1, 6, 10], sync: background, bitmap: internal}]
   logged: [partition: {count: 2}, md: {level: 5, devices: 4, ppl: true}, partition: {from: 1MiB, align: 512B}]
   journalled: [md: {level: [4, 5, 6], journal: 1, sync: background}]
-tune: {readahead: [default, 1MiB], stripe_cache_size: [default, 4096], ncq_depth: [default, 8], scheduler: [default, mq-deadline]}
+tune: {readahead: [default, 1MiB], stripe_cache_size: [default, 4096], ncq_depth: [default, 8], scheduler: [default, mq-deadline],
+  group_thread_cnt: 2, preread_bypass_threshold: 8, sync_speed_min: 2MiB/s, sync_speed_max: default, iosched: {read_expire: 248},
+  nr_requests: 64, max_sectors_kb: 512, rotational: false, write_cache: write through, rq_affinity: 2, nomerges: 1,
+  vm: {dirty_ratio: 11, dirty_background_bytes: 64MiB}, cpu_governor: performance, transparent_hugepages: never,
+  sysfs: {queue/wbt_lat_usec: 0, md/rmw_level: 0}, md: {nomerges: 2, write_cache: write back, sysfs: {queue/iostats: 0}}}
 workloads:
   w: {rw: [read, write, randread, randwrite, rw, randrw], bs: 8KiB, size: 10%, offset: [0, 1MiB], ramp: 500ms, sync: [none, dsync],
       fsync: [0, 4], numjobs: 2, ioengine: io_uring, fio: {buffer_compress_percentage: 30, norandommap: true}}
 """
+
+
+def test_every_knob_at_once_is_pinned(snapshot: SnapshotAssertion) -> None:
+    """Tuning and read-back of an array with one of everything."""
+    cell = next(
+        cell
+        for cell in space(EVERYTHING).cells()
+        if cell.axes.get("md.level") == "5" and cell.axes["tune.scheduler"] == "mq-deadline"
+    )
+    files = rendered(cell)
+    scripts = [
+        files[name][files[name].index("# Sets the file" if "tune" in name else "rows=") :]
+        for name in ("2-tune.sh", "3-verify.sh")
+    ]
+    assert "\n".join(scripts) == snapshot(extension_class=_Text)
 
 
 @pytest.fixture(scope="module")

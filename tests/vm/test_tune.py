@@ -190,7 +190,6 @@ SABOTAGE = {
 #: What only the kernel knows: what it refuses, what it rounds, what it has not.
 REFUSED = {
     "preread_bypass_threshold: 300": "tuning failed: the kernel refused 300 for md/preread_bypass_threshold of /dev/md/matrix-0",
-    "group_thread_cnt: 8192": "tuning failed: the kernel refused 8192 for md/group_thread_cnt of /dev/md/matrix-0",
     "md: {max_sectors_kb: 1000000}": "not as declared: md.max_sectors_kb wanted 1000000, kernel says",
     "scheduler: mq-deadline, iosched: {read_expire: 250}": "not as declared: iosched.read_expire wanted 250, kernel says 252",
     "cpu_governor: performance": "tuning failed: no processor of this machine has a governor to choose",

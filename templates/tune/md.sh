@@ -3,7 +3,12 @@
 {% include 'retry.sh' %}
 
 # Every trial has the whole of it before it: what is under way is stopped, and begun anew.
+# The kernel speaks of a rebuild a moment before the new member has its place in it.
 under_way() {
+{% if layer.state == 'rebuilding' %}
+  first_line "$member/slot"
+  [[ $REPLY != none ]] || return 1
+{% endif %}
   first_line "$at/sync_action"
   [[ $REPLY == "$action" ]]
 }
@@ -15,14 +20,15 @@ at=/sys/class/block/$REPLY/md
 {% for member in layer.lost %}
 lost={{ member }}
 kernel_name "$lost"
-if [[ -e $at/dev-$REPLY ]]; then
+member=$at/dev-$REPLY
+if [[ -e $member ]]; then
   mdadm --manage --quiet "$array" --fail "$lost"
   retry mdadm --manage --quiet "$array" --remove "$lost"
   retry mdadm --zero-superblock "$lost"
 fi
 mdadm --manage --quiet "$array" --add "$lost"
 {% if member in layer.write_mostly %}
-echo writemostly >"$at/dev-$REPLY/state"
+echo writemostly >"$member/state"
 {% endif %}
 {% endfor %}
 {% else %}

@@ -17,7 +17,8 @@ from runner.machines.seam import Rig, RigLost, Step
 from runner.store.record import Outcome, Reading
 from tests.matrices import space
 
-pytestmark = pytest.mark.vm
+#: Some build dozens of arrays on one machine, and a busy host emulates slowly.
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
 
 HEAD = "name: md\ndisks: {count: 6, size: %s}\nlayouts:\n"
 TAIL = """
@@ -159,13 +160,12 @@ UNDER_WAY = """\
   syncing: [md: {level: [1, 4, 5, 6, 10], sync: background, bitmap: [none, internal]}]
   syncing-logged: [md: {level: 5, sync: background, ppl: true}]
   syncing-journalled: [md: {level: 5, sync: background, journal: 1}]
-  above: [md: {level: 5, state: rebuilding}, md: {level: 0, devices: 1}]
+  above: [md: {level: 1, groups: 3, state: rebuilding}, md: {level: 0, chunk: 64KiB}]
 """
 
 
 def test_what_is_under_way_is_so_for_the_whole_of_every_trial(tmp_path: Path) -> None:
     """These disks are rebuilt in no time, so arrays are slowed down; without that, it is noticed."""
-    text = UNDER_WAY.replace("  above: [md: {level: 5, state: rebuilding}, md: {level: 0, devices: 1}]\n", "")
 
     async def go(bench: Bench) -> None:
         wrong: dict[str, str] = {}
@@ -175,14 +175,14 @@ def test_what_is_under_way_is_so_for_the_whole_of_every_trial(tmp_path: Path) ->
             await bench.shell(
                 "for at in /sys/block/md*/md; do echo 500 >$at/sync_speed_min; echo 500 >$at/sync_speed_max; done"
             )
-            for block in (1, 2, 3):
+            for block in (1, 2):
                 found = (await built.measure(cell, block)).finding
                 wrong[f"{array.label} {block}"] = found.reason
             await bench.shell("for at in /sys/block/md*/md; do echo 2000000 >$at/sync_speed_max; done")
             await built.tear_down()
         assert {label: reason for label, reason in wrong.items() if reason} == {}
 
-    bench(text, tmp_path, go)
+    bench(UNDER_WAY, tmp_path, go)
 
 
 def test_what_was_over_before_the_end_is_no_measurement(tmp_path: Path) -> None:

@@ -30,12 +30,12 @@ _PLACE = (
 AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`); empty where the cell has no such axis")
 
 _LATENCIES = (
-    ("lat_mean", "mean latency, submission and completion"),
-    ("lat_p50", "median completion latency"),
-    ("lat_p99", "completion latency, 99th percentile"),
-    ("lat_p999", "completion latency, 99.9th percentile"),
-    ("lat_p9999", "completion latency, 99.99th percentile"),
-    ("lat_max", "longest completion latency"),
+    ("lat_mean", "mean latency of a request, from its submission to its completion"),
+    ("lat_p50", "median of the same latency"),
+    ("lat_p99", "its 99th percentile"),
+    ("lat_p999", "its 99.9th percentile"),
+    ("lat_p9999", "its 99.99th percentile"),
+    ("lat_max", "the longest"),
 )
 
 
@@ -84,7 +84,7 @@ _SUMMARISED = {
     "bw": ("bytes/s", "bandwidth"),
     "iops": ("1/s", "requests per second"),
     "lat_mean": ("ns", "mean latency"),
-    "lat_p99": ("ns", "the trials' own 99th percentiles of completion latency"),
+    "lat_p99": ("ns", "the trials' own 99th percentiles of latency"),
 }
 
 

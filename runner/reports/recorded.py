@@ -22,6 +22,8 @@ class Recorded:
     cells: Sequence[CellRow]
     trials: Sequence[Trial]
     attempts: Sequence[Attempt] = ()
+    #: Half width of the intervals that was asked for, as a part of the mean.
+    until: float | None = None
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:

@@ -26,6 +26,7 @@ def recorded(run: RunFolder, journal: Journal) -> Recorded:
         cells=journal.cells(),
         trials=list(journal.trials()),
         attempts=journal.attempts(),
+        until=run.manifest.until,
     )
 
 

@@ -22,7 +22,7 @@ only = click.option(
     "--only",
     multiple=True,
     metavar="AXIS=VALUE,…",
-    help="Only these cells, e.g. 'layout=raid5,bs=64KiB|1MiB'. May be repeated.",
+    help="Only cells for which all of this is true, e.g. 'layout=raid5,bs=64KiB|1MiB'. Given several times: cells that any of them names.",
 )
 on = click.option(
     "--on", "place", type=click.Choice(list(MACHINES)), default="qemu", show_default=True, help="Where to run."

@@ -67,7 +67,8 @@ def _runs(count: int, place: str) -> str:
 
 
 def _rate_basis(pace: Pace, place: str) -> str:
-    return f"at {pace.write_rate / 1e6:,.0f} MB/s, " + ((f"the mean of {_runs(pace.rated, place)}" if pace.rated else "which is assumed")
+    basis = f"the mean of {_runs(pace.rated, place)}" if pace.rated else "which is assumed"
+    return f"at {pace.write_rate / 1e6:,.0f} MB/s, {basis}"
 
 
 def _span(least: str, most: str) -> str:

@@ -17,6 +17,7 @@ from runner.expand.layouts import (
     stack_variants,
     without_idle,
 )
+from runner.expand.memory import check_stripe_caches
 from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, nested, texts
 from runner.model.axes import written
 from runner.model.tune import Tune, impossible, meaningless
@@ -106,6 +107,7 @@ def expand(matrix: Matrix, *, whole: bool = True) -> tuple[Space, list[Flaw]]:
     )
     tunes = _Tunes(matrix, stacks, findings, whole=whole)
     _check_fit(matrix, stacks, workloads, findings)
+    check_stripe_caches(matrix, stacks, findings)
     arrays = tuple(
         _array(matrix, kernel, stack, tunes.of(stack))
         for kernel in matrix.machine.kernel or (None,)

@@ -68,7 +68,8 @@ class Workload(Model):
     size: Annotated[Extent | None, Field(description="how much of the device is used; all of it if not given")] = None
     offset: Annotated[Extent, Field(description="where that part begins")] = 0
     runtime: Annotated[
-        Time | None, Field(description="10s if neither this nor `size` is given; without it, `size` is gone over once")
+        Annotated[Time, Field(ge=0.001)] | None,
+        Field(description="10s if neither this nor `size` is given; without it, `size` is gone over once"),
     ] = None
     ramp: Annotated[Time, Field(description="time at the start that does not count")] = 0.0
     ioengine: Word = "libaio"
@@ -109,7 +110,9 @@ class Workload(Model):
             if option in OWNED:
                 yield Problem("fio", f"`{option}` is not for the fio: map: {OWNED[option]}")
             elif option in type(self).model_fields:
-                yield Problem("fio", f"`{option}` is a key of the workload itself: write `{option}:` beside `rw:`")
+                yield Problem(
+                    "fio", f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`"
+                )
 
     def too_large(self, capacity: int) -> str:
         """Why it cannot fit on a device of at most `capacity` bytes; empty if it can."""

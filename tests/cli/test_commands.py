@@ -78,7 +78,7 @@ def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> 
     (tmp_path / "bad.yaml").write_text(SMALL.replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: [1, 2]}"))
     result = matrix("validate", "bad.yaml")
     assert result.returncode == 2
-    assert "bad.yaml:6:3: fio refuses it: Bad option <bogus_option=1>" in result.stderr
+    assert "bad.yaml:6:63: fio refuses it: Bad option <bogus_option=1>" in result.stderr
     assert "<bogus_option=2>" in result.stderr
 
 
@@ -104,6 +104,16 @@ def test_the_plan_for_machines(matrix: Matrix) -> None:
     assert plan["visits"][0]["cells"][0]["axes"]["md.level"] == "5"
 
 
+def test_what_is_no_text_and_what_has_no_name_is_refused(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "binary.yaml").write_bytes(b"name: \xff")
+    result = matrix("validate", "binary.yaml")
+    assert result.returncode == 2
+    assert "binary.yaml: is no text in UTF-8" in result.stderr
+    result = matrix("run", "--on", "dry", "--results", "", "small.yaml")
+    assert result.returncode == 2
+    assert "a folder needs a name" in result.stderr
+
+
 def test_validate_says_what_plan_says(matrix: Matrix, tmp_path: Path) -> None:
     text = SMALL.replace("rw: [read, randwrite]", "rw: [read, rw], rwmixread: [10, 90]")
     (tmp_path / "noted.yaml").write_text(text)
@@ -122,6 +132,7 @@ def test_nothing_left_to_run_is_bad_input(matrix: Matrix, tmp_path: Path) -> Non
     result = matrix("run", "--on", "dry", "none.yaml")
     assert result.returncode == 2
     assert "no cell is left" in result.stderr
+    assert "none.yaml:8:1: exclude:" in result.stderr
     assert not (tmp_path / "results").exists()
 
 

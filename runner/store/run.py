@@ -131,7 +131,7 @@ class RunFolder:
 
 def _differs(path: Path, text: str) -> bool:
     """Whether a file is there and holds something else."""
-    return path.exists() and path.read_text(encoding="utf-8", errors="replace") != text
+    return path.is_file() and path.read_text(encoding="utf-8", errors="replace") != text
 
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:

@@ -78,7 +78,7 @@ def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> 
     (tmp_path / "bad.yaml").write_text(SMALL.replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: [1, 2]}"))
     result = matrix("validate", "bad.yaml")
     assert result.returncode == 2
-    assert "bad.yaml:6:63: fio refuses it: Bad option <bogus_option=1>" in result.stderr
+    assert "bad.yaml:6:62: fio refuses it: Bad option <bogus_option=1>" in result.stderr
     assert "<bogus_option=2>" in result.stderr
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 
 import click
 
 from runner import __version__
-from runner.errors import Exit, MatrixError
+from runner.errors import Exit, HarnessBroken, MatrixError
 
 _COMMANDS = {
     "validate": "Check a matrix; every error with its place.",
     "plan": "Show what a run would do: cells, arrays, time, bytes written.",
     "render": "Write the scripts and fio jobs of cells without running them.",
     "run": "Run a matrix, or go on with an unfinished run of it.",
+    "report": "Write the reports of a run anew from its journal.",
     "schema": "Print the JSON Schema of the matrix language.",
     "doctor": "Say what this host can do, and what is missing for the rest.",
 }
@@ -52,7 +54,7 @@ Examples:
   matrix plan --only 'layout=parity' my.yaml      what would be run of it, and for how long
 
 \b
-Exit codes: 0 all measured, 1 a claim failed, 2 bad input, 3 something broke, 130 interrupted.
+Exit codes: 0 all measured, 2 bad input, 3 something broke, 130 interrupted (1 is kept for claims that fail).
 """
 
 
@@ -71,10 +73,26 @@ def show(error: MatrixError) -> None:
         click.echo(f"→ {error.resolution}", err=True)
 
 
+def _carried_out() -> int:
+    """Do what was asked; that the answer cannot be written down is an error like any other."""
+    try:
+        return cli.main(standalone_mode=False) or 0
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What goes wrong with a file has its name.
+        if error.filename is not None or error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+            raise
+        from runner.cli.voice import abandon_stdout
+
+        abandon_stdout()
+        raise HarnessBroken(f"standard output cannot be written: {error.strerror}") from error
+
+
 def main() -> None:
     """Entry point of the command."""
     try:
-        sys.exit(cli.main(standalone_mode=False) or 0)
+        sys.exit(_carried_out())
     except MatrixError as error:
         show(error)
         sys.exit(error.exit_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -22,7 +23,7 @@ def command(place: str | None) -> None:
     """Say what this host can do, and what is missing for the rest. Starts nothing, changes nothing."""
     click.echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
     click.echo(f"fio       {_version('fio', '--version')}  (checks jobs before they run)")
-    click.echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free here")
+    click.echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
     missing = {name: _refusals(name) for name in ([place] if place else MACHINES)}
     for name, refusals in missing.items():
         click.echo(f"{name:<9} {'cannot be used' if refusals else 'ready'}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,14 +16,30 @@ if TYPE_CHECKING:
     from runner.expand.load import Declared
     from runner.expand.select import Selection
     from runner.expand.space import Space
+    from runner.expand.variants import Variant
+    from runner.model.source import Flaw
+    from runner.model.workload import Workload
     from runner.plan.order import Plan
+
+_BAD_OPTION = re.compile("Bad option <([a-z0-9_]+)=")
+
+
+class _Folder(click.Path):
+    """A folder that has a name: an empty one (an unset variable) would be the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("a folder needs a name, and this is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 matrix_file = click.argument("matrix", type=click.Path(path_type=Path))
 only = click.option(
     "--only",
     multiple=True,
     metavar="AXIS=VALUE,…",
-    help="Only these cells, e.g. 'layout=raid5,bs=64KiB|1MiB'. May be repeated.",
+    help="Only cells of which all of this is true, e.g. 'layout=raid5,bs=64KiB|1MiB'. "
+    "Given several times: the cells that any of them names.",
 )
 on = click.option(
     "--on", "place", type=click.Choice(list(MACHINES)), default="qemu", show_default=True, help="Where to run."
@@ -35,7 +52,7 @@ templates = click.option(
 )
 results = click.option(
     "--results",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=_Folder(path_type=Path, file_okay=False),
     default=Path("results"),
     show_default=True,
     help="Where runs are kept.",
@@ -66,18 +83,31 @@ def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:
     selection = select(declared.space, only)
     matrix = declared.space.matrix
     if next(selection.cells(), None) is None:
+        rules = [name for name in ("only", "exclude") if getattr(matrix, name)]
+        places = [(declared.source.place_of_key((name,)), name) for name in rules]
         raise BadInput(
             f"{path}: no cell is left after --only, `only:` and `exclude:`",
+            details="\n".join(f"{place.file}:{place.line}:{place.column}: {name}:" for place, name in places),
             resolution="`matrix plan` shows what there is",
         )
     return Asked(declared, selection, Plan(selection, matrix.repeat, matrix.seed))
+
+
+def _flaw(work: Variant[Workload], message: str) -> Flaw:
+    """What fio says of a workload, at the option that it is about if that can be told."""
+    from runner.model.source import Flaw
+
+    place = ("workloads", dict(work.coords)["workload"])
+    named = _BAD_OPTION.search(message)
+    if named and named[1] in work.value.fio:
+        return Flaw((*place, "fio", named[1]), f"fio refuses it: {message}", of_key=True)
+    return Flaw(place, f"fio refuses it: {message}")
 
 
 def check_jobs(request: Asked) -> str:
     """Let fio itself check every different workload; returns why it could not be asked, if it could not."""
     from runner.expand.load import BadMatrix, placed
     from runner.fio.check import missing, refused
-    from runner.model.source import Flaw
     from runner.render.scripts import Files, Place, job_of
 
     if why := missing():
@@ -90,7 +120,7 @@ def check_jobs(request: Asked) -> str:
     flaws = []
     for key, message in refused(jobs).items():
         work, _ = works[int(key)]
-        flaws.append(Flaw(("workloads", dict(work.coords)["workload"]), f"fio refuses it: {message}"))
+        flaws.append(_flaw(work, message))
     if flaws:
         source = request.declared.source
         raise BadMatrix(source, placed(source, flaws))

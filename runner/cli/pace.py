@@ -19,6 +19,7 @@ _LATEST = 5
 
 def recorded_pace(results: Path, machine: str) -> Pace:
     """The pace of the latest runs on this machine; guesses where nothing is recorded."""
+    made_up = machine == "dry"
     found = sorted(
         (run for run in runs(results) if run.manifest.machine == machine), key=lambda run: run.manifest.started
     )
@@ -33,11 +34,13 @@ def recorded_pace(results: Path, machine: str) -> Pace:
     if not overheads:
         return Pace()
     set_ups = [took.setup for took in taken if took.setup is not None]
-    rates = [took.write_rate for took in taken if took.write_rate]
+    # What a dry run says that it wrote is made up.
+    rates = [took.write_rate for took in taken if took.write_rate and not made_up]
     guess = Pace()
     return Pace(
         overhead=max(0.0, fmean(overheads)),
         set_up=fmean(set_ups) if set_ups else guess.set_up,
         write_rate=fmean(rates) if rates else guess.write_rate,
         runs=len(overheads),
+        rated=len(rates),
     )

@@ -38,21 +38,17 @@ def command(matrix: Path, only: tuple[str, ...], place: str, results: Path, all_
         for visit in request.plan.visits(1):
             for cell in visit.cells:
                 click.echo(f"{cell.id}  {cell.name}")
-    _print_text(request, estimate(request.plan, pace), pace)
+    _print_text(request, estimate(request.plan, pace), pace, place)
 
 
-def _print_text(request: Asked, found: Estimate, pace: Pace) -> None:
+def _print_text(request: Asked, found: Estimate, pace: Pace, place: str) -> None:
     repeat = request.plan.repeat
     for note in request.space.notes:
         click.echo(f"note: {note}")
     left_out = request.space.count() - found.cells
     repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
     trials = _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
-    basis = (
-        f"from {pace.runs} recorded run{'s' if pace.runs != 1 else ''}"
-        if pace.runs
-        else "a guess: nothing is recorded yet"
-    )
+    basis = f"from {_runs(pace.runs, place)}" if pace.runs else "a guess: nothing is recorded yet"
     rows = [
         ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
         ("arrays", f"{found.arrays:,}, each built once in every block"),
@@ -60,14 +56,19 @@ def _print_text(request: Asked, found: Estimate, pace: Pace) -> None:
         ("blocks", f"{repeats}, every cell once in each, in an order drawn from seed {request.plan.seed}"),
         ("trials", trials),
         ("time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis})"),
-        ("written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({_rate_basis(pace)})"),
+        ("written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({_rate_basis(pace, place)})"),
     ]
     for name, text in rows:
         click.echo(f"{name:>8}  {text}")
 
 
-def _rate_basis(pace: Pace) -> str:
-    return f"at {pace.write_rate / 1e6:,.0f} MB/s, " + ("as recorded" if pace.runs else "which is assumed")
+def _runs(count: int, place: str) -> str:
+    return f"{count} recorded run{'s' if count != 1 else ''} on {place}"
+
+
+def _rate_basis(pace: Pace, place: str) -> str:
+    basis = f"the mean of {_runs(pace.rated, place)}" if pace.rated else "which is assumed"
+    return f"at {pace.write_rate / 1e6:,.0f} MB/s, {basis}"
 
 
 def _span(least: str, most: str) -> str:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import asked, matrix_file, only, templates
+from runner.cli.inputs import asked, matrix_file, on, only, templates
 from runner.errors import BadInput
+from runner.machines import machine
+from runner.machines.seam import Wishes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.expand.space import Cell
 
 
@@ -18,28 +23,52 @@ if TYPE_CHECKING:
 @matrix_file
 @click.argument("cells", nargs=-1)
 @only
+@on
 @templates
 @click.option("--to", type=click.Path(path_type=Path, file_okay=False), default=Path("rendered"), show_default=True)
 @click.option("--disks", help="Paths of the disks, separated by commas, to write into the scripts.")
 def command(
-    matrix: Path, cells: tuple[str, ...], only: tuple[str, ...], templates: Path | None, to: Path, disks: str | None
+    matrix: Path,
+    cells: tuple[str, ...],
+    only: tuple[str, ...],
+    place: str,
+    templates: Path | None,
+    to: Path,
+    disks: str | None,
 ) -> None:
-    """Write the scripts and fio jobs of CELLS (ids, names, patterns; all if none is given) without running them."""
+    """Write the scripts and fio jobs of CELLS (ids, names, patterns; all if none is given) without running them.
+
+    They are those that `matrix run` would run on the same machine, except that they name the disks as --disks does:
+    these are then not taken to be zeroed, as those of a new virtual machine are.
+    """
     request = asked(matrix, only)
     count = len(request.space.matrix.disks.each())
     paths = disks.split(",") if disks else [f"/dev/disk/by-id/matrix-{number}" for number in range(count)]
     if len(paths) != count:
         raise BadInput(f"--disks names {len(paths)} disks, and the matrix declares {count}")
+    # Disks that somebody names are his own: nothing is known of what is on them.
+    zeroed = machine(place, Wishes()).zeroed and not disks
     written = 0
-    for cell in request.selection.cells():
-        if _meant(cell, cells):
-            _write(cell, paths, to, templates, request.space.matrix.seed)
-            written += 1
+    with _writable(to):
+        for cell in request.selection.cells():
+            if _meant(cell, cells):
+                _write(cell, paths, to, templates, request.space.matrix.seed, zeroed=zeroed)
+                written += 1
     if not written:
         raise BadInput(
             f"no cell is called {' or '.join(cells)}", resolution="`matrix plan --cells` lists their names and ids"
         )
     click.echo(f"{written} cell{'s' if written != 1 else ''} written to {to}/")
+
+
+@contextmanager
+def _writable(to: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(
+            f"{to} cannot be written: {error.strerror}", resolution="name another folder with --to"
+        ) from None
 
 
 def _meant(cell: Cell, patterns: tuple[str, ...]) -> bool:
@@ -50,11 +79,11 @@ def _meant(cell: Cell, patterns: tuple[str, ...]) -> bool:
     )
 
 
-def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, seed: int) -> None:
+def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, seed: int, *, zeroed: bool) -> None:
     from runner.render.scripts import array_scripts, cell_scripts, files_of, job, trial_seed
     from runner.store.run import parts_of
 
-    array = array_scripts(cell.array, disks, zeroed=False, own=own)
+    array = array_scripts(cell.array, disks, zeroed=zeroed, own=own)
     files = files_of(array, cell_scripts(cell, array.stack, own))
     folder = to.joinpath(*parts_of(cell.name))
     (folder / "trial-1").mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import signal
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,8 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.choice import chosen_run, readable
+from runner.cli.closing import Ending, report
 from runner.cli.host import boot_id, host_facts
 from runner.cli.inputs import Asked, asked, check_jobs, kernel, matrix_file, on, only, results, templates
+from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
 from runner.errors import BadInput, Exit
 from runner.execute.events import RigUp
@@ -23,21 +24,17 @@ from runner.machines import machine
 from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.machines.seam import Wishes
 from runner.render.environment import in_effect
-from runner.reports.terminal import table
-from runner.reports.write import recorded, write_reports
 from runner.store.journal import Journal
-from runner.store.record import Outcome
-from runner.store.run import Manifest, RunFolder, create, find_unfinished
+from runner.store.run import Manifest, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from runner.execute.events import Event
     from runner.machines.seam import Machine, RigSpec
-    from runner.reports.recorded import Recorded
 
 #: Facts of a rig that are no versions.
-_PASSING = frozenset({"kernel", "ready", "up", "md"})
+_PASSING = frozenset({"kernel", "ready", "up", "md", "without"})
 
 _EPILOG = """\b
 Examples:
@@ -55,6 +52,9 @@ Examples:
 @templates
 @results
 @click.option("--fresh", is_flag=True, help="Start anew, even if a run of this matrix is unfinished.")
+@click.option(
+    "--retry-broken", is_flag=True, help="Go on with the latest run, finished or not, and try what broke once more."
+)
 @click.option("--cold", is_flag=True, help="Boot every machine from cold instead of restoring a saved one.")
 @click.option("--quiet", is_flag=True, help="Say only what went wrong, and where the files are.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on standard output.")
@@ -66,6 +66,7 @@ def command(
     templates: Path | None,
     results: Path,
     fresh: bool,
+    retry_broken: bool,
     cold: bool,
     quiet: bool,
     as_json: bool,
@@ -75,21 +76,25 @@ def command(
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
     order = Order(request, place, kernel, templates, cold=cold)
-    folder = _folder(order, results, fresh=fresh)
-    with folder.locked(), Journal.open(folder.journal) as journal:
-        with _view(order, len(journal.finished()), quiet=quiet, as_json=as_json) as view:
-            if unchecked:
-                view.notice(f"note: {unchecked}")
-            view.notice(f"results go to {folder.path}/")
-            finished, everything = _carry_out(order, folder, journal, view)
-        if not (quiet or as_json):
-            _closing(folder, everything)
-        if not finished:
-            click.echo(
-                f"interrupted; {folder.path}/ holds what was measured, and the same command goes on from there",
-                err=True,
-            )
-        raise click.exceptions.Exit(_verdict(everything) if finished else Exit.INTERRUPTED)
+    refuse(machine(place, Wishes()), order.specs())
+    with Stopping() as stopping:
+        chosen = chosen_run(results, order.manifest(), fresh=fresh, retry_broken=retry_broken)
+        folder = chosen.folder
+        with folder.locked(), Journal.open(folder.journal) as journal:
+            folder = chosen.prepared(journal)
+            view = _view(order, len(journal.finished()), quiet=quiet, as_json=as_json)
+            with view:
+                for note in filter(None, (f"note: {unchecked}" if unchecked else "", chosen.told(view.done))):
+                    view.notice(note)
+                view.begins(folder.path)
+                end = _carry_out(order, folder, journal, view, stopping)
+            view.ends(end)
+            if end.exit is Exit.INTERRUPTED:
+                click.echo(
+                    f"interrupted; {folder.path}/ holds {end.trials}, and the same command goes on from there",
+                    err=True,
+                )
+    raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if view.voice.failed else end.exit)
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,30 @@ class Order:
     def planned(self) -> int:
         """Trials at most."""
         return self.request.selection.count() * self.request.plan.repeat.max
+
+    def specs(self) -> set[RigSpec]:
+        """Every kind of rig that it needs."""
+        space = self.request.space
+        return {rig_spec(space.matrix, array, self.kernel) for array in space.arrays}
+
+    def manifest(self) -> Manifest:
+        """What a run of it would be."""
+        matrix, source = self.request.space.matrix, self.request.declared.source
+        return Manifest(
+            matrix=matrix.name,
+            fingerprint=self.fingerprint(),
+            machine=self.machine,
+            made_up=self.machine == "dry",
+            seed=matrix.seed,
+            command=tuple(map(readable, sys.argv)),
+            text=source.text,
+            used={readable(name): text for name, text in source.used.items()},
+            host=host_facts(),
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            planned=self.planned,
+            confidence=matrix.repeat.confidence,
+            until=matrix.repeat.until,
+        )
 
     def fingerprint(self) -> str:
         """Equal for two orders of which one may go on with the run of the other."""
@@ -137,33 +166,9 @@ def check_kernel(asked_for: str | None, declared: tuple[str, ...]) -> None:
     )
 
 
-def _folder(order: Order, results: Path, *, fresh: bool) -> RunFolder:
-    """The unfinished run of this order, or a new one."""
-    fingerprint = order.fingerprint()
-    if not fresh and (unfinished := find_unfinished(results, fingerprint)):
-        return unfinished
-    matrix = order.request.space.matrix
-    manifest = Manifest(
-        matrix=matrix.name,
-        fingerprint=fingerprint,
-        machine=order.machine,
-        made_up=order.machine == "dry",
-        seed=matrix.seed,
-        command=tuple(sys.argv),
-        text=order.request.declared.source.text,
-        used=dict(order.request.declared.source.used),
-        host=host_facts(),
-        started=datetime.now(UTC).isoformat(timespec="seconds"),
-        planned=order.planned,
-    )
-    return create(results, manifest)
-
-
-def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View) -> tuple[bool, Recorded]:
-    """Run it to its end (True), or to where it was stopped; the outputs are written either way."""
+def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View, stopping: Stopping) -> Ending:
+    """Run it to its end, or to where it was stopped; the reports are written either way."""
     place = machine(order.machine, Wishes(order.cold, view.progress, view.notice))
-    matrix = order.request.space.matrix
-    refuse(place, {rig_spec(matrix, array, order.kernel) for array in order.request.space.arrays})
     versions = dict(folder.manifest.versions)
 
     def listen(event: Event) -> None:
@@ -184,34 +189,18 @@ def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View) ->
     )
     finished = False
     try:
-        finished = _until_stopped(execution)
+        finished = stopping.run(execution.run())
     finally:
-        folder = folder.with_manifest(versions=versions, finished=finished)
-        everything = recorded(folder, journal, matrix.repeat.confidence)
-        write_reports(folder, everything)
-    return finished, everything
+        folder = folder.with_manifest(versions=versions)
+        end = report(folder, journal, interrupted=not finished)
+        # Last, so that whatever comes between, the same command goes on and makes the reports anew.
+        folder.with_manifest(finished=finished)
+    return end
 
 
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:
     """What a rig is made of; not how it came up this time, nor what its disks are called."""
     return {name: text for name, text in facts.items() if name not in _PASSING and not name.startswith("matrix-")}
-
-
-def _until_stopped(execution: Execution) -> bool:
-    """Run to the end; False if Ctrl-C or a polite kill came first. Whatever is up is taken down on the way out."""
-
-    async def stoppable() -> None:
-        task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(one, task.cancel)  # type: ignore[union-attr]
-        await execution.run()
-
-    try:
-        asyncio.run(stoppable())
-    except asyncio.CancelledError:
-        return False
-    return True
 
 
 def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
@@ -225,24 +214,9 @@ def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
         )
 
 
-def _verdict(everything: Recorded) -> Exit:
-    """3 if any trial broke. Nothing yet can make it 1: there are no guidelines to fail."""
-    broken = any(trial.outcome is Outcome.BROKEN for trial in everything.trials)
-    return Exit.BROKEN if broken else Exit.ALL_MEASURED
-
-
 def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:
     if as_json:
         return JsonView(order.planned, done)
     if quiet:
         return QuietView(order.planned, done)
     return (LiveView if sys.stdout.isatty() else PlainView)(order.planned, done)
-
-
-def _closing(folder: RunFolder, everything: Recorded) -> None:
-    """The table, and where everything is."""
-    from rich.console import Console
-
-    console = Console() if sys.stdout.isatty() else Console(width=140)
-    console.print(table(everything))
-    click.echo(f"{folder.path}/: trials.csv, summary.csv, junit.xml, and every script and raw output under cells/")

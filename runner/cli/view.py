@@ -5,18 +5,22 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 import click
 
+from runner.cli.voice import Voice
+from runner.errors import Exit
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, VisitStarted
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from rich.progress import TaskID
 
+    from runner.cli.closing import Ending
     from runner.execute.events import Event
     from runner.store.record import Trial
 
@@ -26,6 +30,29 @@ class View(AbstractContextManager["View"], ABC):
 
     def __init__(self, planned: int, done: int) -> None:
         self.planned, self.done = planned, done
+        self.voice = Voice()
+
+    def say(self, text: str) -> None:
+        """A line on standard output, while there is one."""
+        click.echo(text, file=cast("TextIO", self.voice))
+
+    def begins(self, folder: Path) -> None:
+        """The run begins, or goes on; `folder` is where everything goes."""
+        self.notice(f"results go to {folder}/")
+
+    def ends(self, end: Ending) -> None:
+        """The reports are written: the table, and where everything is."""
+        from rich.console import Console
+
+        from runner.reports.terminal import table
+
+        shown = table(end.content)
+        console = Console(file=cast("TextIO", self.voice))
+        if not self.voice.isatty():
+            console.width = max(140, console.measure(shown).maximum)
+        console.print(shown)
+        for line in end.lines():
+            self.say(line)
 
     def __enter__(self) -> Self:
         return self
@@ -60,12 +87,14 @@ def rate(trial: Trial) -> str:
 
 
 class QuietView(View):
-    """Nothing but what went wrong."""
+    """Nothing but what went wrong, and where the files are."""
 
     def event(self, event: Event) -> None:
-        """Losses only."""
+        """Losses, and trials without figures."""
         if isinstance(event, RigWasLost):
             click.echo(f"{event.name}: {event.reason}; {event.next}", err=True)
+        elif isinstance(event, TrialDone) and event.trial.outcome is not Outcome.MEASURED:
+            click.echo(f"{event.name}: {rate(event.trial)}", err=True)
 
     def notice(self, text: str) -> None:
         """Nothing."""
@@ -73,9 +102,30 @@ class QuietView(View):
     def progress(self, brief: str, fraction: float | None = None) -> None:
         """Nothing."""
 
+    def ends(self, end: Ending) -> None:
+        """One line."""
+        self.say(end.where)
+
 
 class JsonView(View):
     """One JSON object a line, for programs that watch."""
+
+    def begins(self, folder: Path) -> None:
+        """Where everything goes, and what is there already."""
+        self._say(event="run", folder=str(folder), planned=self.planned, done=self.done)
+
+    def ends(self, end: Ending) -> None:
+        """What became of it all."""
+        self._say(
+            event="end",
+            folder=str(end.path),
+            files=[str(path) for path in end.files],
+            outcomes={outcome.value: end.outcomes.get(outcome, 0) for outcome in Outcome},
+            planned=end.planned,
+            finished=end.exit is not Exit.INTERRUPTED,
+            until_not_reached=end.unsure,
+            exit=int(end.exit),
+        )
 
     def event(self, event: Event) -> None:
         """Every event as it is."""
@@ -100,7 +150,7 @@ class JsonView(View):
     def _say(self, **fields: Any) -> None:
         import orjson
 
-        click.echo(orjson.dumps(fields).decode())
+        self.say(orjson.dumps(fields).decode())
 
 
 def _row(trial: Trial) -> dict[str, Any]:
@@ -128,19 +178,19 @@ class PlainView(View):
         """A line for every trial and every loss."""
         if isinstance(event, TrialDone):
             self.done += 1
-            click.echo(f"[{self.done}/{self.planned}] {event.name}: {rate(event.trial)}")
+            self.say(f"[{self.done}/{self.planned}] {event.name}: {rate(event.trial)}")
         elif isinstance(event, RigWasLost):
-            click.echo(f"{event.name}: {event.reason}; {event.next}")
+            self.say(f"{event.name}: {event.reason}; {event.next}")
 
     def notice(self, text: str) -> None:
         """A line."""
-        click.echo(text)
+        self.say(text)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:  # noqa: ARG002
         """A line when something new begins, not for every step of it."""
         if brief != self._said:
             self._said = brief
-            click.echo(f"{brief} …")
+            self.say(f"{brief} …")
 
 
 class LiveView(View):
@@ -148,6 +198,7 @@ class LiveView(View):
 
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
+        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         self._bar = Progress(
@@ -159,6 +210,7 @@ class LiveView(View):
             TextColumn("{task.fields[left]}"),
             TextColumn("{task.fields[last]}", style="green"),
             transient=True,
+            console=Console(file=cast("TextIO", self.voice)),
         )
         self._began, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, deque
+from collections import defaultdict, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,9 +17,10 @@ from runner.stats.precision import known_to
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from runner.errors import HarnessBroken
     from runner.execute.events import Listener
     from runner.expand.space import Array, Cell
     from runner.machines.seam import Machine
@@ -43,8 +44,11 @@ class Known:
     """What the journal already says, kept beside it while the run goes on."""
 
     finished: set[tuple[str, int]] = field(default_factory=set)
-    lost: Counter[tuple[str, int]] = field(default_factory=Counter)
-    reasons: dict[tuple[str, int], str] = field(default_factory=dict)
+    #: Attempts that lost their rig; those before a retry that the user asked for are not held against the cell.
+    lost: dict[tuple[str, int], list[Attempt]] = field(default_factory=dict)
+    retried: dict[tuple[str, int], int] = field(default_factory=dict)
+    #: Seconds that went into attempts which lost their rig.
+    spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     quarantined: dict[str, str] = field(default_factory=dict)
     rates: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
@@ -52,9 +56,9 @@ class Known:
     def of(cls, journal: Journal) -> Known:
         """As far as an earlier process got."""
         known = cls()
+        known.retried = journal.retried()
         for attempt in journal.attempts():
-            known.lost[attempt.cell, attempt.block] += 1
-            known.reasons[attempt.cell, attempt.block] = attempt.reason
+            known.lose(attempt)
         for trial in journal.trials():
             known.add(trial)
         return known
@@ -62,11 +66,24 @@ class Known:
     def add(self, trial: Trial) -> None:
         """One more trial is recorded."""
         self.finished.add((trial.cell, trial.block))
-        if trial.outcome is Outcome.BROKEN and self.lost[trial.cell, trial.block] >= TRIES:
+        if trial.outcome is Outcome.BROKEN and len(self.against(trial.cell, trial.block)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
         if trial.figures is not None:
             read, write = trial.figures.read, trial.figures.write
             self.rates.setdefault(trial.cell, []).append((read.bw if read else 0.0, write.bw if write else 0.0))
+
+    def lose(self, attempt: Attempt) -> None:
+        """One more attempt lost its rig."""
+        self.lost.setdefault((attempt.cell, attempt.block), []).append(attempt)
+
+    def against(self, cell: str, block: int) -> list[Attempt]:
+        """The attempts that are held against a trial."""
+        before = self.retried.get((cell, block), 0)
+        return [attempt for attempt in self.lost.get((cell, block), ()) if attempt.number > before]
+
+    def next(self, cell: str, block: int) -> int:
+        """The number of the next attempt at a trial."""
+        return self.retried.get((cell, block), 0) + len(self.against(cell, block)) + 1
 
 
 class _TrialLost(Exception):
@@ -132,22 +149,23 @@ class Execution:
     async def _visit(self, visit: Visit, cells: deque[Cell]) -> None:
         """Measure these cells on their array; with a fresh rig whenever one is lost, until none is left."""
         self._listen(VisitStarted(visit.block, visit.array.label, len(cells)))
-        never_up = 0
+        never_up: list[str] = []
+        started = _now()
         while cells:
             try:
                 await self._on_one_rig(visit.array, visit.block, cells)
             except _TrialLost:
-                never_up = 0
+                never_up.clear()
             except RigLost as lost:
-                never_up += 1
-                if never_up >= TRIES:
-                    self._end_all(cells, visit.block, Outcome.BROKEN, f"no rig came up: {lost.brief}")
+                never_up.append(f"no rig came up: {lost.brief}")
+                if len(never_up) >= TRIES:
+                    self._break_all(cells, visit.block, started, lost, *never_up)
                 else:
                     self._listen(RigWasLost(visit.array.label, lost.brief, "trying again on a fresh one"))
             except SetUpFailed as failed:
-                self._end_all(cells, visit.block, Outcome.BROKEN, failed.brief)
+                self._break_all(cells, visit.block, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
-                self._end_all(cells, visit.block, Outcome.SKIPPED, lacking.brief)
+                self._skip_all(cells, visit.block, lacking.brief)
 
     async def _on_one_rig(self, array: Array, block: int, cells: deque[Cell]) -> None:
         clock = time.monotonic()
@@ -158,6 +176,7 @@ class Execution:
             self._listen(RigUp(array.label, seconds, rig.facts))
             try:
                 while cells:
+                    await asyncio.sleep(0)  # where a machine answers at once, nothing else lets Ctrl-C in
                     await self.trial(built, cells, block)
             except BaseException:
                 with suppress(RigLost):  # what went wrong first is what counts, above all being told to stop
@@ -172,7 +191,7 @@ class Execution:
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded."""
         cell = cells[0]
-        attempt, started = self._known.lost[cell.id, block] + 1, _now()
+        attempt, started, clock = self._known.next(cell.id, block), _now(), time.monotonic()
         self._journal.begin(cell.id, block, attempt, self._boot_id, started)
         self._listen(TrialStarted(cell.name, block))
         try:
@@ -181,8 +200,10 @@ class Execution:
             self._journal.withdraw(cell.id, block)
             raise
         except RigLost as lost:
+            self._known.spent[cell.id, block] += time.monotonic() - clock
             self._lose(cell.id, block, started, lost)
-            self._shelf.put(cell.name, block, {}, {f"lost-{attempt}.log": f"{lost.brief}\n\n{lost.tail}\n"})
+            self._shelf.put(cell.name, block, built.scripts_of(cell), {})
+            self._keep(cell, self._known.lost[cell.id, block][-1])
             self._listen(RigWasLost(cell.name, lost.brief, "a fresh one comes up"))
             if self._given_up(cell, block):
                 cells.popleft()
@@ -198,23 +219,52 @@ class Execution:
 
     def _lose(self, cell: str, block: int, started: str, lost: RigLost) -> None:
         """Keep that a rig was lost under a trial."""
-        self._known.lost[cell, block] += 1
-        self._known.reasons[cell, block] = lost.brief
-        self._journal.lost(Attempt(cell, block, self._known.lost[cell, block], started, lost.brief, lost.tail))
+        attempt = Attempt(cell, block, self._known.next(cell, block), started, lost.brief, lost.tail)
+        self._known.lose(attempt)
+        self._journal.lost(attempt)
+
+    def _keep(self, cell: Cell, attempt: Attempt) -> str:
+        """Put down what a lost rig said last; returns the trial's folder."""
+        log = f"{attempt.reason}\n\n{attempt.tail}\n"
+        return self._shelf.put(cell.name, attempt.block, {}, {f"lost-{attempt.number}.log": log})
 
     def _given_up(self, cell: Cell, block: int) -> bool:
         """Whether too many rigs died under a trial; it is then recorded as broken, and its cell quarantined."""
-        tries = self._known.lost[cell.id, block]
-        if tries < TRIES:
+        tries = self._known.against(cell.id, block)
+        if len(tries) < TRIES:
             return False
-        reason = self._known.reasons[cell.id, block]
-        self._record(cell, Trial(cell.id, block, Outcome.BROKEN, reason, started=_now(), attempts=tries))
+        self._record(
+            cell,
+            Trial(
+                cell.id,
+                block,
+                Outcome.BROKEN,
+                in_turn([attempt.reason for attempt in tries]),
+                started=tries[0].started,
+                seconds=self._known.spent[cell.id, block],
+                attempts=tries[-1].number,
+                folder=[self._keep(cell, attempt) for attempt in tries][-1],
+            ),
+        )
         return True
 
-    def _end_all(self, cells: deque[Cell], block: int, outcome: Outcome, reason: str) -> None:
+    def _break_all(self, cells: deque[Cell], block: int, started: str, failed: HarnessBroken, *reasons: str) -> None:
+        """Record trials whose array never came up."""
+        log = {"set-up.log": f"{failed.brief}\n\n{failed.details}\n"}
         while cells:
             cell = cells.popleft()
-            self._record(cell, Trial(cell.id, block, outcome, reason, started=_now()))
+            folder = self._shelf.put(cell.name, block, {}, log)
+            attempt = self._known.next(cell.id, block)
+            reason = in_turn(reasons)
+            self._record(
+                cell,
+                Trial(cell.id, block, Outcome.BROKEN, reason, started=started, attempts=attempt, folder=folder),
+            )
+
+    def _skip_all(self, cells: deque[Cell], block: int, reason: str) -> None:
+        while cells:
+            cell = cells.popleft()
+            self._record(cell, Trial(cell.id, block, Outcome.SKIPPED, reason, started=_now()))
 
 
 def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
@@ -222,6 +272,13 @@ def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
     wish = matrix.machine
     modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
     return RigSpec(matrix.disks.each(), kernel or array.kernel, wish.cpus, wish.memory, modules)
+
+
+def in_turn(reasons: Sequence[str]) -> str:
+    """Why several attempts failed: each of their reasons in turn, or the one that they share."""
+    if len(set(reasons)) == 1:
+        return reasons[0]
+    return "; ".join(f"{number}. {reason}" for number, reason in enumerate(reasons, start=1))
 
 
 def _now() -> str:

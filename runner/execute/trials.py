@@ -80,6 +80,10 @@ class ArrayOnRig:
             raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
         return built
 
+    def scripts_of(self, cell: Cell) -> dict[str, str]:
+        """The scripts of a cell, as they run here."""
+        return files_of(self._scripts, cell_scripts(cell, self._scripts.stack, self._own))
+
     async def tear_down(self) -> None:
         """Take the array apart, on a rig that outlives it; if a second try leaves no bare disks either, it is lost."""
         step = Step("tear-down", self._scripts.tear_down)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +70,13 @@ def text_of(path: Path) -> str:
         raise BadInput(
             f"{path}: there is no such file", resolution="matrices that come with it are in matrix/"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            f"{path}: is no text in UTF-8",
+            details=f"byte {error.start + 1} of it is none of any such text: {error.reason}",
+            resolution="name a matrix, or save it as UTF-8",
+        ) from None
+    except OSError as error:
         raise BadInput(f"{path}: cannot be read", details=str(error)) from None
 
 
@@ -82,6 +88,8 @@ def parse(name: str, text: str) -> Declared:
         raise _unreadable(Source(name, text, None, None), error) from None
     if misused:
         raise BadMatrix(source, misused)
+    if source.data is None:
+        raise BadMatrix(source, [(Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/")])
     flaws: list[Flaw] = []
     matrix = _validated(source.data, flaws)
     if matrix is None:
@@ -91,7 +99,21 @@ def parse(name: str, text: str) -> Declared:
         impossible = check_rules(space)
     if flaws or impossible:
         raise BadMatrix(source, placed(source, [*flaws, *impossible]))
-    return Declared(source, space)
+    twice = tuple(repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
+    return Declared(source, replace(space, notes=(*space.notes, *twice)))
+
+
+def repeated(data: Any, of: str = "") -> Iterator[str]:
+    """A word on every list in which a value stands twice: it is one value all the same."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from repeated(value, str(key))
+    elif isinstance(data, list):
+        told = [str(one) for one in data if not isinstance(one, dict | list)]
+        for value in dict.fromkeys(one for one in told if told.count(one) > 1):
+            yield f"{of}: {value} stands there more than once, and counts once"
+        for value in data:
+            yield from repeated(value, of)
 
 
 def _unreadable(blank: Source, error: UnreadableError) -> BadInput:

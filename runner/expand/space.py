@@ -17,6 +17,7 @@ from runner.expand.layouts import (
     stack_variants,
     without_idle,
 )
+from runner.expand.memory import check_stripe_caches
 from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.expand.workloads import Workloads, few, in_files
 from runner.model.axes import constructed, written
@@ -132,6 +133,7 @@ def expand(matrix: Matrix, *, whole: bool = True) -> tuple[Space, list[Flaw]]:
     workloads = Workloads(matrix, stacks, findings, whole=whole)
     tunes = _Tunes(matrix, stacks, findings, whole=whole)
     _check_fit(matrix, stacks, workloads, findings)
+    check_stripe_caches(matrix, stacks, findings)
     arrays = tuple(
         _array(matrix, kernel, stack, tunes.of(stack), workloads.of(stack))
         for kernel in _kernels(matrix)

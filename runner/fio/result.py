@@ -1,9 +1,13 @@
 """fio's `json+` into the figures we keep.
 
-Percentiles come from fio's own histogram (`clat_ns.bins`), merged over jobs before anything is read off it: a
-percentile of percentiles is not a percentile. The convention is fio's: p % is the value of the lowest bin at which the
-cumulated count reaches p % of all requests, and a bin's value is the one fio prints (its middle). For one job group the
-result therefore equals fio's own `clat_ns.percentile` exactly.
+Every latency is the total one (`lat_ns`): from the moment a request is submitted until it is complete. md and others
+may block inside the submission, which fio's completion latency (`clat_ns`, its default) leaves out.
+
+Percentiles come from fio's own histogram (`lat_ns.bins`, which `lat_percentiles=1` asks for), merged over jobs before
+anything is read off it: a percentile of percentiles is not a percentile. The convention is fio's: p % is the value of
+the lowest bin at which the cumulated count reaches p % of all requests, and a bin's value is the one fio prints (its
+middle). For one job group the result therefore equals fio's own `lat_ns.percentile`, except that none is above the
+longest latency, as the middle of the last bin may be.
 """
 
 from __future__ import annotations
@@ -36,15 +40,16 @@ class FioFailed(HarnessBroken):
 class Direction:
     """What fio says of one direction. Rates are per second of fio's own run time.
 
-    Latencies are in nanoseconds, and None where fio was told not to measure them (`gtod_reduce`, plain `json`).
+    Latencies are total ones, submission and completion, in nanoseconds, and None where fio was told not to measure them
+    (`gtod_reduce`, plain `json`, no `lat_percentiles`).
     """
 
     bw: float  # bytes/s
     iops: float
     bytes: int
     ios: int
-    lat_mean: float | None  # total latency: submission and completion
-    lat_p50: float | None  # this and all below: completion latency
+    lat_mean: float | None
+    lat_p50: float | None
     lat_p99: float | None
     lat_p999: float | None
     lat_p9999: float | None
@@ -159,8 +164,8 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
     busy = [side for side in sides if side["total_ios"]]
     if not busy:
         return None
-    bins = merged(side.get("clat_ns", {}).get("bins", {}) for side in busy)
-    p50, p99, p999, p9999 = percentiles(bins, [50, 99, 99.9, 99.99])
+    longest = max((float(side["lat_ns"]["max"]) for side in busy if _counted(side)), default=None)
+    p50, p99, p999, p9999 = _percentiles(busy, longest)
     return Direction(
         bw=float(sum(side["bw_bytes"] for side in busy)),
         iops=float(sum(side["iops"] for side in busy)),
@@ -171,18 +176,24 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
         lat_p99=p99,
         lat_p999=p999,
         lat_p9999=p9999,
-        lat_max=max((float(side["clat_ns"]["max"]) for side in busy if _counted(side, "clat_ns")), default=None),
+        lat_max=longest,
     )
 
 
+def _percentiles(busy: Iterable[Mapping[str, Any]], longest: float | None) -> list[float | None]:
+    bins = merged(side.get("lat_ns", {}).get("bins", {}) for side in busy)
+    found = percentiles(bins, [50, 99, 99.9, 99.99])
+    return [one if one is None or longest is None else min(one, longest) for one in found]
+
+
 def _mean_latency(busy: Iterable[Mapping[str, Any]]) -> float | None:
-    counted = [side["lat_ns"] for side in busy if _counted(side, "lat_ns")]
+    counted = [side["lat_ns"] for side in busy if _counted(side)]
     return _weighted([latency["mean"] for latency in counted], [latency["N"] for latency in counted])
 
 
-def _counted(side: Mapping[str, Any], latency: str) -> bool:
-    """Whether fio measured this latency at all; where it did not, its zeros mean nothing."""
-    return bool(side.get(latency, {}).get("N"))
+def _counted(side: Mapping[str, Any]) -> bool:
+    """Whether fio measured latencies at all; where it did not, its zeros mean nothing."""
+    return bool(side.get("lat_ns", {}).get("N"))
 
 
 def _weighted(values: Sequence[float], weights: Sequence[float]) -> float | None:

@@ -77,8 +77,7 @@ def _direction(iops: float, bs: int, milliseconds: int, depth: int) -> dict[str,
         "iops": iops,
         "runtime": milliseconds if count else 0,
         "total_ios": count,
-        "lat_ns": times,
-        "clat_ns": {**times, "percentile": {}, "bins": {str(latency): count} if count else {}},
+        "lat_ns": {**times, "percentile": {}, "bins": {str(latency): count} if count else {}},
     }
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from runner.model.layers import LAYERS
 from runner.model.matrix import Disks, MachineWish, Matrix, Repeat
 from runner.model.source import Flaw, Path
 from runner.model.tune import SCOPES, Tune, Vm
+from runner.model.units import format_size, format_time, parse_size, parse_time
 from runner.model.workload import Workload
 
 if TYPE_CHECKING:
@@ -30,9 +32,29 @@ _KINDS = {
 }
 
 
+_BOUNDS = {
+    "greater_than": "must be more than",
+    "greater_than_equal": "must be at least",
+    "less_than": "must be less than",
+    "less_than_equal": "must be at most",
+}
+#: What fio calls things, where it is not what they are called here.
+_FIO_NAMES = {
+    "blocksize": "bs",
+    "filesize": "size",
+    "readwrite": "rw",
+    "ramp_time": "ramp",
+    "time_based": "runtime",
+    "engine": "ioengine",
+    "depth": "iodepth",
+}
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint with the nearest known words, or all of them if none is near."""
     names = list(dict.fromkeys(known))
+    if (fio := _FIO_NAMES.get(word)) in names:
+        return f"did you mean {fio}?"
     return _near(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
 
 
@@ -84,11 +106,26 @@ def _message(error: ErrorDetails) -> str:
     if kind == "value_error":
         said = str(context["error"])
         return said if isinstance(given, dict | list) else f"'{_short(given)}': {said}"
+    if kind in _BOUNDS:
+        bound = next(iter(context.values()))
+        return f"'{_short(given)}': {_BOUNDS[kind]} {_in_unit_of(given, bound)}"
     if kind == "too_short":
         return "nothing stands here; at least one is needed"
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}' does not have the form {context['pattern']}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _in_unit_of(given: Any, bound: Any) -> str:
+    """A bound as somebody would write it who wrote `given`."""
+    if isinstance(given, str):
+        for parse, write in ((parse_size, format_size), (parse_time, format_time)):
+            with suppress(ValueError):
+                parse(given)
+                return write(bound)
+        if given.strip().endswith("%"):
+            return f"{bound * 100:g}%"
+    return f"{bound}"
 
 
 def _short(value: Any) -> str:

@@ -33,7 +33,8 @@ class Disks(Model):
     """The disks that every rig has."""
 
     count: Annotated[int, Field(ge=1, le=26)]
-    size: Annotated[Size, Field(ge=16 * 1024 * 1024)]
+    #: A disk is a file, and ext4 has none of 16 TiB.
+    size: Annotated[Size, Field(ge=16 * 1024 * 1024, lt=16 * 1024**4)]
     bus: Literal["virtio", "scsi", "sata"] = "virtio"
 
     def each(self) -> tuple[Disk, ...]:

@@ -91,7 +91,8 @@ class Workload(Model):
     file_size: Annotated[Length | None, Field(description="in a file system: how large each file is")] = None
     offset: Annotated[Extent, Field(description="where that part begins")] = 0
     runtime: Annotated[
-        Time | None, Field(description="10s if neither this nor `size` is given; without it, `size` is gone over once")
+        Annotated[Time, Field(ge=0.001)] | None,
+        Field(description="10s if neither this nor `size` is given; without it, `size` is gone over once"),
     ] = None
     ramp: Annotated[Time, Field(description="time at the start that does not count")] = 0.0
     ioengine: Word = "libaio"
@@ -151,7 +152,9 @@ class Workload(Model):
             if option in OWNED:
                 yield Problem("fio", f"`{option}` is not for the fio: map: {OWNED[option]}")
             elif option in type(self).model_fields:
-                yield Problem("fio", f"`{option}` is a key of the workload itself: write `{option}:` beside `rw:`")
+                yield Problem(
+                    "fio", f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`"
+                )
 
     def span(self, capacity: int) -> int:
         """Bytes of a raw device that one job goes over."""

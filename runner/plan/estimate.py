@@ -24,6 +24,7 @@ class Pace:
     set_up: float = 2.0  # s an array
     write_rate: float = ASSUMED_RATE  # bytes/s while a workload writes
     runs: int = 0
+    rated: int = 0  # how many of them say how fast is written
 
 
 @dataclass(frozen=True, slots=True)

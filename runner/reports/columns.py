@@ -30,12 +30,12 @@ _PLACE = (
 AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`); empty where the cell has no such axis")
 
 _LATENCIES = (
-    "mean latency, submission and completion",
-    "median completion latency",
-    "completion latency, 99th percentile",
-    "completion latency, 99.9th percentile",
-    "completion latency, 99.99th percentile",
-    "longest completion latency",
+    "mean latency of a request, from its submission to its completion",
+    "median of the same latency",
+    "its 99th percentile",
+    "its 99.9th percentile",
+    "its 99.99th percentile",
+    "the longest",
 )
 
 
@@ -65,8 +65,10 @@ TRIAL_FIGURES = (
     Column("errors", "", "I/O errors that the job was told to carry on after"),
 )
 TRIAL_TAIL = (
-    Column("seconds", "s", "wall time of the whole trial, without building the array"),
-    Column("attempts", "", "tries it took; more than one: a machine was lost on the way"),
+    Column("seconds", "s", "wall time of the trial with all its tries, without building the array"),
+    Column(
+        "attempts", "", "tries it took; more than one: a machine was lost on the way, or `--retry-broken` was asked for"
+    ),
     Column("started", "ISO 8601, UTC", "when it began"),
     Column("folder", "", "where its scripts and raw outputs lie, relative to the run"),
 )
@@ -78,13 +80,15 @@ SUMMARY_HEAD = (
     Column("broken", "", "number of broken trials"),
     Column("skipped", "", "number of skipped trials"),
     Column("reason", "", "why trials are broken or skipped, each reason once, joined by `; `"),
+    Column("until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty: none"),
+    Column("reached", "true/false", "whether every bandwidth is known that well; empty where `until` or figures are"),
     *_PLACE,
 )
 _SUMMARISED = {
     "bw": ("bytes/s", "bandwidth"),
     "iops": ("1/s", "requests per second"),
     "lat_mean": ("ns", "mean latency"),
-    "lat_p99": ("ns", "the trials' own 99th percentiles of completion latency"),
+    "lat_p99": ("ns", "the trials' own 99th percentiles of latency"),
 }
 
 
@@ -92,7 +96,9 @@ def _estimate(metric: str) -> Iterable[Column]:
     side, measure = metric.split("_", 1)
     unit, what = _SUMMARISED[measure]
     yield Column(metric, unit, f"{side}: mean over trials of {what}")
-    yield Column(f"{metric}_low", unit, "lower bound of its confidence interval; empty for a single trial")
+    yield Column(
+        f"{metric}_low", unit, "lower bound of its confidence interval, never below 0; empty for a single trial"
+    )
     yield Column(f"{metric}_high", unit, "upper bound of its confidence interval; empty for a single trial")
     yield Column(f"{metric}_rel", "", "half width of the interval as a part of the mean (0.05: ± 5 %)")
 

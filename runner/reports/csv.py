@@ -49,7 +49,9 @@ def summary_csv(recorded: Recorded) -> str:
     axes = axis_names(recorded.cells)
     shared = (recorded.machine, _truth(recorded.made_up))
     head = _header(columns.SUMMARY_HEAD, axes, columns.SUMMARY[len(columns.SUMMARY_HEAD) + 1 :], columns.SUMMARY)
-    return _table(head, (_summary_row(summary, shared, axes, recorded.confidence) for summary in recorded.summaries))
+    until = recorded.until
+    rows = (_summary_row(one, shared, axes, recorded.confidence, until) for one in recorded.summaries)
+    return _table(head, rows)
 
 
 def axis_names(cells: Iterable[CellRow]) -> list[str]:
@@ -86,11 +88,19 @@ def _direction(direction: Direction | None) -> tuple[Any, ...]:
     return _NO_DIRECTION if direction is None else _direction_values(direction)
 
 
-def _summary_row(summary: CellSummary, shared: tuple[str, str], axes: Iterable[str], confidence: float) -> list[Any]:
+def _aim(summary: CellSummary, until: float | None) -> tuple[Any, Any]:
+    reached = summary.reached(until)
+    return ("" if until is None else until, "" if reached is None else _truth(reached))
+
+
+def _summary_row(
+    summary: CellSummary, shared: tuple[str, str], axes: Iterable[str], confidence: float, until: float | None
+) -> list[Any]:
     return [
         *(summary.cell.id, summary.cell.name),
         *(summary.counts.get(outcome, 0) for outcome in Outcome),
         "; ".join(summary.reasons),
+        *_aim(summary, until),
         *shared,
         *(summary.cell.axes.get(axis, "") for axis in axes),
         confidence,
@@ -104,7 +114,8 @@ def _estimate(estimate: Estimate | None) -> tuple[Any, ...]:
     interval = estimate.interval
     if interval is None:
         return (estimate.mean, "", "", "")
-    return (estimate.mean, interval.low, interval.high, interval.relative)
+    # Nothing that is measured here can be negative, though Student's t knows nothing of that; `_rel` stays what it is.
+    return (estimate.mean, max(0.0, interval.low), interval.high, interval.relative)
 
 
 def _truth(value: bool) -> str:

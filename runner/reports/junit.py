@@ -91,6 +91,10 @@ def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]
     yield "machine", recorded.machine
     yield "made_up", "true" if recorded.made_up else "false"
     yield from summary.cell.axes.items()
+    reached = summary.reached(recorded.until)
+    if reached is not None:
+        yield "until", f"{recorded.until:g}"
+        yield "until_reached", "true" if reached else "false"
     for name, estimate in summary.figures.items():
         yield name, repr(estimate.mean)
         if estimate.relative is not None:

@@ -27,6 +27,8 @@ class Recorded:
     attempts: Sequence[Attempt] = ()
     #: Of every interval that is shown.
     confidence: float = 0.95
+    #: Half width of the intervals that was asked for, as a part of the mean.
+    until: float | None = None
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:

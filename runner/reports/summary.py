@@ -53,6 +53,13 @@ class CellSummary:
         order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
         return next((outcome for outcome in order if self.counts.get(outcome)), None)
 
+    def reached(self, until: float | None) -> bool | None:
+        """Whether every bandwidth is known as well as was asked for; None where nothing was asked or measured."""
+        known = [estimate.relative for name, estimate in self.figures.items() if name.endswith("_bw")]
+        if until is None or not known:
+            return None
+        return all(one is not None and one <= until for one in known)
+
 
 def summary(cell: CellRow, trials: Sequence[Trial], confidence: float) -> CellSummary:
     """What the trials of one cell say together."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console, ConsoleOptions, RenderResult
+
     from runner.reports.recorded import Recorded
     from runner.reports.summary import CellSummary, Estimate
 
@@ -29,9 +34,37 @@ def table(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv") -
         made.add_column(heading, justify="right", no_wrap=True)
     made.add_column("outcome", overflow="fold")
     for summary in shown:
-        made.add_row(Text(summary.cell.name), *_numbers(summary), _outcome(summary))
+        made.add_row(_Name(summary.cell.name), *_numbers(summary), _outcome(summary))
     made.caption = _caption(len(everything) - len(shown), pointer, recorded.confidence)
+    reordered = shown != list(everything[: len(shown)])
+    made.caption += _key(shown) + (" Broken cells stand first." if reordered else "")
     return made
+
+
+class _Name:
+    """A cell's name, which is broken at its slashes where it has to be broken."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = ""
+        for part in self.name.replace("/", "/\n").split("\n"):
+            if line and len(line) + len(part) > options.max_width:
+                yield Text(line)
+                line = ""
+            line += part
+        yield Text(line, overflow="fold")
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        longest = max(map(len, self.name.replace("/", "/\n").split("\n")))
+        return Measurement(min(longest, options.max_width), min(len(self.name), options.max_width))
+
+
+def _key(shown: Sequence[CellSummary]) -> str:
+    """Why one cell is told in MB/s and another in IOPS, where both are."""
+    rates = {_rate(one, side).rpartition(" ")[2] for one in shown for side in ("read", "write")} - {""}
+    return f" MB/s where requests have {LARGE // 1024} KiB and more, IOPS where they are smaller." if rates else ""
 
 
 def rate(bw: float | None, iops: float | None) -> str:

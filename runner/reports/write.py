@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runner.store.run import RunFolder
 
 
-def recorded(run: RunFolder, journal: Journal, confidence: float = 0.95) -> Recorded:
+def recorded(run: RunFolder, journal: Journal) -> Recorded:
     """All that a run has recorded so far."""
     return Recorded(
         matrix=run.manifest.matrix,
@@ -25,7 +25,8 @@ def recorded(run: RunFolder, journal: Journal, confidence: float = 0.95) -> Reco
         cells=journal.cells(),
         trials=list(journal.trials()),
         attempts=journal.attempts(),
-        confidence=confidence,
+        confidence=run.manifest.confidence,
+        until=run.manifest.until,
     )
 
 

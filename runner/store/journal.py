@@ -140,6 +140,31 @@ class Journal:
                 raise AlreadyRecorded(f"trial {trial.block} of cell {trial.cell} is recorded already") from problem
             raise HarnessBroken(f"cell {trial.cell} was never made known to the journal") from problem
 
+    def take_back(self) -> list[Trial]:
+        """Take back every trial without figures, so that it is tried again; what it had come to is kept beside."""
+        table, kept = schema.trials, schema.retried.c
+        unmeasured = table.c.outcome != Outcome.MEASURED.value
+        # A skipped trial was recorded without an attempt.
+        tries = sa.case((table.c.outcome == Outcome.SKIPPED.value, 0), else_=table.c.attempts)
+        columns = (kept.cell, kept.block, kept.attempts, kept.outcome, kept.reason, kept.started)
+        values = (table.c.cell, table.c.block, tries, table.c.outcome, table.c.reason, table.c.started)
+        with self._transaction(immediate=True) as connection:
+            schema.retried.create(connection, checkfirst=True)  # a journal of an earlier program has none
+            taken = [trial_of(row) for row in connection.execute(sa.select(*COLUMNS).where(unmeasured)).all()]
+            chosen = sa.select(*values).where(unmeasured)
+            connection.execute(sa.insert(schema.retried).from_select([one.name for one in columns], chosen))
+            connection.execute(sa.delete(table).where(unmeasured))
+        return taken
+
+    def retried(self) -> dict[tuple[str, int], int]:
+        """How many attempts each trial had had when it was last taken back."""
+        table = schema.retried.c
+        with self._transaction() as connection:
+            if not sa.inspect(connection).has_table("retried"):
+                return {}
+            most = sa.select(table.cell, table.block, sa.func.max(table.attempts)).group_by(table.cell, table.block)
+            return {(cell, block): attempts for cell, block, attempts in connection.execute(most).all()}
+
     def lost(self, attempt: Attempt) -> None:
         """Keep that an attempt lost its rig."""
         row = {name: getattr(attempt, name) for name in ("cell", "block", "number", "started", "reason", "tail")}

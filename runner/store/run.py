@@ -22,7 +22,7 @@ from runner.store.files import sweep, sync_folder, write_atomically
 from runner.store.trouble import named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 _MANIFEST = "manifest.json"
@@ -62,6 +62,8 @@ class Manifest(BaseModel):
     host: Host
     started: str = Field(description="ISO 8601, UTC")
     planned: int = Field(ge=0, description="trials the plan asks for")
+    confidence: float = Field(default=0.95, description="confidence of the intervals")
+    until: float | None = Field(default=None, description="half width asked for, as a part of the mean")
     finished: bool = False
 
 
@@ -96,6 +98,13 @@ class RunFolder:
             _write_texts(trial, {**other, **outputs})
         return str(trial.relative_to(self.path))
 
+    def set_aside(self, cell: str, block: int, attempts: int) -> None:
+        """Put the outputs of a trial that is tried again under another name, so that nothing of them is mixed in."""
+        trial = self.cell(cell) / f"trial-{block}"
+        if trial.is_dir():
+            with named(trial):
+                trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))
+
     def with_manifest(self, **changes: object) -> RunFolder:
         """The same folder with some fields of its manifest replaced, on disk too."""
         manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
@@ -129,9 +138,10 @@ def _differs(path: Path, text: str) -> bool:
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
     """Make the folder of a new run, with its manifest and a copy of the matrix."""
+    content = _json(manifest)
     folder = _make_unique(results, name or _readable_name(manifest))
     write_atomically(folder / "matrix.yaml", manifest.text.encode())
-    write_atomically(folder / _MANIFEST, _json(manifest))
+    write_atomically(folder / _MANIFEST, content)
     return RunFolder(folder, manifest)
 
 
@@ -155,6 +165,11 @@ def load(folder: Path) -> RunFolder:
 def find_unfinished(results: Path, fingerprint: str) -> RunFolder | None:
     """The latest run of this fingerprint that was not finished. What is no readable run is passed over."""
     found = [run for run in runs(results) if run.manifest.fingerprint == fingerprint and not run.manifest.finished]
+    return latest(found)
+
+
+def latest(found: Iterable[RunFolder]) -> RunFolder | None:
+    """The one that was begun last."""
     return max(found, key=lambda run: (run.manifest.started, run.path.stat().st_mtime_ns), default=None)
 
 

@@ -105,6 +105,19 @@ begun = Table(
     Column("started", String, nullable=False),
 )
 
+#: Trials that were taken back because the user asked for another go at them.
+retried = Table(
+    "retried",
+    tables,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("cell", String, nullable=False),
+    Column("block", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("started", String, nullable=False),
+)
+
 visits = Table(
     "visits",
     tables,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy.exc import DBAPIError
@@ -12,7 +13,6 @@ from runner.errors import BadInput, HarnessBroken, MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 class _Trouble(NamedTuple):
@@ -89,4 +89,6 @@ def named(path: Path | str) -> Iterator[None]:
 
 
 def _error(trouble: _Trouble, path: Path | str, details: str) -> MatrixError:
-    return trouble.kind(trouble.brief.format(path=path), details=details, resolution=trouble.resolution)
+    # A disk that is full is no matter of the one file at which it came to light.
+    shown = f"{Path(path).parent}/" if trouble is _FULL else path
+    return trouble.kind(trouble.brief.format(path=shown), details=details, resolution=trouble.resolution)

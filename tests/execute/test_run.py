@@ -191,6 +191,49 @@ def test_a_cell_that_keeps_killing_its_machine_is_left_alone_and_the_others_are_
     assert len(lost) == 4
 
 
+def test_a_trial_given_up_says_all_that_it_died_of_when_it_began_and_where_its_files_are(bench: Bench) -> None:
+    said = iter(("the guest kernel panicked: out of memory", "no answer for 120 s"))
+
+    def answer(step: Step) -> StepResult:
+        if step.name == "measure" and (reason := next(said, "")):
+            raise RigLost(reason, tail=f"tail of {reason}")
+        return plausible(step)
+
+    bench.run(answer)
+    (broken,) = [trial for trial in bench.trials if trial.outcome is Outcome.BROKEN]
+    assert broken.reason == "1. the guest kernel panicked: out of memory; 2. no answer for 120 s"
+    assert broken.started == bench.journal.attempts()[0].started
+    assert broken.seconds > 0
+    names = {cell.id: cell.name for cell in bench.journal.cells()}
+    assert broken.folder == f"cells/{names[broken.cell]}/trial-{broken.block}"
+    kept = bench.shelf.kept[names[broken.cell], broken.block]
+    assert "tail of no answer" in kept["lost-2.log"]
+    assert {"lost-1.log", "1-set-up.sh", "4-measure.sh"} <= set(kept)
+
+
+def test_what_broke_is_tried_again_on_request_and_its_attempts_are_counted_on(bench: Bench) -> None:
+    bench.run(Dying(99, lambda job: "rw=read\n" in job))
+    assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
+    assert len(bench.journal.take_back()) == 4
+    with pytest.raises(_Killed):
+        bench.run(_killed_at(plausible, 3))
+    bench.run(Dying(1, lambda job: "rw=read\n" in job))
+    assert bench.outcomes() == {Outcome.MEASURED: 8}
+    assert Counter(trial.attempts for trial in bench.trials) == {1: 4, 2: 2, 4: 2}
+    assert {(one.cell, one.block, one.number) for one in bench.journal.attempts()} >= {
+        (trial.cell, trial.block, 3) for trial in bench.trials if trial.attempts == 4
+    }
+
+
+def test_what_breaks_again_is_left_alone_again(bench: Bench) -> None:
+    dying = Dying(99, lambda job: "rw=read\n" in job)
+    bench.run(dying)
+    bench.journal.take_back()
+    bench.run(dying)
+    assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
+    assert {trial.attempts for trial in bench.trials if trial.outcome is Outcome.BROKEN} == {4}
+
+
 def test_quarantine_outlives_the_process(bench: Bench) -> None:
     dying = Dying(99, lambda job: "rw=read\n" in job)
     with pytest.raises(_Killed):
@@ -211,6 +254,8 @@ def test_a_machine_that_never_comes_up_breaks_the_trials_and_ends(bench: Bench) 
     bench.run(machine=Never())
     assert bench.outcomes() == {Outcome.BROKEN: 8}
     assert {trial.reason for trial in bench.trials} == {"no rig came up: the guest did not come up within 120 s"}
+    assert all(trial.folder and trial.started for trial in bench.trials)
+    assert all("did not come up" in kept["set-up.log"] for kept in bench.shelf.kept.values())
 
 
 class _Killed(BaseException):

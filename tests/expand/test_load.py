@@ -35,6 +35,20 @@ workloads:
     ]
 
 
+def test_more_memory_lets_a_large_stripe_cache_be() -> None:
+    text = SWEEP.replace("[256, 16384]", "[256, 32768]") + "machine: {memory: 1GiB}\n"
+    assert parse("m.yaml", text).space.count()
+
+
+def test_a_value_that_stands_twice_is_mentioned() -> None:
+    notes = parse("m.yaml", SWEEP.replace("level: [5, 6]", "level: [5, 5]")).space.notes
+    assert "level: 5 stands there more than once, and counts once" in notes
+
+
+def test_an_empty_file_is_called_one() -> None:
+    assert errors("") == ["1:1: nothing stands in it; matrices to begin with are in matrix/"]
+
+
 def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
     text = SWEEP.replace("[disk]", "[{dsk: {}}, {mdd: {}}]")
     assert [error.partition(";")[0] for error in errors(text)] == [
@@ -47,7 +61,12 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
     ("old", "new", "said"),
     [
         ("count: 4", "count: four", "'four' is not a whole number"),
-        ("count: 4", "count: 0", "'0': input should be greater than or equal to 1"),
+        ("count: 4", "count: 0", "'0': must be at least 1"),
+        ("size: 1GiB", "size: 4KiB", "'4KiB': must be at least 16MiB"),
+        ("size: 1GiB", "size: 900TiB", "'900TiB': must be less than 16TiB"),
+        ("runtime: 1s}\n  oltp", "runtime: 0s}\n  oltp", "'0s': must be at least 1ms"),
+        ("bs: [64KiB, 1MiB]", "blocksize: 64KiB", "unknown key 'blocksize'; did you mean bs?"),
+        ("stripe_cache_size: [256, 16384]", "stripe_cache_size: [256, 32768]", "'32768': that many pages for each of 4 devices of parity/level=5,chunk=64KiB are 512MiB, too much for a machine with 512MiB; give it more, like machine: {memory: 1GiB}"),
         ("size: 1GiB", "size: 1024", "'1024': no unit; did you mean 1024KiB?"),
         ("bus: sata", "bus: stata", "'stata' is none of virtio, scsi or sata; did you mean sata?"),
         ("[disk]", "[dsk]", "unknown layer 'dsk'; did you mean disk or disks?"),
@@ -65,7 +84,7 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("rw: read,", "rw: read, rwmixread: 40,", "nothing uses 'rwmixread': rw=read does not mix reads and writes"),
         ("rw: read,", "rw: read, size: 40GiB,", "does not fit on single, striped/chunk=64KiB, striped/chunk=256KiB, striped/chunk=1MiB, parity/level=5,chunk=64KiB and 6 more: 40GiB are needed, and there are at most 1GiB"),
         ("rw: read,", "rw: read, fio: {filename: /dev/sda},", "`filename` is not for the fio: map: the top of the layout is what fio works on"),
-        ("rw: read,", "rw: read, fio: {iodepth: 3},", "`iodepth` is a key of the workload itself: write `iodepth:` beside `rw:`"),
+        ("rw: read,", "rw: read, fio: {iodepth: 3},", "`iodepth` is a key of the workload itself: write `iodepth:` there, outside of `fio:`"),
         ("rw: read,", 'rw: read, fio: {zonemode: "a\\nb=c"},', "control characters and line breaks cannot be written into a fio job"),
         ("rw: read,", "rw: read, fio: {buffered: 1},", "`buffered` is not for the fio: map: write `direct: false`"),
         ("rw: read,", "rw: read, fio: {bsrange: 4k-8k},", "`bsrange` is not for the fio: map: `bs:` is the size of all requests"),

@@ -13,7 +13,7 @@ from runner.reports.csv import axis_names, summary_csv, trials_csv
 from runner.reports.recorded import Recorded
 from runner.store.record import CellRow, Outcome, Trial
 from tests.reports import samples
-from tests.reports.samples import MADE_UP, RUN
+from tests.reports.samples import MADE_UP, RUN, direction, measured
 
 README = Path(__file__).parents[2] / "results" / "README.md"
 
@@ -75,6 +75,20 @@ def test_a_cell_has_one_row_with_its_doubt() -> None:
     assert (rows[1]["measured"], rows[1]["broken"], rows[1]["skipped"]) == ("1", "1", "1")
     assert rows[1]["reason"] == "the guest panicked; quarantined: the guest panicked"
     assert (rows[2]["measured"], rows[2]["read_bw"]) == ("0", "")
+
+
+def test_no_bound_lies_where_nothing_can_be_measured() -> None:
+    trials = [measured("c1", 1, direction(1e6, 4096)), measured("c1", 2, direction(100e6, 4096))]
+    row = read(summary_csv(Recorded("m", "qemu", False, [samples.SEQ], trials)))[0]
+    assert (row["read_bw_low"], row["read_iops_low"]) == ("0.0", "0.0")
+    assert float(row["read_bw_rel"]) > 1
+
+
+@pytest.mark.parametrize(("until", "reached"), [(0.7, "true"), (0.6, "false"), (None, "")])
+def test_whether_it_is_known_as_well_as_was_asked_for(until: float | None, reached: str) -> None:
+    seq, _, untried = read(summary_csv(replace(RUN, until=until)))
+    assert (seq["until"], seq["reached"]) == ("" if until is None else str(until), reached)
+    assert untried["reached"] == ""
 
 
 def test_the_confidence_can_be_chosen() -> None:

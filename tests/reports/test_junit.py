@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as StandardTree
@@ -84,6 +85,12 @@ def test_properties_of_a_cell_are_its_id_its_axes_and_its_means() -> None:
     assert shown | {"cell": "c1", "machine": "qemu", "made_up": "false", "md.chunk": "64KiB"} == shown
     assert float(shown["read_bw"]) == 210e6
     assert float(shown["read_bw_rel"]) == pytest.approx(0.605, abs=1e-3)
+
+
+def test_a_cell_says_whether_it_is_known_as_well_as_was_asked_for() -> None:
+    assert "until_reached" not in properties(parsed(junit(RUN))[0])
+    shown = properties(parsed(junit(replace(RUN, until=0.1)))[0])
+    assert (shown["until"], shown["until_reached"]) == ("0.1", "false")
 
 
 def test_what_belongs_to_a_trial_is_in_its_output() -> None:

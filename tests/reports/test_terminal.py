@@ -54,6 +54,29 @@ def test_a_long_table_points_to_the_file() -> None:
     assert "cell50" not in text
 
 
+def test_why_some_are_told_in_mb_and_some_in_iops_is_told() -> None:
+    text = " ".join(shown(RUN).split())
+    assert "MB/s where requests have 64 KiB and more, IOPS where they are smaller" in text
+    assert "requests have" not in shown(Recorded("m", "qemu", False, RUN.cells, ()))
+
+
+def test_that_broken_cells_stand_first_is_told() -> None:
+    assert "Broken cells stand first" in " ".join(shown(RUN).split())
+    assert "first" not in shown(Recorded("m", "qemu", False, RUN.cells, RUN.trials[:2]))
+
+
+def test_a_long_name_is_broken_between_its_parts() -> None:
+    cells = [CellRow("c", "parity/level=5,chunk=64KiB/readahead=default/sequential/rw=randwrite,bs=4KiB", {})]
+    lines = [
+        line.split("│")[1].strip()
+        for line in shown(Recorded("m", "qemu", False, cells, ()), 80).splitlines()
+        if line.startswith("│")
+    ]
+    assert len(lines) > 1
+    assert all(line.endswith("/") for line in lines[:-1])
+    assert "".join(lines) == cells[0].name
+
+
 def test_units_are_told() -> None:
     assert "10⁶ bytes per second" in shown(RUN)
 

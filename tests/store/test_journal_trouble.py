@@ -134,7 +134,8 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None
             journal.remember([CELL])
             with pytest.raises(HarnessBroken, match="is full") as caught:
                 record_until_it_fails(journal, kept)
-            assert complete(caught.value, path)
+            assert complete(caught.value, disk)
+            assert caught.value.brief == f"the disk that holds {disk}/ is full"
             assert journal.finished() == kept
         with Journal.open(path) as journal:
             assert len(kept) > 10

@@ -112,9 +112,11 @@ def missing_tools() -> list[Refusal]:
 def impossible(spec: RigSpec) -> list[Refusal]:
     """What of the wish no machine of ours can fulfil."""
     refused = []
-    if recipe.recipe_for(spec.kernel) is None:
-        known = ", ".join(recipe.SUITES)
-        refused.append(Refusal(f"no such kernel: {spec.kernel}", f"one of {known}, or the path of a bzImage"))
+    made, known = recipe.recipe_for(spec.kernel), f"one of {', '.join(recipe.SUITES)}, or the path of a bzImage"
+    if made is None:
+        refused.append(Refusal(f"no such kernel: {spec.kernel}", known))
+    elif made.image is not None and recipe.kernel_release(made.image.read_bytes()) is None:
+        refused.append(Refusal(f"{made.image} is no kernel image", known))
     if argv.slots(spec.disks) > argv.FREE_SLOTS:
         refused.append(Refusal(f"{len(spec.disks)} disks do not fit into the machine", "use the scsi or sata bus"))
     if spec.memory < recipe.LEAST_MEMORY:

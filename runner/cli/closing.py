@@ -1,0 +1,77 @@
+"""How a run ends: its reports, then that it is finished, then what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.errors import Exit
+from runner.reports.write import recorded, write_reports
+from runner.store.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from runner.reports.recorded import Recorded
+    from runner.store.journal import Journal
+    from runner.store.run import RunFolder
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a run has come to so far."""
+
+    path: Path
+    content: Recorded
+    files: tuple[Path, ...]
+    planned: int
+    exit: Exit
+
+    @property
+    def outcomes(self) -> Mapping[Outcome, int]:
+        """Trials by what became of them."""
+        return Counter(trial.outcome for trial in self.content.trials)
+
+    @property
+    def trials(self) -> str:
+        """How many trials there are of how many."""
+        return f"{len(self.content.trials):,} of {self.planned:,} trials"
+
+    @property
+    def unsure(self) -> list[str]:
+        """Cells that are not known as well as `until:` asks for."""
+        return [one.cell.name for one in self.content.summaries if one.reached(self.content.until) is False]
+
+    def lines(self) -> list[str]:
+        """What is left to be said below the table."""
+        said = []
+        if self.exit is Exit.INTERRUPTED:
+            said.append(f"{self.trials} done")
+        if self.unsure and self.content.until is not None:
+            count, of = len(self.unsure), len(self.content.summaries)
+            said.append(
+                f"±{self.content.until * 100:g} % was asked for and is not reached by {count} of {of} cells "
+                "(`reached` in summary.csv); a larger `max:` buys more trials"
+            )
+        return [*said, self.where]
+
+    @property
+    def where(self) -> str:
+        """Where everything is."""
+        return f"{self.path}/: trials.csv, summary.csv, junit.xml, and every script and raw output under cells/"
+
+
+def verdict(content: Recorded) -> Exit:
+    """3 if any trial broke. Nothing yet can make it 1: there are no guidelines to fail."""
+    broken = any(trial.outcome is Outcome.BROKEN for trial in content.trials)
+    return Exit.BROKEN if broken else Exit.ALL_MEASURED
+
+
+def report(folder: RunFolder, journal: Journal, *, interrupted: bool) -> Ending:
+    """Write the reports of a run, as far as it is."""
+    content = recorded(folder, journal)
+    files = write_reports(folder, content)
+    end = Exit.INTERRUPTED if interrupted else verdict(content)
+    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end)

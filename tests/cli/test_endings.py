@@ -1,0 +1,241 @@
+"""How a run begins, is stopped, ends, and is gone on with, as a user meets it."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.matrices import SMALL
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "runner.cli"]
+Matrix = Callable[..., subprocess.CompletedProcess[str]]
+
+#: The dry machine under which the first trial breaks, as long as there is a file `broken`.
+BREAKING = """\
+import pathlib, sys
+from runner.machines import dry
+from runner.machines.seam import RigLost
+answer = dry.plausible
+def breaking(step):
+    if step.name == "measure" and pathlib.Path("broken").exists() and "rw=read\\n" in step.files["job.fio"]:
+        raise RigLost("the guest panicked", tail="BUG")
+    return answer(step)
+dry.Dry.__init__.__defaults__ = (breaking,)
+from runner.cli import main
+main()
+"""
+#: Sends itself a signal at the moment in which the reports are about to be written.
+STOPPED_LATE = """\
+import os, signal, sys
+from runner.cli import closing
+write = closing.write_reports
+def late(*arguments):
+    os.kill(os.getpid(), {signal})
+    return write(*arguments)
+closing.write_reports = late
+from runner.cli import main
+main()
+"""
+#: Sends itself a signal after its third trial.
+STOPPED = """\
+import os
+from runner.execute.run import Execution
+record = Execution._record
+def stopped(self, cell, trial):
+    record(self, cell, trial)
+    if len(self._known.finished) == 3:
+        os.kill(os.getpid(), {signal})
+Execution._record = stopped
+from runner.cli import main
+main()
+"""
+
+
+@pytest.fixture
+def matrix(tmp_path: Path) -> Matrix:
+    (tmp_path / "small.yaml").write_text(SMALL)
+
+    def call(*arguments: str, code: str = "", **how: object) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", code, *arguments] if code else [*COMMAND, *arguments]
+        return subprocess.run(command, cwd=tmp_path, env=environment, text=True, **{**PIPES, **how})  # type: ignore[call-overload,no-any-return]
+
+    return call
+
+
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+RUN = ("run", "--on", "dry", "small.yaml")
+
+
+def folder_of(place: Path) -> Path:
+    (folder,) = (place / "results").iterdir()
+    return folder
+
+
+def finished(folder: Path) -> object:
+    return json.loads((folder / "manifest.json").read_text())["finished"]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_asked_to_end_it_ends_between_two_trials_with_its_reports(matrix: Matrix, tmp_path: Path, which: int) -> None:
+    result = matrix(*RUN, code=STOPPED.format(signal=int(which)))
+    assert result.returncode == 130
+    assert "3 of 8 trials done" in result.stdout
+    assert "the same command goes on from there" in result.stderr
+    folder = folder_of(tmp_path)
+    assert len(rows(folder / "trials.csv")) == 3
+    assert finished(folder) is False
+    assert not list(folder.glob("*-wal"))
+    result = matrix(*RUN)
+    assert result.returncode == 0
+    assert "continuing the run of " in result.stdout
+    assert " (3 of 8 trials done)" in result.stdout
+    assert finished(folder) is True
+    assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_end_when_all_is_measured_it_writes_its_reports_first(
+    matrix: Matrix, tmp_path: Path, which: int
+) -> None:
+    result = matrix(*RUN, code=STOPPED_LATE.format(signal=int(which)))
+    assert result.returncode == 0, result.stderr
+    folder = folder_of(tmp_path)
+    assert finished(folder) is True
+    assert {"trials.csv", "summary.csv", "junit.xml"} <= {path.name for path in folder.iterdir()}
+
+
+def test_a_run_is_not_finished_before_its_reports_are_written(matrix: Matrix, tmp_path: Path) -> None:
+    assert matrix(*RUN, code=STOPPED_LATE.format(signal=int(signal.SIGKILL))).returncode == -signal.SIGKILL
+    folder = folder_of(tmp_path)
+    assert finished(folder) is False
+    assert matrix(*RUN).returncode == 0
+    assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
+
+
+def test_reports_can_be_made_anew(matrix: Matrix, tmp_path: Path) -> None:
+    matrix(*RUN)
+    folder = folder_of(tmp_path)
+    before = {name: (folder / name).read_bytes() for name in ("trials.csv", "summary.csv", "junit.xml")}
+    for name in before:
+        (folder / name).unlink()
+    result = matrix("report", f"results/{folder.name}")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert matrix("report", "results").returncode == 2
+
+
+def test_what_broke_is_tried_again_in_the_same_run(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    assert matrix(*RUN, code=BREAKING).returncode == 3
+    folder = folder_of(tmp_path)
+    (tmp_path / "broken").unlink()
+    result = matrix(*RUN, "--retry-broken", code=BREAKING)
+    assert result.returncode == 0, result.stderr
+    assert "(4 of 8 trials done)" in result.stdout
+    trials = rows(folder_of(tmp_path) / "trials.csv")
+    assert [row["outcome"] for row in trials] == ["measured"] * 8
+    assert sorted(row["attempts"] for row in trials) == ["1"] * 6 + ["3"] * 2
+    assert len(list(folder.rglob("trial-1-attempt-2/lost-2.log"))) == 2
+    assert finished(folder) is True
+
+
+def test_there_must_be_something_to_try_again(matrix: Matrix, tmp_path: Path) -> None:
+    result = matrix(*RUN, "--retry-broken")
+    assert result.returncode == 2
+    assert "there is no run of this very matrix" in result.stderr
+    assert not (tmp_path / "results").exists()
+    assert matrix(*RUN, "--retry-broken", "--fresh").returncode == 2
+
+
+def test_an_unfinished_run_that_is_not_gone_on_with_is_named(matrix: Matrix, tmp_path: Path) -> None:
+    matrix(*RUN, code=STOPPED.format(signal=int(signal.SIGINT)))
+    first = folder_of(tmp_path)
+    (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 3"))
+    result = matrix(*RUN)
+    assert f"not continuing results/{first.name}/, which is unfinished: the matrix differs" in result.stdout
+
+
+def test_programs_are_told_where_everything_goes_and_how_it_ended(matrix: Matrix, tmp_path: Path) -> None:
+    events = [json.loads(line) for line in matrix(*RUN, "--json").stdout.splitlines()]
+    folder = f"results/{folder_of(tmp_path).name}"
+    first, last = events[0], events[-1]
+    assert first == {"event": "run", "folder": folder, "planned": 8, "done": 0}
+    assert (last["event"], last["folder"], last["exit"], last["finished"]) == ("end", folder, 0, True)
+    assert last["outcomes"] == {"measured": 8, "broken": 0, "skipped": 0}
+    assert all((tmp_path / name).is_file() for name in last["files"])
+    assert sum(event["event"] == "trial" for event in events) == 8
+
+
+def test_quiet_says_where_the_files_are_and_what_broke(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    result = matrix(*RUN, "--quiet", code=BREAKING)
+    assert result.returncode == 3
+    assert result.stdout.count("\n") == 1
+    assert f"results/{folder_of(tmp_path).name}/: trials.csv" in result.stdout
+    assert "broken: the guest panicked" in result.stderr
+
+
+def test_what_is_asked_for_and_not_reached_is_said(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: {min: 2, max: 3, until: 0.01%}"))
+    result = matrix(*RUN)
+    assert "±0.01 % was asked for and is not reached by 4 of 4 cells" in result.stdout
+    assert {row["reached"] for row in rows(folder_of(tmp_path) / "summary.csv")} == {"false"}
+
+
+def test_a_run_goes_on_when_nobody_listens_any_more(matrix: Matrix, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = matrix(*RUN, stdout=writing)
+    os.close(writing)
+    assert result.returncode == 0
+    assert "the run goes on without" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
+
+
+@pytest.mark.parametrize(
+    "arguments", [RUN, ("plan", "small.yaml"), ("validate", "small.yaml"), ("schema",), ("--help",)]
+)
+def test_output_that_cannot_be_written_is_one_line_and_3(matrix: Matrix, arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = matrix(*arguments, stdout=full)
+    assert result.returncode == 3
+    assert result.stderr.count("\n") == 1
+    assert "No space left on device" in result.stderr
+
+
+def test_a_file_whose_name_is_no_text_can_be_run(matrix: Matrix, tmp_path: Path) -> None:
+    name = os.fsdecode(b"sm\xe4ll.yaml")
+    (tmp_path / name).write_text(SMALL)
+    result = matrix("run", "--on", "dry", name)
+    assert result.returncode == 0, result.stderr
+    assert "sm\\xe4ll.yaml" in json.loads((folder_of(tmp_path) / "manifest.json").read_text())["command"][-1]
+
+
+@pytest.mark.parametrize("kernel", ["foo", "small.yaml"])
+def test_a_kernel_that_is_none_is_refused_before_anything_is_made(matrix: Matrix, tmp_path: Path, kernel: str) -> None:
+    result = matrix("run", "--kernel", kernel, "small.yaml")
+    assert result.returncode == 2
+    assert "no such kernel: foo" in result.stderr or "small.yaml is no kernel image" in result.stderr
+    assert result.stdout == ""
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_bad_input(matrix: Matrix) -> None:
+    result = matrix("render", "small.yaml", "--to", "/proc/x")
+    assert result.returncode == 2
+    assert "/proc/x cannot be written" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -90,6 +90,7 @@ def parse(name: str, text: str) -> Declared:
         raise BadMatrix(source, misused)
     if source.data is None:
         raise BadMatrix(source, [(Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/")])
+    _refuse_library(source)
     flaws: list[Flaw] = []
     matrix = _validated(source.data, flaws)
     if matrix is None:
@@ -114,6 +115,17 @@ def repeated(data: Any, of: str = "") -> Iterator[str]:
             yield f"{of}: {value} stands there more than once, and counts once"
         for value in data:
             yield from repeated(value, of)
+
+
+def _refuse_library(source: Source) -> None:
+    """A file that others use layouts of is no matrix, and nothing is missing in it."""
+    data = source.data
+    if isinstance(data, dict) and "layouts" in data and not {"disks", "workloads"} & data.keys():
+        example = next(iter(data["layouts"] or ["NAME"]))
+        raise BadInput(
+            f"{source.name}: has only layouts, for matrices to use",
+            resolution=f"in a matrix, write for example  mine: [use: {source.name}#{example}]",
+        )
 
 
 def _unreadable(blank: Source, error: UnreadableError) -> BadInput:

@@ -1,6 +1,7 @@
 
 {% if layer.discard %}
-for device in {{ layer.members }}; do
+members=({{ layer.members }})
+for device in "${members[@]}"; do
   blkdiscard "$device" || fail "$device cannot be discarded"
 done
 printf 'note\tprecondition\tdiscarded\n'

@@ -4,7 +4,8 @@ export LVM_SUPPRESS_FD_WARNINGS=1
 tag={{ layer.tag }}
 memory=${MATRIX_STATE:-/run/matrix}/lvm/$tag
 standing=()
-for member in {{ layer.members }}; do
+members=({{ layer.members }})
+for member in "${members[@]}"; do
   if [[ -b $member ]]; then standing+=("$member"); fi
 done
 found=

@@ -2,7 +2,8 @@
 # What carries our mark is ours, under whatever name it was assembled; anything else is somebody's data.
 uuid={{ layer.uuid }}
 ours=()
-for member in {{ layer.members }}; do
+members=({{ layer.members }})
+for member in "${members[@]}"; do
   [[ -b $member ]] || continue
   kernel_name "$member"
   for holder in /sys/class/block/"$REPLY"/holders/md*; do

@@ -1,7 +1,8 @@
 
 number_of=()
 number=0
-for member in {{ layer.members }}; do
+members=({{ layer.members }})
+for member in "${members[@]}"; do
   kernel_name "$member"
   first_line "/sys/class/block/$REPLY/dev"
   number_of[$REPLY]=$((++number))

@@ -13,7 +13,8 @@ told {{ setting }} {{ wanted }} "$role"
 {% if layer.stripe_width %}
 # What the members themselves ask for is folded in by the kernel: the least common multiple of it all.
 width={{ layer.stripe_width }}
-for member in {{ layer.members }}; do
+members=({{ layer.members }})
+for member in "${members[@]}"; do
   first_line "$at/queue/optimal_io_size"
   if [[ $REPLY == "$width" ]]; then break; fi
   kernel_name "$member"

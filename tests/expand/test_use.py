@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
-from runner.expand.load import BadMatrix, load
+from runner.expand.load import BadMatrix, load, parse
+from runner.render.scripts import array_scripts, cell_scripts
 from tests.matrices import SMALL, space
 
 RAIDS = """\
@@ -64,3 +66,18 @@ def test_other_files_unreadable_as_yaml_are_told_with_their_place(tmp_path: Path
     with pytest.raises(BadMatrix, match="1 error") as caught:
         load(path)
     assert f"{tmp_path}/layouts/raids.yaml:2:1: " in str(caught.value.details)
+
+
+SHIPPED = Path(__file__).parents[2] / "matrix" / "layouts" / "seed-studies.yaml"
+NAMES = list(YAML(typ="safe").load(SHIPPED)["layouts"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shipped_layout_can_be_used(name: str) -> None:
+    text = SMALL.replace("count: 4, size: 64MiB", "count: 6, size: 4GiB")
+    text = text.replace("[md: {level: 5, chunk: [16KiB, 64KiB]}]", f"[use: {SHIPPED}#{name}]")
+    used = parse("small.yaml", text).space
+    for cell in used.cells():
+        scripts = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcdef"], zeroed=True)
+        assert scripts.stack.tops
+        assert cell_scripts(cell, scripts.stack).measure

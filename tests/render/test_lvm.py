@@ -17,7 +17,7 @@ disks: {count: 5, size: 1GiB}
 layouts:
   plain: [lvm: {type: [linear, striped, raid0, raid5, thin, cache, mirror], stripes: 2}]
   synced: [lvm: {type: raid6, stripes: 3, sync: [wait, background]}]
-  nested: [partition: {count: 2}, lvm: {groups: 2}, lvm: {order: "2 1"}, md: {level: linear}]
+  nested: [partition: {count: 2}, md: {level: linear, groups: 2}, lvm: {groups: 2}, lvm: {order: "2 1"}]
 workloads: {work: {rw: read}}
 """
 DISKS = (*(f"/dev/disk/by-id/matrix-{number}" for number in range(4)), "/dev/it's odd")

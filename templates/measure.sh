@@ -17,9 +17,11 @@ empty_caches
 {% endif %}
 
 {% endif %}
+output=fio.json
+if [[ -e $output ]]; then output=fio-again.json; fi  # what was measured before is kept
 status=0
-fio --output-format=json+ --output=fio.json job.fio || status=$?
-if [[ -e fio.json ]]; then printf '%s\n' "$(<fio.json)"; fi
+fio --output-format=json+ --output="$output" job.fio || status=$?
+if [[ -e $output ]]; then printf '%s\n' "$(<"$output")"; fi
 ((status == 0)) || exit "$status"
 {% for layer in stack.layers if layer.under_way | default('') %}
 {% if loop.first %}

@@ -8,20 +8,29 @@ from runner.expand.layouts import levels
 
 if TYPE_CHECKING:
     from runner.expand.layouts import Stack
+    from runner.model.layers import Layer
     from runner.model.shape import Below
     from runner.model.workload import Workload
 
 #: For scripts that only write and read sysfs, and for fio to start, on a slow and loaded host.
 GRACE = 120.0
-#: An array with a first resync to wait for; the disks may be large.
-SET_UP = 24 * 3600.0
-#: Nothing that is worth measuring moves less than this, bytes/s.
+#: Building layers takes many programs, each slow to start on an emulated processor.
+SET_UP = 900.0
+#: Nothing that is worth measuring moves less than this, bytes/s …
 _CRAWL = 10**6
+#: … and no request takes longer than this, a few at a time or not.
+_SLOWEST_REQUEST = 0.05
 
 
 def set_up(stack: Stack, disks: Below) -> float:
     """After so many seconds building a stack is given up."""
-    return SET_UP + sum(layer.waits + layer.writes(below) / _CRAWL for layer, below in levels(stack, disks))
+    return SET_UP + sum(layer.waits + _written(layer, below) / _CRAWL for layer, below in levels(stack, disks))
+
+
+def _written(layer: Layer, below: Below) -> int:
+    """What building a layer writes; a first resync, where there may be one to wait for, goes over all there is."""
+    resync = getattr(layer, "sync", "") in {"auto", "wait"}
+    return layer.writes(below) + (sum(device.size for device in below.devices) if resync else 0)
 
 
 def expected(workload: Workload) -> float:
@@ -37,4 +46,5 @@ def deadline(workload: Workload, span: int, laid_out: int = 0) -> float:
     before = laid_out / _CRAWL + GRACE
     if workload.runtime is not None:
         return expected(workload) + before
-    return workload.ramp + span * workload.numjobs / _CRAWL + before
+    total = span * workload.numjobs
+    return workload.ramp + total / _CRAWL + total / workload.bs * _SLOWEST_REQUEST + before

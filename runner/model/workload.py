@@ -149,6 +149,8 @@ class Workload(Model):
         if self.direct and self.bs % 512:
             yield Problem("bs", "direct I/O goes in whole sectors of 512 bytes")
         for option in self.fio:
+            if self.runtime is None and option.startswith(("rate", "thinktime")):
+                yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
             if option in OWNED:
                 yield Problem("fio", f"`{option}` is not for the fio: map: {OWNED[option]}")
             elif option in type(self).model_fields:

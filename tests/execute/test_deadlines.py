@@ -1,5 +1,6 @@
-from runner.execute.deadlines import GRACE, deadline, expected
+from runner.execute.deadlines import GRACE, deadline, expected, set_up
 from runner.model.workload import Workload
+from tests.matrices import space
 
 
 def test_a_timed_workload_is_quiet_for_its_time_and_hung_well_after_it() -> None:
@@ -9,11 +10,29 @@ def test_a_timed_workload_is_quiet_for_its_time_and_hung_well_after_it() -> None
 
 
 def test_a_workload_that_ends_with_its_size_may_be_slow() -> None:
-    work = Workload.model_construct(rw="write", size=10**9, numjobs=2)
+    work = Workload.model_construct(rw="write", bs=10**6, size=10**9, numjobs=2)
     assert expected(work) == 0
-    assert deadline(work, work.span(1 << 40)) == 2000 + GRACE
-    share = Workload.model_construct(rw="write", size="50%")
-    assert deadline(share, share.span(2 * 10**9)) == 1000 + GRACE
+    assert deadline(work, work.span(1 << 40)) == 2000 + 2000 * 0.05 + GRACE
+    share = Workload.model_construct(rw="write", bs=10**6, size="50%")
+    assert deadline(share, share.span(2 * 10**9)) == 1000 + 1000 * 0.05 + GRACE
+
+
+def test_a_disk_that_turns_is_not_hung_because_its_requests_are_small() -> None:
+    """Eighty requests a second are all that many a disk does, and a third of a megabyte a second what comes of it."""
+    work = Workload.model_construct(rw="randread", bs=4096, size=1 << 30)
+    assert deadline(work, work.span(1 << 40)) > (1 << 30) / 4096 / 80
+
+
+def test_building_is_given_up_within_the_hour_unless_it_has_much_to_write() -> None:
+    small = space(
+        "name: s\ndisks: {count: 4, size: 1GiB}\nlayouts: {r: [md: {level: 5}]}\nworkloads: {w: {rw: read}}\n"
+    )
+    large = space(
+        "name: l\ndisks: {count: 4, size: 4TiB}\nlayouts: {r: [md: {level: 5, sync: wait}]}\nworkloads: {w: {rw: read}}\n"
+    )
+    within = [set_up(found.arrays[0].stack.value, found.arrays[0].disks) for found in (small, large)]
+    assert within[0] < 2 * 3600
+    assert within[1] > 4 * 2**40 / (100 * 10**6)
 
 
 def test_laying_files_out_takes_its_time() -> None:

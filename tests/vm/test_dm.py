@@ -154,6 +154,7 @@ async def _closed_and_started_again(built: ArrayOnRig, rig: Rig) -> None:
     await _say(rig, f"{CLOSE}\n{again}{again}")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", [FORMATS, CHECKSUMS, STACKS, DEEP], ids=["formats", "checksums", "stacks", "deep"])
 def test_every_kind_is_built_verified_written_through_and_taken_apart(text: str, tmp_path: Path) -> None:
     found, told = space(text), list[str]()
@@ -169,6 +170,7 @@ def test_every_kind_is_built_verified_written_through_and_taken_apart(text: str,
     assert len(told) == len(found.arrays)
 
 
+@pytest.mark.exhaustive
 def test_preconditioning_writes_all_of_it_and_says_so(tmp_path: Path) -> None:
     found = space(PRECONDITIONS)
     notes: dict[str, str] = {}

@@ -116,6 +116,7 @@ def _layouts(layouts: str, scratch: Path) -> dict[str, list[Reading]]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_every_kind_is_built_verified_measured_and_taken_apart(tmp_path: Path) -> None:
     found = _layouts(KINDS, tmp_path)
     kinds = {label: _told(readings, "type") for label, readings in found.items()}

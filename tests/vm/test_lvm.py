@@ -113,6 +113,7 @@ async def _every(found: Space, scratch: Path) -> dict[str, dict[str, tuple[str, 
         return {array.label: await _one(array, cell, rig) for array, cell in cells_of(found)}
 
 
+@pytest.mark.exhaustive
 def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path: Path) -> None:
     found = space(TYPES)
     readings = asyncio.run(_every(found, tmp_path))

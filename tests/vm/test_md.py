@@ -120,6 +120,7 @@ async def whole_way(bench: Bench) -> None:
     assert left == ""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", [LEVELS, OPTIONS], ids=["levels", "options"])
 def test_everything_is_built_read_back_written_through_and_taken_apart(text: str, tmp_path: Path) -> None:
     bench(text, tmp_path, whole_way)
@@ -134,10 +135,12 @@ OLDER = """\
 """
 
 
+@pytest.mark.exhaustive
 def test_an_older_kernel_has_linear_too(tmp_path: Path) -> None:
     bench(OLDER, tmp_path, whole_way, kernel="debian-12")
 
 
+@pytest.mark.exhaustive
 def test_large_chunks(tmp_path: Path) -> None:
     bench("  large: [md: {level: [0, 5, 10], chunk: 64MiB}]\n", tmp_path, whole_way, size="1GiB")
 

@@ -90,9 +90,10 @@ def constructed(model: type[M], values: Mapping[str, Any]) -> M:
     """The model of values that are known to be right, by the names that `written` gives them."""
     fields = {name: value for name, value in values.items() if "." not in name}
     maps: dict[str, dict[str, Any]] = {}
-    for name in values.keys() - fields.keys():
-        outer, _, inner = name.partition(".")
-        maps.setdefault(outer, {})[inner] = values[name]
+    for name, value in values.items():
+        outer, dot, inner = name.partition(".")
+        if dot:
+            maps.setdefault(outer, {})[inner] = value
     for outer, part in maps.items():
         within = model_in(model.model_fields[outer].annotation)
         fields[outer] = constructed(within, part) if within else part

@@ -62,6 +62,8 @@ def path_in_sysfs(value: object) -> object:
         raise ValueError(f"there is a key for it: write `{TYPED[value]}:`")
     if value in OF_THE_LAYOUT or re.match(r"md/(dev-|rd\d)", value):
         raise ValueError("the layout decides that; write it there")
+    if value == "md/bitmap/backlog":
+        raise ValueError("where no device is write-mostly, Linux 6.12 refuses it and leaves the array hanging")
     if rest[-1:] == ["uevent"] or value == "uevent":
         raise ValueError("that is no knob: it makes up an event")
     return value

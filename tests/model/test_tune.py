@@ -91,6 +91,7 @@ def test_a_path_that_is_taken_goes_down_only(path: str) -> None:
         ("md/level", "the layout decides that"),
         ("md/dev-sda/state", "the layout decides that"),
         ("md/bitmap/location", "the layout decides that"),
+        ("md/bitmap/backlog", "leaves the array hanging"),
         ("uevent", "no knob"),
     ],
 )  # fmt: skip

@@ -176,8 +176,7 @@ SABOTAGE = {
     ),
     "write_cache: write through": (
         "hdparm -q -W1 /dev/sda",
-        ("write_cache wanted write through, kernel says write back; "
-        "write_cache.kernel wanted write through, kernel says write back"),
+        "write_cache wanted write through, kernel says write back",  # and the kernel goes on to send no flushes
     ),
     "disk: {write_cache: write back}": (
         "echo write through >/sys/block/sdb/queue/write_cache",  # what the kernel believes, not what the drive does
@@ -193,8 +192,8 @@ REFUSED = {
     "md: {max_sectors_kb: 1000000}": "not as declared: md.max_sectors_kb wanted 1000000, kernel says",
     "scheduler: mq-deadline, iosched: {read_expire: 250}": "not as declared: iosched.read_expire wanted 250, kernel says 252",
     "cpu_governor: performance": "tuning failed: no processor of this machine has a governor to choose",
-    "sysfs: {queue/nobody: 1}": "tuning failed: /dev/disk/by-id/matrix-0 has no queue/nobody in its own folder",
-    "md: {sysfs: {md/bitmap/backlog: 7}}": "tuning failed: the kernel refused 7 for md/bitmap/backlog of /dev/md/matrix-0",
+    "sysfs: {queue/nobody: 1}": "tuning failed: /dev/sda has no queue/nobody in its own folder",
+    "md: {sysfs: {md/rmw_level: 9}}": "tuning failed: the kernel refused 9 for md/rmw_level of /dev/md/matrix-0",
     "sysfs: {queue/iostats: 7}": "not as declared: sysfs.queue/iostats wanted 7, kernel says 1",
 }  # fmt: skip
 

@@ -29,7 +29,7 @@ def set_up(stack: Stack, disks: Below) -> float:
 
 def _written(layer: Layer, below: Below) -> int:
     """What building a layer writes; a first resync, where there may be one to wait for, goes over all there is."""
-    resync = getattr(layer, "sync", "") in {"auto", "wait"}
+    resync = getattr(layer, "sync", "") in {"auto", "wait"} and "sync" not in layer.idle(dict(layer))
     return layer.writes(below) + (sum(device.size for device in below.devices) if resync else 0)
 
 

@@ -127,15 +127,13 @@ async def _tried(found: Space, array: Array, rig: Rig, machine: Qemu) -> str:
         await built.tear_down()
     except HarnessBroken as error:
         return f"{error.brief}\n{error.details}"
-    if not shapes[0].files and len(sizes) != len(shapes):
+    if shapes[0].files:
+        return reason
+    if len(sizes) != len(shapes):
         return f"{len(sizes)} devices, computed {len(shapes)}"
     pairs = list(zip(sizes, shapes, strict=False))
     wrong = [f"{size} bytes, computed {shape.size}" for size, shape in pairs if size < shape.size]
-    wrong += [
-        f"{size} bytes, only {shape.size} foreseen"
-        for size, shape in pairs
-        if shape.size < 0.8 * size and not shape.files
-    ]
+    wrong += [f"{size} bytes, only {shape.size} foreseen" for size, shape in pairs if shape.size < 0.8 * size]
     return "; ".join(filter(None, [reason, *wrong]))
 
 

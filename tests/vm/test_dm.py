@@ -330,7 +330,7 @@ FOREIGN = {
 SAYS = {
     "luks": "crypto_LUKS",
     "integrity": "DM_integrity",
-    "open": "is in use: by holders/dm-",
+    "open": "is in use by dm-",
     "superblock": "DM_integrity",
 }
 

@@ -129,6 +129,7 @@ def test_every_kind_is_built_verified_measured_and_taken_apart(tmp_path: Path) -
     assert _told(found["btrfs"], "data", "metadata", "devices") == "single dup 1"
 
 
+@pytest.mark.exhaustive
 def test_alignment_is_as_declared_and_off_is_off(tmp_path: Path) -> None:
     found = _layouts(ALIGNED, tmp_path)
     stripes = {label: _told(found[label], "stride", "stripe_width") for label in found if label.startswith("e")}
@@ -137,6 +138,7 @@ def test_alignment_is_as_declared_and_off_is_off(tmp_path: Path) -> None:
     assert units == {"x5auto": "16 48", "x5off": "0 0", "x5odd": "32 160"}
 
 
+@pytest.mark.exhaustive
 def test_btrfs_over_several_devices(tmp_path: Path) -> None:
     found = _layouts(PROFILES, tmp_path)
     assert {label: _told(readings, "data", "metadata", "devices") for label, readings in found.items()} == {

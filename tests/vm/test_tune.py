@@ -159,7 +159,12 @@ async def _turned(bus: str, scratch: Path) -> None:
         assert changed(disks, await on.state()) == {}
 
 
-@pytest.mark.parametrize("bus", ["virtio", "scsi", "sata"])
+EXHAUSTIVE = pytest.mark.exhaustive
+
+
+@pytest.mark.parametrize(
+    "bus", [pytest.param("virtio", marks=EXHAUSTIVE), pytest.param("scsi", marks=EXHAUSTIVE), "sata"]
+)
 def test_every_knob_is_set_read_back_and_put_back(bus: str, tmp_path: Path) -> None:
     asyncio.run(_turned(bus, tmp_path))
 

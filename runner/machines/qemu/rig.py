@@ -84,7 +84,6 @@ class QemuRig:
         await booted(self.guest)
         await self.guest.stay_up()
         self._facts |= await ask_facts(self.guest)
-        self._disks = tuple(self._facts[f"matrix-{number}"] for number in range(len(self._disks)))
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps as one script."""

@@ -86,12 +86,13 @@ class Crypt(Layer):
             )
 
     def above(self, below: Below) -> tuple[Shape, ...]:
-        """Each device without its header; cryptsetup begins the data at a whole stripe."""
+        """Each device without its header."""
         return tuple(
             Shape(max(0, device.size - self._taken(device)) // 4096 * 4096, device.chunk, device.stripes)
             for device in below.devices
         )
 
     def _taken(self, device: Shape) -> int:
+        """At most; data begins at what the kernel takes for a whole stripe, which over arrays of arrays is several."""
         header = HEADERS[self.format]
-        return header + (device.full_stripe or 0) if header else 0
+        return header + 8 * (device.full_stripe or 0) if header else 0

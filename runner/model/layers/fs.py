@@ -24,6 +24,8 @@ EXT = frozenset({"ext2", "ext3", "ext4"})
 COPY_ON_WRITE = frozenset({"btrfs", "f2fs"})
 #: Smaller than that its mkfs refuses, or leaves no room worth measuring.
 LEAST = {"ext2": 32 * MIB, "ext3": 32 * MIB, "ext4": 32 * MIB, "xfs": 300 * MIB, "btrfs": 128 * MIB, "f2fs": 64 * MIB}
+#: There mkfs makes eight groups, of which one must hold the log.
+XFS_ON_STRIPES = 600 * MIB
 #: Devices that each profile of btrfs needs at least.
 LEAST_DEVICES = {"single": 1, "dup": 1, "raid0": 1, "raid1": 2, "raid10": 2, "raid5": 2, "raid6": 3}
 
@@ -158,8 +160,11 @@ class Fs(Layer):
                 f"{self.type} stands on one device, and {below.told}: put md or lvm between them, or `pick` one; "
                 "only btrfs takes several",
             )
-        if below.smallest < LEAST[self.type]:
-            what = f"{self.type} needs devices of at least {format_size(LEAST[self.type])}"
+        least = LEAST[self.type]
+        if self.type == "xfs" and below.devices[0].chunk is not None:
+            least = XFS_ON_STRIPES
+        if below.smallest < least:
+            what = f"{self.type} needs devices of at least {format_size(least)}"
             yield Problem("type", f"{what}; there may be no more than {format_size(below.smallest)}")
         yield from self._block_problems(below)
         yield from self._profile_problems(below)

@@ -257,14 +257,13 @@ def test_what_is_not_ours_is_named_and_stays_untouched(tmp_path: Path) -> None:
     async def go(bench: Bench) -> None:
         one, two = bench.rig.disks[:2]
         await bench.shell(f"mdadm --create /dev/md5 --run --level=1 --raid-devices=2 --assume-clean {one} {two}")
-        for state, said in (("", f"{one} is in use by md5"), ("mdadm --stop /dev/md5", "a disk is not empty: ")):
+        for state, said in (("", f"{one} is in use by md5"), ("mdadm --stop /dev/md5", "linux_raid_member")):
             await bench.shell(f"{state or ':'}")
             before = await bench.shell(f"md5sum {one} {two}")
             with pytest.raises(SetUpFailed) as raised:
                 await bench.build("nested")
             assert said in raised.value.brief
             assert await bench.shell(f"md5sum {one} {two}") == before
-        assert "linux_raid_member" in raised.value.brief
         await bench.shell(f"mdadm --zero-superblock {one} {two}")
         await (await bench.build("nested")).tear_down()
 

@@ -4,7 +4,7 @@ uuid={{ layer.uuid }}
 ours=()
 for member in {{ layer.members }}; do
   # The file of a device may be there longer than the device.
-  [[ -b $member ]] && look_up "$member" || continue
+  if [[ ! -b $member ]] || ! look_up "$member"; then continue; fi
   for holder in /sys/class/block/"$REPLY"/holders/md*; do
     node=/dev/${holder##*/}
     if [[ -b $node && $(mdadm --detail --export "$node" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then

@@ -7,7 +7,7 @@ fail() {
 
 # The name under /sys/class/block of a device or of a link to one, in $REPLY. Links are looked up once a script.
 declare -A kernel_names=()
-kernel_name() {
+look_up() {
   local node
   REPLY=${kernel_names[$1]-}
   if [[ -n $REPLY ]]; then return 0; fi
@@ -35,7 +35,10 @@ kernel_name() {
       return 0
     fi
   done
-  fail "$1 is not a block device of this kernel"
+  return 1
+}
+kernel_name() {
+  look_up "$1" || fail "$1 is not a block device of this kernel"
 }
 
 # First line of a file, in $REPLY; of a list of choices, the chosen one.

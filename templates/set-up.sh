@@ -18,6 +18,8 @@ if ! bare "${disks[@]}"; then
 {% include 'tear-down/' ~ layer.kind ~ '.sh' %}
 {% endfor %}
 bare "${disks[@]}" || fail "$REPLY"
+# What is built again may get another name from the kernel.
+kernel_names=()
 fi
 {% for layer in stack.layers %}
 {% include 'set-up/' ~ layer.kind ~ '.sh' %}

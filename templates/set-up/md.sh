@@ -1,11 +1,12 @@
 
 array={{ layer.device }}
-if [[ -e $array ]]; then
+for at in /sys/class/block/md*/md/array_state; do
+  node=${at%/md/array_state}
   # One that did not start may leave an empty device behind, which can be taken.
-  kernel_name "$array"
-  at=/sys/class/block/$REPLY/md/array_state
-  [[ -e $at && $(<"$at") == clear ]] || fail "there is an array $array already, and it is not ours"
-fi
+  if [[ /dev/${node##*/} -ef $array && $(<"$at") != clear ]]; then
+    fail "there is an array $array already, and it is not ours"
+  fi
+done
 mdadm --create "$array" --run --quiet --homehost=any --name={{ layer.name }} --uuid={{ layer.uuid }} \
   {{ layer.options }}{% if layer.resync in ('assume-clean', 'background') %} --assume-clean{% endif %} \
   {{ layer.arguments }}

@@ -4,8 +4,8 @@ uuid={{ layer.uuid }}
 ours=()
 members=({{ layer.members }})
 for member in "${members[@]}"; do
-  [[ -b $member ]] || continue
-  kernel_name "$member"
+  # The file of a device may be there longer than the device.
+  if [[ ! -b $member ]] || ! look_up "$member"; then continue; fi
   for holder in /sys/class/block/"$REPLY"/holders/md*; do
     node=/dev/${holder##*/}
     if [[ -b $node && $(mdadm --detail --export "$node" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then
@@ -15,4 +15,10 @@ for member in "${members[@]}"; do
   if [[ $(mdadm --examine --export "$member" 2>/dev/null) == *"MD_UUID=$uuid"* ]]; then ours+=("$member"); fi
 done
 if [[ -n ${ours[*]} ]]; then retry mdadm --zero-superblock "${ours[@]}"; fi
-if [[ -L {{ layer.device }} && ! -e {{ layer.device }} ]]; then rm -f -- {{ layer.device }}; fi
+# Where no udev takes the array's link away, we do; older kernels keep an empty device at its end.
+array={{ layer.device }}
+if [[ -L $array ]]; then
+  look_up "$array" || REPLY=none
+  at=/sys/class/block/$REPLY/md/array_state
+  if [[ ! -e $at || $(<"$at") == clear ]]; then rm -f -- "$array"; fi
+fi

@@ -259,17 +259,15 @@ def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
 
 def test_what_is_not_ours_is_named_and_stays_untouched(tmp_path: Path) -> None:
     async def go(bench: Bench) -> None:
-        briefs, (one, two) = list[str](), bench.rig.disks[:2]
+        one, two = bench.rig.disks[:2]
         await bench.shell(f"mdadm --create /dev/md5 --run --level=1 --raid-devices=2 --assume-clean {one} {two}")
-        for state, said in (("", f"{one} is in use by md5"), ("mdadm --stop /dev/md5", "a disk is not empty: ")):
+        for state, said in (("", f"{one} is in use by md5"), ("mdadm --stop /dev/md5", "linux_raid_member")):
             await bench.shell(f"{state or ':'}")
             before = await bench.shell(f"md5sum {one} {two}")
             with pytest.raises(SetUpFailed) as raised:
                 await bench.build("nested")
-            briefs.append(raised.value.brief)
-            assert said in briefs[-1]
+            assert said in raised.value.brief
             assert await bench.shell(f"md5sum {one} {two}") == before
-        assert "linux_raid_member" in briefs[-1]
         await bench.shell(f"mdadm --zero-superblock {one} {two}")
         await (await bench.build("nested")).tear_down()
 

@@ -197,7 +197,7 @@ REFUSED = {
     "md: {max_sectors_kb: 1000000}": "not as declared: md.max_sectors_kb wanted 1000000, kernel says",
     "scheduler: mq-deadline, iosched: {read_expire: 250}": "not as declared: iosched.read_expire wanted 250, kernel says 252",
     "cpu_governor: performance": "tuning failed: no processor of this machine has a governor to choose",
-    "sysfs: {queue/nobody: 1}": "tuning failed: /dev/sda has no queue/nobody in its own folder",
+    "sysfs: {queue/nobody: 1}": "tuning failed: /dev/disk/by-id/matrix-0 has no queue/nobody in its own folder",
     "md: {sysfs: {md/rmw_level: 9}}": "tuning failed: the kernel refused 9 for md/rmw_level of /dev/md/matrix-0",
     "sysfs: {queue/iostats: 7}": "not as declared: sysfs.queue/iostats wanted 7, kernel says 1",
 }  # fmt: skip

@@ -145,7 +145,7 @@ def test_render(matrix: Matrix, tmp_path: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [
         "1-set-up.sh", "2-tune.sh", "3-verify.sh", "4-measure.sh", "5-tear-down.sh", "trial-1",
     ]  # fmt: skip
-    assert "for member in /dev/a /dev/b /dev/c /dev/d; do" in (folder / "1-set-up.sh").read_text()
+    assert "members=(/dev/a /dev/b /dev/c /dev/d)" in (folder / "1-set-up.sh").read_text()
     assert matrix("render", "small.yaml", "nonsense").returncode == 2
     assert matrix("render", "small.yaml", "--disks", "/dev/a").returncode == 2
 

@@ -85,6 +85,7 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("rw: read,", "rw: read, size: 40GiB,", "does not fit on single, striped/chunk=64KiB, striped/chunk=256KiB, striped/chunk=1MiB, parity/level=5,chunk=64KiB and 6 more: 40GiB are needed, and there are at most 1GiB"),
         ("rw: read,", "rw: read, fio: {filename: /dev/sda},", "`filename` is not for the fio: map: the top of the layout is what fio works on"),
         ("runtime: 1s}\n  oltp", "size: 1MiB, fio: {rate: 100k}}\n  oltp", "nobody can tell when it ends with `rate` and no `runtime:`; give both"),
+        ("rw: read,", "rw: read, fio: {nrfiles: 9223372036854775808},", "no number of fio's is that large"),
         ("rw: read,", "rw: read, fio: {iodepth: 3},", "`iodepth` is a key of the workload itself: write `iodepth:` there, outside of `fio:`"),
         ("rw: read,", 'rw: read, fio: {zonemode: "a\\nb=c"},', "control characters and line breaks cannot be written into a fio job"),
         ("rw: read,", "rw: read, fio: {buffered: 1},", "`buffered` is not for the fio: map: write `direct: false`"),

@@ -23,7 +23,7 @@ status=0
 fio --output-format=json+ --output="$output" job.fio || status=$?
 if [[ -e $output ]]; then printf '%s\n' "$(<"$output")"; fi
 ((status == 0)) || exit "$status"
-{% for layer in stack.layers if layer.under_way | default('') %}
+{% for layer in stack.layers if layer.under_way %}
 {% if loop.first %}
 {% include 'prelude.sh' %}
 {% endif %}

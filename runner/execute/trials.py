@@ -12,8 +12,6 @@ from runner.errors import HarnessBroken
 from runner.execute import deadlines
 from runner.execute.interpret import Finding, evidence, finding, notes_of
 from runner.machines.seam import RigLost, Step
-from runner.render.layers.lvm import LvmView
-from runner.render.layers.md import MdView
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 
 if TYPE_CHECKING:
@@ -116,8 +114,7 @@ class ArrayOnRig:
 
     def _notes(self) -> dict[str, str]:
         """The kernel that really ran, what set-up said of itself, and how a first resync was dealt with."""
-        layers = (layer for layer in self._scripts.stack.layers if isinstance(layer, MdView | LvmView))
-        ways = {layer.resync for layer in layers if layer.redundant}
+        ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
         return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
 

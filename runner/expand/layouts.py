@@ -28,6 +28,8 @@ class Findings:
 
     flaws: list[Flaw] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: What nothing uses. Where malformed parts of a matrix were cut out, what uses it may be among them.
+    unused: list[Flaw] = field(default_factory=list)
 
     def flaw(self, path: Path, message: str) -> None:
         """Something that cannot be."""

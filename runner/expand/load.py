@@ -95,11 +95,10 @@ def parse(name: str, text: str) -> Declared:
     matrix = _validated(source.data, flaws)
     if matrix is None:
         raise BadMatrix(source, placed(source, flaws))
-    space, impossible = expand(matrix, whole=not flaws)
-    if not (flaws or impossible):
-        impossible = check_rules(space)
-    if flaws or impossible:
-        raise BadMatrix(source, placed(source, [*flaws, *impossible]))
+    space, findings = expand(matrix)
+    found = [*flaws, *findings.flaws, *(() if flaws else findings.unused)] or check_rules(space)
+    if found:
+        raise BadMatrix(source, placed(source, found))
     twice = tuple(repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
     return Declared(source, replace(space, notes=(*space.notes, *twice)))
 

@@ -22,6 +22,7 @@ from runner.expand.variants import Coords, Variant, choices, collapsed, digest, 
 from runner.expand.workloads import Workloads, few, in_files
 from runner.model.axes import constructed, written
 from runner.model.layers import Fs
+from runner.model.source import Flaw
 from runner.model.tune import Tune, clashes, exclusive, impossible, meaningless
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from runner.model.fileset import FileSet
     from runner.model.matrix import Matrix
     from runner.model.shape import Below
-    from runner.model.source import Flaw, Path
+    from runner.model.source import Path
     from runner.model.workload import Workload
 
 
@@ -126,12 +127,12 @@ def cell_of(array: Array, tune: Variant[Tune], workload: Variant[Workload]) -> C
     return Cell(blake2b(array.digest + tune.digest + workload.digest, digest_size=8).hexdigest(), array, tune, workload)
 
 
-def expand(matrix: Matrix, *, whole: bool = True) -> tuple[Space, list[Flaw]]:
-    """The space of a matrix and all that is impossible in it; not `whole` where malformed parts were cut out."""
+def expand(matrix: Matrix) -> tuple[Space, Findings]:
+    """The space of a matrix and all that is impossible in it."""
     findings = Findings()
     stacks = stack_variants(matrix, findings)
-    workloads = Workloads(matrix, stacks, findings, whole=whole)
-    tunes = _Tunes(matrix, stacks, findings, whole=whole)
+    workloads = Workloads(matrix, stacks, findings)
+    tunes = _Tunes(matrix, stacks, findings)
     _check_fit(matrix, stacks, workloads, findings)
     check_stripe_caches(matrix, stacks, findings)
     arrays = tuple(
@@ -139,7 +140,7 @@ def expand(matrix: Matrix, *, whole: bool = True) -> tuple[Space, list[Flaw]]:
         for kernel in _kernels(matrix)
         for stack in stacks
     )
-    return Space(matrix, arrays, tuple(findings.notes)), list(dict.fromkeys(findings.flaws))
+    return Space(matrix, arrays, tuple(findings.notes)), findings
 
 
 def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:
@@ -180,12 +181,12 @@ def _array(
 class _Tunes:
     """The tunables of each stack: only those that mean something there, computed once for each set of them."""
 
-    def __init__(self, matrix: Matrix, stacks: tuple[Variant[Stack], ...], findings: Findings, *, whole: bool) -> None:
+    def __init__(self, matrix: Matrix, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
         self.axes = written(matrix.tune)
         self.disks = matrix.disks.each()
         self.known: dict[frozenset[str], tuple[Variant[Tune], ...]] = {}
         for name in self.axes:
-            self._report(name, stacks, findings, whole=whole)
+            self._report(name, stacks, findings)
         for name, message in exclusive(self.axes):
             findings.flaw(_path_of(name), message)
         self._check_clashes(stacks, findings)
@@ -197,10 +198,10 @@ class _Tunes:
                 findings.flaw(place_of(("tune",), choice, name), f"'{values[name]}': {message}")
         report_idle(("tune",), self.axes, seen, findings, "tune")
 
-    def _report(self, name: str, stacks: tuple[Variant[Stack], ...], findings: Findings, *, whole: bool) -> None:
+    def _report(self, name: str, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
         without = [(stack, why) for stack in stacks if (why := meaningless(name, stack.value, self.disks))]
-        if without and len(without) == len(stacks) and whole:
-            findings.flaw(_path_of(name), f"nothing uses '{name}': {without[0][1]}")
+        if without and len(without) == len(stacks):
+            findings.unused.append(Flaw(_path_of(name), f"nothing uses '{name}': {without[0][1]}"))
         elif without:
             where = few(dict(stack.coords)["layout"] for stack, _ in without)
             findings.notes.append(f"{name} is no axis for {where}: {without[0][1]}")

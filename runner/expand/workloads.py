@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runner.expand.layouts import Findings, place_of, report_idle, top_of, without_idle
 from runner.expand.variants import Choice, Variant, choices, collapsed, digest, label_of, texts
 from runner.model.axes import constructed, written
+from runner.model.source import Flaw
 from runner.model.workload import Workload
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def in_files(stack: Stack, matrix: Matrix) -> bool:
 class Workloads:
     """The workloads of each stack, computed once for raw devices and once for file systems."""
 
-    def __init__(self, matrix: Matrix, stacks: Stacks, findings: Findings, *, whole: bool) -> None:
+    def __init__(self, matrix: Matrix, stacks: Stacks, findings: Findings) -> None:
         self._matrix, self._findings = matrix, findings
         self._by_kind: dict[bool, list[Variant[Stack]]] = {}
         for stack in stacks:
@@ -35,7 +36,7 @@ class Workloads:
         kinds = list(self._by_kind) or [False]
         self._known = {kind: collapsed(self._all(kind)) for kind in kinds}
         for name in matrix.workloads:
-            self._report(name, whole=whole)
+            self._report(name)
 
     def of(self, stack: Variant[Stack]) -> tuple[Variant[Workload], ...]:
         """The variants for a stack."""
@@ -68,7 +69,7 @@ class Workloads:
             self._findings.flaw(place_of(("workloads", name), choice, problem.field), problem.message)
         return bool(problems)
 
-    def _report(self, name: str, *, whole: bool) -> None:
+    def _report(self, name: str) -> None:
         """Keys that mean nothing anywhere are errors, those that mean nothing somewhere are worth a word."""
         axes = written(self._matrix.workloads[name])
         seen = [without_idle(Workload, choice) for choice in choices(axes)]
@@ -76,13 +77,12 @@ class Workloads:
         for kind, foreign in ((False, Workload.idle_on_devices), (True, Workload.idle_on_files)):
             if stacks := self._by_kind.get(kind):
                 said = [foreign(values) for values, _ in seen]
-                alone = whole and len(self._by_kind) == 1
-                self._report_foreign(name, _always(axes, said), stacks, alone=alone)
+                self._report_foreign(name, _always(axes, said), stacks)
 
-    def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Stack]], *, alone: bool) -> None:
+    def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Stack]]) -> None:
         for axis, why in idle.items():
-            if alone:
-                self._findings.flaw(("workloads", name, axis), f"nothing uses '{axis}': {why}")
+            if len(self._by_kind) == 1:
+                self._findings.unused.append(Flaw(("workloads", name, axis), f"nothing uses '{axis}': {why}"))
             else:
                 where = few(dict(stack.coords)["layout"] for stack in stacks)
                 self._findings.notes.append(f"workload {name}: {axis} is no axis for {where}: {why}")

@@ -130,11 +130,12 @@ def trial_seed(seed: int, cell: str, block: int) -> int:
 
 
 def files_of(array: ArrayScripts, cell: CellScripts) -> dict[str, str]:
-    """A cell's folder: its scripts, numbered in the order in which they run."""
+    """A cell's folder: its scripts, numbered in the order in which they run; `activate` is for after a reboot."""
     return {
         "1-set-up.sh": array.set_up,
         "2-tune.sh": cell.tune,
         "3-verify.sh": cell.verify,
         "4-measure.sh": cell.measure,
         "5-tear-down.sh": array.tear_down,
+        "activate.sh": array.activate,
     }

@@ -41,7 +41,7 @@ def built(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> 
     devices, layers = tuple(disks), list[View]()
     for depth, (layer, ground) in enumerate(levels(stack, below)):
         made = views(layer, Ground(devices, ground, depth, zeroed))
-        devices = tops(layer, made) or devices  # a file system leaves no device
+        devices = tops(made) or devices  # a file system leaves no device
         layers += made
         zeroed = zeroed and layer.keeps_zeros
     used = {member for layer in layers for member in layer.members}

@@ -143,7 +143,7 @@ def test_render(matrix: Matrix, tmp_path: Path) -> None:
     assert result.stdout == "2 cells written to out/\n"
     folder = tmp_path / "out/raid5/chunk=16KiB/work/rw=read"
     assert sorted(path.name for path in folder.iterdir()) == [
-        "1-set-up.sh", "2-tune.sh", "3-verify.sh", "4-measure.sh", "5-tear-down.sh", "trial-1",
+        "1-set-up.sh", "2-tune.sh", "3-verify.sh", "4-measure.sh", "5-tear-down.sh", "activate.sh", "trial-1",
     ]  # fmt: skip
     assert "members=(/dev/a /dev/b /dev/c /dev/d)" in (folder / "1-set-up.sh").read_text()
     assert matrix("render", "small.yaml", "nonsense").returncode == 2
@@ -156,7 +156,7 @@ def test_what_is_rendered_is_what_runs(matrix: Matrix, tmp_path: Path) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     (folder,) = (tmp_path / "results").iterdir()
     rendered = [path for path in (tmp_path / "rendered").rglob("*") if path.is_file()]
-    assert len(rendered) == 4 * 6
+    assert len(rendered) == 4 * 7
     for path in rendered:
         assert path.read_text() == (folder / "cells" / path.relative_to(tmp_path / "rendered")).read_text()
     assert all("--assume-clean" in path.read_text() for path in rendered if path.name == "1-set-up.sh")

@@ -99,7 +99,7 @@ def test_a_trials_folder_holds_all_that_ran_and_all_that_was_said(bench: Bench) 
     bench.run()
     kept = bench.shelf.kept["raid5/chunk=16KiB/work/rw=read", 1]
     assert set(kept) == {
-        *("1-set-up.sh", "2-tune.sh", "3-verify.sh", "4-measure.sh", "5-tear-down.sh"),
+        *("1-set-up.sh", "2-tune.sh", "3-verify.sh", "4-measure.sh", "5-tear-down.sh", "activate.sh"),
         *("job.fio", "set-up.log", "read-back.tsv", "fio.json"),
     }  # fmt: skip
     told = next(

@@ -116,7 +116,7 @@ def test_what_was_written_on_is_resynced() -> None:
 
     def resync(label: str) -> set[str]:
         layers = array_scripts(array_called(found, label), DISKS, zeroed=True).stack.layers
-        return {layer.resync for layer in layers if hasattr(layer, "resync")}
+        return {layer.resync for layer in layers if layer.resync}
 
     assert resync("written/how=fill,discard=false") == {"waited for"}
     assert resync("written/how=none,discard=false") == {"assume-clean"}

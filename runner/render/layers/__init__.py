@@ -10,7 +10,7 @@ from runner.render.layers.dm import crypt, integrity
 from runner.render.layers.fs import fs
 from runner.render.layers.lvm import LvmView, lvm
 from runner.render.layers.md import md
-from runner.render.layers.partition import in_order, partition
+from runner.render.layers.partition import partition
 from runner.render.layers.precondition import precondition
 
 if TYPE_CHECKING:
@@ -37,11 +37,9 @@ def views(layer: Layer, ground: Ground) -> tuple[View, ...]:
     return VIEWS[layer.kind](layer, ground)
 
 
-def tops(layer: Layer, built: tuple[View, ...]) -> tuple[str, ...]:
-    """The devices on top of a layer, in the order in which the next one sees them."""
-    if layer.kind == "partition":
-        return in_order(built)
-    return tuple(path for view in built for path in view.tops)
+def tops(built: tuple[View, ...]) -> tuple[str, ...]:
+    """The devices on top of a layer, as the next one sees them: the first of each, then the second of each."""
+    return tuple(path for several in zip(*(view.tops for view in built), strict=True) for path in several)
 
 
 __all__ = ["Expectation", "Ground", "LvmView", "View", "tops", "views"]

@@ -57,6 +57,10 @@ class View:
     tops: tuple[str, ...]
     #: What sysfs must say of each of its devices.
     expects: tuple[Expectation, ...] = ()
+    #: How a first resync is dealt with: ruled out, waited for, or measured beside; empty where there is none.
+    resync: str = ""
+    #: What must be going on while it is measured, beside answering; empty if nothing.
+    under_way: str = ""
 
     @property
     def device(self) -> str:

@@ -47,9 +47,6 @@ class LvmView(View):
     commands: tuple[tuple[str, ...], ...]
     readings: tuple[Reading, ...]
     redundant: bool
-    resync: str
-    #: What must be going on while it is measured; empty if nothing.
-    under_way: str
     #: It stands on other layers, not on disks: whatever is found on these devices is left over from earlier ones.
     stands_on_layers: bool
 

@@ -31,11 +31,7 @@ class MdView(View):
     stripe_width: str
     redundant: bool
     level: str
-    #: How the first resync is dealt with: ruled out, waited for, or measured beside.
-    resync: str
     state: str
-    #: What md must be doing while it is measured, beside answering; empty if nothing.
-    under_way: str
     #: Members that are failed and taken out before measuring.
     lost: tuple[str, ...]
 

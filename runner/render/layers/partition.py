@@ -42,8 +42,3 @@ def _table(layer: Partition, path: str, size: int) -> TableView:
         lines=tuple(f"start={start}, size={length}, name=matrix" for start, length in ranges),
         sectors=tuple((one, str(start), str(length)) for one, (start, length) in zip(paths, ranges, strict=True)),
     )
-
-
-def in_order(views: tuple[View, ...]) -> tuple[str, ...]:
-    """The partitions of several devices: all first ones first."""
-    return tuple(path for several in zip(*(view.tops for view in views), strict=True) for path in several)

@@ -43,9 +43,10 @@ closing.write_reports = late
 from runner.cli import main
 main()
 """
-#: Sends itself a signal after its third trial.
+#: Sends itself a signal after its third trial. That whoever runs the tests ignores it does not matter.
 STOPPED = """\
-import os
+import os, signal
+signal.signal({signal}, signal.{answer})
 from runner.execute.run import Execution
 record = Execution._record
 def stopped(self, cell, trial):
@@ -90,7 +91,8 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_asked_to_end_it_ends_between_two_trials_with_its_reports(matrix: Matrix, tmp_path: Path, which: int) -> None:
-    result = matrix(*RUN, code=STOPPED.format(signal=int(which)))
+    answer = "default_int_handler" if which == signal.SIGINT else "SIG_DFL"
+    result = matrix(*RUN, code=STOPPED.format(signal=int(which), answer=answer))
     assert result.returncode == 130
     assert "3 of 8 trials done" in result.stdout
     assert "the same command goes on from there" in result.stderr
@@ -104,6 +106,12 @@ def test_asked_to_end_it_ends_between_two_trials_with_its_reports(matrix: Matrix
     assert " (3 of 8 trials done)" in result.stdout
     assert finished(folder) is True
     assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
+
+
+def test_a_closed_terminal_does_not_matter_under_nohup(matrix: Matrix, tmp_path: Path) -> None:
+    result = matrix(*RUN, code=STOPPED.format(signal=int(signal.SIGHUP), answer="SIG_IGN"))
+    assert result.returncode == 0
+    assert finished(folder_of(tmp_path)) is True
 
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])

@@ -169,7 +169,7 @@ def test_there_must_be_something_to_try_again(matrix: Matrix, tmp_path: Path) ->
 
 
 def test_an_unfinished_run_that_is_not_gone_on_with_is_named(matrix: Matrix, tmp_path: Path) -> None:
-    matrix(*RUN, code=STOPPED.format(signal=int(signal.SIGINT)))
+    matrix(*RUN, code=STOPPED.format(signal=int(signal.SIGINT), answer="default_int_handler"))
     first = folder_of(tmp_path)
     (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 3"))
     result = matrix(*RUN)

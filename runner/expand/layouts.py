@@ -16,6 +16,7 @@ from runner.model.source import Flaw
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from runner.expand.variants import Coords
     from runner.model.matrix import LayerEntry, Matrix
     from runner.model.source import Path
 
@@ -28,12 +29,18 @@ class Findings:
 
     flaws: list[Flaw] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    #: What cannot be of some cells, by where these stand; if they are left out, it does not matter.
+    impossible: list[tuple[Coords, Flaw]] = field(default_factory=list)
     #: What nothing uses. Where malformed parts of a matrix were cut out, what uses it may be among them.
     unused: list[Flaw] = field(default_factory=list)
 
     def flaw(self, path: Path, message: str) -> None:
         """Something that cannot be."""
         self.flaws.append(Flaw(path, message))
+
+    def flaw_of(self, coords: Coords, path: Path, message: str) -> None:
+        """Something that cannot be of the cells that stand there."""
+        self.impossible.append((coords, Flaw(path, message)))
 
 
 def without_idle(model: Any, choice: Choice) -> tuple[dict[str, Any], dict[str, str]]:
@@ -72,6 +79,11 @@ class _Step:
     layers: tuple[Variant[Layer], ...]
     top: Below
 
+    @property
+    def coords(self) -> Coords:
+        """Where it stands, as far as it goes."""
+        return tuple(itertools.chain.from_iterable(part.coords for part in self.layers))
+
 
 def _untrue(layer: Layer, step: _Step) -> Iterator[Problem]:
     """Members that do not read as zeros are no clean array."""
@@ -90,6 +102,7 @@ class _Declared:
         self.kind, declared = entry.layer
         self.model: Any = LAYERS[self.kind]
         self.axes = written(declared)
+        self.layout = layout
         self.base: Path = ("layouts", layout, position, self.kind)
         self.axis = axis
         self.several = [f"{axis}.{name}" for name, values in self.axes.items() if len(values) > 1]
@@ -106,15 +119,19 @@ class _Declared:
             layer: Layer = self.model.model_construct(**values)
             problems = [*layer.problems(step.top), *_untrue(layer, step)]
             for problem in problems:
-                findings.flaw(place_of(self.base, choice, problem.field), problem.message)
+                coords = (("layout", self.layout), *step.coords, *self._coords(layer, values))
+                findings.flaw_of(coords, place_of(self.base, choice, problem.field), problem.message)
             if not problems:
                 settled = layer.settled(step.top)
                 top = Below(settled.above(step.top), settled.called(step.top))
                 yield _Step((*step.layers, self._variant(layer, settled, values)), top)
 
+    def _coords(self, layer: Layer, values: dict[str, Any]) -> Coords:
+        return tuple((f"{self.axis}.{name}", text) for name, text in texts(layer, values).items())
+
     def _variant(self, layer: Layer, settled: Layer, values: dict[str, Any]) -> Variant[Layer]:
         """Named and filtered by what was written, told apart by what it comes to."""
-        coords = tuple((f"{self.axis}.{name}", text) for name, text in texts(layer, values).items())
+        coords = self._coords(layer, values)
         # Only what differs from the default counts, so that a field that is added later changes no cell's id.
         content = [self.kind, settled.model_dump(mode="json", exclude_defaults=True)]
         return Variant(settled, coords, label_of(coords, self.several), digest(content))
@@ -138,7 +155,7 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
         for position, (entry, axis) in enumerate(zip(entries, _axis_names(entries), strict=True))
     ]
     for step in _built_up(declared, _Step((), disks_of(matrix)), findings):
-        coords = (("layout", layout), *itertools.chain.from_iterable(part.coords for part in step.layers))
+        coords = (("layout", layout), *step.coords)
         label = "/".join(filter(None, (layout, ",".join(part.label for part in step.layers if part.label))))
         built = _present(step.layers)
         stack = tuple(part.value for part in built)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from runner.errors import BadInput
+from runner.expand.fit import flaws_of
 from runner.expand.select import check_rules
 from runner.expand.space import Space, expand
 from runner.expand.use import read_with_uses
@@ -96,7 +97,8 @@ def parse(name: str, text: str) -> Declared:
     if matrix is None:
         raise BadMatrix(source, placed(source, flaws))
     space, findings = expand(matrix)
-    found = [*flaws, *findings.flaws, *(() if flaws else findings.unused)] or check_rules(space)
+    impossible = flaws_of(space, findings)
+    found = [*flaws, *impossible, *(() if flaws else findings.unused)] or check_rules(space)
     if found:
         raise BadMatrix(source, placed(source, found))
     twice = tuple(repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from runner.errors import BadInput
 from runner.expand.space import cell_of
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from runner.expand.space import Array, Cell, Space
     from runner.expand.variants import Coords
-    from runner.model.matrix import Condition, Scalar
+    from runner.model.matrix import Condition, Matrix, Scalar
     from runner.model.source import Path
 
 #: One rule: for each axis (by its full name) the values that match.
@@ -40,6 +40,7 @@ def values_of(space: Space) -> dict[str, set[str]]:
     factors: list[tuple[Coords, ...]] = [(array.coords, *array.stack.also) for array in space.arrays]
     factors += [(tune.coords, *tune.also) for array in space.arrays for tune in array.tunes]
     factors += [(workload.coords, *workload.also) for workload, _ in space.workloads]
+    factors.append(space.impossible)
     found: dict[str, set[str]] = {}
     for spellings in factors:
         for coords in spellings:
@@ -107,6 +108,36 @@ def check_rules(space: Space) -> list[Flaw]:
                 path: Path = (section, position, error.key)
                 flaws.append(Flaw(path, error.message, error.of_key))
     return flaws
+
+
+@dataclass(frozen=True)
+class Ruled:
+    """The rules of a matrix, as far as they say something of a cell of which only a part is known."""
+
+    exclude: tuple[Rule, ...]
+    only: tuple[Rule, ...]
+
+    @classmethod
+    def of(cls, matrix: Matrix, values: Mapping[str, set[str]]) -> Self:
+        """Those of its rules that can be understood; of the others, nothing is known yet."""
+        exclude = tuple(_understood(condition, values) for condition in matrix.exclude)
+        only = tuple(_understood(condition, values) for condition in matrix.only)
+        return cls(tuple(filter(None, exclude)), () if None in only else tuple(filter(None, only)))
+
+    def out(self, coords: Coords) -> bool:
+        """Are all cells that stand there left out for certain?"""
+        found = dict(coords)
+        if any(_matches(rule, coords) for rule in self.exclude):
+            return True
+        return bool(self.only) and all(
+            any(axis in found and found[axis] not in values for axis, values in rule.items()) for rule in self.only
+        )
+
+
+def _understood(condition: Condition, values: Mapping[str, set[str]]) -> Rule | None:
+    with suppress(BadRule):
+        return rule_of(condition, values)
+    return None
 
 
 def parse_only(text: str) -> Condition:

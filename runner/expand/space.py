@@ -17,7 +17,6 @@ from runner.expand.layouts import (
     stack_variants,
     without_idle,
 )
-from runner.expand.memory import check_stripe_caches
 from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.expand.workloads import Workloads, few, in_files
 from runner.model.axes import constructed, written
@@ -100,6 +99,8 @@ class Space:
     matrix: Matrix
     arrays: tuple[Array, ...]
     notes: tuple[str, ...]
+    #: Where there would be cells if they could be: rules may name them, to leave them out.
+    impossible: tuple[Coords, ...] = ()
 
     def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
         """What is measured on one array."""
@@ -133,14 +134,13 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     stacks = stack_variants(matrix, findings)
     workloads = Workloads(matrix, stacks, findings)
     tunes = _Tunes(matrix, stacks, findings)
-    _check_fit(matrix, stacks, workloads, findings)
-    check_stripe_caches(matrix, stacks, findings)
     arrays = tuple(
         _array(matrix, kernel, stack, tunes.of(stack), workloads.of(stack))
         for kernel in _kernels(matrix)
         for stack in stacks
     )
-    return Space(matrix, arrays, tuple(findings.notes)), findings
+    impossible = tuple(coords for coords, _ in findings.impossible)
+    return Space(matrix, arrays, tuple(findings.notes), impossible), findings
 
 
 def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:
@@ -240,17 +240,3 @@ class _Tunes:
 def _path_of(tunable: str) -> Path:
     """Where a tunable stands in a matrix."""
     return ("tune", *tunable.split("."))
-
-
-def _check_fit(matrix: Matrix, stacks: tuple[Variant[Stack], ...], workloads: Workloads, findings: Findings) -> None:
-    """A workload that is larger than a layout it would run on."""
-    misfits: dict[str, list[tuple[Variant[Stack], str]]] = {}
-    for stack in stacks:
-        room, files = capacity(stack.value, matrix), in_files(stack.value, matrix)
-        for workload in workloads.of(stack):
-            why = workload.value.files_too_large(room) if files else workload.value.too_large(room)
-            if why:
-                misfits.setdefault(dict(workload.coords)["workload"], []).append((stack, why))
-    for name, found in misfits.items():
-        where = few(stack.label for stack, _ in found)
-        findings.flaw(("workloads", name, "size"), f"does not fit on {where}: {found[0][1]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.expand.layouts import Findings, place_of, report_idle, top_of, without_idle
-from runner.expand.variants import Choice, Variant, choices, collapsed, digest, label_of, texts
+from runner.expand.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 from runner.model.axes import constructed, written
 from runner.model.source import Flaw
 from runner.model.workload import Workload
@@ -54,19 +54,17 @@ class Workloads:
             idle = foreign(values)
             values = {key: value for key, value in values.items() if key not in idle}
             workload = constructed(Workload, values).settled()
-            if not self._flawed(name, choice, workload):
-                coords = (
-                    ("workload", name),
-                    *((f"workload.{axis}", text) for axis, text in texts(workload, values).items()),
-                )
+            written_so = texts(workload, values).items()
+            coords = (("workload", name), *((f"workload.{axis}", text) for axis, text in written_so))
+            if not self._flawed(name, coords, choice, workload):
                 label = "/".join(filter(None, (name, label_of(coords, several))))
                 sized = workload.on(self._matrix.machine.memory)
                 yield Variant(sized, coords, label, digest(sized.model_dump(mode="json", exclude_defaults=True)))
 
-    def _flawed(self, name: str, choice: Choice, workload: Workload) -> bool:
+    def _flawed(self, name: str, coords: Coords, choice: Choice, workload: Workload) -> bool:
         problems = list(workload.problems())
         for problem in problems:
-            self._findings.flaw(place_of(("workloads", name), choice, problem.field), problem.message)
+            self._findings.flaw_of(coords, place_of(("workloads", name), choice, problem.field), problem.message)
         return bool(problems)
 
     def _report(self, name: str) -> None:

@@ -128,6 +128,6 @@ class Grouped(Layer):
 def power_of_two(field: str, value: int, least: int, what: str) -> Iterator[Problem]:
     """A size that must be a power of two."""
     if value < least or value & (value - 1):
-        low = max(least, 1 << (value.bit_length() - 1))
+        low = max(least, 1 << max(value.bit_length() - 1, 0))
         near = f"{format_size(low)} or {format_size(low * 2)}" if value > least else format_size(least)
         yield Problem(field, f"{what} must be a power of two and at least {format_size(least)}; the nearest is {near}")

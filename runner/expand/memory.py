@@ -9,6 +9,7 @@ from runner.expand.variants import Variant, choices
 from runner.model.axes import written
 from runner.model.layers import Md
 from runner.model.layers.md import PARITY
+from runner.model.tune import split
 from runner.model.units import format_size
 
 if TYPE_CHECKING:
@@ -17,27 +18,36 @@ if TYPE_CHECKING:
     from runner.model.matrix import Matrix
 
 _PAGE = 4096
+_GIB = 2**30
 #: What a kernel and its tools need for themselves: without it a machine ends in the OOM killer, or in a panic.
 _REST = 192 * 1024 * 1024
 
 
 def check_stripe_caches(matrix: Matrix, stacks: Iterable[Variant[Stack]], findings: Findings) -> None:
     """A stripe cache has so many pages for each device, and the kernel takes them all as soon as it is told."""
-    axes = {name: values for name, values in written(matrix.tune).items() if name == "stripe_cache_size"}
+    axes = {name: values for name, values in written(matrix.tune).items() if split(name)[1] == "stripe_cache_size"}
     cached = [(stack.label, count) for stack in stacks if (count := _cached_devices(stack.value))]
     if not (axes and cached):
         return
     label, devices = max(cached, key=lambda one: one[1])
     memory = matrix.machine.memory
+    # One remedy for all that is too large, or whoever follows the first would be told again.
+    largest = max((pages for values in axes.values() for pages in values if isinstance(pages, int)), default=0)
+    enough = format_size(_machine_for(largest * devices))
     for choice in choices(axes):
-        pages = choice.values["stripe_cache_size"]
-        if isinstance(pages, int) and pages * _PAGE * devices > memory - _REST:
-            findings.flaw(
-                place_of(("tune",), choice, "stripe_cache_size"),
-                f"'{pages}': that many pages for each of {devices} devices of {label} are "
-                f"{format_size(pages * _PAGE * devices)}, too much for a machine with {format_size(memory)}; "
-                "give it more, like machine: {memory: 1GiB}",
-            )
+        for name, pages in choice.values.items():
+            if isinstance(pages, int) and pages * _PAGE * devices > memory - _REST:
+                findings.flaw(
+                    place_of(("tune",), choice, name),
+                    f"'{pages}': that many pages for each of {devices} devices of {label} are "
+                    f"{format_size(pages * _PAGE * devices)}, too much for a machine with {format_size(memory)}; "
+                    f"give it more, like machine: {{memory: {enough}}}",
+                )
+
+
+def _machine_for(pages: int) -> int:
+    """Memory, in whole GiB, of a machine that can give away so many pages."""
+    return -(-(pages * _PAGE + _REST) // _GIB) * _GIB
 
 
 def _cached_devices(stack: Stack) -> int:

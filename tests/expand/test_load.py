@@ -180,3 +180,12 @@ def _complaint(text: str) -> str:
     except BadInput as error:
         return error.details
     return ""
+
+
+@given(st.integers(4, 24), st.lists(st.integers(17, 32768), min_size=1, max_size=3))
+def test_the_memory_that_is_advised_is_enough(disks: int, pages: list[int]) -> None:
+    text = SWEEP.replace("count: 4", f"count: {disks}").replace("[256, 16384]", str(pages))
+    advised = set(re.findall(r"machine: \{memory: \w+\}", _complaint(text)))
+    assert len(advised) <= 1
+    for remedy in advised:
+        assert _complaint(f"{text}{remedy}\n") == ""

@@ -247,3 +247,11 @@ def test_a_folder_that_cannot_be_written_is_bad_input(matrix: Matrix) -> None:
     assert result.returncode == 2
     assert "/proc/x cannot be written" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_machine_that_the_host_cannot_hold_is_refused_before_anything_is_made(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "huge.yaml").write_text(SMALL + "machine: {memory: 900TiB}\n")
+    result = matrix("run", "huge.yaml")
+    assert result.returncode == 2
+    assert "more than this host can hold" in result.stderr
+    assert not (tmp_path / "results").exists()

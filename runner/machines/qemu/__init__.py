@@ -10,6 +10,7 @@ from runner.errors import BadInput, HarnessBroken
 from runner.machines.qemu import argv, probe, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, provide
 from runner.machines.qemu.guest import running
+from runner.machines.qemu.host import beyond, crowded, this_host
 from runner.machines.seam import Refusal, Wishes
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class Qemu:
         self.wishes = wishes
         #: Asked once: all rigs of a run are to be emulated, or none.
         self._accel = ""
+        #: What was told already; a word on the host is the same for every rig.
+        self._told: set[str] = set()
 
     @classmethod
     def wished(cls, wishes: Wishes) -> Self:
@@ -44,7 +47,7 @@ class Qemu:
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What is missing on the host, and what no such machine can have."""
-        return [*missing_tools(), *impossible(spec)]
+        return [*missing_tools(), *impossible(spec), *beyond(spec, this_host())]
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
@@ -52,6 +55,7 @@ class Qemu:
         made = recipe.recipe_for(spec.kernel)
         if made is None:
             raise BadInput(f"no such kernel: {spec.kernel}")
+        self._tell_once(crowded(spec, this_host()))
         base = await provide(made, self.wishes.progress)
         self._accel = self._accel or await probe.accelerator(base, scratch, self.wishes.notice)
         vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec))
@@ -60,6 +64,11 @@ class Qemu:
         async with AsyncExitStack() as stack:
             clone = None if self.wishes.cold else await self._clone(stack, vm, scratch)
             yield await stack.enter_async_context(cold_rig(vm, scratch)) if clone is None else clone
+
+    def _tell_once(self, word: str) -> None:
+        if word and word not in self._told:
+            self._told.add(word)
+            self.wishes.notice(word)
 
     async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
         """A clone, if one can be had. A template that does not come to life is thrown away."""

@@ -15,6 +15,7 @@ from runner.expand.layouts import (
     place_of,
     report_idle,
     stack_variants,
+    top_of,
     without_idle,
 )
 from runner.expand.memory import check_stripe_caches
@@ -244,13 +245,15 @@ def _path_of(tunable: str) -> Path:
 
 def _check_fit(matrix: Matrix, stacks: tuple[Variant[Stack], ...], workloads: Workloads, findings: Findings) -> None:
     """A workload that is larger than a layout it would run on."""
-    misfits: dict[str, list[tuple[Variant[Stack], str]]] = {}
+    misfits: dict[tuple[str, str], list[tuple[Variant[Stack], str]]] = {}
     for stack in stacks:
         room, files = capacity(stack.value, matrix), in_files(stack.value, matrix)
         for workload in workloads.of(stack):
-            why = workload.value.files_too_large(room) if files else workload.value.too_large(room)
+            work = workload.value
+            why = work.files_misfit(room) if files else work.misfit(room, len(top_of(stack.value, matrix)))
             if why:
-                misfits.setdefault(dict(workload.coords)["workload"], []).append((stack, why))
-    for name, found in misfits.items():
+                place = dict(workload.coords)["workload"], why.field
+                misfits.setdefault(place, []).append((stack, why.message))
+    for (name, field), found in misfits.items():
         where = few(stack.label for stack, _ in found)
-        findings.flaw(("workloads", name, "size"), f"does not fit on {where}: {found[0][1]}")
+        findings.flaw(("workloads", name, field), f"does not fit on {where}: {found[0][1]}")

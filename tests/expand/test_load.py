@@ -83,6 +83,8 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("rw: read,", "rw: reed,", "'reed' is none of read, write, randread, randwrite, rw or randrw; did you mean read?"),
         ("rw: read,", "rw: read, rwmixread: 40,", "nothing uses 'rwmixread': rw=read does not mix reads and writes"),
         ("rw: read,", "rw: read, size: 40GiB,", "does not fit on single, striped/chunk=64KiB, striped/chunk=256KiB, striped/chunk=1MiB, parity/level=5,chunk=64KiB and 6 more: 40GiB are needed, and there are at most 1GiB"),
+        ("rw: read,", "rw: read, offset: 99%, size: 10%,", "10% behind an offset of 99%, where 1% are left; at most 1%"),
+        ("rw: read,", "rw: read, offset: 100%,", "nothing of a device is left behind 100% of it"),
         ("rw: read,", "rw: read, fio: {filename: /dev/sda},", "`filename` is not for the fio: map: the top of the layout is what fio works on"),
         ("runtime: 1s}\n  oltp", "size: 1MiB, fio: {rate: 100k}}\n  oltp", "nobody can tell when it ends with `rate` and no `runtime:`; give both"),
         ("rw: read,", "rw: read, fio: {nrfiles: 9223372036854775808},", "no number of fio's is that large"),

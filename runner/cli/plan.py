@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.inputs import Asked, asked, matrix_file, on, only, results
+from runner.cli.inputs import Asked, asked, check_kernels, matrix_file, on, only, results
 
 if TYPE_CHECKING:
     from runner.plan.estimate import Estimate, Pace
@@ -30,6 +30,7 @@ def command(matrix: Path, only: tuple[str, ...], place: str, results: Path, all_
     from runner.plan.estimate import estimate
 
     request = asked(matrix, only)
+    check_kernels(request, place)
     pace = recorded_pace(results, place)
     if form == "json":
         _print_json(request, pace)

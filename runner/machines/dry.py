@@ -122,6 +122,10 @@ class Dry:
         """It can do everything, as it does nothing."""
         return []
 
+    def lacks(self, kernel: str) -> str:  # noqa: ARG002
+        """It needs none."""
+        return ""
+
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
         """A rig that is there at once."""

@@ -204,7 +204,7 @@ def test_a_kernel_that_contradicts_the_matrix_starts_nothing(matrix: Matrix, tmp
 
 
 def test_kernels_with_strange_paths_are_rendered_where_they_belong(matrix: Matrix, tmp_path: Path) -> None:
-    (tmp_path / "odd.yaml").write_text(SMALL + "machine: {kernel: [.., ~/bz, a/b, a_b]}\n")
+    (tmp_path / "odd.yaml").write_text(SMALL + "machine: {kernel: [.., ~/bz, x/a/b, x/a_b]}\n")
     assert matrix("render", "odd.yaml", "--to", "inside/out").stdout == "16 cells written to inside/out/\n"
     assert {path.name for path in tmp_path.iterdir()} == {"small.yaml", "odd.yaml", "inside"}
     assert [path.name for path in (tmp_path / "inside").iterdir()] == ["out"]

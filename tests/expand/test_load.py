@@ -114,6 +114,8 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("repeat: 2", 'repeat: 2\nmachine: {kernel: "x\\n touch PWNED #"}', "'x\\n touch PWNED #': neither the name of a kernel nor a path"),
         ("repeat: 2", 'repeat: 2\nmachine: {kernel: [debian-12, "\\e[31m"]}', "'\\x1b[31m': neither the name of a kernel nor a path"),
         ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, ' ']}", "neither the name of a kernel nor a path"),
+        ("repeat: 2", "repeat: 2\nmachine: {kernel: debian-99}", "'debian-99': no such kernel; did you mean debian-12 or debian-13? The path of a bzImage has a slash"),
+        ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, bzImage]}", "'bzImage': no such kernel; known are debian-12, debian-13. The path of a bzImage has a slash, like ./bzImage"),
         ("repeat: 2", "repeat: {min: 2, max: 4}", "nothing says when 2 are enough and when 4 are needed: add `until: 5%`"),
         ("repeat: 2", "repeat: {min: 3, max: 3, until: 5%}", "`until` never acts where min and max are both 3"),
         ("repeat: 2", "repeat: {min: 30, until: 5%}", "`until` never acts where min and max are both 30"),

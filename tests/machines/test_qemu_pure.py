@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from runner.disks import Disk
 from runner.errors import HarnessBroken
+from runner.kernels import SUITES
 from runner.machines.qemu import Qemu, apt, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
 from runner.machines.qemu.guest import ended, first_cause, last_words
@@ -120,7 +121,7 @@ def test_kernels_by_name_and_by_file(tmp_path: Path) -> None:
     image.write_bytes(b"x")
     default = recipe.recipe_for(None)
     assert default is not None
-    assert default.suite == recipe.SUITES[recipe.DEFAULT_KERNEL]
+    assert default.suite == SUITES[recipe.DEFAULT_KERNEL]
     assert recipe.recipe_for("debian-12") == recipe.Recipe("bookworm")
     own = recipe.recipe_for(str(image))
     assert own is not None

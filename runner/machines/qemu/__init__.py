@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.errors import BadInput, HarnessBroken
+from runner.kernels import SUITES, is_path
 from runner.machines.qemu import argv, probe, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, provide
 from runner.machines.qemu.guest import running
@@ -15,7 +17,6 @@ from runner.machines.seam import Refusal, Wishes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
     from runner.machines.seam import Rig, RigSpec
@@ -48,6 +49,10 @@ class Qemu:
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What is missing on the host, and what no such machine can have."""
         return [*missing_tools(), *impossible(spec), *beyond(spec, this_host())]
+
+    def lacks(self, kernel: str) -> str:
+        """Names that we know, and images on this host."""
+        return lacking(kernel)
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
@@ -118,14 +123,21 @@ def missing_tools() -> list[Refusal]:
     return [Refusal(f"{tool} is not installed", f"apt install {wanted[tool]}") for tool in probe.absent(wanted)]
 
 
+def lacking(kernel: str) -> str:
+    """Why there is no such kernel for a machine of ours; empty if there is."""
+    made = recipe.recipe_for(kernel)
+    if made is None:
+        where = f"; paths begin in {Path.cwd()}" if is_path(kernel) and not kernel.startswith(("/", "~")) else ""
+        return f"no such kernel: {kernel}{where}"
+    image = made.image
+    return f"{image} is no kernel image" if image and recipe.kernel_release(image.read_bytes()) is None else ""
+
+
 def impossible(spec: RigSpec) -> list[Refusal]:
     """What of the wish no machine of ours can fulfil."""
     refused = []
-    made, known = recipe.recipe_for(spec.kernel), f"one of {', '.join(recipe.SUITES)}, or the path of a bzImage"
-    if made is None:
-        refused.append(Refusal(f"no such kernel: {spec.kernel}", known))
-    elif made.image is not None and recipe.kernel_release(made.image.read_bytes()) is None:
-        refused.append(Refusal(f"{made.image} is no kernel image", known))
+    if spec.kernel and (why := lacking(spec.kernel)):
+        refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage"))
     if argv.slots(spec.disks) > argv.FREE_SLOTS:
         refused.append(Refusal(f"{len(spec.disks)} disks do not fit into the machine", "use the scsi or sata bus"))
     if spec.memory < recipe.LEAST_MEMORY:

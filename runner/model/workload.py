@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from math import ceil, floor
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -63,7 +64,19 @@ def _open_value(value: object) -> object:
 
 
 def _aliases(value: object) -> object:
+    if isinstance(value, str) and ":" in value:
+        # fio's suffix: for sequential work how much is skipped, for random work how many requests share an offset.
+        kind, _, skipped = value.partition(":")
+        if kind.startswith("rand"):
+            raise ValueError(f"every request of random work has an offset of its own; write {kind}")
+        raise ValueError(f"write rw: {kind}, skip: {_in_words(skipped)}")
     return {"readwrite": "rw"}.get(value, value) if isinstance(value, str) else value
+
+
+def _in_words(skipped: str) -> str:
+    """fio's `64k` as it is written here."""
+    match = re.fullmatch(r"(\d+)([kmg]?)(i?b)?", skipped.strip().lower())
+    return format_size(int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]) if match else "64KiB"
 
 
 OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
@@ -94,6 +107,9 @@ class Workload(Model):
     ] = None
     file_size: Annotated[Length | None, Field(description="in a file system: how large each file is")] = None
     offset: Annotated[Extent, Field(description="where that part begins")] = 0
+    skip: Annotated[
+        Size, Field(description="sequential work: so much is left out behind every request (fio's rw=read:64k)")
+    ] = 0
     runtime: Annotated[
         Annotated[Time, Field(ge=0.001)] | None,
         Field(description="10s if neither this nor `size` is given; without it, `size` is gone over once"),
@@ -113,6 +129,8 @@ class Workload(Model):
         idle: dict[str, str] = {}
         if values["rw"] not in MIXED:
             idle["rwmixread"] = f"rw={values['rw']} does not mix reads and writes"
+        if str(values["rw"]).startswith("rand"):
+            idle["skip"] = f"rw={values['rw']} goes from one place to another anyway"
         if values.get("ioengine") in SYNCHRONOUS:
             idle["iodepth"] = f"ioengine={values['ioengine']} has one request under way"
         return idle
@@ -152,6 +170,8 @@ class Workload(Model):
         """What fio or the kernel would refuse, whatever the layout."""
         if self.direct and self.bs % 512:
             yield Problem("bs", "direct I/O goes in whole sectors of 512 bytes")
+        if self.direct and self.skip % 512:
+            yield Problem("skip", "direct I/O goes in whole sectors of 512 bytes")
         for option in self.fio:
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
@@ -178,6 +198,17 @@ class Workload(Model):
         """Bytes of a raw device that one job goes over."""
         return capacity if self.size is None else bytes_of(self.size, capacity)
 
+    def touched(self, span: int) -> int:
+        """Bytes that are read or written when so many are gone over once."""
+        return span * self.bs // (self.bs + self.skip)
+
+    def _skip_problem(self, span: int) -> Problem | None:
+        """Holes that are as large as what is gone over: every request would be the first one again."""
+        if not self.skip or 2 * self.bs + self.skip <= span:
+            return None
+        step = f"{format_size(self.skip)} behind requests of {format_size(self.bs)}"
+        return Problem("skip", f"{step} lead beyond the {format_size(span)} that are gone over")
+
     def fileset(self, capacity: int) -> FileSet:
         """The files it works on in a file system. A share is one of the whole, for all jobs together."""
         share = capacity // self.numjobs
@@ -198,7 +229,7 @@ class Workload(Model):
         if files.each < self.bs:
             return Problem(field, f"files of {format_size(files.each)} do not hold one block of {format_size(self.bs)}")
         if files.total <= capacity:
-            return None
+            return self._skip_problem(files.each)
         count, each = files.jobs * files.count, format_size(files.each)
         # What somebody wrote in MB is not told in MiB.
         unit = "MiB" if each.endswith("iB") or each[-2:-1].isdigit() else "MB"
@@ -213,7 +244,7 @@ class Workload(Model):
         offset = bytes_of(self.offset, room)
         size = self.bs if self.size is None else bytes_of(self.size, capacity) // devices
         if offset + size <= room:
-            return None
+            return self._skip_problem(room - offset if self.size is None else size)
         field = "offset" if self.size is None else "size"
         needed = self.size if isinstance(self.size, str) else format_size(size)
         if not offset:

@@ -136,7 +136,7 @@ def _message(error: ErrorDetails) -> str:
         choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
         return f"'{_short(given)}' is none of {expected}{_near(str(given), choices)}"
     if kind in _KINDS:
-        hint = "; quotes make it a text" if isinstance(given, str) and kind in {"int_type", "bool_type"} else ""
+        hint = "; quotes make it a text" if _quoted(given, kind) else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"
     if kind == "value_error":
         said = str(context["error"])
@@ -149,6 +149,14 @@ def _message(error: ErrorDetails) -> str:
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}' does not have the form {context['pattern']}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _quoted(given: Any, kind: str) -> bool:
+    """Whether it would have been right without its quotes."""
+    if not isinstance(given, str):
+        return False
+    word = given.strip().lower()
+    return word in {"true", "false"} if kind == "bool_type" else kind == "int_type" and word.lstrip("-").isdecimal()
 
 
 def _in_unit_of(given: Any, bound: Any) -> str:

@@ -30,7 +30,7 @@ def command(matrices: tuple[Path, ...]) -> None:
         click.echo(
             f"{path}: good: {count:,} cell{'s' if count != 1 else ''}" + (f" ({unchecked})" if unchecked else "")
         )
-        for note in request.space.notes:
+        for note in request.selection.notes():
             click.echo(f"{path}: note: {note}")
     if bad:
         raise click.exceptions.Exit(Exit.BAD_INPUT)

@@ -90,6 +90,13 @@ def test_plan(matrix: Matrix) -> None:
     assert "a guess: nothing is recorded yet" in result.stdout
 
 
+def test_the_plan_says_which_layouts_are_left_out(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(SMALL.replace("layouts:\n", "layouts:\n  mirror: [md: {level: 1}]\n"))
+    for command in (("plan", "two.yaml", "--only", "layout=raid5"), ("plan", "two.yaml", "--only", "chunk=64KiB")):
+        assert "note: no cell is left of mirror: the rules" in matrix(*command).stdout
+    assert "no cell is left" not in matrix("plan", "two.yaml").stdout
+
+
 def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     planned = matrix("plan", "--on", "dry", "small.yaml").stdout

@@ -177,3 +177,19 @@ def test_an_offset_is_held_against_the_room_with_the_size(work: str, said: str) 
 )
 def test_what_ends_with_the_device_is_on_it(work: str) -> None:
     assert space(BEHIND % work).count() == 2
+
+
+def test_layouts_that_rules_leave_out_are_told_and_not_spoken_of_otherwise() -> None:
+    chosen = select(space(SWEEP + "exclude: [{layout: [single, far]}]\n"))
+    assert chosen.layouts() == ["striped", "parity"]
+    assert chosen.notes() == [
+        "no cell is left of single, far: the rules (`only`, `exclude`, --only) leave out all of them",
+        "stripe_cache_size is no axis for striped: there is no RAID 4, 5 or 6 in it",
+    ]
+    assert select(space(), ["layout=parity"]).notes()[1:] == []
+    assert select(space()).notes() == list(space().notes)
+
+
+def test_a_layout_that_is_another_one_as_well_is_left_with_it() -> None:
+    text = SMALL.replace("layouts:\n", "layouts:\n  same: [md: {level: 5, chunk: 16KiB}]\n")
+    assert select(space(text), ["layout=raid5"]).layouts() == ["same", "raid5"]

@@ -17,7 +17,7 @@ from runner.machines.qemu import Qemu, apt, argv, build, modules_of, recipe, rig
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
 from runner.machines.qemu.guest import ended, first_cause, last_words
 from runner.machines.qemu.host import Host, beyond, crowded, kind_of
-from runner.machines.seam import RigSpec
+from runner.machines.seam import RigSpec, Wishes
 
 BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
 SATA = Disk(2**20, "sata")
@@ -358,3 +358,11 @@ def test_the_file_system_of_a_path_is_that_of_the_nearest_mount() -> None:
     )
     kinds = [kind_of(Path(path), mounts) for path in ("/home/u", "/run/u", "/run/x/y", "/a b/c")]
     assert kinds == ["ext4", "tmpfs", "xfs", "tmpfs"]
+
+
+def test_a_word_on_the_host_is_said_once_for_all_rigs() -> None:
+    said: list[str] = []
+    machine = Qemu(Wishes(notice=said.append))
+    for word in ("", "crowded", "crowded"):
+        machine.tell_once(word)
+    assert said == ["crowded"]

@@ -60,7 +60,7 @@ class Qemu:
         made = recipe.recipe_for(spec.kernel)
         if made is None:
             raise BadInput(f"no such kernel: {spec.kernel}")
-        self._tell_once(crowded(spec, this_host()))
+        self.tell_once(crowded(spec, this_host()))
         base = await provide(made, self.wishes.progress)
         self._accel = self._accel or await probe.accelerator(base, scratch, self.wishes.notice)
         vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec))
@@ -70,7 +70,8 @@ class Qemu:
             clone = None if self.wishes.cold else await self._clone(stack, vm, scratch)
             yield await stack.enter_async_context(cold_rig(vm, scratch)) if clone is None else clone
 
-    def _tell_once(self, word: str) -> None:
+    def tell_once(self, word: str) -> None:
+        """Pass on what holds for every rig, the first time that it comes up."""
         if word and word not in self._told:
             self._told.add(word)
             self.wishes.notice(word)

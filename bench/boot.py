@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runner.disks import Disk
+from runner.kernels import SUITES
 from runner.machines.cache import cache_dir, made
 from runner.machines.qemu import apt, argv, build, probe, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, provide
@@ -150,7 +151,7 @@ async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[flo
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--kernel", default=recipe.DEFAULT_KERNEL, choices=sorted(recipe.SUITES))
+    parser.add_argument("--kernel", default=recipe.DEFAULT_KERNEL, choices=sorted(SUITES))
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         taken = asyncio.run(compare(asked.kernel, asked.rounds, Path(scratch)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.errors import BadInput
-from runner.machines import MACHINES
+from runner.machines import MACHINES, machine
 
 if TYPE_CHECKING:
     from runner.expand.load import Declared
@@ -91,6 +91,21 @@ def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:
             resolution="`matrix plan` shows what there is",
         )
     return Asked(declared, selection, Plan(selection, matrix.repeat, matrix.seed))
+
+
+def check_kernels(request: Asked, place: str) -> None:
+    """Ask the machine whether it has the kernels that are named by their paths; the others are known."""
+    from runner.expand.load import BadMatrix, placed
+    from runner.kernels import is_path
+    from runner.machines.seam import Wishes
+    from runner.model.source import Flaw
+
+    named = request.space.matrix.machine.kernel or ()
+    paths = [(at, kernel) for at, kernel in enumerate(named) if is_path(kernel)]
+    lacking = [(at, why) for at, kernel in paths if (why := machine(place, Wishes()).lacks(kernel))]
+    if lacking:
+        source = request.declared.source
+        raise BadMatrix(source, placed(source, (Flaw(("machine", "kernel", at), why) for at, why in lacking)))
 
 
 def _flaw(work: Variant[Workload], message: str) -> Flaw:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.inputs import Asked, asked, matrix_file, on, only, results
+from runner.cli.inputs import Asked, asked, check_kernels, matrix_file, on, only, results
 
 if TYPE_CHECKING:
     from runner.plan.estimate import Estimate, Pace
@@ -30,6 +30,7 @@ def command(matrix: Path, only: tuple[str, ...], place: str, results: Path, all_
     from runner.plan.estimate import estimate
 
     request = asked(matrix, only)
+    check_kernels(request, place)
     pace = recorded_pace(results, place)
     if form == "json":
         _print_json(request, pace)
@@ -43,7 +44,7 @@ def command(matrix: Path, only: tuple[str, ...], place: str, results: Path, all_
 
 def _print_text(request: Asked, found: Estimate, pace: Pace, place: str) -> None:
     repeat = request.plan.repeat
-    for note in request.space.notes:
+    for note in request.selection.notes():
         click.echo(f"note: {note}")
     left_out = request.space.count() - found.cells
     repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
@@ -103,7 +104,7 @@ def _print_json(request: Asked, pace: Pace) -> None:
         "matrix": request.space.matrix.name,
         "seed": request.plan.seed,
         "repeat": request.plan.repeat.model_dump(),
-        "notes": list(request.space.notes),
+        "notes": request.selection.notes(),
         **dataclasses.asdict(estimate(request.plan, pace)),
     }
     click.echo(orjson.dumps(head).decode()[:-1] + ',"visits":[', nl=False)

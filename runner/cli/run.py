@@ -13,7 +13,7 @@ import click
 from runner.cli.choice import chosen_run, readable
 from runner.cli.closing import Ending, report
 from runner.cli.host import boot_id, host_facts
-from runner.cli.inputs import Asked, asked, check_jobs, kernel, matrix_file, on, only, results, templates
+from runner.cli.inputs import Asked, asked, check_jobs, check_kernels, kernel, matrix_file, on, only, results, templates
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
 from runner.errors import BadInput, Exit
@@ -73,6 +73,7 @@ def command(
 ) -> None:
     """Run a matrix. A run that was interrupted, killed or crashed is gone on with; nothing is measured twice."""
     request = asked(matrix, only)
+    check_kernels(request, place)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
     order = Order(request, place, kernel, templates, cold=cold)

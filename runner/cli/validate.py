@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from runner.cli.inputs import asked, check_jobs
+from runner.cli.inputs import asked, check_jobs, check_kernels
 from runner.errors import Exit, MatrixError
 
 
@@ -20,6 +20,7 @@ def command(matrices: tuple[Path, ...]) -> None:
     for path in matrices:
         try:
             request = asked(path)
+            check_kernels(request, "qemu")
             unchecked = check_jobs(request)
         except MatrixError as error:
             show(error)
@@ -29,7 +30,7 @@ def command(matrices: tuple[Path, ...]) -> None:
         click.echo(
             f"{path}: good: {count:,} cell{'s' if count != 1 else ''}" + (f" ({unchecked})" if unchecked else "")
         )
-        for note in request.space.notes:
+        for note in request.selection.notes():
             click.echo(f"{path}: note: {note}")
     if bad:
         raise click.exceptions.Exit(Exit.BAD_INPUT)

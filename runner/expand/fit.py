@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+from runner.expand.layouts import top_of
 from runner.expand.memory import check_stripe_caches
+from runner.expand.notes import few
 from runner.expand.select import Ruled, values_of
-from runner.expand.workloads import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,15 +31,18 @@ def flaws_of(space: Space, findings: Findings) -> list[Flaw]:
 
 def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
     """A workload that is larger than a layout it would run on."""
-    misfits: dict[str, list[tuple[str, str]]] = {}
+    misfits: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for array in space.arrays:
+        devices = len(top_of(array.stack.value, space.matrix))
         for workload in array.workloads:
-            why = workload.value.files_too_large(array.room) if array.in_files else workload.value.too_large(array.room)
+            work = workload.value
+            why = work.files_misfit(array.room) if array.in_files else work.misfit(array.room, devices)
             if why and not all(ruled.out(coords) for coords in spellings(array, workload)):
-                misfits.setdefault(dict(workload.coords)["workload"], []).append((array.label, why))
-    for name, found in misfits.items():
+                place = dict(workload.coords)["workload"], why.field
+                misfits.setdefault(place, []).append((array.label, why.message))
+    for (name, field), found in misfits.items():
         where = few(label for label, _ in found)
-        findings.flaw(("workloads", name, "size"), f"does not fit on {where}: {found[0][1]}")
+        findings.flaw(("workloads", name, field), f"does not fit on {where}: {found[0][1]}")
 
 
 def spellings(array: Array, workload: Variant[Workload]) -> Iterator[Coords]:

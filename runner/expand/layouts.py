@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from runner.expand.notes import Note
 from runner.expand.variants import Choice, Variant, choices, collapsed, digest, label_of, texts
 from runner.model.axes import written
 from runner.model.layers import LAYERS, Layer, Problem
@@ -28,9 +29,9 @@ class Findings:
     """What comes to light on the way: what cannot be, and what a user should be told."""
 
     flaws: list[Flaw] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     #: What cannot be of some cells, by where these stand; if they are left out, it does not matter.
     impossible: list[tuple[Coords, Flaw]] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     #: What nothing uses. Where malformed parts of a matrix were cut out, what uses it may be among them.
     unused: list[Flaw] = field(default_factory=list)
 
@@ -59,7 +60,9 @@ def place_of(base: Path, choice: Choice, name: str) -> Path:
     return path if place is None else (*path, place)
 
 
-def report_idle(base: Path, axes: Mapping[str, Any], seen: list[dict[str, str]], findings: Findings, what: str) -> None:
+def report_idle(
+    base: Path, axes: Mapping[str, Any], seen: list[dict[str, str]], findings: Findings, about: Note
+) -> None:
     """An axis that no variant uses is an error; one that only some use is worth a word."""
     for name in axes:
         reasons = [idle[name] for idle in seen if name in idle]
@@ -69,7 +72,7 @@ def report_idle(base: Path, axes: Mapping[str, Any], seen: list[dict[str, str]],
         if len(reasons) == len(seen):
             findings.flaw((*base, *name.split(".")), f"nothing uses '{name}': {told}")
         else:
-            findings.notes.append(f"{what}: {name} is no axis where {told}")
+            findings.notes.append(replace(about, rest=f": {name} is no axis where {told}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +164,7 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
         stack = tuple(part.value for part in built)
         yield Variant(stack, coords, label, digest([part.digest.hex() for part in built]))
     for layer in declared:
-        report_idle(layer.base, layer.axes, layer.seen, findings, f"layout {layout}")
+        report_idle(layer.base, layer.axes, layer.seen, findings, Note("layout ", (layout,)))
 
 
 def _present(layers: tuple[Variant[Layer], ...]) -> tuple[Variant[Layer], ...]:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from runner.errors import BadInput
 from runner.expand.fit import flaws_of
+from runner.expand.notes import Note
 from runner.expand.select import check_rules
 from runner.expand.space import Space, expand
 from runner.expand.use import read_with_uses
@@ -101,8 +102,8 @@ def parse(name: str, text: str) -> Declared:
     found = [*flaws, *impossible, *(() if flaws else findings.unused)] or check_rules(space)
     if found:
         raise BadMatrix(source, placed(source, found))
-    twice = tuple(repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
-    return Declared(source, replace(space, notes=(*space.notes, *twice)))
+    twice = map(Note, repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
+    return Declared(source, replace(space, remarks=(*space.remarks, *twice)))
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:

@@ -9,37 +9,53 @@ from runner.expand.variants import choices
 from runner.model.axes import written
 from runner.model.layers import Md
 from runner.model.layers.md import PARITY
+from runner.model.tune import split
 from runner.model.units import format_size
 
 if TYPE_CHECKING:
     from runner.expand.layouts import Findings, Stack
     from runner.expand.select import Ruled
     from runner.expand.space import Space
+    from runner.model.source import Path
 
 _PAGE = 4096
+_GIB = 2**30
 #: What a kernel and its tools need for themselves: without it a machine ends in the OOM killer, or in a panic.
 _REST = 192 * 1024 * 1024
 
 
 def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
     """A stripe cache has so many pages for each device, and the kernel takes them all as soon as it is told."""
-    axes = {name: values for name, values in written(space.matrix.tune).items() if name == "stripe_cache_size"}
+    axes = {
+        name: values for name, values in written(space.matrix.tune).items() if split(name)[1] == "stripe_cache_size"
+    }
     cached = [(array, count) for array in space.arrays if (count := _cached_devices(array.stack.value))]
     memory = space.matrix.machine.memory
+    wrong: list[tuple[Path, int, int, str]] = []
     for choice in choices(axes):
-        pages = choice.values.get("stripe_cache_size")
-        if not isinstance(pages, int):
-            continue
-        coords = ("tune.stripe_cache_size", str(pages))
-        meant = [(count, array.label) for array, count in cached if not ruled.out((*array.coords, coords))]
-        devices, label = max(meant, key=lambda one: one[0], default=(0, ""))
-        if pages * _PAGE * devices > memory - _REST:
-            findings.flaw(
-                place_of(("tune",), choice, "stripe_cache_size"),
-                f"'{pages}': that many pages for each of {devices} devices of {label} are "
-                f"{format_size(pages * _PAGE * devices)}, too much for a machine with {format_size(memory)}; "
-                "give it more, like machine: {memory: 1GiB}",
-            )
+        for name, pages in choice.values.items():
+            meant = [
+                (count, one.label)
+                for one, count in cached
+                if not ruled.out((*one.coords, (f"tune.{name}", str(pages))))
+            ]
+            devices, label = max(meant, key=lambda one: one[0], default=(0, ""))
+            if isinstance(pages, int) and pages * _PAGE * devices > memory - _REST:
+                wrong.append((place_of(("tune",), choice, name), pages, devices, label))
+    # One remedy for all that is too large, or whoever follows the first would be told again.
+    enough = format_size(_machine_for(max((pages * devices for _, pages, devices, _ in wrong), default=0)))
+    for path, pages, devices, label in wrong:
+        findings.flaw(
+            path,
+            f"'{pages}': that many pages for each of {devices} devices of {label} are "
+            f"{format_size(pages * _PAGE * devices)}, too much for a machine with {format_size(memory)}; "
+            f"give it more, like machine: {{memory: {enough}}}",
+        )
+
+
+def _machine_for(pages: int) -> int:
+    """Memory, in whole GiB, of a machine that can give away so many pages."""
+    return -(-(pages * _PAGE + _REST) // _GIB) * _GIB
 
 
 def _cached_devices(stack: Stack) -> int:

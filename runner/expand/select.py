@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from runner.errors import BadInput
+from runner.expand.notes import few
 from runner.expand.space import cell_of
 from runner.model.flaws import did_you_mean
 from runner.model.source import Flaw
@@ -184,6 +185,25 @@ class Selection:
     def count(self) -> int:
         """How many are wanted."""
         return sum(1 for _ in self.cells()) if self.exclude or self.only else self.space.count()
+
+    def layouts(self) -> list[str]:
+        """Those of which any cell is wanted, in declared order."""
+        wanted = {
+            text
+            for array in self.space.arrays
+            if next(self.cells_of(array), None) is not None
+            for coords in (array.coords, *array.stack.also)
+            for axis, text in coords
+            if axis == "layout"
+        }
+        return [layout for layout in self.space.matrix.layouts if layout in wanted]
+
+    def notes(self) -> list[str]:
+        """What a user should be told of what is wanted, first which layouts have no part in it."""
+        wanted = self.layouts()
+        without = [layout for layout in self.space.matrix.layouts if layout not in wanted]
+        told = f"no cell is left of {few(without)}: the rules (`only`, `exclude`, --only) leave out all of them"
+        return [*([told] if without else ()), *self.space.notes_on(wanted)]
 
     def _marks(self, factor: str, spellings: tuple[Coords, ...]) -> int:
         """One bit for each rule whose part about this factor matches: for `exclude` every spelling, for `only` any."""

@@ -17,15 +17,16 @@ from runner.expand.layouts import (
     stack_variants,
     without_idle,
 )
+from runner.expand.notes import Note, few
 from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
-from runner.expand.workloads import Workloads, few, in_files
+from runner.expand.workloads import Workloads, in_files
 from runner.model.axes import constructed, written
 from runner.model.layers import Fs
 from runner.model.source import Flaw
 from runner.model.tune import Tune, clashes, exclusive, impossible, meaningless
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from runner.model.fileset import FileSet
     from runner.model.matrix import Matrix
@@ -98,9 +99,18 @@ class Space:
 
     matrix: Matrix
     arrays: tuple[Array, ...]
-    notes: tuple[str, ...]
+    remarks: tuple[Note, ...]
     #: Where there would be cells if they could be: rules may name them, to leave them out.
     impossible: tuple[Coords, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of it."""
+        return self.notes_on(self.matrix.layouts)
+
+    def notes_on(self, layouts: Collection[str]) -> tuple[str, ...]:
+        """What there is to say where only these layouts matter."""
+        return tuple(filter(None, (remark.told(layouts) for remark in self.remarks)))
 
     def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
         """What is measured on one array."""
@@ -196,15 +206,15 @@ class _Tunes:
             seen.append(idle)
             for name, message in impossible(values, self.disks).items():
                 findings.flaw(place_of(("tune",), choice, name), f"'{values[name]}': {message}")
-        report_idle(("tune",), self.axes, seen, findings, "tune")
+        report_idle(("tune",), self.axes, seen, findings, Note("tune"))
 
     def _report(self, name: str, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
         without = [(stack, why) for stack in stacks if (why := meaningless(name, stack.value, self.disks))]
         if without and len(without) == len(stacks):
             findings.unused.append(Flaw(_path_of(name), f"nothing uses '{name}': {without[0][1]}"))
         elif without:
-            where = few(dict(stack.coords)["layout"] for stack, _ in without)
-            findings.notes.append(f"{name} is no axis for {where}: {without[0][1]}")
+            where = tuple(dict(stack.coords)["layout"] for stack, _ in without)
+            findings.notes.append(Note(f"{name} is no axis for ", where, f": {without[0][1]}"))
 
     def _check_clashes(self, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
         """Tunables that set the same file, each pair once with the layouts where they do."""

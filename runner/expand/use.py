@@ -6,6 +6,7 @@ The nodes of the other file take the place of the entry, marks and all: an error
 from __future__ import annotations
 
 import posixpath
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,22 +35,24 @@ class Uses:
     def spliced(self, layers: list[Node], depth: int = 0) -> Iterator[Node]:
         """The layers of a layout with those it uses in their places."""
         for layer in layers:
-            used = _used(layer)
+            used = _value(layer, "use")
             if used is None:
                 yield layer
+            elif why := _misused(layer, used):
+                self.wrong.append((Place.of(used.start_mark), why))
             elif depth == DEEPEST:
                 self.wrong.append((Place.of(used.start_mark), "layouts use each other without end"))
             else:
                 yield from self.spliced(self._layers(used), depth + 1)
 
-    def _layers(self, used: ScalarNode) -> list[Node]:
+    def _layers(self, used: Node) -> list[Node]:
         """The layers that one entry stands for; none if there is something wrong with it."""
         file, hash_, layout = str(used.value).partition("#")
         place = Place.of(used.start_mark)
         if not (file and hash_ and layout):
             self.wrong.append((place, f"'{used.value}': write the file and the layout in it, like raids.yaml#far"))
             return []
-        known = _layouts(self._tree(posixpath.join(posixpath.dirname(place.file), file), place))
+        known = _layouts(self._tree(file, place))
         if layout in known:
             return known[layout]
         if known:
@@ -58,28 +61,48 @@ class Uses:
             self.wrong.append((place, f"{file} has no layouts"))
         return []
 
-    def _tree(self, name: str, place: Place) -> Node | None:
+    def _tree(self, file: str, place: Place) -> Node | None:
+        name = posixpath.join(posixpath.dirname(place.file), file)
         if name not in self.trees:
             self.trees[name] = None
             try:
                 self.texts[name] = self.text_of(name)
                 self.trees[name] = compose(name, self.texts[name])
             except FileNotFoundError:
-                self.wrong.append((place, f"there is no file {name}"))
+                self.wrong.append((place, f"there is no file {name}{self._elsewhere(file, place)}"))
             except (OSError, UnicodeDecodeError) as error:
                 self.wrong.append((place, f"{name} cannot be read: {error}"))
             except UnreadableError as error:
                 self.wrong.append((error.place, error.message))
         return self.trees[name]
 
+    def _elsewhere(self, file: str, place: Place) -> str:
+        """The remedy, if a file of that name is not far from where it is sought."""
+        folder = posixpath.dirname(place.file)
+        for name in _nearby(file, folder):
+            with suppress(OSError, UnicodeDecodeError):
+                self.text_of(name)
+                right = posixpath.relpath(name, folder or ".")
+                return f"; a file is sought from the one that says it: write {right}"
+        return ""
 
-def _used(layer: Node) -> ScalarNode | None:
-    """What a layer uses, if it is nothing but `use:`."""
-    if isinstance(layer, MappingNode) and len(layer.value) == 1:
-        key, value = layer.value[0]
-        if key.value == "use" and isinstance(value, ScalarNode):
-            return value
-    return None
+
+def _misused(layer: Node, used: Node) -> str:
+    """Why an entry with `use:` stands for no layers; empty if it is as it should be."""
+    if isinstance(used, SequenceNode):
+        return "`use` takes one layout; several are several names: one: [use: A.yaml#x], other: [use: A.yaml#y]"
+    if not isinstance(used, ScalarNode):
+        return "`use` takes the file and the layout in it, like raids.yaml#far"
+    alone = isinstance(layer, MappingNode) and len(layer.value) == 1
+    return "" if alone else "`use` stands alone in an item of the list; the layers before and after it are items, too"
+
+
+def _nearby(file: str, folder: str) -> Iterator[str]:
+    """Where somebody may have meant a file to be: seen from where he stands, or among those that come with it."""
+    name = posixpath.basename(file)
+    for base in (folder, "", posixpath.join(folder, "..")):
+        yield from (posixpath.join(base, below, file) for below in ("", "matrix", "layouts"))
+        yield from (posixpath.join(base, below, name) for below in ("", "layouts", "matrix", "matrix/layouts"))
 
 
 def _value(node: Node | None, key: str) -> Node | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.expand.layouts import Findings, place_of, report_idle, top_of, without_idle
+from runner.expand.notes import Note
 from runner.expand.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 from runner.model.axes import constructed, written
 from runner.model.source import Flaw
@@ -71,7 +72,7 @@ class Workloads:
         """Keys that mean nothing anywhere are errors, those that mean nothing somewhere are worth a word."""
         axes = written(self._matrix.workloads[name])
         seen = [without_idle(Workload, choice) for choice in choices(axes)]
-        report_idle(("workloads", name), axes, [idle for _, idle in seen], self._findings, f"workload {name}")
+        report_idle(("workloads", name), axes, [idle for _, idle in seen], self._findings, Note(f"workload {name}"))
         for kind, foreign in ((False, Workload.idle_on_devices), (True, Workload.idle_on_files)):
             if stacks := self._by_kind.get(kind):
                 said = [foreign(values) for values, _ in seen]
@@ -82,16 +83,10 @@ class Workloads:
             if len(self._by_kind) == 1:
                 self._findings.unused.append(Flaw(("workloads", name, axis), f"nothing uses '{axis}': {why}"))
             else:
-                where = few(dict(stack.coords)["layout"] for stack in stacks)
-                self._findings.notes.append(f"workload {name}: {axis} is no axis for {where}: {why}")
+                where = tuple(dict(stack.coords)["layout"] for stack in stacks)
+                self._findings.notes.append(Note(f"workload {name}: {axis} is no axis for ", where, f": {why}"))
 
 
 def _always(axes: Iterable[str], said: list[dict[str, str]]) -> dict[str, str]:
     """Those axes that mean nothing whatever the others are."""
     return {axis: said[0][axis] for axis in axes if said and all(axis in one for one in said)}
-
-
-def few(labels: Iterable[str]) -> str:
-    """At most five of them by name."""
-    unique = list(dict.fromkeys(labels))
-    return ", ".join(unique[:5]) + (f" and {len(unique) - 5} more" if len(unique) > 5 else "")

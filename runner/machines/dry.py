@@ -50,10 +50,11 @@ def _fio_json(job: str) -> str:
     options = parser["trial"]
     draw = random.Random(hashlib.blake2b(job.encode(), digest_size=8).digest())  # noqa: S311 - made up on purpose
     depth, bs = int(options["iodepth"]) * int(options["numjobs"]), int(options["bs"])
+    kind = options["rw"].partition(":")[0]
     milliseconds = int(options.get("runtime", "1000ms").removesuffix("ms"))
-    rate = (120 * depth**0.5 if "rand" in options["rw"] else 150e6 / bs) * draw.gauss(1, 0.02)
+    rate = (120 * depth**0.5 if "rand" in kind else 150e6 / bs) * draw.gauss(1, 0.02)
     mix = int(options.get("rwmixread", "50")) / 100
-    share = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(options["rw"], mix)
+    share = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(kind, mix)
     directions = {
         "read": _direction(rate * share, bs, milliseconds, depth),
         "write": _direction(rate * (1 - share), bs, milliseconds, depth),
@@ -121,6 +122,10 @@ class Dry:
     def refusals(self, spec: RigSpec) -> list[Refusal]:  # noqa: ARG002
         """It can do everything, as it does nothing."""
         return []
+
+    def lacks(self, kernel: str) -> str:  # noqa: ARG002
+        """It needs none."""
+        return ""
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002

@@ -125,5 +125,8 @@ class Machine(Protocol):
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """All reasons why this machine cannot bring up such a rig, found without starting anything."""
 
+    def lacks(self, kernel: str) -> str:
+        """Why it cannot have the kernel that a matrix names so; empty if it can."""
+
     def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
         """Bring a rig up; whatever was started is stopped on every way out. `scratch` is where disk files may live."""

@@ -6,10 +6,11 @@ import difflib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
 from runner.model.matrix import Disks, MachineWish, Matrix, Repeat
 from runner.model.source import Flaw, Path
-from runner.model.tune import SCOPES, Tune, Vm
+from runner.model.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.model.units import format_size, format_time, parse_size, parse_time
 from runner.model.workload import Workload
 
@@ -88,10 +89,44 @@ def keys_at(path: Sequence[str | int]) -> list[str]:
     return list(known.model_fields) if known else []
 
 
+def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:
+    """The map below `tune` in which a key belongs that stands elsewhere; None if it is no tunable."""
+    kind = str(around[-1]) if around else ""
+    if key in SCOPES:
+        return None
+    if kind in SCOPES and around[0] == "layouts" and key in SCOPES[kind].model_fields:
+        return () if key in OF_PARITY | OF_REDUNDANT else (kind,)
+    if key in Tune.model_fields:
+        return ()
+    if key in Vm.model_fields:
+        return ("vm",)
+    return ("iosched",) if any(key in knobs for knobs in IOSCHED.values()) else None
+
+
+def _nested(keys: tuple[str, ...], value: str) -> str:
+    """`tune: {vm: {dirty_ratio: 5}}`"""
+    first, *more = keys
+    return f"{first}: {{{_nested(tuple(more), value)}}}" if more else f"{first}: {value}"
+
+
+def _written(value: Any) -> str:
+    """A value as it may stand in a line of YAML."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_written(one)}' for key, one in value.items())}}}"
+    if value is None:
+        return "…"
+    return str(value).lower() if isinstance(value, bool) else _short(value)
+
+
 def _message(error: ErrorDetails) -> str:
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
         *around, key = error["loc"]
+        if (home := _home(str(key), around)) is not None:
+            what = f"{around[1]} has no '{key}'" if around[:1] == ["tune"] and around[1:] else f"'{key}' is a tunable"
+            return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
         what = "layer" if len(around) == 3 and around[0] == "layouts" else "key"
         return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around))}"
     if kind == "missing":
@@ -101,7 +136,7 @@ def _message(error: ErrorDetails) -> str:
         choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
         return f"'{_short(given)}' is none of {expected}{_near(str(given), choices)}"
     if kind in _KINDS:
-        hint = "; quotes make it a text" if isinstance(given, str) and kind in {"int_type", "bool_type"} else ""
+        hint = "; quotes make it a text" if _quoted(given, kind) else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"
     if kind == "value_error":
         said = str(context["error"])
@@ -114,6 +149,14 @@ def _message(error: ErrorDetails) -> str:
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}' does not have the form {context['pattern']}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _quoted(given: Any, kind: str) -> bool:
+    """Whether it would have been right without its quotes."""
+    if not isinstance(given, str):
+        return False
+    word = given.strip().lower()
+    return word in {"true", "false"} if kind == "bool_type" else kind == "int_type" and word.lstrip("-").isdecimal()
 
 
 def _in_unit_of(given: Any, bound: Any) -> str:
@@ -129,7 +172,8 @@ def _in_unit_of(given: Any, bound: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in str(value))
+    shown = str(value).lower() if isinstance(value, bool) else str(value)
+    text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in shown)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

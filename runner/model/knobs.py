@@ -45,6 +45,12 @@ class Whole:
 def _readahead(value: object) -> object:
     if value == "default":
         return value
+    if str(value).strip().isdecimal() and int(str(value)):
+        sectors = format_size(int(str(value)) * 512)
+        raise ValueError(
+            f"no unit; write {value}KiB if it is from read_ahead_kb, or {sectors} if it is what "
+            "blockdev --setra takes, which counts sectors of 512B"
+        )
     size = parse_size(value)
     if size % _PAGE:
         raise ValueError("the kernel keeps readahead in whole pages of 4KiB")

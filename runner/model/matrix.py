@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from runner.disks import Disk
+from runner.kernels import misnamed
 from runner.model.axes import as_tuple, axes_of
 from runner.model.base import Model
 from runner.model.layers import LAYERS
@@ -45,6 +46,8 @@ class Disks(Model):
 def _kernel(name: str) -> str:
     if not (name.strip() and name.isprintable()):
         raise ValueError("neither the name of a kernel nor a path that can be written on one line")
+    if why := misnamed(name):
+        raise ValueError(why)
     return name
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SIZE_UNITS = {
     "B": 1,
@@ -66,6 +69,11 @@ def format_size(size: int) -> str:
         if size and size % _SIZE_UNITS[unit] == 0:
             return f"{size // _SIZE_UNITS[unit]}{unit}"
     return f"{size}B" if size else "0"
+
+
+def in_unit(size: int, unit: str, whole: Callable[[Fraction], int]) -> str:
+    """In this very unit, rounded as `whole` does it: so that what stands in one sentence can be compared."""
+    return f"{whole(Fraction(size, _SIZE_UNITS[unit]))}{unit}"
 
 
 def parse_percent(value: object) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
+from math import ceil, floor
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -9,7 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from runner.model.base import Model
 from runner.model.fileset import DEFAULT_SIZE, FileSet
 from runner.model.layers import Problem
-from runner.model.units import Extent, Length, Size, Time, bytes_of, format_size, of_memory
+from runner.model.units import Extent, Length, Size, Time, bytes_of, format_size, in_unit, of_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,7 +64,19 @@ def _open_value(value: object) -> object:
 
 
 def _aliases(value: object) -> object:
+    if isinstance(value, str) and ":" in value:
+        # fio's suffix: for sequential work how much is skipped, for random work how many requests share an offset.
+        kind, _, skipped = value.partition(":")
+        if kind.startswith("rand"):
+            raise ValueError(f"every request of random work has an offset of its own; write {kind}")
+        raise ValueError(f"write rw: {kind}, skip: {_in_words(skipped)}")
     return {"readwrite": "rw"}.get(value, value) if isinstance(value, str) else value
+
+
+def _in_words(skipped: str) -> str:
+    """fio's `64k` as it is written here."""
+    match = re.fullmatch(r"(\d+)([kmg]?)(i?b)?", skipped.strip().lower())
+    return format_size(int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]) if match else "64KiB"
 
 
 OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
@@ -92,6 +107,9 @@ class Workload(Model):
     ] = None
     file_size: Annotated[Length | None, Field(description="in a file system: how large each file is")] = None
     offset: Annotated[Extent, Field(description="where that part begins")] = 0
+    skip: Annotated[
+        Size, Field(description="sequential work: so much is left out behind every request (fio's rw=read:64k)")
+    ] = 0
     runtime: Annotated[
         Annotated[Time, Field(ge=0.001)] | None,
         Field(description="10s if neither this nor `size` is given; without it, `size` is gone over once"),
@@ -111,6 +129,8 @@ class Workload(Model):
         idle: dict[str, str] = {}
         if values["rw"] not in MIXED:
             idle["rwmixread"] = f"rw={values['rw']} does not mix reads and writes"
+        if str(values["rw"]).startswith("rand"):
+            idle["skip"] = f"rw={values['rw']} goes from one place to another anyway"
         if values.get("ioengine") in SYNCHRONOUS:
             idle["iodepth"] = f"ioengine={values['ioengine']} has one request under way"
         return idle
@@ -150,6 +170,8 @@ class Workload(Model):
         """What fio or the kernel would refuse, whatever the layout."""
         if self.direct and self.bs % 512:
             yield Problem("bs", "direct I/O goes in whole sectors of 512 bytes")
+        if self.direct and self.skip % 512:
+            yield Problem("skip", "direct I/O goes in whole sectors of 512 bytes")
         for option in self.fio:
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
@@ -159,10 +181,33 @@ class Workload(Model):
                 yield Problem(
                     "fio", f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`"
                 )
+        if isinstance(self.offset, str):
+            yield from self._share_problems(_share(self.offset))
+
+    def _share_problems(self, offset: Fraction) -> Iterator[Problem]:
+        """Shares that cannot be on a device of any size."""
+        left = f"{float(1 - offset) * 100:g}%"
+        if offset == 1:
+            yield Problem("offset", f"nothing of a device is left behind {self.offset} of it")
+        elif isinstance(self.size, str) and self.size.endswith("%") and offset + _share(self.size) > 1:
+            yield Problem(
+                "size", f"{self.size} behind an offset of {self.offset}, where {left} are left; at most {left}"
+            )
 
     def span(self, capacity: int) -> int:
         """Bytes of a raw device that one job goes over."""
         return capacity if self.size is None else bytes_of(self.size, capacity)
+
+    def touched(self, span: int) -> int:
+        """Bytes that are read or written when so many are gone over once."""
+        return span * self.bs // (self.bs + self.skip)
+
+    def _skip_problem(self, span: int) -> Problem | None:
+        """Holes that are as large as what is gone over: every request would be the first one again."""
+        if not self.skip or 2 * self.bs + self.skip <= span:
+            return None
+        step = f"{format_size(self.skip)} behind requests of {format_size(self.bs)}"
+        return Problem("skip", f"{step} lead beyond the {format_size(span)} that are gone over")
 
     def fileset(self, capacity: int) -> FileSet:
         """The files it works on in a file system. A share is one of the whole, for all jobs together."""
@@ -177,26 +222,45 @@ class Workload(Model):
         told = 1 if self.size is None else -(-size // each)
         return FileSet(self.numjobs, self.files or told, each)
 
-    def files_too_large(self, capacity: int) -> str:
-        """Why its files cannot be in a file system of at least `capacity` bytes; empty if they can."""
+    def files_misfit(self, capacity: int) -> Problem | None:
+        """Why its files cannot be in a file system of at least `capacity` bytes; None if they can."""
         files = self.fileset(capacity)
+        field = "file_size" if self.file_size is not None else "files" if self.size is None and self.files else "size"
         if files.each < self.bs:
-            return f"files of {format_size(files.each)} do not hold one block of {format_size(self.bs)}"
+            return Problem(field, f"files of {format_size(files.each)} do not hold one block of {format_size(self.bs)}")
         if files.total <= capacity:
-            return ""
-        many = (
-            f"{files.jobs * files.count} files of {format_size(files.each)}" if files.jobs * files.count > 1 else "it"
-        )
-        needed, free = (format_size(size >> 20 << 20) for size in (files.total + 2**20 - 1, capacity))
-        return f"{many} would take {needed}; only {free} are sure to be free"
+            return self._skip_problem(files.each)
+        count, each = files.jobs * files.count, format_size(files.each)
+        # What somebody wrote in MB is not told in MiB.
+        unit = "MiB" if each.endswith("iB") or each[-2:-1].isdigit() else "MB"
+        needed, free = in_unit(files.total, unit, ceil), in_unit(capacity, unit, floor)
+        many = f"{count} files of {each}" if count > 1 else "it"
+        return Problem(field, f"{many} would take {needed}; only {free} are sure to be free")
 
-    def too_large(self, capacity: int) -> str:
-        """Why it cannot fit on a device of at most `capacity` bytes; empty if it can."""
-        size = self.size if isinstance(self.size, int) else self.bs
-        offset = self.offset if isinstance(self.offset, int) else 0
-        if size + offset <= capacity:
-            return ""
-        return f"{format_size(size + offset)} are needed, and there are at most {format_size(capacity)}"
+    def misfit(self, capacity: int, devices: int) -> Problem | None:
+        """Why it cannot be on devices of at most `capacity` bytes together; None if it can."""
+        room = capacity // devices
+        each = "" if devices == 1 else f" on each of {devices} devices"
+        offset = bytes_of(self.offset, room)
+        size = self.bs if self.size is None else bytes_of(self.size, capacity) // devices
+        if offset + size <= room:
+            return self._skip_problem(room - offset if self.size is None else size)
+        field = "offset" if self.size is None else "size"
+        needed = self.size if isinstance(self.size, str) else format_size(size)
+        if not offset:
+            return Problem(field, f"{needed} are needed{each}, and there are at most {format_size(room)}{each}")
+        end, there = in_unit(offset + size, "MiB", ceil), in_unit(room, "MiB", floor)
+        told = f"{needed} behind an offset of {_shown(self.offset)} end at {end}"
+        return Problem(field, f"{told}, and there are at most {there}{each}")
+
+
+def _share(percent: str) -> Fraction:
+    """An exact one: what is written as 33.3% and 66.7% is the whole."""
+    return Fraction(percent.removesuffix("%")) / 100
+
+
+def _shown(extent: int | str) -> str:
+    return extent if isinstance(extent, str) else format_size(extent)
 
 
 def _told(length: int | str, share: int) -> int:

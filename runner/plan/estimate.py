@@ -46,13 +46,13 @@ def seconds_of(workload: Workload, span: int, pace: Pace) -> float:
     """How long one trial of it takes; `span`: bytes that each of its jobs goes over."""
     if workload.runtime is not None:
         return workload.ramp + workload.runtime + pace.overhead
-    return workload.ramp + span * workload.numjobs / pace.write_rate + pace.overhead
+    return workload.ramp + workload.touched(span) * workload.numjobs / pace.write_rate + pace.overhead
 
 
 def bytes_of(workload: Workload, span: int, pace: Pace) -> int:
     """How much one trial of it writes."""
     if workload.runtime is None:
-        return int(span * workload.numjobs * workload.write_share)
+        return int(workload.touched(span) * workload.numjobs * workload.write_share)
     return int((workload.ramp + workload.runtime) * pace.write_rate * workload.write_share)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 #: From requests of this size on, bandwidth says more than a rate of requests.
 LARGE = 64 * 1024
+_SECTOR = 512
 _STYLES = {Outcome.MEASURED: "green", Outcome.BROKEN: "bold red", Outcome.SKIPPED: "yellow", None: "dim"}
 
 
@@ -71,7 +72,8 @@ def rate(bw: float | None, iops: float | None) -> str:
     """A rate as people say it: MB/s where requests are large, IOPS where they are small."""
     if bw is None or iops is None:
         return ""
-    if not iops or bw / iops >= LARGE:
+    # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
+    if not iops or round(bw / iops / _SECTOR) * _SECTOR >= LARGE:
         return f"{_digits(bw / 1e6)} MB/s"
     return f"{_digits(iops)} IOPS"
 

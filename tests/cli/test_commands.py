@@ -90,6 +90,13 @@ def test_plan(matrix: Matrix) -> None:
     assert "a guess: nothing is recorded yet" in result.stdout
 
 
+def test_the_plan_says_which_layouts_are_left_out(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(SMALL.replace("layouts:\n", "layouts:\n  mirror: [md: {level: 1}]\n"))
+    for command in (("plan", "two.yaml", "--only", "layout=raid5"), ("plan", "two.yaml", "--only", "chunk=64KiB")):
+        assert "note: no cell is left of mirror: the rules" in matrix(*command).stdout
+    assert "no cell is left" not in matrix("plan", "two.yaml").stdout
+
+
 def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     planned = matrix("plan", "--on", "dry", "small.yaml").stdout
@@ -204,7 +211,7 @@ def test_a_kernel_that_contradicts_the_matrix_starts_nothing(matrix: Matrix, tmp
 
 
 def test_kernels_with_strange_paths_are_rendered_where_they_belong(matrix: Matrix, tmp_path: Path) -> None:
-    (tmp_path / "odd.yaml").write_text(SMALL + "machine: {kernel: [.., ~/bz, a/b, a_b]}\n")
+    (tmp_path / "odd.yaml").write_text(SMALL + "machine: {kernel: [.., ~/bz, x/a/b, x/a_b]}\n")
     assert matrix("render", "odd.yaml", "--to", "inside/out").stdout == "16 cells written to inside/out/\n"
     assert {path.name for path in tmp_path.iterdir()} == {"small.yaml", "odd.yaml", "inside"}
     assert [path.name for path in (tmp_path / "inside").iterdir()] == ["out"]

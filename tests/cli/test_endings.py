@@ -247,3 +247,23 @@ def test_a_folder_that_cannot_be_written_is_bad_input(matrix: Matrix) -> None:
     assert result.returncode == 2
     assert "/proc/x cannot be written" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_machine_that_the_host_cannot_hold_is_refused_before_anything_is_made(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "huge.yaml").write_text(SMALL + "machine: {memory: 900TiB}\n")
+    result = matrix("run", "huge.yaml")
+    assert result.returncode == 2
+    assert "more than this host can hold" in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_a_kernel_that_is_not_where_its_path_says_has_its_place(matrix: Matrix, tmp_path: Path, command: str) -> None:
+    (tmp_path / "no.bin").write_text("no kernel")
+    (tmp_path / "own.yaml").write_text(SMALL + "machine: {kernel: [debian-13, ./bzImage, ./no.bin]}\n")
+    result = matrix(command, "own.yaml")
+    assert result.returncode == 2
+    assert f"own.yaml:8:31: no such kernel: ./bzImage; paths begin in {tmp_path}" in result.stderr
+    assert f"own.yaml:8:42: {tmp_path}/no.bin is no kernel image" in result.stderr
+    if command != "validate":
+        assert matrix(command, "--on", "dry", "own.yaml").returncode == 0

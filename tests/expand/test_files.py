@@ -55,7 +55,11 @@ def test_rules_see_the_axes_of_both() -> None:
     [
         ("  fs:  [md: {level: 5}, fs: {type: ext4}]\n", "", "nothing uses 'files': there are no files on a raw device"),
         ("  raw: [md: {level: 5}]\n", "", "nothing uses 'offset': where a file lies"),
-        ("200]", "2000]", "does not fit on fs: 2000 files of 4MB would take 7630MiB; only 2874MiB"),
+        (
+            "200]",
+            "2000]",
+            "sweep.yaml:7:60: does not fit on fs: 2000 files of 4MB would take 8000MB; only 3014MB are sure to be free",
+        ),
         ("file_size: 4MB", "file_size: 4KiB", "files of 4KiB do not hold one block of 64KiB"),
         ("file_size: 4MB", "file_size: 9x memory", "does not fit on fs"),
         ("offset: 1MiB", "fio: {nrfiles: 3}", "`nrfiles` is not for the fio: map: write `files:`"),

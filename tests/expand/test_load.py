@@ -80,9 +80,37 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("stripe_cache_size: [256, 16384]", "stripe_cache_size: [256, 7]", "'7': write a whole number from 17 to 32768, or default"),
         ("ncq_depth: [1, 31]", "ncq_depth: [1, 64]", "'64': native command queueing on sata goes from 1 to 32"),
         ("ncq_depth: [1, 31]", "ncq_depht: 1", "unknown key 'ncq_depht'; did you mean ncq_depth?"),
+        ("readahead: [default, 32MiB]", "readahead: [default, 65536]", "'65536': no unit; write 65536KiB if it is from read_ahead_kb, or 32MiB if it is what blockdev --setra takes"),
+        ("level: 0, ", "level: 0, readahead: 4MiB, ", "'readahead' is a tunable; write `tune: {md: {readahead: 4MiB}}`"),
+        ("level: [5, 6], ", "level: [5, 6], stripe_cache_size: [256, 4096], ", "'stripe_cache_size' is a tunable; write `tune: {stripe_cache_size: [256, 4096]}`"),
+        ("level: 0, ", "level: 0, scheduler: none, ", "'scheduler' is a tunable; write `tune: {scheduler: none}`"),
+        ("[disk]", "[disk: {rotational: true}]", "'rotational' is a tunable; write `tune: {disk: {rotational: true}}`"),
+        ("[disk]", "[disk, readahead: 4MiB]", "'readahead' is a tunable; write `tune: {readahead: 4MiB}`"),
+        ("repeat: 2", "repeat: 2\nreadahead: 4MiB", "'readahead' is a tunable; write `tune: {readahead: 4MiB}`"),
+        ("repeat: 2", "repeat: 2\nvm: {swappiness: 1}", "'vm' is a tunable; write `tune: {vm: {swappiness: 1}}`"),
+        ("  ncq_depth", "  dirty_ratio: 5\n  ncq_depth", "'dirty_ratio' is a tunable; write `tune: {vm: {dirty_ratio: 5}}`"),
+        ("  ncq_depth", "  read_expire: [100, 500]\n  ncq_depth", "'read_expire' is a tunable; write `tune: {iosched: {read_expire: [100, 500]}}`"),
+        ("  ncq_depth", "  md: {scheduler: none}\n  ncq_depth", "md has no 'scheduler'; write `tune: {scheduler: none}`"),
+        ("rw: read,", "rw: read, nr_requests: 64,", "'nr_requests' is a tunable; write `tune: {nr_requests: 64}`"),
+        ("rw: read,", 'rw: "read:64k",', "'read:64k': write rw: read, skip: 64KiB"),
+        ("rw: read,", 'rw: "randread:8",', "'randread:8': every request of random work has an offset of its own; write randread"),
+        ("rw: read,", "rw: randread, skip: 64KiB,", "nothing uses 'skip': rw=randread goes from one place to another anyway"),
+        ("rw: read,", "rw: read, skip: 1000B,", "direct I/O goes in whole sectors of 512 bytes"),
+        ("rw: read,", "rw: read, skip: 4GiB,", "4GiB behind requests of 64KiB lead beyond the 1GiB that are gone over"),
+        ("[disk]", "[md: {level: 1}, disk]", "`disk` stands at the bottom: it is about disks, and below it are arrays; take it out for all of them, or `pick: {number: 1}` for one"),
+        ("[disk]", "[lvm: {groups: 2}, disks: {count: 1}]", "`disks` stands at the bottom: it is about disks, and below it are volumes"),
+        ("[disk]", "[partition: {from: 50%, to: 40%}]", "nothing is left of a device of 1GiB between 512MiB and 409MiB; a partition ends behind where it begins"),
+        ("[disk]", "[md: {level: 6, state: {degraded: 3}}]", "RAID 6 does not survive the loss of 3: on 4 devices it bears 2; write state: {degraded: 2}"),
+        ("[disk]", "[md: {level: 5, state: {degraded: 2}}]", "RAID 5 does not survive the loss of 2: on 4 devices it bears 1; write state: degraded"),
+        ("level: [5, 6]", "level: 5, ppl: internal", "'internal': write true or false; none and internal are values of `bitmap` alone"),
+        ("level: [5, 6]", "level: 5, journal: true", "'true': write on how many of the last devices it lies: 1, or 0 for none"),
+        ("level: [5, 6]", "level: 5, journal: internal", "'internal': write on how many of the last devices it lies: 1, or 0 for none"),
+        ("iodepth: 8", "iodepth: '8'", "'8' is not a whole number; quotes make it a text"),
         ("rw: read,", "rw: reed,", "'reed' is none of read, write, randread, randwrite, rw or randrw; did you mean read?"),
         ("rw: read,", "rw: read, rwmixread: 40,", "nothing uses 'rwmixread': rw=read does not mix reads and writes"),
         ("rw: read,", "rw: read, size: 40GiB,", "does not fit on single, striped/chunk=64KiB, striped/chunk=256KiB, striped/chunk=1MiB, parity/level=5,chunk=64KiB and 6 more: 40GiB are needed, and there are at most 1GiB"),
+        ("rw: read,", "rw: read, offset: 99%, size: 10%,", "10% behind an offset of 99%, where 1% are left; at most 1%"),
+        ("rw: read,", "rw: read, offset: 100%,", "nothing of a device is left behind 100% of it"),
         ("rw: read,", "rw: read, fio: {filename: /dev/sda},", "`filename` is not for the fio: map: the top of the layout is what fio works on"),
         ("runtime: 1s}\n  oltp", "size: 1MiB, fio: {rate: 100k}}\n  oltp", "nobody can tell when it ends with `rate` and no `runtime:`; give both"),
         ("rw: read,", "rw: read, fio: {nrfiles: 9223372036854775808},", "no number of fio's is that large"),
@@ -100,6 +128,8 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("repeat: 2", 'repeat: 2\nmachine: {kernel: "x\\n touch PWNED #"}', "'x\\n touch PWNED #': neither the name of a kernel nor a path"),
         ("repeat: 2", 'repeat: 2\nmachine: {kernel: [debian-12, "\\e[31m"]}', "'\\x1b[31m': neither the name of a kernel nor a path"),
         ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, ' ']}", "neither the name of a kernel nor a path"),
+        ("repeat: 2", "repeat: 2\nmachine: {kernel: debian-99}", "'debian-99': no such kernel; did you mean debian-12 or debian-13? The path of a bzImage has a slash"),
+        ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, bzImage]}", "'bzImage': no such kernel; known are debian-12, debian-13. The path of a bzImage has a slash, like ./bzImage"),
         ("repeat: 2", "repeat: {min: 2, max: 4}", "nothing says when 2 are enough and when 4 are needed: add `until: 5%`"),
         ("repeat: 2", "repeat: {min: 3, max: 3, until: 5%}", "`until` never acts where min and max are both 3"),
         ("repeat: 2", "repeat: {min: 30, until: 5%}", "`until` never acts where min and max are both 30"),
@@ -180,3 +210,12 @@ def _complaint(text: str) -> str:
     except BadInput as error:
         return error.details
     return ""
+
+
+@given(st.integers(4, 24), st.lists(st.integers(17, 32768), min_size=1, max_size=3))
+def test_the_memory_that_is_advised_is_enough(disks: int, pages: list[int]) -> None:
+    text = SWEEP.replace("count: 4", f"count: {disks}").replace("[256, 16384]", str(pages))
+    advised = set(re.findall(r"machine: \{memory: \w+\}", _complaint(text)))
+    assert len(advised) <= 1
+    for remedy in advised:
+        assert _complaint(f"{text}{remedy}\n") == ""

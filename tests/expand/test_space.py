@@ -10,6 +10,15 @@ from runner.expand.select import select
 from runner.expand.space import Space
 from tests.matrices import SMALL, SWEEP, space
 
+#: On one disk, and on two side by side.
+BEHIND = """\
+name: behind
+disks: {count: 2, size: 1GiB}
+layouts: {one: [disk], both: [disks]}
+workloads:
+  work: {rw: [read], %s}
+"""
+
 
 def test_an_axis_belongs_to_what_it_stands_in() -> None:
     sweep = space()
@@ -139,3 +148,48 @@ def test_rules_mean_the_same_as_looking_at_every_cell(data: st.DataObject) -> No
     found = {cell.id for cell in select(space(SWEEP + lines)).cells()}
     wanted = _brute_force(sweep, only) if only else {cell.id for cell in sweep.cells()}
     assert found == wanted - _brute_force(sweep, exclude)
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        ("offset: 99%, size: 20MiB", "5:41: does not fit on one: 20MiB behind an offset of 99% end at 1034MiB"),
+        (
+            "offset: 512MiB, size: 50.1%",
+            "5:44: does not fit on one, both: 50.1% behind an offset of 512MiB end at 1026MiB",
+        ),
+        (
+            "offset: 1GiB",
+            "5:30: does not fit on one, both: 4KiB behind an offset of 1GiB end at 1025MiB, and there are at most 1024MiB",
+        ),
+        ("offset: 50%, size: 1.5GiB", "5:41: does not fit on one, both: "),
+        ("offset: 50%, size: 600MiB, numjobs: 4, fio: {offset_increment: 1m}", "5:41: does not fit on one: "),
+    ],
+)
+def test_an_offset_is_held_against_the_room_with_the_size(work: str, said: str) -> None:
+    with pytest.raises(BadInput) as error:
+        space(BEHIND % work)
+    assert f"sweep.yaml:{said}" in error.value.details
+
+
+@pytest.mark.parametrize(
+    "work", ["offset: 33.3%, size: 66.7%", "offset: 512MiB, size: 50%", "offset: 0.5GiB, numjobs: 64", "size: 100%"]
+)
+def test_what_ends_with_the_device_is_on_it(work: str) -> None:
+    assert space(BEHIND % work).count() == 2
+
+
+def test_layouts_that_rules_leave_out_are_told_and_not_spoken_of_otherwise() -> None:
+    chosen = select(space(SWEEP + "exclude: [{layout: [single, far]}]\n"))
+    assert chosen.layouts() == ["striped", "parity"]
+    assert chosen.notes() == [
+        "no cell is left of single, far: the rules (`only`, `exclude`, --only) leave out all of them",
+        "stripe_cache_size is no axis for striped: there is no RAID 4, 5 or 6 in it",
+    ]
+    assert select(space(), ["layout=parity"]).notes()[1:] == []
+    assert select(space()).notes() == list(space().notes)
+
+
+def test_a_layout_that_is_another_one_as_well_is_left_with_it() -> None:
+    text = SMALL.replace("layouts:\n", "layouts:\n  same: [md: {level: 5, chunk: 16KiB}]\n")
+    assert select(space(text), ["layout=raid5"]).layouts() == ["same", "raid5"]

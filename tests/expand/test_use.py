@@ -1,5 +1,6 @@
 """Layouts of other files."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,10 @@ def test_used_layers_stand_among_others_and_may_use_others_themselves(tmp_path: 
     [
         ("[use: layouts/raids.yaml#raid6]", "small.yaml:4:16: layouts/raids.yaml has no layout 'raid6'; did you mean raid5?"),
         ("[use: layouts/raid.yaml#raid6]", "small.yaml:4:16: there is no file {}/layouts/raid.yaml"),
+        ("[use: raids.yaml#raid6]", "small.yaml:4:16: there is no file {}/raids.yaml; a file is sought from the one that says it: write layouts/raids.yaml"),
+        ("[use: [layouts/raids.yaml#raid5, layouts/raids.yaml#odd]]", "small.yaml:4:16: `use` takes one layout; several are several names: "),
+        ("[use: {file: layouts/raids.yaml}]", "small.yaml:4:16: `use` takes the file and the layout in it"),
+        ("[{use: layouts/raids.yaml#raid5, fs: {type: ext4}}]", "small.yaml:4:17: `use` stands alone in an item of the list"),
         ("[use: layouts/raids.yaml]", "small.yaml:4:16: 'layouts/raids.yaml': write the file and the layout in it"),
         ("[use: layouts/raids.yaml#loop]", "layouts/raids.yaml:7:15: layouts use each other without end"),
         ("[use: layouts/raids.yaml#wrong]", "layouts/raids.yaml:6:33: a chunk must be a power of two"),
@@ -66,6 +71,41 @@ def test_other_files_unreadable_as_yaml_are_told_with_their_place(tmp_path: Path
     with pytest.raises(BadMatrix, match="1 error") as caught:
         load(path)
     assert f"{tmp_path}/layouts/raids.yaml:2:1: " in str(caught.value.details)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "written", "right"),
+    [
+        ("mine.yaml", "layouts/raids.yaml", "matrix/layouts/raids.yaml"),
+        ("mine.yaml", "raids.yaml", "matrix/layouts/raids.yaml"),
+        ("matrix/mine.yaml", "matrix/layouts/raids.yaml", "layouts/raids.yaml"),
+        ("own/mine.yaml", "layouts/raids.yaml", "../matrix/layouts/raids.yaml"),
+        ("own/mine.yaml", "matrix/layouts/raids.yaml", "../matrix/layouts/raids.yaml"),
+    ],
+)
+def test_a_file_that_lies_nearby_is_offered_and_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: str, written: str, right: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("matrix/layouts", "own"):
+        Path(folder).mkdir(parents=True)
+    Path("matrix/layouts/raids.yaml").write_text(RAIDS)
+    text = SMALL.replace("[md: {level: 5, chunk: [16KiB, 64KiB]}]", "[use: %s#raid5]")
+    for name in (matrix, str(tmp_path / matrix)):
+        with pytest.raises(BadMatrix) as caught:
+            parse(name, text % written)
+        assert f"{name}:4:16: there is no file" in caught.value.details
+        assert f": write {right}\n" in caught.value.details
+        assert parse(name, text % right).space.count() == 4
+
+
+def test_every_place_of_a_matrix_has_its_path_in_the_header() -> None:
+    header = SHIPPED.read_text().partition("\nlayouts:")[0]
+    root = SHIPPED.parents[2]
+    told = re.findall(r"use: (\S+)#hierarchical\]\s+# in (a matrix in matrix/|one at the root)\n", header)
+    assert [where for _, where in told] == ["a matrix in matrix/", "one at the root"]
+    for (file, _), folder in zip(told, (root / "matrix", root), strict=True):
+        assert (folder / file).samefile(SHIPPED)
 
 
 SHIPPED = Path(__file__).parents[2] / "matrix" / "layouts" / "seed-studies.yaml"

@@ -7,13 +7,17 @@ import struct
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runner.disks import Disk
 from runner.errors import HarnessBroken
+from runner.kernels import SUITES
 from runner.machines.qemu import Qemu, apt, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
 from runner.machines.qemu.guest import ended, first_cause, last_words
-from runner.machines.seam import RigSpec
+from runner.machines.qemu.host import Host, beyond, crowded, kind_of
+from runner.machines.seam import RigSpec, Wishes
 
 BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
 SATA = Disk(2**20, "sata")
@@ -117,7 +121,7 @@ def test_kernels_by_name_and_by_file(tmp_path: Path) -> None:
     image.write_bytes(b"x")
     default = recipe.recipe_for(None)
     assert default is not None
-    assert default.suite == recipe.SUITES[recipe.DEFAULT_KERNEL]
+    assert default.suite == SUITES[recipe.DEFAULT_KERNEL]
     assert recipe.recipe_for("debian-12") == recipe.Recipe("bookworm")
     own = recipe.recipe_for(str(image))
     assert own is not None
@@ -320,3 +324,45 @@ def test_how_a_command_ended() -> None:
     assert ended({"signal": 9}) == (137, b"", "")
     with pytest.raises(HarnessBroken, match="16 MiB"):
         ended({"exitcode": 0, "out-truncated": True})
+
+
+def test_what_the_host_cannot_hold_is_refused_with_what_it_can() -> None:
+    small = Host(memory=23 << 30, cpus=2)
+    (memory, cpus) = beyond(RigSpec((), memory=900 << 30, cpus=64), small)
+    assert memory.brief == (
+        "a machine with 921600MiB of memory is more than this host can hold: it has 23552MiB, of which an eighth "
+        "stays its own"
+    )
+    assert memory.resolution == "at most machine: {memory: 20608MiB}"
+    assert cpus.brief == "a machine with 64 processors is too much for this host, which has 2"
+    assert beyond(RigSpec((), memory=20608 << 20, cpus=16), small) == []
+
+
+def test_memory_that_templates_lock_is_not_given_away() -> None:
+    (refusal,) = beyond(RigSpec((), memory=3 << 30), Host(4 << 30, 2, locked=1 << 30))
+    assert "saved machines take 1024MiB of it" in refusal.brief
+    assert refusal.resolution == "at most machine: {memory: 2560MiB}"
+
+
+@given(st.integers(1 << 28, 1 << 45), st.integers(1, 512), st.integers(0, 1 << 40))
+def test_what_is_advised_is_not_refused(memory: int, cpus: int, locked: int) -> None:
+    host = Host(memory, cpus, locked)
+    assert beyond(RigSpec((), memory=host.spare, cpus=cpus), host) == []
+    assert crowded(RigSpec((), cpus=cpus), host) == ""
+    assert f"this host {cpus}: they take turns" in crowded(RigSpec((), cpus=cpus + 1), host)
+
+
+def test_the_file_system_of_a_path_is_that_of_the_nearest_mount() -> None:
+    mounts = (
+        "/dev/sda / ext4 rw 0 0\ntmpfs /run tmpfs rw 0 0\ntmpfs /a\\040b tmpfs rw 0 0\n/dev/sdb /run/x xfs rw 0 0\n"
+    )
+    kinds = [kind_of(Path(path), mounts) for path in ("/home/u", "/run/u", "/run/x/y", "/a b/c")]
+    assert kinds == ["ext4", "tmpfs", "xfs", "tmpfs"]
+
+
+def test_a_word_on_the_host_is_said_once_for_all_rigs() -> None:
+    said: list[str] = []
+    machine = Qemu(Wishes(notice=said.append))
+    for word in ("", "crowded", "crowded"):
+        machine.tell_once(word)
+    assert said == ["crowded"]

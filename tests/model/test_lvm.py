@@ -196,3 +196,19 @@ def test_concatenating_unequal_devices_keeps_their_order() -> None:
     assert isinstance(found, LvmView)
     assert [command[0] for command in found.commands] == ["vgcreate", "lvcreate", "lvextend"]
     assert [command[-1] for command in found.commands[1:]] == ["/dev/a", "/dev/b"]
+
+
+def test_a_linear_volume_is_linear_whatever_the_stripes_of_another() -> None:
+    found = space(MATRIX % "type: [linear, striped], stripes: 2")
+    layers = [array.stack.value[0] for array in found.arrays]
+    assert [(layer.type, layer.stripes, layer.devices) for layer in layers if isinstance(layer, Lvm)] == [
+        ("linear", 1, 4), ("striped", 2, 2),
+    ]  # fmt: skip
+    assert [dict(array.coords).get("lvm.stripes") for array in found.arrays] == [None, "2"]
+
+
+def test_stripes_of_a_linear_volume_are_a_contradiction() -> None:
+    with pytest.raises(BadInput) as error:
+        space(MATRIX % "stripes: 2, type: linear")
+    told = "sweep.yaml:3:32: nothing uses 'stripes': a linear volume has no stripes; `devices` says on how many it lies"
+    assert told in error.value.details

@@ -147,3 +147,9 @@ workloads: {{w: {{rw: [read, write, randread, randwrite, rw], bs: [4KiB, 64KiB],
     assert planned.selection.count() == 1_000_000
     first = next(planned.visits(1))
     assert len(first.cells) == 50_000
+
+
+def test_what_is_skipped_is_not_written() -> None:
+    sized = SMALL.replace("rw: [read, randwrite], bs: 4KiB, runtime: 1s", "rw: write, bs: 64KiB, size: 10MiB")
+    whole, holed = (estimate(plan(text), Pace()) for text in (sized, sized.replace("bs:", "skip: 192KiB, bs:")))
+    assert whole.bytes_least == 4 * holed.bytes_least

@@ -14,6 +14,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from runner.errors import BadInput
 from runner.expand.space import Cell
+from runner.fio.check import refused
 from runner.render.environment import SHIPPED, one_line, quoted, render
 from runner.render.scripts import array_scripts, cell_scripts, files_of, job, trial_seed
 from tests.matrices import SWEEP, space
@@ -251,3 +252,18 @@ def _fake_sysfs(root: Path, script: str) -> str:
             path.write_text("none [mq-deadline]\n" if wanted == "-" else f"{wanted}\n")
     body = re.sub(r"kernel_name\(\) \{.*?\n\}\n", "kernel_name() { REPLY=${1//\\\\//_}; }\n", script, flags=re.DOTALL)
     return body.replace("/sys/class/block", str(root))
+
+
+HOLES = "name: holes\ndisks: {count: 1, size: 64MiB}\nlayouts: {one: [disk]}\nworkloads: {work: {rw: [read, write, rw], bs: 64KiB, skip: [0, 192KiB]}}\n"  # fmt: skip
+
+
+def test_holes_between_requests_are_told_to_fio() -> None:
+    jobs = [rendered(cell)["trial-1/job.fio"] for cell in space(HOLES).cells()]
+    kinds = [re.findall(r"^rw=(.*)$", job, re.MULTILINE)[0] for job in jobs]
+    assert kinds == ["read", "read:196608", "write", "write:196608", "rw", "rw:196608"]
+    assert shutil.which("fio") is None or refused({str(at): job for at, job in enumerate(jobs)}) == {}
+
+
+def test_no_holes_are_the_same_cell_as_no_word_of_them() -> None:
+    plain = {cell.id for cell in space(HOLES.replace(", skip: [0, 192KiB]", "")).cells()}
+    assert plain < {cell.id for cell in space(HOLES).cells()}

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.console import Console
 
 from runner.reports.recorded import Recorded
@@ -123,6 +124,8 @@ def test_square_brackets_are_text() -> None:
         (4096 * 81.4, 81.4, "81.4 IOPS"),
         (4096 * 123456.0, 123456.0, "123,456 IOPS"),
         (0.0, 0.0, "0.00 MB/s"),
+        (952122684.0, 14528.239203, "952 MB/s"),
+        (65024 * 81.4, 81.4, "81.4 IOPS"),
         (None, None, ""),
     ],
 )
@@ -134,3 +137,10 @@ def test_rates_read_like_people_say_them(bw: float | None, iops: float | None, s
 @given(samples.runs())
 def test_any_run_can_be_shown(run: Recorded) -> None:
     assert shown(run, width=80)
+
+
+@given(st.integers(1, 10**7), st.integers(1, 10**7))
+def test_requests_of_64_kib_are_large_whatever_fio_cuts_off(ios: int, milliseconds: int) -> None:
+    bw, iops = ios * 65536 * 1000 // milliseconds, round(ios * 1000 / milliseconds, 6)
+    if iops >= 0.1:
+        assert rate(float(bw), iops).endswith("MB/s")

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.errors import BadInput, HarnessBroken
+from runner.kernels import SUITES, is_path
 from runner.machines.qemu import argv, probe, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, provide
 from runner.machines.qemu.guest import running
+from runner.machines.qemu.host import beyond, crowded, this_host
 from runner.machines.seam import Refusal, Wishes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
     from runner.machines.seam import Rig, RigSpec
@@ -36,6 +38,8 @@ class Qemu:
         self.wishes = wishes
         #: Asked once: all rigs of a run are to be emulated, or none.
         self._accel = ""
+        #: What was told already; a word on the host is the same for every rig.
+        self._told: set[str] = set()
 
     @classmethod
     def wished(cls, wishes: Wishes) -> Self:
@@ -44,7 +48,11 @@ class Qemu:
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What is missing on the host, and what no such machine can have."""
-        return [*missing_tools(), *impossible(spec)]
+        return [*missing_tools(), *impossible(spec), *beyond(spec, this_host())]
+
+    def lacks(self, kernel: str) -> str:
+        """Names that we know, and images on this host."""
+        return lacking(kernel)
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
@@ -52,6 +60,7 @@ class Qemu:
         made = recipe.recipe_for(spec.kernel)
         if made is None:
             raise BadInput(f"no such kernel: {spec.kernel}")
+        self.tell_once(crowded(spec, this_host()))
         base = await provide(made, self.wishes.progress)
         self._accel = self._accel or await probe.accelerator(base, scratch, self.wishes.notice)
         vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec))
@@ -60,6 +69,12 @@ class Qemu:
         async with AsyncExitStack() as stack:
             clone = None if self.wishes.cold else await self._clone(stack, vm, scratch)
             yield await stack.enter_async_context(cold_rig(vm, scratch)) if clone is None else clone
+
+    def tell_once(self, word: str) -> None:
+        """Pass on what holds for every rig, the first time that it comes up."""
+        if word and word not in self._told:
+            self._told.add(word)
+            self.wishes.notice(word)
 
     async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
         """A clone, if one can be had. A template that does not come to life is thrown away."""
@@ -109,14 +124,21 @@ def missing_tools() -> list[Refusal]:
     return [Refusal(f"{tool} is not installed", f"apt install {wanted[tool]}") for tool in probe.absent(wanted)]
 
 
+def lacking(kernel: str) -> str:
+    """Why there is no such kernel for a machine of ours; empty if there is."""
+    made = recipe.recipe_for(kernel)
+    if made is None:
+        where = f"; paths begin in {Path.cwd()}" if is_path(kernel) and not kernel.startswith(("/", "~")) else ""
+        return f"no such kernel: {kernel}{where}"
+    image = made.image
+    return f"{image} is no kernel image" if image and recipe.kernel_release(image.read_bytes()) is None else ""
+
+
 def impossible(spec: RigSpec) -> list[Refusal]:
     """What of the wish no machine of ours can fulfil."""
     refused = []
-    made, known = recipe.recipe_for(spec.kernel), f"one of {', '.join(recipe.SUITES)}, or the path of a bzImage"
-    if made is None:
-        refused.append(Refusal(f"no such kernel: {spec.kernel}", known))
-    elif made.image is not None and recipe.kernel_release(made.image.read_bytes()) is None:
-        refused.append(Refusal(f"{made.image} is no kernel image", known))
+    if spec.kernel and (why := lacking(spec.kernel)):
+        refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage"))
     if argv.slots(spec.disks) > argv.FREE_SLOTS:
         refused.append(Refusal(f"{len(spec.disks)} disks do not fit into the machine", "use the scsi or sata bus"))
     if spec.memory < recipe.LEAST_MEMORY:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from runner.kernels import SUITES
+
 #: Raise when the way of building changes in a manner the other inputs of the key do not show.
 BUILDER_VERSION = 1
 
-SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
 DEFAULT_KERNEL = "debian-13"
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 #: Below this the kernel and the tools leave no room to work.

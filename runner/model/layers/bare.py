@@ -14,6 +14,15 @@ if TYPE_CHECKING:
     from runner.model.shape import Below, Shape
 
 
+def _not_at_the_bottom(layer: Layer, below: Below) -> Problem:
+    """It would do nothing above others, or not what somebody expects who reads it."""
+    return Problem(
+        "",
+        f"`{layer.kind}` stands at the bottom: it is about disks, and below it are {below.noun}; "
+        "take it out for all of them, or `pick: {number: 1}` for one",
+    )
+
+
 class OneDisk(Layer):
     """One disk as it is."""
 
@@ -23,7 +32,9 @@ class OneDisk(Layer):
 
     def problems(self, below: Below) -> Iterator[Problem]:
         """A disk that is not there."""
-        if self.number >= below.count:
+        if below.noun != self.noun:
+            yield _not_at_the_bottom(self, below)
+        elif self.number >= below.count:
             yield Problem("number", f"there is no disk {self.number}: {below.count} are declared, counted from 0")
 
     def above(self, below: Below) -> tuple[Shape, ...]:
@@ -41,7 +52,9 @@ class SomeDisks(Layer):
 
     def problems(self, below: Below) -> Iterator[Problem]:
         """More than there are."""
-        if self.count is not None and self.count > below.count:
+        if below.noun != self.noun:
+            yield _not_at_the_bottom(self, below)
+        elif self.count is not None and self.count > below.count:
             yield Problem("count", f"{self.count} disks are more than there are: {below.told}")
 
     def settled(self, below: Below) -> Self:

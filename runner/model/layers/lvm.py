@@ -88,6 +88,8 @@ class Lvm(Grouped):
             idle["stripe_size"] = "a single stripe has no stripe size"
         if kind == "raid1":
             idle["stripes"] = "a raid1 volume has no stripes"
+        if values["type"] == "linear":
+            idle["stripes"] = "a linear volume has no stripes; `devices` says on how many it lies"
         if kind not in COPIED:
             idle["mirrors"] = f"a {kind} volume has no copies"
         if kind not in REDUNDANT:

@@ -74,6 +74,18 @@ def _off(value: object) -> object:
     return "none" if value is False else value
 
 
+def _ppl(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("write true or false; none and internal are values of `bitmap` alone")  # noqa: TRY004 - pydantic's way
+    return value
+
+
+def _journal(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("write on how many of the last devices it lies: 1, or 0 for none")  # noqa: TRY004 - pydantic's way
+    return value
+
+
 def _state(value: object) -> object:
     """`{degraded: 2}` is two disks lost; one is just `degraded`."""
     if isinstance(value, dict) and list(value) == ["degraded"]:
@@ -146,9 +158,13 @@ class Md(Grouped):
     bitmap: Annotated[
         Literal["none", "internal"], BeforeValidator(_off), WithJsonSchema({"enum": ["none", "internal", False]})
     ] = "none"
-    ppl: Annotated[bool, Field(description="RAID 5: partial parity log, which closes the write hole")] = False
+    ppl: Annotated[
+        bool, BeforeValidator(_ppl), Field(description="RAID 5: partial parity log, which closes the write hole")
+    ] = False
     journal: Annotated[
-        int, Field(ge=0, le=1, description="RAID 4, 5, 6: so many of the last devices hold a write journal")
+        int,
+        BeforeValidator(_journal),
+        Field(ge=0, le=1, description="RAID 4, 5, 6: so many of the last devices hold a write journal"),
     ] = 0
     spare: Annotated[int, Field(ge=0)] = 0
     write_mostly: Annotated[
@@ -314,7 +330,9 @@ class Md(Grouped):
             return
         whole = self.model_copy(update={"devices": self.active(below.count)})
         if self.lost > whole.bears:
-            yield Problem("state", f"{self.title} does not survive the loss of {self.lost}")
+            least = "clean" if not whole.bears else "degraded" if whole.bears == 1 else f"{{degraded: {whole.bears}}}"
+            told = f"{self.title} does not survive the loss of {self.lost}"
+            yield Problem("state", f"{told}: on {whole.devices} devices it bears {whole.bears}; write state: {least}")
         if self.spare:
             yield Problem("state", "a spare would take the place of a lost disk at once; leave it away")
         if self.sync == "background":

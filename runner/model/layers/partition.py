@@ -101,7 +101,11 @@ class Partition(_Ranged):
         begin, end = self.ranges(size)[0]
         field = next((name for name in ("size", "to", "at") if getattr(self, name) is not None), "from")
         if end <= begin:
-            yield Problem(field, f"nothing is left of a device of {format_size(size)} between {begin} and {end} bytes")
+            where = f"between {format_size(begin)} and {format_size(end)}"
+            yield Problem(
+                field,
+                f"nothing is left of a device of {format_size(size)} {where}; a partition ends behind where it begins",
+            )
         elif self._asked_end(size) > size:
             yield Problem(field, f"ends beyond the device, which has {format_size(size)}")
 

@@ -1,0 +1,90 @@
+"""What this host has for virtual machines, and which of them that cannot hold. One is up at a time."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.machines.qemu import template
+from runner.machines.seam import Refusal, RigSpec
+
+#: An eighth of the memory is the host's own, and QEMU's, and fio's and ours.
+OWN = 8
+#: With so many times the processors of the host, a guest takes those that wait for their turn for stuck.
+MOST_CROWDED = 8
+_IN_MEMORY = frozenset({"tmpfs", "ramfs"})
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Memory and processors that we may use; `locked`: what of that memory saved templates take."""
+
+    memory: int
+    cpus: int
+    locked: int = 0
+
+    @property
+    def spare(self) -> int:
+        """Bytes that a machine may have, in whole MiB."""
+        return max(0, self.memory - self.memory // OWN - self.locked) // _MIB * _MIB
+
+
+def this_host() -> Host:
+    """The host that we are on."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Host(memory, len(os.sched_getaffinity(0)), _locked())
+
+
+def _locked() -> int:
+    """Memory that templates take: none, unless the cache lies in a file system that is itself in memory."""
+    home = template.home()
+    if not home.is_dir() or kind_of(home.resolve(), Path("/proc/self/mounts").read_text()) not in _IN_MEMORY:
+        return 0
+    return sum(size for _, size, _ in template.known())
+
+
+def kind_of(path: Path, mounts: str) -> str:
+    """The type of the file system that a path lies in, by the text of /proc/self/mounts."""
+    kinds = {}
+    for line in mounts.splitlines():
+        _, point, kind, *_ = line.split()
+        kinds[Path(point.replace("\\040", " "))] = kind  # what is mounted later lies over what was there
+    return next((kinds[folder] for folder in (path, *path.parents) if folder in kinds), "")
+
+
+def beyond(spec: RigSpec, host: Host) -> list[Refusal]:
+    """What of a machine this host cannot hold: it would end in the OOM killer, or never get anywhere."""
+    refused = []
+    if spec.memory > host.spare:
+        templates = f", and saved machines take {_mib(host.locked)} of it" if host.locked else ""
+        refused.append(
+            Refusal(
+                f"a machine with {_mib(spec.memory)} of memory is more than this host can hold: it has "
+                f"{_mib(host.memory)}, of which an eighth stays its own{templates}",
+                f"at most machine: {{memory: {_mib(host.spare)}}}",
+            )
+        )
+    if spec.cpus > MOST_CROWDED * host.cpus:
+        refused.append(
+            Refusal(
+                f"a machine with {spec.cpus} processors is too much for this host, which has {host.cpus}",
+                f"machine: {{cpus: {host.cpus}}} has one for each; {MOST_CROWDED * host.cpus} is the most",
+            )
+        )
+    return refused
+
+
+def crowded(spec: RigSpec, host: Host) -> str:
+    """What to say of processors that take turns on those of the host; empty if none has to."""
+    if spec.cpus <= host.cpus:
+        return ""
+    return (
+        f"the machine has {spec.cpus} processors and this host {host.cpus}: they take turns, which the figures show; "
+        f"machine: {{cpus: {host.cpus}}} has one for each"
+    )
+
+
+def _mib(size: int) -> str:
+    return f"{size // _MIB}MiB"

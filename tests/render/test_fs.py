@@ -72,6 +72,22 @@ def test_fio_makes_files_in_a_file_system_and_never_where_devices_are() -> None:
     assert "create_only=1" in nas["2-tune.sh"]
 
 
+@pytest.mark.parametrize(
+    ("rw", "fio", "line"),
+    [
+        ("read", "", "file_service_type=sequential"),
+        ("rw", "", "file_service_type=sequential"),
+        ("write", ", fio: {file_service_type: random}", "file_service_type=random"),
+        ("randread", "", None),
+    ],
+)
+def test_sequential_work_takes_one_file_after_the_other(rw: str, fio: str, line: str | None) -> None:
+    text = TEXT.replace("rw: [read, write]", f"rw: {rw}").replace("file_size: 1MiB", f"file_size: 1MiB{fio}")
+    jobs = {cell.array.label: rendered(cell)["trial-1/job.fio"].splitlines() for cell in space(text).cells()}
+    assert not [one for one in jobs["raw"] if one.startswith("file_service_type") and not fio]
+    assert [one for one in jobs["nas/type=ext4"] if one.startswith("file_service_type")] == ([line] if line else [])
+
+
 def test_caches_are_emptied_by_mounting_anew_and_only_for_buffered_work() -> None:
     direct, buffered = (_files(f"nas/type=ext4/many/rw=read,direct={one}") for one in ("true", "false"))
     assert direct["2-tune.sh"].rstrip().endswith("sync -f /run/matrix/mnt-1")

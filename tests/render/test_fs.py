@@ -137,6 +137,46 @@ def test_an_option_is_known_in_the_kernels_own_spelling(declared: str, kernel: s
     assert declared in option.shown
 
 
+@pytest.mark.parametrize(
+    ("text", "mounted", "keeps"),
+    [
+        ("type: btrfs", True, True),
+        ("type: btrfs, options: noatime", True, True),
+        ("type: btrfs, options: 'discard=async'", False, False),
+        ("type: btrfs, options: nodiscard", True, False),
+    ],
+)
+def test_nothing_is_discarded_unless_it_was_asked_for(text: str, mounted: bool, keeps: bool) -> None:
+    view = _view(text)
+    assert ("nodiscard" in view.mount[3].split(",")) is mounted
+    assert view.keeps_deleted is keeps
+
+
+@pytest.mark.parametrize(("kind", "told"), [("f2fs", True), ("btrfs", True), ("ext4", False), ("xfs", False)])
+def test_who_would_discard_unasked_is_told_not_to_and_all_are_asked(kind: str, told: bool) -> None:
+    text = TEXT.replace("type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", f"type: {kind}")
+    files = rendered(next(cell for cell in space(text).cells() if cell.name.startswith("nas")))
+    (mount,) = [line for line in files["1-set-up.sh"].splitlines() if line.startswith("mount ")]
+    assert ("nodiscard" in mount) is told
+    assert 'told fs.discard off "$got"' in files["3-verify.sh"]
+
+
+@pytest.mark.parametrize(
+    ("has", "got"),
+    [
+        ("rw,relatime,space_cache=v2,subvolid=5,subvol=/", "off"),
+        ("rw,relatime,discard=async,space_cache=v2", "discard=async"),
+        ("rw,lazytime,discard,discard_unit=block", "discard"),
+        ("rw,lazytime,nodiscard,discard_unit=block", "off"),
+    ],
+)
+def test_a_discard_that_nobody_asked_for_is_seen_in_what_the_kernel_shows(has: str, got: str) -> None:
+    script = _files("nas/type=f2fs/many/rw=read,direct=true")["3-verify.sh"]
+    part = script[script.index("got=off\n") : script.index("told fs.discard")] + 'printf %s "$got"'
+    said = subprocess.run(["bash", "-c", part], env={"has": has}, capture_output=True, text=True)
+    assert said.stdout == got
+
+
 def test_mkfs_is_told_everything_that_it_would_find_out_by_itself() -> None:
     for kind, words in (("xfs", ["-d", "noalign"]), ("ext4", ["stride=0,stripe_width=0"])):
         text = TEXT.replace("type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", f"type: {kind}, align: off")

@@ -9,6 +9,7 @@ from runner.expand.variants import Variant, choices
 from runner.model.axes import written
 from runner.model.layers import Md
 from runner.model.layers.md import PARITY
+from runner.model.tune import split
 from runner.model.units import format_size
 
 if TYPE_CHECKING:
@@ -23,17 +24,17 @@ _REST = 192 * 1024 * 1024
 
 def check_stripe_caches(matrix: Matrix, stacks: Iterable[Variant[Stack]], findings: Findings) -> None:
     """A stripe cache has so many pages for each device, and the kernel takes them all as soon as it is told."""
-    axes = {name: values for name, values in written(matrix.tune).items() if name == "stripe_cache_size"}
+    axes = {name: values for name, values in written(matrix.tune).items() if split(name)[1] == "stripe_cache_size"}
     cached = [(stack.label, count) for stack in stacks if (count := _cached_devices(stack.value))]
     if not (axes and cached):
         return
     label, devices = max(cached, key=lambda one: one[1])
     memory = matrix.machine.memory
     for choice in choices(axes):
-        pages = choice.values["stripe_cache_size"]
+        (name, pages), *_ = choice.values.items()
         if isinstance(pages, int) and pages * _PAGE * devices > memory - _REST:
             findings.flaw(
-                place_of(("tune",), choice, "stripe_cache_size"),
+                place_of(("tune",), choice, name),
                 f"'{pages}': that many pages for each of {devices} devices of {label} are "
                 f"{format_size(pages * _PAGE * devices)}, too much for a machine with {format_size(memory)}; "
                 "give it more, like machine: {memory: 1GiB}",

@@ -77,6 +77,7 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("level: 0, ", "", "'level' is missing here"),
         ("layout: [n2, f2, o2]", "layout: [n2, x2]", "'x2': no layout; RAID 10 has n2, f2, o2 and their like"),
         ("readahead: [default, 32MiB]", "readahead: [default, 5000B]", "'5000B': the kernel keeps readahead in whole pages of 4KiB"),
+        ("stripe_cache_size: [256, 16384]", "md: {stripe_cache_size: 32768}", "'32768': that many pages for each of 4 devices"),
         ("stripe_cache_size: [256, 16384]", "stripe_cache_size: [256, 7]", "'7': write a whole number from 17 to 32768, or default"),
         ("ncq_depth: [1, 31]", "ncq_depth: [1, 64]", "'64': native command queueing on sata goes from 1 to 32"),
         ("ncq_depth: [1, 31]", "ncq_depht: 1", "unknown key 'ncq_depht'; did you mean ncq_depth?"),

@@ -192,3 +192,15 @@ def test_the_mark_is_on_the_disks_and_decides_what_is_wiped() -> None:
     assert view.mark != _view("type: btrfs, data: raid1").mark
     tear_down = _files("own/many/rw=read,direct=true")["5-tear-down.sh"]
     assert tear_down.index("umount") < tear_down.index("wipefs --quiet --all")
+
+
+@pytest.mark.parametrize(
+    ("chunk", "stripe"), [("64KiB", "stride=0,stripe_width=0"), ("256KiB", "stride=16,stripe_width=32")]
+)
+def test_on_thin_volumes_only_chunks_of_whole_stripes_are_aligned_to(chunk: str, stripe: str) -> None:
+    thin = f"lvm: {{type: thin, stripes: 2, stripe_size: 64KiB, chunk: {chunk}}}"
+    text = TEXT.replace("md: {level: 5, chunk: 64KiB}", thin).replace(
+        "type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", "type: ext4"
+    )
+    script = rendered(next(cell for cell in space(text).cells() if cell.name.startswith("nas")))["1-set-up.sh"]
+    assert stripe in script

@@ -15,7 +15,10 @@ turn_file() {
   fi
   [[ -e $3 ]] || fail "$1 has no $2"
   remember_knob "$3"
-  { printf '%s\n' "$4" >"$3"; } 2>/dev/null || fail "the kernel refused $4 for $2 of $1"
+  local said
+  if { printf '%s\n' "$4" >"$3"; } 2>/dev/null; then return 0; fi
+  # Once more, to hear why; it may be something that was over in the meantime.
+  said=$({ printf '%s\n' "$4" >"$3"; } 2>&1) || fail "the kernel refused $4 for $2 of $1: ${said##*: }"
 }
 
 # One file under a device's sysfs folder.

@@ -8,6 +8,8 @@ exec </dev/null
 rows=
 # setting wanted file: what the kernel says is the first line of the file
 look() { rows+=$1$'\t'$2$'\tfile\t'$3$'\n'; }
+# the same of what was asked about: that there is no such file is worth a line
+look_anyway() { rows+=$1$'\t'$2$'\tasked\t'$3$'\n'; }
 # setting wanted text: what the kernel says was asked for already
 told() { rows+=$1$'\t'$2$'\ttext\t'$3$'\n'; }
 
@@ -16,7 +18,7 @@ judge() {
   exec awk -F '\t' '
     {
       got = $4
-      if ($3 == "file") {
+      if ($3 != "text") {
         got = "absent"
         if ((getline line < $4) > 0) got = line
         close($4)
@@ -24,7 +26,7 @@ judge() {
         # Where a bitmap lies is the business of the kernel; whether there is one was declared.
         if ($4 ~ /\/md\/bitmap\/location$/ && got ~ /^[-+0-9]/) got = "internal"
       }
-      if ($2 == "-" && got == "absent") next
+      if ($2 == "-" && got == "absent" && $3 == "file") next
       if ($2 != "-") sub(/ \((local|system)\)$/, "", got)  # whose limit of a resync it is
       printf "reading\t%s\t%s\t%s\n", $1, $2, got
       if ($2 != "-" && $2 != got) wrong[++mismatches] = $1 " wanted " $2 ", kernel says " got
@@ -45,18 +47,23 @@ at=/sys/class/block/$REPLY
 {% for one in inspection.expects %}
 {% if one.file == 'cache_type' %}
 drive_cache "$at"
-look {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "$REPLY"
+{% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "$REPLY"
 {% else %}
-look {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "$at"/{{ one.file }}
+{% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "$at"/{{ one.file }}
 {% endif %}
 {% endfor %}
 {% endfor %}
 {% for one in host %}
-look {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} {{ one.file }}
+{% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} {{ one.file }}
 {% endfor %}
 {% if 'governor' in ways %}
-for file in /sys/devices/system/cpu/cpufreq/policy*/scaling_governor; do
-look cpu_governor {{ governor }} "$file"
+policies=(/sys/devices/system/cpu/cpufreq/policy*)
+for policy in "${policies[@]}"; do
+  of=
+{% raw %}
+  if ((${#policies[@]} > 1)); then of=${policy##*/}.; fi
+{% endraw %}
+  look_anyway "${of}cpu_governor" {{ governor }} "$policy/scaling_governor"
 done
 {% endif %}
 {% for layer in stack.layers if layer.kind == 'lvm' %}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.execute.complaint import evidence
 from runner.fio.result import Figures, FioFailed, parse
 from runner.store.record import Outcome, Reading
 
@@ -55,11 +56,21 @@ def mismatch(readings: Sequence[Reading]) -> str:
     return f"not as declared: {told}" + (f" (and {len(wrong) - 3} more)" if len(wrong) > 3 else "")
 
 
-def evidence(output: str) -> str:
-    """The line of a failed script that says most."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    ours = [line.removeprefix("matrix: ") for line in lines if line.startswith("matrix: ")]
-    return (ours or lines or ["it said nothing"])[-1][:300]
+def _beside_json(output: str) -> str:
+    """What fio and the script around it said beside the figures."""
+    lines = output.splitlines()
+    first = next((at for at, line in enumerate(lines) if line.startswith("{")), len(lines))
+    last = max((at for at, line in enumerate(lines) if line.rstrip() == "}"), default=len(lines))
+    return "\n".join(lines[:first] + lines[last + 1 :])
+
+
+def _fio_failed(failed: FioFailed, result: StepResult) -> str:
+    """Why there are no figures: fio's own word as well, or alone where there is nothing but that."""
+    beside = _beside_json(result.output)
+    said = evidence(beside).removeprefix("fio: ") if beside.strip() else ""
+    if failed.silent:
+        return f"fio failed: {said or f'{failed.brief} (exit status {result.status})'}"
+    return f"fio failed: {failed.brief}" + (f": {said}" if said else "")
 
 
 def finding(results: Sequence[StepResult]) -> Finding:
@@ -74,9 +85,9 @@ def finding(results: Sequence[StepResult]) -> Finding:
     try:
         figures = parse(last.output)
     except FioFailed as failed:
-        return Finding(Outcome.BROKEN, f"fio failed: {failed.brief}", readings=readings)
+        return Finding(Outcome.BROKEN, _fio_failed(failed, last), readings=readings)
     if last.status != 0:
-        said = evidence(last.output)
+        said = evidence(_beside_json(last.output))
         reason = said if said.startswith("not as declared") else f"fio failed: exit status {last.status}: {said}"
         return Finding(Outcome.BROKEN, reason, readings=readings)
     return Finding(Outcome.MEASURED, figures=figures, readings=readings)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from runner.errors import HarnessBroken
 from runner.execute import deadlines
-from runner.execute.interpret import Finding, evidence, finding, notes_of
+from runner.execute.complaint import evidence
+from runner.execute.interpret import Finding, finding, notes_of
 from runner.machines.seam import RigLost, Step
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 

@@ -15,7 +15,7 @@ from runner.model.shape import Below, Shape
 from runner.model.source import Flaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from runner.expand.variants import Coords
     from runner.model.matrix import LayerEntry, Matrix
@@ -140,12 +140,11 @@ class _Declared:
         return Variant(settled, coords, label_of(coords, self.several), digest(content))
 
 
-def _axis_names(entries: tuple[LayerEntry, ...]) -> list[str]:
+def axis_names(kinds: Iterable[str]) -> list[str]:
     """`md`, and `md2` for the second of its kind."""
     counted: Counter[str] = Counter()
     names = []
-    for entry in entries:
-        kind = entry.layer[0]
+    for kind in kinds:
         counted[kind] += 1
         names.append(kind if counted[kind] == 1 else f"{kind}{counted[kind]}")
     return names
@@ -155,7 +154,9 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
     entries = matrix.layouts[layout]
     declared = [
         _Declared(layout, position, entry, axis)
-        for position, (entry, axis) in enumerate(zip(entries, _axis_names(entries), strict=True))
+        for position, (entry, axis) in enumerate(
+            zip(entries, axis_names(entry.layer[0] for entry in entries), strict=True)
+        )
     ]
     for step in _built_up(declared, _Step((), disks_of(matrix)), findings):
         coords = (("layout", layout), *step.coords)

@@ -31,9 +31,18 @@ _EVIDENCE = 2000  # characters of output that an error carries along
 class FioFailed(HarnessBroken):
     """fio gave no result one could use; `evidence` is what it gave instead."""
 
+    #: There is no result at all, so that all there is to know is in what it said.
+    silent = False
+
     def __init__(self, brief: str, *, evidence: str = "", resolution: str = "") -> None:
         super().__init__(brief, details=evidence, resolution=resolution)
         self.evidence = evidence
+
+
+class NoJson(FioFailed):
+    """fio ended before it could write anything."""
+
+    silent = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +131,7 @@ def _document(text: str) -> Any:
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith("{")), None)
     if first is None:
-        raise FioFailed("fio printed no JSON", evidence=_clip(text))
+        raise NoJson("fio printed no JSON", evidence=_clip(text))
     last = max((number for number, line in enumerate(lines) if line.rstrip() == "}"), default=len(lines))
     body = "\n".join(lines[first : last + 1])
     try:

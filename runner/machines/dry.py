@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
-_READ_BACK = re.compile(r"^(?:look|told) (.+)$", re.MULTILINE)
+_READ_BACK = re.compile(r"^(?:look|look_anyway|told) (.+)$", re.MULTILINE)
 _ANY = "made-up"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 from math import ceil, floor
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
@@ -18,8 +18,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 DEFAULT_RUNTIME = 10.0
-#: Engines that have one request under way, whatever `iodepth` says.
-SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"})
+#: fio's engines that read and write what they are given, on devices as in files.
+Engine = Literal[
+    "libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"
+]  # fmt: skip
+#: Of these, the ones that have one request under way, whatever `iodepth` says.
+SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"})
+_NO_DATA = "reads and writes nothing, so its figures would say nothing of `rw` and `bs`"
+_ELSEWHERE = "works on something else than disks and files"
+#: What else fio has, and why it is not for a workload.
+NOT_ENGINES = {
+    **dict.fromkeys(("filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"), _NO_DATA),
+    **dict.fromkeys(("null", "cpuio", "exec", "falloc", "ftruncate", "e4defrag"), _NO_DATA),
+    **dict.fromkeys(("net", "netsplice", "rdma", "nbd", "http", "libhdfs", "rados", "rbd", "gfapi"), _ELSEWHERE),
+    **dict.fromkeys(("gfapi_async", "libiscsi", "libnfs", "nfs", "mtd", "xnvme", "libblkio"), _ELSEWHERE),
+    **dict.fromkeys(("dev-dax", "libpmem", "libpmem2", "pmemblk", "librpma_apm_client"), _ELSEWHERE),
+    **dict.fromkeys(("librpma_apm_server", "librpma_gpspm_client", "librpma_gpspm_server"), _ELSEWHERE),
+    **dict.fromkeys(("windowsaio", "solarisaio", "guasi", "binject"), "is not for Linux as it is today"),
+    "sg": "goes past every layer, to SCSI disks alone",
+    "io_uring_cmd": "goes past every layer, to NVMe disks alone",
+    "external": "is not among those that can be trusted to read and write what they are told",
+}
 MIXED = frozenset({"rw", "randrw"})
 
 _COLLECTED = "results are collected by matrix"
@@ -79,8 +98,14 @@ def _in_words(skipped: str) -> str:
     return format_size(int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]) if match else "64KiB"
 
 
+def _engine(value: object) -> object:
+    name = value.partition(":")[0] if isinstance(value, str) else ""
+    if name in NOT_ENGINES:
+        raise ValueError(f"this engine of fio's {NOT_ENGINES[name]}; there are {', '.join(get_args(Engine))}")
+    return value
+
+
 OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
-Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:/+-]+$")]
 
 
 class Workload(Model):
@@ -115,7 +140,12 @@ class Workload(Model):
         Field(description="10s if neither this nor `size` is given; without it, `size` is gone over once"),
     ] = None
     ramp: Annotated[Time, Field(description="time at the start that does not count")] = 0.0
-    ioengine: Word = "libaio"
+    ioengine: Annotated[
+        Engine,
+        BeforeValidator(_engine),
+        WithJsonSchema({"enum": [*get_args(Engine)]}),
+        Field(description="how fio hands its requests to the kernel, on devices as in files"),
+    ] = "libaio"
     direct: bool = True
     sync: Annotated[Literal["none", "sync", "dsync"], Field(description="O_SYNC or O_DSYNC on every write")] = "none"
     fsync: Annotated[int, Field(ge=0, description="an fsync after so many writes; 0: never")] = 0
@@ -172,6 +202,8 @@ class Workload(Model):
             yield Problem("bs", "direct I/O goes in whole sectors of 512 bytes")
         if self.direct and self.skip % 512:
             yield Problem("skip", "direct I/O goes in whole sectors of 512 bytes")
+        if self.direct and self.ioengine == "mmap":
+            yield Problem("ioengine", "mmap always goes through memory; write `direct: false` with it")
         for option in self.fio:
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.model.axes import written
@@ -33,12 +33,13 @@ ALWAYS_OF_TOP = ("queue/read_ahead_kb", "queue/logical_block_size", "size")
 ALWAYS_OF_OTHERS = ("queue/read_ahead_kb",)
 ALWAYS_OF_PARITY = ("md/stripe_cache_size", "md/group_thread_cnt", "md/preread_bypass_threshold")
 ALWAYS_OF_REDUNDANT = ("md/sync_speed_min", "md/sync_speed_max")
+GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
 ALWAYS_OF_HOST = {
     **{
         f"vm.{name}": f"/proc/sys/vm/{name}"
         for name in ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background_bytes")
     },
-    "cpu_governor": "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
+    "cpu_governor": GOVERNOR,
 }
 STRIPE_CACHED = frozenset({"raid4", "raid5", "raid6"})
 HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -80,10 +81,13 @@ class Knob:
     @property
     def expects(self) -> tuple[Expectation, ...]:
         """What the kernel must say of it."""
-        found = (Expectation(self.setting, self.file, self.value),)
+        found = (Expectation(self.setting, self.file, self.value, asked=self.value is None),)
         if self.way != "cache":
             return found
-        return (*found, Expectation(f"{self.setting}.kernel", "queue/write_cache", self.value))
+        return (
+            *found,
+            Expectation(f"{self.setting}.kernel", "queue/write_cache", self.value, asked=self.value is None),
+        )
 
 
 def knobs(tune: Tune, stack: Built) -> tuple[Knob, ...]:
@@ -106,7 +110,8 @@ def _knobs_of(name: str, value: int | str, stack: Built) -> Iterator[Knob]:
         if not devices:
             raise ValueError(f"there is nothing to set {name} of")
         for device in devices:
-            yield _knob_of(name, key, device, text, stack)
+            setting = name if len(devices) == 1 else f"{stack.names[device]}.{key}"
+            yield _knob_of(setting, key, device, text, stack)
 
 
 def _text(key: str, value: int | str) -> str:
@@ -177,14 +182,16 @@ def inspections(stack: Built, tuned: tuple[Knob, ...]) -> tuple[Inspection, ...]
     """What is read back before a measurement: layers, what was tuned, and what is always worth knowing."""
     found: list[Inspection] = []
     for layer in stack.layers:
-        for number, device in enumerate(layer.tops):
-            if device not in stack.disks:
-                of = layer.kind if len(layer.tops) == 1 else f"{layer.kind}{number + 1}"
+        for device in layer.tops:
+            if device not in layer.members:
                 always = ALWAYS_OF_TOP if device in stack.tops else ALWAYS_OF_OTHERS
+                if layer.kind == "partition":
+                    always = ALWAYS_OF_OTHERS  # its size is among what must be as declared
+                of = stack.names[device]
                 found.append(_inspection(device, of, layer.expects, tuned, (*always, *_always_of(layer))))
-    for number, disk in enumerate(stack.disks):
+    for disk in stack.disks:
         always = (*(ALWAYS_OF_TOP if disk in stack.tops else ()), *ALWAYS_OF_DISKS)
-        found.append(_inspection(disk, f"disk{number}", (), tuned, always))
+        found.append(_inspection(disk, stack.names[disk], (), tuned, always))
     return tuple(found)
 
 
@@ -201,6 +208,7 @@ def _inspection(
     device: str, of: str, expects: tuple[Expectation, ...], tuned: tuple[Knob, ...], always: tuple[str, ...]
 ) -> Inspection:
     set_here = tuple(one for knob in tuned if knob.device == device for one in knob.expects)
+    expects = tuple(replace(one, setting=f"{of}.{one.setting}") for one in expects)
     known = {one.file for one in (*expects, *set_here)}
     recorded = tuple(Expectation(f"{of}.{file}", file, None) for file in dict.fromkeys(always) if file not in known)
     return Inspection(device, (*expects, *set_here, *recorded))
@@ -210,6 +218,8 @@ def host(tuned: tuple[Knob, ...]) -> tuple[Expectation, ...]:
     """What is read back of the whole machine."""
     set_here = tuple(one for knob in tuned if knob.way == "host" for one in knob.expects)
     known = {one.file for one in set_here}
+    if any(knob.way == "governor" for knob in tuned):
+        known.add(GOVERNOR)  # which then is read of every processor
     return (
         *set_here,
         *(Expectation(name, file, None) for name, file in ALWAYS_OF_HOST.items() if file not in known),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.expand.layouts import levels
+from runner.expand.layouts import axis_names, levels
 from runner.render.layers import Ground, View, tops, views
 from runner.render.layers.fs import FsView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from runner.expand.layouts import Stack
     from runner.model.shape import Below
@@ -23,6 +23,8 @@ class Built:
     layers: tuple[View, ...]
     tops: tuple[str, ...]
     disks: tuple[str, ...]
+    #: What every device of it is called in readings.
+    names: Mapping[str, str]
 
     @property
     def directory(self) -> str | None:
@@ -39,10 +41,23 @@ class Built:
 def built(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> Built:
     """The stack on these disks. `zeroed`: they are known to read as zeros, so a first resync may be ruled out."""
     devices, layers = tuple(disks), list[View]()
+    names = {disk: f"disk{number}" for number, disk in enumerate(disks)}
+    axes = axis_names(layer.kind for layer in stack)
     for depth, (layer, ground) in enumerate(levels(stack, below)):
-        made = views(layer, Ground(devices, ground, depth, zeroed))
+        made = _named(views(layer, Ground(devices, ground, depth, zeroed)), axes[depth])
+        for view in made:
+            names = {**dict(zip(view.tops, view.names, strict=False)), **names}  # what only passes on renames nothing
         devices = tops(made) or devices  # a file system leaves no device
         layers += made
         zeroed = zeroed and layer.keeps_zeros
     used = {member for layer in layers for member in layer.members}
-    return Built(tuple(layers), devices, tuple(disk for disk in disks if disk in used))
+    return Built(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names)
+
+
+def _named(made: tuple[View, ...], axis: str) -> tuple[View, ...]:
+    """What a layer made, each of its devices with its name in readings; they are counted as `pick` counts them."""
+    order = tops(made)
+    if len(order) < 2:
+        return tuple(replace(view, names=(axis,)) for view in made)
+    places = {path: f"{axis}[{number}]" for number, path in enumerate(order, start=1)}
+    return tuple(replace(view, names=tuple(places[path] for path in view.tops)) for view in made)

@@ -57,6 +57,8 @@ TRIAL_FIGURES = (
     Column("write_iops", "1/s", "write requests per second"),
     *_latencies("read"),
     *_latencies("write"),
+    Column("read_ios", "", "read requests that these figures rest on: of fewer than 10 they say little"),
+    Column("write_ios", "", "write requests that these figures rest on"),
     Column("read_bytes", "bytes", "bytes read"),
     Column("write_bytes", "bytes", "bytes written"),
     Column("runtime", "s", "fio's own run time"),
@@ -70,6 +72,7 @@ TRIAL_TAIL = (
         "attempts", "", "tries it took; more than one: a machine was lost on the way, or `--retry-broken` was asked for"
     ),
     Column("started", "ISO 8601, UTC", "when it began"),
+    Column("notes", "", "what set-up says of itself and what ran, as `name: text`, joined by `; `"),
     Column("folder", "", "where its scripts and raw outputs lie, relative to the run"),
 )
 TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL)
@@ -80,6 +83,11 @@ SUMMARY_HEAD = (
     Column("broken", "", "number of broken trials"),
     Column("skipped", "", "number of skipped trials"),
     Column("reason", "", "why trials are broken or skipped, each reason once, joined by `; `"),
+    Column(
+        "least_ios",
+        "",
+        "fewest requests, of reads or writes, that a measured trial rests on: of fewer than 10 it says little",
+    ),
     Column("until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty: none"),
     Column("reached", "true/false", "whether every bandwidth is known that well; empty where `until` or figures are"),
     *_PLACE,

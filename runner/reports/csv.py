@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from runner.reports.summary import CellSummary, Estimate
     from runner.store.record import CellRow, Trial
 
-_direction_values = attrgetter("bw", "iops", *LATENCIES, "bytes")
-_NO_DIRECTION = ("",) * (len(LATENCIES) + 3)
+_direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
+_NO_DIRECTION = ("",) * (len(LATENCIES) + 4)
 _NO_FIGURES = ("",) * len(columns.TRIAL_FIGURES)
 
 
@@ -74,14 +74,17 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: lis
         *shared,
         *places,
         *(_figures(trial.figures) if trial.figures else _NO_FIGURES),
-        *(trial.seconds, trial.attempts, trial.started, trial.folder),
+        *(trial.seconds, trial.attempts, trial.started),
+        "; ".join(f"{name}: {text}" for name, text in trial.notes.items()),
+        trial.folder,
     ]
 
 
 def _figures(figures: Figures) -> tuple[Any, ...]:
     read, write = _direction(figures.read), _direction(figures.write)
     rest = (figures.runtime, figures.cpu_usr, figures.cpu_sys, figures.errors)
-    return (read[0], write[0], read[1], write[1], *read[2:-1], *write[2:-1], read[-1], write[-1], *rest)
+    sums = (read[-2], write[-2], read[-1], write[-1])
+    return (read[0], write[0], read[1], write[1], *read[2:-2], *write[2:-2], *sums, *rest)
 
 
 def _direction(direction: Direction | None) -> tuple[Any, ...]:
@@ -100,6 +103,7 @@ def _summary_row(
         *(summary.cell.id, summary.cell.name),
         *(summary.counts.get(outcome, 0) for outcome in Outcome),
         "; ".join(summary.reasons),
+        "" if summary.least_ios is None else summary.least_ios,
         *_aim(summary, until),
         *shared,
         *(summary.cell.axes.get(axis, "") for axis in axes),

@@ -139,6 +139,7 @@ def _figures(side: str, direction: Direction | None) -> Iterator[tuple[str, str]
         return
     yield f"{side}_bw", f"{direction.bw:.0f} bytes/s"
     yield f"{side}_iops", f"{direction.iops:.6g}"
+    yield f"{side}_ios", str(direction.ios)
     for name in LATENCIES:
         value = getattr(direction, name)
         if value is not None:

@@ -22,6 +22,8 @@ LATENCIES: tuple[str, ...] = ("lat_mean", "lat_p50", "lat_p99", "lat_p999", "lat
 MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean", "lat_p99")
 METRICS: tuple[str, ...] = tuple(f"{side}_{measure}" for measure in MEASURES for side in ("read", "write"))
 _measures_of = attrgetter(*MEASURES)
+#: A figure that rests on fewer requests says little, however sure it looks.
+FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class CellSummary:
     counts: Mapping[Outcome, int]
     reasons: tuple[str, ...]  # of broken and skipped trials, each once
     figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
+    #: Fewest requests that a figure of a trial rests on; None where nothing was measured.
+    least_ios: int | None = None
 
     @property
     def outcome(self) -> Outcome | None:
@@ -69,7 +73,13 @@ def summary(cell: CellRow, trials: Sequence[Trial], confidence: float) -> CellSu
         counts=Counter(trial.outcome for trial in trials),
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
         figures={name: _estimate(values[name], confidence) for name in METRICS if name in values},
+        least_ios=_least_ios(trial.figures for trial in trials if trial.outcome is Outcome.MEASURED and trial.figures),
     )
+
+
+def _least_ios(measured: Iterable[Figures]) -> int | None:
+    """Of a mix, the side that had fewer."""
+    return min((side.ios for figures in measured for side in (figures.read, figures.write) if side), default=None)
 
 
 def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:

@@ -8,6 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from runner.reports.summary import FEW
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -106,7 +107,14 @@ def _outcome(summary: CellSummary) -> Text:
     told = [f"{count} {outcome}" for outcome in Outcome if (count := summary.counts.get(outcome, 0))]
     words = str(summary.outcome or "not yet run") if len(told) < 2 else ", ".join(told)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
-    return Text(words + reason, style=_STYLES[summary.outcome])
+    return Text(words + _few(summary.least_ios) + reason, style=_STYLES[summary.outcome])
+
+
+def _few(ios: int | None) -> str:
+    """A mark on what rests on next to nothing."""
+    if ios is None or ios >= FEW:
+        return ""
+    return f" (!) on {ios} request{'s' if ios != 1 else ''} only"
 
 
 def _caption(left_out: int, pointer: str, confidence: float) -> str:

@@ -12,7 +12,7 @@ blkdiscard --force --zeroout {{ one.path }} &
 wipes+=("$!")
 {% endfor %}
 for wipe in "${wipes[@]}"; do
-  wait "$wipe" || fail "wiping failed"
+  wait "$wipe" || fail "wiping failed:"
 done
 {% if layer.mode != 'direct' %}
 {% for one in layer.mappings %}

@@ -2,14 +2,16 @@
 {% if layer.discard %}
 members=({{ layer.members }})
 for device in "${members[@]}"; do
-  blkdiscard "$device" || fail "$device cannot be discarded"
+  blkdiscard "$device" || fail "$device cannot be discarded:"
 done
 printf 'note\tprecondition\tdiscarded\n'
 {% endif %}
 {% for one in layer.passes %}
 began=${EPOCHREALTIME/[.,]/}
-said=$(fio --eta=never --thread --ioengine=libaio --direct=1 --allow_file_create=0 {{ one.options }} {{ layer.jobs }} 2>&1) ||
-  fail "preconditioning failed: ${said##*$'\n'}"
+said=$(fio --eta=never --thread --ioengine=libaio --direct=1 --allow_file_create=0 {{ one.options }} {{ layer.jobs }} 2>&1) || {
+  printf '%s\n' "$said" >&2
+  fail "preconditioning failed:"
+}
 took=$((${EPOCHREALTIME/[.,]/} - began))
 end=
 {% if one.steady %}

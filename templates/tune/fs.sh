@@ -9,7 +9,10 @@ for old in {{ layer.directory }}/matrix/*; do
 done
 if [[ ! -e {{ files.directory }}/whole ]]; then
   mkdir -p {{ files.directory }}
-  said=$(printf '%s' {{ lay_out }} | fio --output=/dev/null - 2>&1) || fail "laying files out: ${said##*$'\n'}"
+  said=$(printf '%s' {{ lay_out }} | fio - 2>&1) || {
+    printf '%s\n' "$said" >&2
+    fail "laying files out:"
+  }
   : >{{ files.directory }}/whole
 fi
 {% if work.direct and layer.bypasses_memory %}

@@ -1,15 +1,15 @@
 {% include 'verify-dm.sh' %}
 
-# Whether dm-crypt shows one of its flags, among those in $flags.
+# Whether a mapping, $1, shows one of dm-crypt's flags, among those in $flags.
 told_flag() {
   local got=off
-  if [[ $flags == *" $1 "* ]]; then got=on; fi
-  told "crypt.$1" "$2" "$got"
+  if [[ $flags == *" $2 "* ]]; then got=on; fi
+  told "$1.$2" "$3" "$got"
 }
 
 {% for one in layer.mappings %}
-told_mapping crypt {{ one.name }} {{ one.member }} crypt 6 {{ one.uuid }}
-told crypt.cipher {{ layer.cipher }} "${row[3]-absent}"
+told_mapping {{ layer.names[loop.index0] }} {{ one.name }} {{ one.member }} crypt 6 {{ one.uuid }}
+told {{ layer.names[loop.index0] ~ '.cipher' }} {{ layer.cipher }} "${row[3]-absent}"
 # A key is shown as noughts, or as its size and where the kernel keeps it.
 got=${row[4]-}
 if [[ $got == :* ]]; then
@@ -20,16 +20,17 @@ else
   got=$((${#got} * 4))
 {% endraw %}
 fi
-told crypt.key_size {{ layer.key_size }} "$got"
+told {{ layer.names[loop.index0] ~ '.key_size' }} {{ layer.key_size }} "$got"
 {% if one.stripe %}
 stripe={{ one.stripe }}
-told crypt.misaligned 0 "$((${row[7]:-1} * 512 % stripe))"
+told {{ layer.names[loop.index0] ~ '.misaligned' }} 0 "$((${row[7]:-1} * 512 % stripe))"
 {% endif %}
 flags=" ${row[*]:9} "
 got=512
 if [[ $flags =~ sector_size:([0-9]+) ]]; then got=${BASH_REMATCH[1]}; fi
-told crypt.sector_size {{ layer.sector_size }} "$got"
+told {{ layer.names[loop.index0] ~ '.sector_size' }} {{ layer.sector_size }} "$got"
+{% set name = layer.names[loop.index0] %}
 {% for flag, wanted in layer.flags %}
-told_flag {{ flag }} {{ wanted }}
+told_flag {{ name }} {{ flag }} {{ wanted }}
 {% endfor %}
 {% endfor %}

@@ -9,6 +9,12 @@ if [[ -e {{ layer.directory }}.mounted ]]; then
 else
   told fs.mounted - "$has"
 fi
+{% if layer.keeps_deleted %}
+# What discards by itself shows it as it shows an option.
+got=off
+if [[ ,$has, =~ ,(discard(=[^,]*)?), ]]; then got=${BASH_REMATCH[1]}; fi
+told fs.discard off "$got"
+{% endif %}
 {% if layer.type in ('ext2', 'ext3', 'ext4') %}
 # /proc/self/mounts leaves out what is the default; here it stands.
 kernel_name {{ layer.members[0] }}

@@ -6,28 +6,28 @@ dm_word() {
   if [[ " ${row[*]:8} " =~ \ $1:([^ ]+)\  ]]; then got=${BASH_REMATCH[1]}; fi
 }
 {% for one in layer.mappings %}
-told_mapping integrity {{ one.name }} {{ one.member }} integrity 3 {{ one.uuid }}
-told integrity.tag_size {{ layer.tag_size }} "${row[5]-absent}"
+told_mapping {{ layer.names[loop.index0] }} {{ one.name }} {{ one.member }} integrity 3 {{ one.uuid }}
+told {{ layer.names[loop.index0] ~ '.tag_size' }} {{ layer.tag_size }} "${row[5]-absent}"
 case ${row[6]-absent} in
   J) got=journal ;;
   B) got=bitmap ;;
   D) got=direct ;;
   *) got=${row[6]-absent} ;;
 esac
-told integrity.mode {{ layer.mode }} "$got"
+told {{ layer.names[loop.index0] ~ '.mode' }} {{ layer.mode }} "$got"
 dm_word internal_hash absent
-told integrity.algorithm {{ layer.algorithm }} "$got"
+told {{ layer.names[loop.index0] ~ '.algorithm' }} {{ layer.algorithm }} "$got"
 dm_word block_size 512
-told integrity.sector_size {{ layer.sector_size }} "$got"
+told {{ layer.names[loop.index0] ~ '.sector_size' }} {{ layer.sector_size }} "$got"
 dm_word interleave_sectors 0
-told integrity.interleave {{ layer.interleave }} "$((got * 512))"
+told {{ layer.names[loop.index0] ~ '.interleave' }} {{ layer.interleave }} "$((got * 512))"
 dm_word journal_sectors 0
 {% if layer.journal_size %}
 # The kernel rounds a journal down to whole sections, of less than 256 KiB.
 got=$((got * 512))
 if ((got <= {{ layer.journal_size }} && got > {{ layer.journal_size }} - 262144)); then got={{ layer.journal_size }}; fi
-told integrity.journal_size {{ layer.journal_size }} "$got"
+told {{ layer.names[loop.index0] ~ '.journal_size' }} {{ layer.journal_size }} "$got"
 {% else %}
-told integrity.journal_size - "$((got * 512))"
+told {{ layer.names[loop.index0] ~ '.journal_size' }} - "$((got * 512))"
 {% endif %}
 {% endfor %}

@@ -21,5 +21,5 @@ if [[ -e $memory ]] && read -r extent start _ <"$memory"; then
   volume[data_start]=${volume[data_start]-$start}
 fi
 {% for one in layer.readings %}
-told {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "${volume[{{ one.key }}]-absent}"
+told {{ layer.names[0] ~ '.' ~ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "${volume[{{ one.key }}]-absent}"
 {% endfor %}

@@ -8,7 +8,7 @@ if [[ -e $at/md/dev-$REPLY ]]; then
   { read -r role <"$at/md/dev-$REPLY/state" && read -r slot <"$at/md/dev-$REPLY/slot"; } 2>/dev/null || true
   role=${role:-none}/${slot-}
 fi
-told {{ setting }} {{ wanted }} "$role"
+told {{ layer.names[0] ~ '.' ~ setting }} {{ wanted }} "$role"
 {% endfor %}
 {% if layer.stripe_width %}
 # What the members themselves ask for is folded in by the kernel: the least common multiple of it all.
@@ -27,5 +27,5 @@ for member in "${members[@]}"; do
 done
 first_line "$at/queue/optimal_io_size"
 if [[ $REPLY == "$width" ]]; then REPLY={{ layer.stripe_width }}; fi
-told md.stripe_width {{ layer.stripe_width }} "$REPLY"
+told {{ layer.names[0] ~ '.stripe_width' }} {{ layer.stripe_width }} "$REPLY"
 {% endif %}

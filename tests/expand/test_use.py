@@ -7,6 +7,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from runner.expand.load import BadMatrix, load, parse
+from runner.expand.select import select
 from runner.render.scripts import array_scripts, cell_scripts
 from tests.matrices import SMALL, space
 
@@ -121,3 +122,35 @@ def test_every_shipped_layout_can_be_used(name: str) -> None:
         scripts = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcdef"], zeroed=True)
         assert scripts.stack.tops
         assert cell_scripts(cell, scripts.stack).measure
+
+
+def test_file_systems_of_the_studies_are_aligned_only_where_the_text_says_so() -> None:
+    made = {
+        name: str(layer["fs"]["align"])
+        for name, layers in YAML(typ="safe").load(SHIPPED)["layouts"].items()
+        for layer in layers
+        if isinstance(layer, dict) and "fs" in layer
+    }
+    assert made.pop("wiki-tuned") == "64KiB x 5"
+    assert set(made.values()) == {"off"}, made
+
+
+WIKI_TUNED = SHIPPED.parents[1] / "wiki-tuned.yaml"
+
+
+def test_the_tuned_array_of_the_wiki_is_measured_as_it_was_and_without_its_tunables() -> None:
+    found = load(WIKI_TUNED).space
+    cells = list(select(found).cells())
+    settings = {tuple(value for axis, value in cell.axes.items() if axis.startswith("tune.")) for cell in cells}
+    assert settings == {("default", "default", "default"), ("32MiB", "16384", "8MiB")}
+    tuned = next(cell for cell in cells if cell.axes["tune.lvm.readahead"] == "8MiB")
+    scripts = array_scripts(tuned.array, [f"/dev/sd{letter}" for letter in "abcdef"], zeroed=True)
+    assert "stride=16,stripe_width=80" in scripts.set_up
+    assert "noatime,barrier=1,stripe=80,data=writeback" in scripts.set_up
+    tune = cell_scripts(tuned, scripts.stack).tune
+    for line in (
+        "turn /dev/md/matrix-1 queue/read_ahead_kb 32768",
+        "turn /dev/md/matrix-1 md/stripe_cache_size 16384",
+        "turn /dev/mapper/matrix--2-volume queue/read_ahead_kb 8192",
+    ):
+        assert f"\n{line}\n" in tune

@@ -91,7 +91,7 @@ def test_mappings_and_headers_carry_a_mark_of_what_they_are() -> None:
 def test_only_what_is_asked_for_is_a_flag(rendered: dict[str, dict[str, str]]) -> None:
     assert "--perf-same_cpu_crypt" in rendered["crypt/format=luks1,same_cpu_crypt=true"]["set-up.sh"]
     assert "--perf" not in rendered["crypt/format=luks1,same_cpu_crypt=false"]["set-up.sh"]
-    assert "told_flag same_cpu_crypt off" in rendered["crypt/format=luks1,same_cpu_crypt=false"]["verify.sh"]
+    assert "told_flag 'crypt[1]' same_cpu_crypt off" in rendered["crypt/format=luks1,same_cpu_crypt=false"]["verify.sh"]
 
 
 def test_a_name_with_a_colon_stays_one_device_of_fio(rendered: dict[str, dict[str, str]]) -> None:

@@ -72,6 +72,22 @@ def test_fio_makes_files_in_a_file_system_and_never_where_devices_are() -> None:
     assert "create_only=1" in nas["2-tune.sh"]
 
 
+@pytest.mark.parametrize(
+    ("rw", "fio", "line"),
+    [
+        ("read", "", "file_service_type=sequential"),
+        ("rw", "", "file_service_type=sequential"),
+        ("write", ", fio: {file_service_type: random}", "file_service_type=random"),
+        ("randread", "", None),
+    ],
+)
+def test_sequential_work_takes_one_file_after_the_other(rw: str, fio: str, line: str | None) -> None:
+    text = TEXT.replace("rw: [read, write]", f"rw: {rw}").replace("file_size: 1MiB", f"file_size: 1MiB{fio}")
+    jobs = {cell.array.label: rendered(cell)["trial-1/job.fio"].splitlines() for cell in space(text).cells()}
+    assert not [one for one in jobs["raw"] if one.startswith("file_service_type") and not fio]
+    assert [one for one in jobs["nas/type=ext4"] if one.startswith("file_service_type")] == ([line] if line else [])
+
+
 def test_caches_are_emptied_by_mounting_anew_and_only_for_buffered_work() -> None:
     direct, buffered = (_files(f"nas/type=ext4/many/rw=read,direct={one}") for one in ("true", "false"))
     assert direct["2-tune.sh"].rstrip().endswith("sync -f /run/matrix/mnt-1")
@@ -121,6 +137,46 @@ def test_an_option_is_known_in_the_kernels_own_spelling(declared: str, kernel: s
     assert declared in option.shown
 
 
+@pytest.mark.parametrize(
+    ("text", "mounted", "keeps"),
+    [
+        ("type: btrfs", True, True),
+        ("type: btrfs, options: noatime", True, True),
+        ("type: btrfs, options: 'discard=async'", False, False),
+        ("type: btrfs, options: nodiscard", True, False),
+    ],
+)
+def test_nothing_is_discarded_unless_it_was_asked_for(text: str, mounted: bool, keeps: bool) -> None:
+    view = _view(text)
+    assert ("nodiscard" in view.mount[3].split(",")) is mounted
+    assert view.keeps_deleted is keeps
+
+
+@pytest.mark.parametrize(("kind", "told"), [("f2fs", True), ("btrfs", True), ("ext4", False), ("xfs", False)])
+def test_who_would_discard_unasked_is_told_not_to_and_all_are_asked(kind: str, told: bool) -> None:
+    text = TEXT.replace("type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", f"type: {kind}")
+    files = rendered(next(cell for cell in space(text).cells() if cell.name.startswith("nas")))
+    (mount,) = [line for line in files["1-set-up.sh"].splitlines() if line.startswith("mount ")]
+    assert ("nodiscard" in mount) is told
+    assert 'told fs.discard off "$got"' in files["3-verify.sh"]
+
+
+@pytest.mark.parametrize(
+    ("has", "got"),
+    [
+        ("rw,relatime,space_cache=v2,subvolid=5,subvol=/", "off"),
+        ("rw,relatime,discard=async,space_cache=v2", "discard=async"),
+        ("rw,lazytime,discard,discard_unit=block", "discard"),
+        ("rw,lazytime,nodiscard,discard_unit=block", "off"),
+    ],
+)
+def test_a_discard_that_nobody_asked_for_is_seen_in_what_the_kernel_shows(has: str, got: str) -> None:
+    script = _files("nas/type=f2fs/many/rw=read,direct=true")["3-verify.sh"]
+    part = script[script.index("got=off\n") : script.index("told fs.discard")] + 'printf %s "$got"'
+    said = subprocess.run(["bash", "-c", part], env={"has": has}, capture_output=True, text=True)
+    assert said.stdout == got
+
+
 def test_mkfs_is_told_everything_that_it_would_find_out_by_itself() -> None:
     for kind, words in (("xfs", ["-d", "noalign"]), ("ext4", ["stride=0,stripe_width=0"])):
         text = TEXT.replace("type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", f"type: {kind}, align: off")
@@ -136,3 +192,15 @@ def test_the_mark_is_on_the_disks_and_decides_what_is_wiped() -> None:
     assert view.mark != _view("type: btrfs, data: raid1").mark
     tear_down = _files("own/many/rw=read,direct=true")["5-tear-down.sh"]
     assert tear_down.index("umount") < tear_down.index("wipefs --quiet --all")
+
+
+@pytest.mark.parametrize(
+    ("chunk", "stripe"), [("64KiB", "stride=0,stripe_width=0"), ("256KiB", "stride=16,stripe_width=32")]
+)
+def test_on_thin_volumes_only_chunks_of_whole_stripes_are_aligned_to(chunk: str, stripe: str) -> None:
+    thin = f"lvm: {{type: thin, stripes: 2, stripe_size: 64KiB, chunk: {chunk}}}"
+    text = TEXT.replace("md: {level: 5, chunk: 64KiB}", thin).replace(
+        "type: [ext2, ext3, ext4, xfs, f2fs, btrfs]", "type: ext4"
+    )
+    script = rendered(next(cell for cell in space(text).cells() if cell.name.startswith("nas")))["1-set-up.sh"]
+    assert stripe in script

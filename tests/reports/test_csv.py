@@ -38,6 +38,7 @@ def test_a_measured_trial_tells_its_figures() -> None:
     assert (row["read_bw"], row["write_bw"]) == ("400000.0", "380000.0")
     assert float(row["read_iops"]) == 4e5 / 4096
     assert (row["read_lat_mean"], row["read_lat_p99"], row["write_lat_max"]) == ("5000000.0", "9000000.0", "10000000.0")
+    assert (row["read_ios"], row["write_ios"], row["notes"]) == ("97", "92", "sync: assume-clean")
     assert (row["read_bytes"], row["write_bytes"]) == ("400000", "380000")
     assert (row["runtime"], row["cpu_usr"], row["cpu_sys"], row["errors"]) == ("1.0", "3.5", "4.5", "0")
     assert (row["seconds"], row["attempts"], row["folder"]) == ("1.23456", "1", "cells/x/trial-1")
@@ -75,6 +76,15 @@ def test_a_cell_has_one_row_with_its_doubt() -> None:
     assert (rows[1]["measured"], rows[1]["broken"], rows[1]["skipped"]) == ("1", "1", "1")
     assert rows[1]["reason"] == "the guest panicked; quarantined: the guest panicked"
     assert (rows[2]["measured"], rows[2]["read_bw"]) == ("0", "")
+
+
+def test_the_fewest_requests_that_a_cell_rests_on_are_told() -> None:
+    trials = [
+        measured("c1", 1, direction(1e6, 4096)),
+        measured("c1", 2, direction(1e6, 1 << 20), direction(3e6, 1 << 20)),
+    ]
+    rows = read(summary_csv(Recorded("m", "qemu", False, [samples.SEQ, samples.UNTRIED], trials)))
+    assert [row["least_ios"] for row in rows] == ["0", ""]
 
 
 def test_no_bound_lies_where_nothing_can_be_measured() -> None:

@@ -12,7 +12,7 @@ from runner.reports.recorded import Recorded
 from runner.reports.terminal import percent, rate, table
 from runner.store.record import CellRow
 from tests.reports import samples
-from tests.reports.samples import MADE_UP, RUN
+from tests.reports.samples import MADE_UP, RUN, direction, measured
 
 
 def shown(recorded: Recorded, width: int = 200, rows: int = 50) -> str:
@@ -41,6 +41,16 @@ def test_a_broken_cell_tells_why_and_comes_first() -> None:
     text = shown(RUN)
     assert "1 measured, 1 broken, 1 skipped: the guest panicked" in line(text, "oltp")
     assert text.index("oltp") < text.index("seqread")
+
+
+@pytest.mark.parametrize(
+    ("ios", "mark"), [(1, "measured (!) on 1 request only"), (9, "measured (!) on 9 requests only"), (10, "")]
+)
+def test_what_rests_on_next_to_nothing_is_marked(ios: int, mark: str) -> None:
+    trials = [measured("c1", 1, direction(220e6, 1 << 20)), measured("c1", 2, direction(ios * 2.0**20, 1 << 20))]
+    text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], trials)), "seqread")
+    assert mark in text
+    assert ("(!)" in text) is bool(mark)
 
 
 def test_a_cell_that_was_not_reached_says_so() -> None:

@@ -140,7 +140,7 @@ def test_a_setting_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
     assert reasons == {
         "stripe cache": "not as declared: stripe_cache_size wanted 1024, kernel says 256",
         "readahead": "not as declared: readahead wanted 512, kernel says 4",
-        "queue depth": "not as declared: ncq_depth wanted 8, kernel says 1",
+        "queue depth": "not as declared: disk1.ncq_depth wanted 8, kernel says 1",
     }
 
 

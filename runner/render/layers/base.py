@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A file under a block device's sysfs folder, and what it must hold (None: only recorded)."""
+    """A file under a block device's sysfs folder, and what it must hold (None: only recorded).
+
+    Of a layer, `setting` is without the layer's name, which goes before it.
+    """
 
     setting: str
     file: str
     wanted: str | None
+    #: It was asked about, so it is told even where there is no such file.
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ class View:
     members: tuple[str, ...]
     #: The devices that are there once it is built.
     tops: tuple[str, ...]
+    #: What each of these is called in readings: as axes call the layer, with its number where the layer made several.
+    names: tuple[str, ...] = ()
     #: What sysfs must say of each of its devices.
     expects: tuple[Expectation, ...] = ()
     #: How a first resync is dealt with: ruled out, waited for, or measured beside; empty where there is none.

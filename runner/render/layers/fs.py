@@ -19,9 +19,18 @@ SAME = {
     "journal_async_commit": ("journal_async_commit", "journal_checksum,journal_async_commit"),
     "compress": ("compress=zlib:3",),
     "autodefrag": ("autodefrag",),
+    "discard=sync": ("discard",),
 }
 #: Options of which the kernel shows that they are set by not showing their opposite.
-UNSHOWN = {"strictatime": ("relatime", "noatime"), "atime": ("noatime",), "async": ("sync",), "suid": ("nosuid",)}
+UNSHOWN = {
+    "strictatime": ("relatime", "noatime"),
+    "atime": ("noatime",),
+    "async": ("sync",),
+    "suid": ("nosuid",),
+    "nodiscard": ("discard", "discard=sync", "discard=async"),
+}
+#: They discard what is deleted, whether they were told to or not, on every device that can (btrfs since Linux 6.2).
+DISCARDING = frozenset({"btrfs", "f2fs"})
 _SIZED = re.compile(r"(\d+)([kKmMgG]?)")
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
@@ -50,6 +59,8 @@ class FsView(View):
     options: tuple[Option, ...]
     #: What its tools or sysfs must say: setting and value, in the tool's own units (blocks).
     facts: dict[str, str]
+    #: Nothing was said of discards, so there must be none.
+    keeps_deleted: bool
     #: Whether overwriting a file leaves it where it was.
     in_place: bool
     #: Whether direct I/O is direct.
@@ -73,6 +84,7 @@ def fs(layer: Fs, ground: Ground) -> tuple[View, ...]:
             mount=(*_mount_options(layer, ground.devices), ground.devices[0], directory),
             options=tuple(_option(text) for text in layer.options.split(",") if text),
             facts=made.facts(),
+            keeps_deleted=not _says_of_discards(layer),
             in_place=layer.in_place,
             bypasses_memory=layer.bypasses_memory,
         ),
@@ -81,8 +93,13 @@ def fs(layer: Fs, ground: Ground) -> tuple[View, ...]:
 
 def _mount_options(layer: Fs, devices: tuple[str, ...]) -> tuple[str, ...]:
     """The kernel is told of further devices here: udev, which would, may not be there."""
-    options = [*(f"device={device}" for device in devices[1:]), *filter(None, [layer.options])]
+    still = ["nodiscard"] if layer.type in DISCARDING and not _says_of_discards(layer) else []
+    options = [*(f"device={device}" for device in devices[1:]), *still, *filter(None, [layer.options])]
     return ("-t", layer.type, *(("-o", ",".join(options)) if options else ()))
+
+
+def _says_of_discards(layer: Fs) -> bool:
+    return any(option.partition("=")[0] in {"discard", "nodiscard"} for option in layer.options.split(","))
 
 
 @dataclass(frozen=True, slots=True)

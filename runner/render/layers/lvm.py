@@ -174,23 +174,23 @@ def _readings(layer: Lvm, ground: Ground, resync: str) -> list[Reading]:
     plain = layer.type in {"linear", "striped"}
     start = layer.data_start(None) if layer.alignment is not None and plain else None
     found = [
-        Reading("lvm.type", "type", layer.type),
-        Reading("lvm.stripes", "stripes", str(layer.stripes)),
-        Reading("lvm.stripe_size", "stripe_size", _text(layer.stripe_size)),
-        Reading("lvm.order", "order", " ".join(slow) if fixed else None),
-        Reading("lvm.mirrors", "mirrors", _text(layer.mirrors)),
-        Reading("lvm.extent_size", "extent_size", str(layer.extent_size)),
-        Reading("lvm.data_start", "data_start", _text(start)),
-        Reading("lvm.bytes", "size", _text(layer.asked(ground.below))),
+        Reading("type", "type", layer.type),
+        Reading("stripes", "stripes", str(layer.stripes)),
+        Reading("stripe_size", "stripe_size", _text(layer.stripe_size)),
+        Reading("order", "order", " ".join(slow) if fixed else None),
+        Reading("mirrors", "mirrors", _text(layer.mirrors)),
+        Reading("extent_size", "extent_size", str(layer.extent_size)),
+        Reading("data_start", "data_start", _text(start)),
+        Reading("bytes", "size", _text(layer.asked(ground.below))),
     ]
     if layer.type in {"thin", "cache"}:
-        found.append(Reading("lvm.chunk", "chunk", str(layer.chunk)))
+        found.append(Reading("chunk", "chunk", str(layer.chunk)))
     if layer.type == "cache":
-        found.append(Reading("lvm.cache_mode", "cache_mode", layer.cache_mode))
-        found.append(Reading("lvm.fast", "fast", " ".join(fast)))
+        found.append(Reading("cache_mode", "cache_mode", layer.cache_mode))
+        found.append(Reading("fast", "fast", " ".join(fast)))
     if layer.type in REDUNDANT:
-        found.append(Reading("lvm.degraded", "degraded", "0"))
-        found.append(Reading("lvm.sync_action", "sync_action", "resync" if resync == "background" else "idle"))
+        found.append(Reading("degraded", "degraded", "0"))
+        found.append(Reading("sync_action", "sync_action", "resync" if resync == "background" else "idle"))
     return found
 
 

@@ -73,7 +73,7 @@ def _array(layer: Md, ground: Ground, name: str) -> MdView:
 def _roles(layer: Md, members: tuple[str, ...], active: int) -> Iterator[tuple[str, str, str]]:
     """What each member must be, as `state/slot` of sysfs."""
     for number, member in enumerate(members):
-        setting = f"md.member{number + 1}"
+        setting = f"member{number + 1}"
         if active - layer.lost <= number < active:
             state, slot = ("spare", str(number)) if layer.state == "rebuilding" else ("", "")
         elif number < active:
@@ -119,23 +119,21 @@ def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
 
 def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
     """What /sys/block/mdX must hold."""
-    yield Expectation("md.level", "md/level", _level(layer))
-    yield Expectation("md.devices", "md/raid_disks", str(layer.devices))
-    yield Expectation("md.metadata", "md/metadata_version", layer.metadata)
-    yield Expectation("md.size", "size", None)
+    yield Expectation("level", "md/level", _level(layer))
+    yield Expectation("devices", "md/raid_disks", str(layer.devices))
+    yield Expectation("metadata", "md/metadata_version", layer.metadata)
+    yield Expectation("size", "size", None)
     if layer.chunk is not None:
-        yield Expectation("md.chunk", "md/chunk_size", str(layer.chunk))
+        yield Expectation("chunk", "md/chunk_size", str(layer.chunk))
     if layer.layout is not None:
-        yield Expectation("md.layout", "md/layout", str(layout_number(layer.layout)))
+        yield Expectation("layout", "md/layout", str(layout_number(layer.layout)))
     if layer.level in REDUNDANT:
         component = layer.component()
-        yield Expectation("md.degraded", "md/degraded", str(layer.lost))
-        yield Expectation("md.sync_action", "md/sync_action", under_way or "idle")
-        yield Expectation("md.bitmap", "md/bitmap/location", layer.bitmap)
-        yield Expectation("md.consistency_policy", "md/consistency_policy", _policy(layer))
-        yield Expectation(
-            "md.component_size", "md/component_size", None if component is None else str(component // 1024)
-        )
+        yield Expectation("degraded", "md/degraded", str(layer.lost))
+        yield Expectation("sync_action", "md/sync_action", under_way or "idle")
+        yield Expectation("bitmap", "md/bitmap/location", layer.bitmap)
+        yield Expectation("consistency_policy", "md/consistency_policy", _policy(layer))
+        yield Expectation("component_size", "md/component_size", None if component is None else str(component // 1024))
 
 
 def _policy(layer: Md) -> str:

@@ -1,0 +1,103 @@
+"""What every reading is called, and what is read of what is not there."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runner.render.scripts import array_scripts, cell_scripts
+from tests.matrices import space
+
+TEXT = """\
+name: names
+disks: {count: 4, size: 2GiB, bus: sata}
+layouts:
+  one: [md: {level: 5}]
+  hierarchical: [partition: {count: 2}, lvm: {groups: 2, stripes: 4}, lvm: {order: "2 1"}]
+  striped-mirrors: [md: {level: 1, groups: 2}, md: {level: 0}]
+  crypts: [disks: {count: 2}, crypt, md: {level: 1}, fs: {type: ext4}]
+  third: [disk: {number: 2}]
+  picked: [lvm: {groups: 2}, pick: {number: 2}]
+  rebuilt: [md: {level: 1, groups: 2, sync: background}]
+tune: {readahead: 256KiB, ncq_depth: 8, sysfs: {queue/nobody: [default, 1]}, md: {nomerges: 1}}
+workloads: {work: {rw: read}}
+"""
+
+
+def readings(layout: str) -> list[str]:
+    cell = next(cell for cell in space(TEXT).cells() if cell.axes["layout"] == layout)
+    stack = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
+    verify = cell_scripts(cell, stack).verify
+    found = [shlex.split(line) for line in re.findall(r"^(?:look|look_anyway|told) (.+)$", verify, re.MULTILINE)]
+    return [name for name, *_ in found]
+
+
+@pytest.mark.parametrize("layout", ["one", "hierarchical", "striped-mirrors", "crypts", "third", "picked"])
+def test_no_two_readings_of_a_trial_have_one_name(layout: str) -> None:
+    names = [name for name in readings(layout) if name != "fs.mounted"]  # told once, in one way or another
+    assert len(names) == len(set(names)), sorted(name for name in names if names.count(name) > 1)
+
+
+def test_what_is_there_once_is_called_as_it_is_declared() -> None:
+    names = readings("one")
+    assert {"md.level", "md.member4", "md.stripe_width", "readahead", "md.nomerges", "disk3.queue/scheduler"} <= {
+        *names
+    }
+
+
+@pytest.mark.parametrize(
+    ("layout", "names"),
+    [
+        ("one", {"disk0.ncq_depth", "disk3.ncq_depth", "disk3.sysfs.queue/nobody"}),
+        ("hierarchical", {"partition[8].start", "lvm[1].order", "lvm[2].order", "lvm2.order", "lvm2.size"}),
+        ("striped-mirrors", {"md[1].level", "md[2].member2", "md2.level", "md[1].nomerges", "md2.nomerges"}),
+        ("crypts", {"crypt[1].cipher", "crypt[2].queue/read_ahead_kb", "fs.type"}),
+        ("third", {"ncq_depth", "disk2.queue/scheduler", "readahead"}),
+        ("picked", {"lvm[1].order", "lvm[2].order", "lvm[2].size"}),
+    ],
+)
+def test_of_several_each_says_which(layout: str, names: set[str]) -> None:
+    assert names <= {*readings(layout)}
+
+
+def test_what_ends_too_early_says_which_it_was() -> None:
+    cell = next(cell for cell in space(TEXT).cells() if cell.axes["layout"] == "rebuilt")
+    stack = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
+    measure = cell_scripts(cell, stack).measure
+    assert "name='md[2]'\n" in measure
+    assert '"not as declared: $name.sync_action wanted' in measure
+
+
+def _turned(folder: Path, value: str) -> subprocess.CompletedProcess[str]:
+    """The very script, on a device of which only the folder is there."""
+    text = TEXT.replace(", ncq_depth: 8", "").replace(", md: {nomerges: 1}", "").replace("readahead: 256KiB, ", "")
+    cell = next(
+        cell
+        for cell in space(text).cells()
+        if (cell.axes["layout"], cell.axes["tune.sysfs.queue/nobody"]) == ("third", value)
+    )
+    stack = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
+    (folder / "sdc" / "queue").mkdir(parents=True)
+    scripts = cell_scripts(cell, stack)
+    parts = [
+        part.replace("/sys/class/block/", f"{folder}/").replace("/sys/class/block", str(folder))
+        for part in (scripts.tune, scripts.verify)
+    ]
+    own = "\nkernel_name() { REPLY=sdc; }\n"
+    tune = parts[0].replace("\nturn_own /dev", f"{own}turn_own /dev")
+    verify = parts[1].replace("\nkernel_name /dev", f"{own}kernel_name /dev", 1)
+    return subprocess.run(
+        ["bash", "-c", f"({tune})\n{verify}"],
+        env={"PATH": "/usr/bin:/bin", "MATRIX_STATE": str(folder / "state")},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_file_that_is_not_there_breaks_only_the_cells_that_set_it(tmp_path: Path) -> None:
+    left, set_ = _turned(tmp_path / "left", "default"), _turned(tmp_path / "set", "1")
+    assert (left.returncode, left.stderr) == (0, "")
+    assert "reading\tsysfs.queue/nobody\t-\tabsent\n" in left.stdout
+    assert "matrix: /dev/sdc has no queue/nobody in its own folder" in set_.stderr

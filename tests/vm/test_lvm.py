@@ -154,7 +154,7 @@ async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ..
 
 def test_volumes_made_of_volumes_are_found_again_after_a_reboot(tmp_path: Path) -> None:
     (readings,) = asyncio.run(_rebooted(space(HIERARCHICAL), tmp_path))
-    assert readings["lvm.order"] == ("4 3 1 2", "4 3 1 2")
+    assert readings["lvm2.order"] == ("4 3 1 2", "4 3 1 2")
 
 
 SMALL = """\

@@ -272,9 +272,18 @@ def _kill_after(process: subprocess.Popen[str], events: int, seconds: float) -> 
     process.communicate()
 
 
+#: A shell lets what it starts in the background ignore Ctrl-C, and so would we.
+LISTENING = """\
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from runner.cli import main
+main()
+"""
+
+
 def test_an_interrupted_run_writes_its_outputs_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "killed.yaml").write_text(KILLED)
-    command = [sys.executable, "-m", "runner.cli", "run", "--json", "killed.yaml"]
+    command = [sys.executable, "-c", LISTENING, "run", "--json", "killed.yaml"]
     environment = _marked(tmp_path)
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -19,9 +19,9 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from runner.cache import cache_dir, made
 from runner.disks import Disk
 from runner.kernels import SUITES
-from runner.machines.cache import cache_dir, made
 from runner.machines.qemu import apt, argv, build, probe, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, provide
 from runner.machines.qemu.guest import running

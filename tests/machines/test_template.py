@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from runner.machines.cache import sha256
+from runner.cache import sha256
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
 from runner.machines.seam import RigLost, Wishes

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.cache import cache_dir, made
 from runner.errors import HarnessBroken
-from runner.machines.cache import cache_dir, made
 from runner.machines.qemu import recipe
 from runner.process import spawn
 

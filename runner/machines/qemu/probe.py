@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.cache import cache_dir, locked
 from runner.errors import HarnessBroken
-from runner.machines.cache import cache_dir, locked
 from runner.machines.qemu import argv, recipe
 from runner.machines.qemu.guest import running
 from runner.process import run

@@ -15,7 +15,7 @@ import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.machines.cache import cache_dir, made, opened, sha256, shared, try_lock
+from runner.cache import cache_dir, made, opened, sha256, shared, try_lock
 from runner.machines.qemu import argv, recipe, rig
 from runner.machines.qemu.guest import Guest, running
 from runner.machines.seam import RigLost

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.machines import cache
+from runner import cache
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -55,16 +55,32 @@ def dies_with_parent(argv: Sequence[str]) -> list[str]:
 
 
 async def spawn(
-    argv: Sequence[str], *, pass_fds: Sequence[int] = (), output: int = subprocess.DEVNULL
+    argv: Sequence[str],
+    *,
+    pass_fds: Sequence[int] = (),
+    output: int = subprocess.DEVNULL,
 ) -> asyncio.subprocess.Process:
     """Start a long-lived program that cannot outlive us, in a process group that Ctrl-C does not reach."""
+    return await _spawn(argv, pass_fds, subprocess.DEVNULL, output, output)
+
+
+async def converse(
+    argv: Sequence[str], connection: int, *, pass_fds: Sequence[int] = (), complaints: int = subprocess.DEVNULL
+) -> asyncio.subprocess.Process:
+    """Start such a program, with one end of a connection as its standard input and output."""
+    return await _spawn(argv, pass_fds, connection, connection, complaints)
+
+
+async def _spawn(
+    argv: Sequence[str], pass_fds: Sequence[int], stdin: int, stdout: int, stderr: int
+) -> asyncio.subprocess.Process:
     if shutil.which(argv[0]) is None:
         raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it")
     return await asyncio.create_subprocess_exec(
         *dies_with_parent(argv),
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
         pass_fds=pass_fds,
         start_new_session=True,
     )

@@ -18,6 +18,7 @@ _COMMANDS = {
     "run": "Run a matrix, or go on with an unfinished run of it.",
     "report": "Write the reports of a run anew from its journal.",
     "schema": "Print the JSON Schema of the matrix language.",
+    "disks": "Show the disk models, and check that they are what they say.",
     "doctor": "Say what this host can do, and what is missing for the rest.",
 }
 

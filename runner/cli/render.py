@@ -42,7 +42,7 @@ def command(
     these are then not taken to be zeroed, as those of a new virtual machine are.
     """
     request = asked(matrix, only)
-    count = len(request.space.matrix.disks.each())
+    count = len(request.space.matrix.every_disk())
     paths = disks.split(",") if disks else [f"/dev/disk/by-id/matrix-{number}" for number in range(count)]
     if len(paths) != count:
         raise BadInput(f"--disks names {len(paths)} disks, and the matrix declares {count}")

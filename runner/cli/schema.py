@@ -8,9 +8,21 @@ import click
 
 
 @click.command("schema", epilog="Example:  matrix schema > matrix/schema.json")
-def command() -> None:
+@click.option("--of", "what", type=click.Choice(["matrix", "model"]), default="matrix", help="Of a disk model's file.")
+def command(what: str) -> None:
     """Print the JSON Schema of the matrix language, for editors that complete and check."""
-    click.echo(schema_text(), nl=False)
+    click.echo(schema_text() if what == "matrix" else model_schema_text(), nl=False)
+
+
+def model_schema_text() -> str:
+    """The schema as it is shipped in matrix/model.schema.json."""
+    from pydantic import TypeAdapter
+
+    from runner.model.disks import AnyModel, DiskModel
+
+    adapter: TypeAdapter[AnyModel] = TypeAdapter(DiskModel)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
+    return json.dumps(schema, indent=1) + "\n"
 
 
 def schema_text() -> str:

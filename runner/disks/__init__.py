@@ -1,11 +1,16 @@
-"""What a disk is: its size, the bus it hangs on, and the model that answers for it."""
+"""What a disk is: its size, the bus it hangs on, and the physics by which it answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-Bus = Literal["virtio", "scsi", "sata"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.disks.physics import Physics
+
+Bus = Literal["virtio", "scsi", "sata", "nvme"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,4 +19,21 @@ class Disk:
 
     size: int
     bus: Bus = "virtio"
-    model: str = "file"
+    #: None: as fast as the host's memory and disk are.
+    physics: Physics | None = None
+    #: What it shares the way to the host with; None: it has one of its own.
+    link: Link | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A controller, a link or a bus that several disks share."""
+
+    name: str
+    #: Bytes a second.
+    rate: float
+
+
+def links_of(disks: Iterable[Disk]) -> tuple[Link, ...]:
+    """Every link once, in the order in which disks hang on them."""
+    return tuple(dict.fromkeys(disk.link for disk in disks if disk.link))

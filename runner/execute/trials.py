@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from runner.disks.native import Report
+from runner.disks.strain import between, strain_of
 from runner.errors import HarnessBroken
 from runner.execute import deadlines
 from runner.execute.complaint import evidence
@@ -16,7 +18,7 @@ from runner.machines.seam import RigLost, Step
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from runner.expand.space import Array, Cell
@@ -98,19 +100,20 @@ class ArrayOnRig:
         scripts = cell_scripts(cell, self._scripts.stack, self._own)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, block), self._own)
         work = cell.workload.value
-        started, clock = datetime.now(UTC), time.monotonic()
+        started, clock, before = datetime.now(UTC), time.monotonic(), self._rig.disk_reports()
         results = await self._rig.run(
             _steps(scripts, fio_job),
             expected=deadlines.expected(work),
             deadline=deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0),
         )
+        done = between(before, self._rig.disk_reports())
         return Measured(
             finding=finding(results),
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - clock,
-            notes=self._notes(),
+            notes={**self._notes(), **strained(done)},
             scripts=files_of(self._scripts, scripts),
-            outputs=_outputs(results, fio_job, self.set_up_log),
+            outputs={**_outputs(results, fio_job, self.set_up_log), **service(done)},
         )
 
     def _notes(self) -> dict[str, str]:
@@ -127,6 +130,24 @@ def _lacking(array: Array, facts: Mapping[str, str]) -> str:
         f'"{module}" ({layer.title})' for layer in array.stack.value for module in layer.modules if module in without
     ]
     return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
+
+
+def strained(done: Sequence[Report]) -> dict[str, str]:
+    """A note, if the host could not keep up with the disks."""
+    strain = strain_of(done)
+    return {"strained": str(strain)} if strain and strain.beyond else {}
+
+
+def service(done: Sequence[Report]) -> dict[str, str]:
+    """What each modelled disk did, as a file of the trial."""
+    if not done:
+        return {}
+    names = [one.name for one in fields(Report)]
+    rows = [
+        ["disk", *names],
+        *([str(at), *(f"{getattr(one, name):.6g}" for name in names)] for at, one in enumerate(done)),
+    ]
+    return {"disks.csv": "".join(",".join(row) + "\n" for row in rows)}
 
 
 def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:

@@ -184,7 +184,7 @@ def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Ite
 
 def disks_of(matrix: Matrix) -> Below:
     """What every stack stands on."""
-    return Below(tuple(Shape(disk.size) for disk in matrix.disks.each()))
+    return Below(tuple(Shape(disk.size) for disk in matrix.every_disk()))
 
 
 def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Stack], ...]:

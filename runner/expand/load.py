@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from pydantic import ValidationError
 
 from runner.errors import BadInput
@@ -22,6 +23,7 @@ from runner.model.source import Flaw, Place, Source, UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from runner.model.disks import AnyModel
     from runner.model.source import Path as Keys
 
 
@@ -62,6 +64,16 @@ class Declared:
 def load(path: Path) -> Declared:
     """Read, check and expand a file."""
     return parse(str(path), text_of(path))
+
+
+def disk_model(name: str) -> AnyModel:
+    """A model of disks, by its name or its file; raises BadMatrix with everything that is wrong with it."""
+    text = f"name: model\ndisks: {{count: 1, size: 1GiB, model: {orjson.dumps(name).decode()}}}\n"
+    text += "layouts: {one: [disk]}\nworkloads: {any: {rw: read}}\n"
+    (several,) = parse("model", text).space.matrix.disks
+    if several.model is None:
+        raise BadInput(f"{name} is no model")
+    return several.model
 
 
 def text_of(path: Path) -> str:

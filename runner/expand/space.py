@@ -28,6 +28,7 @@ from runner.model.tune import Tune, clashes, exclusive, impossible, meaningless
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from runner.disks import Disk
     from runner.model.fileset import FileSet
     from runner.model.matrix import Matrix
     from runner.model.shape import Below
@@ -141,6 +142,8 @@ def cell_of(array: Array, tune: Variant[Tune], workload: Variant[Workload]) -> C
 def expand(matrix: Matrix) -> tuple[Space, Findings]:
     """The space of a matrix and all that is impossible in it."""
     findings = Findings()
+    for path, message in matrix.misplaced_disks():
+        findings.flaw(path, message)
     stacks = stack_variants(matrix, findings)
     workloads = Workloads(matrix, stacks, findings)
     tunes = _Tunes(matrix, stacks, findings)
@@ -173,7 +176,7 @@ def _array(
     tunes: tuple[Variant[Tune], ...],
     workloads: tuple[Variant[Workload], ...],
 ) -> Array:
-    disks = [[disk.size, disk.bus, disk.model] for disk in matrix.disks.each()]
+    disks = [_content(disk) for disk in matrix.every_disk()]
     return Array(
         kernel=kernel.value,
         disks=disks_of(matrix),
@@ -188,12 +191,20 @@ def _array(
     )
 
 
+def _content(disk: Disk) -> list[object]:
+    """What tells a disk from others. One without a model was called `file` before there were any."""
+    return [
+        *(disk.size, disk.bus, disk.physics.content() if disk.physics else "file"),
+        *((disk.link.name, disk.link.rate) if disk.link else ()),
+    ]
+
+
 class _Tunes:
     """The tunables of each stack: only those that mean something there, computed once for each set of them."""
 
     def __init__(self, matrix: Matrix, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
         self.axes = written(matrix.tune)
-        self.disks = matrix.disks.each()
+        self.disks = matrix.every_disk()
         self.known: dict[frozenset[str], tuple[Variant[Tune], ...]] = {}
         for name in self.axes:
             self._report(name, stacks, findings)

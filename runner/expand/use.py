@@ -1,4 +1,4 @@
-"""`use: layouts/raids.yaml#far` in a layout: the layers of a layout that stands in another file.
+"""What stands in other files: `use: layouts/raids.yaml#far` in a layout, `model: st3320620as` of disks.
 
 The nodes of the other file take the place of the entry, marks and all: an error in them is told with its own place.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 #: A layout that uses a layout that uses … deeper than anybody means to.
 DEEPEST = 8
+#: The disk models that come with it.
+SHELF = Path(__file__).parents[2] / "matrix" / "models"
 
 
 @dataclass
@@ -60,6 +63,16 @@ class Uses:
         elif not self.wrong:
             self.wrong.append((place, f"{file} has no layouts"))
         return []
+
+    def model(self, name: ScalarNode) -> Node | None:
+        """The content of a model that comes with it, or that stands in a file of the user's own."""
+        text, place = str(name.value), Place.of(name.start_mark)
+        if "/" in text or text.endswith((".yaml", ".yml")):
+            return self._tree(text, place)
+        if text in models():
+            return self._tree(str(SHELF / f"{text}.yaml"), place)
+        self.wrong.append((place, f"no disk model is called '{text}'; {did_you_mean(text, models())}"))
+        return None
 
     def _tree(self, file: str, place: Place) -> Node | None:
         name = posixpath.join(posixpath.dirname(place.file), file)
@@ -105,6 +118,25 @@ def _nearby(file: str, folder: str) -> Iterator[str]:
         yield from (posixpath.join(base, below, name) for below in ("", "layouts", "matrix", "matrix/layouts"))
 
 
+def models() -> list[str]:
+    """The names of the disk models that come with it."""
+    return sorted(path.stem for path in SHELF.glob("*.yaml"))
+
+
+def _sets(disks: Node | None) -> Iterator[MappingNode]:
+    """The maps that say what disks there are."""
+    for several in disks.value if isinstance(disks, SequenceNode) else [disks]:
+        if isinstance(several, MappingNode):
+            yield several
+
+
+def _with_model(key: Node, value: Node, uses: Uses) -> Node:
+    """What a key of a set of disks says, with the content of a model for its name."""
+    if key.value == "model" and isinstance(value, ScalarNode):
+        return uses.model(value) or value
+    return value
+
+
 def _value(node: Node | None, key: str) -> Node | None:
     if not isinstance(node, MappingNode):
         return None
@@ -128,4 +160,6 @@ def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple
         for _, stack in layouts.value:
             if isinstance(stack, SequenceNode):
                 stack.value = list(uses.spliced(stack.value))
+    for several in _sets(_value(root, "disks")):
+        several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
     return Source(name, text, plain(name, root) if not uses.wrong else None, root, uses.texts), uses.wrong

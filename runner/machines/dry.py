@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
+    from runner.disks.native import Report
+
 _READ_BACK = re.compile(r"^(?:look|look_anyway|told) (.+)$", re.MULTILINE)
 _ANY = "made-up"
 
@@ -90,6 +92,10 @@ class DryRig:
         self.facts: Mapping[str, str] = {"kernel": spec.kernel or "made up", "fio": "made up"}
         self.told: list[Step] = []
         self._answer = answer
+
+    def disk_reports(self) -> tuple[Report, ...]:
+        """No disk does anything here."""
+        return ()
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
         """Write the steps down and answer them, up to the first that fails."""

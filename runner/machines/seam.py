@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.disks import Disk
+    from runner.disks.native import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,9 @@ class Rig(Protocol):
 
         `without` lists, apart by blanks, the modules asked for that its kernel neither has built in nor can load.
         """
+
+    def disk_reports(self) -> tuple[Report, ...]:
+        """What its modelled disks have done since it came up, in their order; none if it has none."""
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps in order, in one go; stop after the first that fails.

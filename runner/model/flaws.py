@@ -6,9 +6,10 @@ import difflib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from runner.model.disks import MODELS, Burst, Cliff, Disks, Seek, Zone
 from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
-from runner.model.matrix import Disks, MachineWish, Matrix, Repeat
+from runner.model.matrix import MachineWish, Matrix, Repeat
 from runner.model.source import Flaw, Path
 from runner.model.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.model.units import format_size, format_time, parse_size, parse_time
@@ -65,9 +66,10 @@ def _near(word: str, names: list[str]) -> str:
     return f"; did you mean {' or '.join(meant)}?" if meant else ""
 
 
+#: Maps inside models of disks.
+INNER: dict[str, type[Model]] = {"seek": Seek, "zones": Zone, "cliff": Cliff, "burst": Burst}
 _MAPS: dict[tuple[str, ...], type[Model]] = {
     (): Matrix,
-    ("disks",): Disks,
     ("machine",): MachineWish,
     ("repeat",): Repeat,
     ("tune",): Tune,
@@ -85,8 +87,19 @@ def keys_at(path: Sequence[str | int]) -> list[str]:
             return list(LAYERS)
         case ["layouts", _, int(), str(kind)]:
             return list(LAYERS[kind].model_fields)
+        case ["disks", *deeper]:
+            return _keys_of_disks([str(step) for step in deeper if not isinstance(step, int)])
     known = _MAPS.get(tuple(str(step) for step in path))
     return list(known.model_fields) if known else []
+
+
+def _keys_of_disks(path: list[str]) -> list[str]:
+    match path:
+        case ["model", kind]:
+            return list(MODELS[kind].model_fields)
+        case ["model", _, inner]:
+            return list(INNER[inner].model_fields)
+    return list(Disks.model_fields)
 
 
 def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:
@@ -182,10 +195,9 @@ def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
     path: list[str | int] = []
     for step in loc:
         there = range(len(data)) if isinstance(data, list) else data if isinstance(data, dict) else ()
-        if step not in there:
-            break
-        data = data[step]
-        path.append(step)
+        if step in there:
+            data = data[step]
+            path.append(step)
     return tuple(path)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -14,33 +15,26 @@ from pydantic import (
     model_validator,
 )
 
-from runner.disks import Disk
+from runner.disks import Disk, Link
 from runner.kernels import misnamed
 from runner.model.axes import as_tuple, axes_of
 from runner.model.base import Model
+from runner.model.disks import BusLimit, DiskSets
 from runner.model.layers import LAYERS
 from runner.model.tune import Tune
 from runner.model.units import Percent, Size
 from runner.model.workload import Workload
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
+    from runner.model.source import Path
+
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=80)]
-
-
-class Disks(Model):
-    """The disks that every rig has."""
-
-    count: Annotated[int, Field(ge=1, le=26)]
-    #: A disk is a file, and ext4 has none of 16 TiB.
-    size: Annotated[Size, Field(ge=16 * 1024 * 1024, lt=16 * 1024**4)]
-    bus: Literal["virtio", "scsi", "sata"] = "virtio"
-
-    def each(self) -> tuple[Disk, ...]:
-        """One by one."""
-        return tuple(Disk(size=self.size, bus=self.bus) for _ in range(self.count))
 
 
 def _kernel(name: str) -> str:
@@ -64,6 +58,7 @@ class MachineWish(Model):
     memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
 
 
+MOST_DISKS = 26
 #: So often is a cell measured that never gets as sure as `until` wants, if no `max` is given.
 PATIENCE = 20
 
@@ -195,10 +190,40 @@ class Matrix(Model):
     description: str = ""
     seed: int = 1
     machine: MachineWish = MachineWish()
-    disks: Disks
+    disks: DiskSets
+    bus_limit: Annotated[
+        dict[Name, BusLimit], Field(description="controllers, links, buses that modelled disks share")
+    ] = Field(default_factory=dict)
     layouts: Annotated[dict[Name, Stack], Field(min_length=1)]
     tune: TuneAxes = Field(default_factory=TuneAxes)
     workloads: Annotated[dict[Name, WorkloadAxes], Field(min_length=1)]
     repeat: Repeat = Repeat()
     exclude: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
     only: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
+
+    def every_disk(self) -> tuple[Disk, ...]:
+        """The disks that every rig has, one by one."""
+        found: list[Disk] = []
+        for several in self.disks:
+            found += several.each(self.seed * 1000 + len(found))
+        for name, limit in self.bus_limit.items():
+            link = Link(name, float(limit.bandwidth))
+            found = [replace(disk, link=link) if at in limit.disks else disk for at, disk in enumerate(found)]
+        return tuple(found)
+
+    def misplaced_disks(self) -> Iterator[tuple[Path, str]]:
+        """What cannot be about the disks as a whole, with its place."""
+        disks = [several for several in self.disks for _ in range(several.count)]
+        if len(disks) > MOST_DISKS:
+            yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"
+        seen: set[int] = set()
+        for name, limit in self.bus_limit.items():
+            for place, number in enumerate(limit.disks):
+                path: Path = ("bus_limit", name, "disks", place)
+                if number >= len(disks):
+                    yield path, f"there is no disk {number}; they are numbered from 0 to {len(disks) - 1}"
+                elif disks[number].model is None:
+                    yield path, f"disk {number} has no model, so nothing could hold it back"
+                elif number in seen:
+                    yield path, f"disk {number} hangs on a link already"
+                seen.add(number)

@@ -67,6 +67,7 @@ TRIAL_FIGURES = (
     Column("errors", "", "I/O errors that the job was told to carry on after"),
 )
 TRIAL_TAIL = (
+    Column("strained", "", "the host could not keep up with modelled disks: by how much, and why; empty if it could"),
     Column("seconds", "s", "wall time of the trial with all its tries, without building the array"),
     Column(
         "attempts", "", "tries it took; more than one: a machine was lost on the way, or `--retry-broken` was asked for"
@@ -88,6 +89,7 @@ SUMMARY_HEAD = (
         "",
         "fewest requests, of reads or writes, that a measured trial rests on: of fewer than 10 it says little",
     ),
+    Column("strained", "", "measured trials in which the host could not keep up with modelled disks"),
     Column("until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty: none"),
     Column("reached", "true/false", "whether every bandwidth is known that well; empty where `until` or figures are"),
     *_PLACE,

@@ -50,6 +50,8 @@ class CellSummary:
     figures: Mapping[str, Estimate]  # by METRICS; without the directions that did no I/O
     #: Fewest requests that a figure of a trial rests on; None where nothing was measured.
     least_ios: int | None = None
+    #: Trials in which the host could not keep up with modelled disks.
+    strained: int = 0
 
     @property
     def outcome(self) -> Outcome | None:
@@ -73,6 +75,7 @@ def summary(cell: CellRow, trials: Sequence[Trial], confidence: float) -> CellSu
         counts=Counter(trial.outcome for trial in trials),
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
         figures={name: _estimate(values[name], confidence) for name in METRICS if name in values},
+        strained=sum("strained" in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         least_ios=_least_ios(trial.figures for trial in trials if trial.outcome is Outcome.MEASURED and trial.figures),
     )
 

@@ -107,7 +107,7 @@ def _outcome(summary: CellSummary) -> Text:
     told = [f"{count} {outcome}" for outcome in Outcome if (count := summary.counts.get(outcome, 0))]
     words = str(summary.outcome or "not yet run") if len(told) < 2 else ", ".join(told)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
-    return Text(words + _few(summary.least_ios) + reason, style=_STYLES[summary.outcome])
+    return Text(words + _few(summary.least_ios) + _strained(summary.strained) + reason, style=_STYLES[summary.outcome])
 
 
 def _few(ios: int | None) -> str:
@@ -115,6 +115,11 @@ def _few(ios: int | None) -> str:
     if ios is None or ios >= FEW:
         return ""
     return f" (!) on {ios} request{'s' if ios != 1 else ''} only"
+
+
+def _strained(trials: int) -> str:
+    """A mark on what says as much about the host as about the disks."""
+    return f" (!) {trials} strained" if trials else ""
 
 
 def _caption(left_out: int, pointer: str, confidence: float) -> str:

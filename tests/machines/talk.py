@@ -9,6 +9,7 @@ import tempfile
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from runner.machines.qemu.backing import Served
 from runner.machines.qemu.guest import Guest
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ async def talking(**result: object) -> AsyncIterator[tuple[Guest, Agent]]:
     other = Agent(pairs[2][1], **result)
     servers = [asyncio.create_task(mumble(pairs[0][1])), asyncio.create_task(serve(other, pairs[1][1]))]
     with tempfile.TemporaryFile() as console:
-        guest = Guest(cast("Any", None), console, bell)
+        guest = Guest(cast("Any", None), console, bell, Served())
         try:
             await guest.connect(qmp, agent)
             yield guest, other

@@ -142,7 +142,7 @@ async def _all(found: Space, scratch: Path) -> dict[str, str]:
     machine, told, left = Qemu(), dict[str, str](), list(found.arrays)
     modules = sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules})
     while left:
-        async with machine.rig(RigSpec(found.matrix.disks.each(), modules=tuple(modules)), scratch) as rig:
+        async with machine.rig(RigSpec(found.matrix.every_disk(), modules=tuple(modules)), scratch) as rig:
             while left:
                 array = left.pop(0)
                 if wrong := await _tried(found, array, rig, machine):

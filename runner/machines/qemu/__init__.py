@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from runner.disks.server import TOOLS as DISK_TOOLS
 from runner.errors import BadInput, HarnessBroken
 from runner.kernels import SUITES, is_path
 from runner.machines.qemu import argv, probe, recipe, rig, template
@@ -48,7 +49,7 @@ class Qemu:
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What is missing on the host, and what no such machine can have."""
-        return [*missing_tools(), *impossible(spec), *beyond(spec, this_host())]
+        return [*missing_tools(spec), *impossible(spec), *beyond(spec, this_host())]
 
     def lacks(self, kernel: str) -> str:
         """Names that we know, and images on this host."""
@@ -67,7 +68,7 @@ class Qemu:
         if spec.kernel and made.image and "squashfs" in base.versions["not modules"]:
             self.wishes.notice(f"no modules lie beside {made.image}: virtio, squashfs, overlay and md must be built in")
         async with AsyncExitStack() as stack:
-            clone = None if self.wishes.cold else await self._clone(stack, vm, scratch)
+            clone = None if self.wishes.cold or not clonable(vm) else await self._clone(stack, vm, scratch)
             yield await stack.enter_async_context(cold_rig(vm, scratch)) if clone is None else clone
 
     def tell_once(self, word: str) -> None:
@@ -107,6 +108,11 @@ async def cold_rig(vm: Vm, scratch: Path) -> AsyncIterator[Rig]:
         yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "cold boot", "ready": ready})
 
 
+def clonable(vm: Vm) -> bool:
+    """QEMU cannot save what an NVMe controller is about."""
+    return all(disk.bus != "nvme" for disk in vm.disks)
+
+
 def common(vm: Vm) -> dict[str, str]:
     """Facts that need no guest."""
     return {"qemu": probe.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key}
@@ -118,9 +124,10 @@ def modules_of(spec: RigSpec) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*buses, *spec.modules]))
 
 
-def missing_tools() -> list[Refusal]:
+def missing_tools(spec: RigSpec) -> list[Refusal]:
     """Host programs that are not there."""
-    wanted = {**TOOLS, **BUILD_TOOLS}
+    modelled = any(disk.physics for disk in spec.disks)
+    wanted = {**TOOLS, **BUILD_TOOLS, **(DISK_TOOLS if modelled else {})}
     return [Refusal(f"{tool} is not installed", f"apt install {wanted[tool]}") for tool in probe.absent(wanted)]
 
 

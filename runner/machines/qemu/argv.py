@@ -88,8 +88,9 @@ class Channels:
 
 
 def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
-    """The whole command line."""
+    """The whole command line. Disks that are played wait for nobody, so they go before the processor that is."""
     return [
+        *(("nice", "-n", "5") if any(disk.physics for disk in vm.disks) else ()),
         QEMU,
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-vga", "none"),
         *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny"),
@@ -136,22 +137,38 @@ def file_systems(appliance: Appliance) -> list[str]:
 
 
 def disks(wanted: tuple[Disk, ...], descriptors: tuple[int, ...]) -> list[str]:
-    """The disks under test. They live no longer than the machine, so flushing them to the host's disk is pointless."""
+    """The disks under test."""
     words: list[str] = []
     for number, (disk, descriptor) in enumerate(zip(wanted, descriptors, strict=True)):
-        path = f"/dev/fdset/{number + 10}"
-        node = f"driver=raw,node-name=disk{number},cache.no-flush=on,file.driver=file,file.filename={path}"
-        words += ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},file.locking=off"]
+        words += served(number, descriptor) if disk.physics else file(number, descriptor)
         words += device(wanted, number, disk)
     return words
 
 
+def file(number: int, descriptor: int) -> list[str]:
+    """A disk that lives no longer than the machine, so flushing it to the host's disk is pointless."""
+    path = f"/dev/fdset/{number + 10}"
+    node = f"driver=raw,node-name=disk{number},cache.no-flush=on,file.driver=file,file.filename={path}"
+    return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},file.locking=off"]
+
+
+def served(number: int, descriptor: int) -> list[str]:
+    """A disk whose server is at the other end of a connection."""
+    node = f"driver=raw,node-name=disk{number},file.driver=nbd,file.server.type=fd,file.server.str={descriptor}"
+    return ["-blockdev", node]
+
+
 def device(wanted: tuple[Disk, ...], number: int, disk: Disk) -> list[str]:
     """One disk on its bus, and before the first of a bus its controller. A full host pauses the guest, no more."""
-    common = f"drive=disk{number},serial=matrix-{number},werror=enospc"
+    plain = f"drive=disk{number},serial=matrix-{number}"
+    if disk.bus == "nvme":
+        return ["-device", f"nvme,{plain}"]
+    common = f"{plain},werror=enospc"
     place = [other.bus for other in wanted[:number]].count(disk.bus)
     if disk.bus == "virtio":
         return ["-device", f"virtio-blk-pci,{common}"]
+    if disk.physics:
+        common += f",rotation_rate={disk.physics.rotation}"
     if disk.bus == "scsi":
         controller = ["-device", "virtio-scsi-pci,id=scsi"] if place == 0 else []
         return [*controller, "-device", f"scsi-hd,bus=scsi.0,scsi-id={place},{common}"]
@@ -173,8 +190,8 @@ def escaped(path: Path) -> str:
 
 def slots(wanted: tuple[Disk, ...]) -> int:
     """How many PCI slots the disks take."""
-    count = {bus: sum(disk.bus == bus for disk in wanted) for bus in ("virtio", "scsi", "sata")}
-    return count["virtio"] + bool(count["scsi"]) + -(-count["sata"] // AHCI_PORTS)
+    count = {bus: sum(disk.bus == bus for disk in wanted) for bus in ("virtio", "scsi", "sata", "nvme")}
+    return count["virtio"] + count["nvme"] + bool(count["scsi"]) + -(-count["sata"] // AHCI_PORTS)
 
 
 def with_modules(vm: Vm, extra: tuple[str, ...]) -> Vm:

@@ -12,7 +12,6 @@ import os
 import re
 import signal
 import socket
-import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
@@ -20,6 +19,7 @@ from qemu.qmp import QMPClient, QMPError
 
 from runner.errors import HarnessBroken
 from runner.machines.qemu import argv
+from runner.machines.qemu.backing import Served, backed, nameless
 from runner.machines.seam import RigLost
 from runner.process import spawn
 
@@ -55,8 +55,11 @@ logging.getLogger("qemu.qmp").setLevel(logging.CRITICAL + 1)
 class Guest:
     """One running virtual machine."""
 
-    def __init__(self, process: asyncio.subprocess.Process, console: IO[bytes], bell: socket.socket) -> None:
+    def __init__(
+        self, process: asyncio.subprocess.Process, console: IO[bytes], bell: socket.socket, served: Served
+    ) -> None:
         self.process = process
+        self.served = served
         self.console = console
         self.bell = bell
         self.bell.setblocking(False)
@@ -116,6 +119,14 @@ class Guest:
             self.lose(f"QEMU was killed by signal {-status}")
         else:
             self.lose(f"QEMU ended with status {status}" if status else "the guest switched itself off")
+
+    async def watch_servers(self) -> None:
+        """Notice that a disk's server ends before the machine does: whoever kills both kills the machine first."""
+        disk, status = await self.served.first_to_end()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self.process.wait()), LAST_BREATH / 10)
+        cause = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        self.lose(f"the server of disk {disk} {cause}")
 
     async def watch_events(self) -> None:
         """Notice what QEMU says about the machine."""
@@ -242,11 +253,6 @@ def ended(status: dict[str, Any]) -> tuple[int, bytes, str]:
     return int(code), base64.b64decode(status.get("out-data", "")), complaint
 
 
-def nameless(scratch: Path) -> IO[bytes]:
-    """A file without a name: when the last who has it open is gone, so is the file."""
-    return tempfile.TemporaryFile(dir=scratch)
-
-
 @asynccontextmanager
 async def running(vm: Vm, scratch: Path, start: argv.Start = argv.BOOT) -> AsyncIterator[Guest]:
     """Start QEMU with fresh, empty disks; it is gone when the block is left, however that happens."""
@@ -254,19 +260,18 @@ async def running(vm: Vm, scratch: Path, start: argv.Start = argv.BOOT) -> Async
         console = stack.enter_context(nameless(scratch))
         log = os.open(f"/proc/self/fd/{console.fileno()}", os.O_WRONLY | os.O_APPEND)  # what QEMU opens consoles as
         stack.callback(os.close, log)
-        files = [stack.enter_context(nameless(scratch)) for _ in vm.disks]
-        for file, disk in zip(files, vm.disks, strict=True):
-            file.truncate(disk.size)
+        served = await stack.enter_async_context(backed(vm.disks, scratch, log))
         (qmp, agent, bell), theirs = zip(*(channel(stack) for _ in range(3)), strict=True)
         first, second, third = (end.fileno() for end in theirs)
-        channels = argv.Channels(first, second, third, log, tuple(file.fileno() for file in files))
+        channels = argv.Channels(first, second, third, log, served.descriptors)
         process = await spawn(argv.command(vm, channels, start), pass_fds=channels.all, output=log)
-        guest = Guest(process, console, bell)
+        served.handed_over()
+        guest = Guest(process, console, bell, served)
         stack.push_async_callback(guest.close)
         for end in theirs:
             end.close()
-        watcher = asyncio.create_task(guest.watch_process())
-        stack.callback(watcher.cancel)
+        for watching in (guest.watch_process(), guest.watch_servers()):
+            stack.callback(asyncio.create_task(watching).cancel)
         await guest.soon(guest.connect(qmp, agent), "QEMU did not answer", ANSWER_DEADLINE)
         listener = asyncio.create_task(guest.watch_events())
         stack.callback(listener.cancel)

@@ -76,7 +76,7 @@ MODULE_FOLDERS = (
 #: What the tiny initramfs needs before it can see the root file system.
 BOOT_MODULES = ("virtio_pci", "virtio_blk", "squashfs", "overlay", "virtio_console")
 #: Drivers of each bus.
-BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci", "sd_mod")}
+BUS_MODULES = {"virtio": (), "scsi": ("virtio_scsi", "sd_mod"), "sata": ("ahci", "sd_mod"), "nvme": ("nvme",)}
 #: Loaded once into every template. RAID 4/5/6 costs 0.4-0.6 s of emulated time when it is loaded (it races its parity
 #: algorithms against each other), which a restored clone never pays; and all clones of a template then use the same
 #: algorithm, where a race run anew on a busy host might pick another one for every rig. A cold boot has no such

@@ -14,6 +14,7 @@ from runner.machines.seam import RigLost
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.disks.native import Report
     from runner.machines.qemu.argv import Vm
     from runner.machines.qemu.guest import Guest
     from runner.machines.seam import Step, StepResult
@@ -75,6 +76,10 @@ class QemuRig:
     def facts(self) -> Mapping[str, str]:
         """Versions, accelerator, and how the machine came up."""
         return self._facts
+
+    def disk_reports(self) -> tuple[Report, ...]:
+        """From the board that their servers share with us."""
+        return self.guest.served.reports()
 
     async def reboot(self) -> None:
         """Press the reset button and wait until the guest is up again, with the disks as they are."""

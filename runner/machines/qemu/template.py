@@ -37,7 +37,7 @@ RESTORE_DEADLINE = 20.0
 
 def key(vm: Vm, qemu: str, host: str) -> str:
     """Names a template. `host` stands for all of the host that a guest can see: its processor above all."""
-    disks = [(disk.bus, disk.size) for disk in vm.disks]
+    disks = [(disk.bus, disk.size, disk.physics.rotation if disk.physics else None) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, qemu, host, vm.accel, vm.cpus, vm.memory, disks, sorted(vm.modules),
         vm.appliance.words, rig.FACTS, rig.WITHOUT,

@@ -1,0 +1,80 @@
+"""`matrix disks`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.errors import BadInput, Exit
+
+if TYPE_CHECKING:
+    from runner.disks import Disk
+    from runner.disks.check import Checked
+
+
+@click.group("disks")
+def command() -> None:
+    """Show the disk models, and check that they are what they say."""
+
+
+@command.command("models", epilog="Example:  matrix disks models")
+def models() -> None:
+    """List the disk models that come with matrix, each with the source of its figures."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from runner.expand.load import disk_model
+    from runner.expand.use import models as names
+
+    table = Table("model", "kind", "source of its figures", show_lines=True)
+    for name in names():
+        model = disk_model(name)
+        table.add_row(name, model.kind, model.source or "")
+    Console().print(table)
+
+
+@command.command(
+    "check", epilog="Examples:  matrix disks check st3320620as;  matrix disks check mine.yaml --seconds 10"
+)
+@click.argument("model")
+@click.option("--size", default="2GiB", show_default=True, help="Of the disk.")
+@click.option("--seconds", type=click.FloatRange(min=0.5), default=3.0, show_default=True, help="For each probe.")
+def check(model: str, size: str, seconds: float) -> None:
+    """Measure MODEL (a name, or a file) with fio at its socket, and compare with what its physics says.
+
+    Exit code 1 if they differ by more than 3 %; 3 if they do, but only where this host could not keep up.
+    """
+    from runner.disks import Disk
+    from runner.expand.load import disk_model
+    from runner.model.units import parse_size
+
+    try:
+        disk = Disk(parse_size(size), "virtio", disk_model(model).physics(1))
+    except ValueError as error:
+        raise BadInput(f"--size {size}: {error}") from None
+    found = asyncio.run(_told(disk, seconds))
+    wrong = [one for one in found if not one.true]
+    if any(one.strain is None or not one.strain.beyond for one in wrong):
+        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
+    if wrong:
+        raise click.exceptions.Exit(Exit.BROKEN)
+
+
+async def _told(disk: Disk, seconds: float) -> list[Checked]:
+    from runner.disks.check import checked
+
+    found = []
+    click.echo(f"{'':<28}{'physics says':>14}{'measured':>12}{'off':>9}")
+    async for one in checked(disk, seconds):
+        found.append(one)
+        strained = f"  strained: {one.strain}" if one.strain and one.strain.beyond else ""
+        mark = "" if one.true else "  (!)"
+        said = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{one.off:>+9.1%}"
+        click.echo(f"{one.probe.name:<28}{said}{mark}{strained}")
+    return found
+
+
+def _rate(one: Checked, iops: float) -> str:
+    return f"{iops:,.0f} IOPS" if one.probe.job.random else f"{iops * one.probe.job.block / 1e6:,.1f} MB/s"

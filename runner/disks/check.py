@@ -1,0 +1,146 @@
+"""Is a modelled disk what its physics says? Measured by fio at its socket, with no kernel between."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import tempfile
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+
+from runner.disks.native import Board, Report, built, library
+from runner.disks.predict import Job, predicted
+from runner.disks.server import listening
+from runner.disks.strain import between, strain_of
+from runner.errors import HarnessBroken
+from runner.process import run, spawn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from runner.disks import Disk
+    from runner.disks.native import Library
+    from runner.disks.strain import Strain
+
+#: Within this of what the physics says, a model is true.
+CLOSE = 0.03
+LARGE, SMALL = 256 * 1024, 4096
+DEADLINE = 10.0
+RAMP = 0.5
+#: Chance averages out over so many times as long.
+PATIENCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One thing to be found out."""
+
+    name: str
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of it, in requests a second."""
+
+    probe: Probe
+    expected: float
+    measured: float
+    strain: Strain | None
+
+    @property
+    def off(self) -> float:
+        """How far the one is from the other."""
+        return self.measured / self.expected - 1
+
+    @property
+    def true(self) -> bool:
+        """As good as the same."""
+        return abs(self.off) <= CLOSE
+
+
+def probes(disk: Disk) -> Iterator[Probe]:
+    """Sequential work in every zone, and random work at the two ends of what a queue can be."""
+    zones = disk.physics.zones if disk.physics else ()
+    begins = 0.0
+    for number, (end, _) in enumerate(zones or ((1.0, 0.0),), start=1):
+        where = f" in zone {number}" if len(zones) > 1 else ""
+        yield Probe(f"sequential read{where}", Job("read", LARGE, 4, random=False, first=begins, last=end))
+        begins = end
+    yield Probe("sequential write", Job("write", LARGE, 4, random=False, last=zones[0][0] if zones else 1.0))
+    for what in ("read", "write"):
+        for depth in (1, 31):
+            yield Probe(f"random {what}, depth {depth}", Job(what, SMALL, depth, random=True))
+
+
+def fio(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:
+    """The same closed loop, driven by fio."""
+    start, end = (int(share * disk.size) // job.block * job.block for share in (job.first, job.last))
+    return [
+        *("fio", "--name=check", "--ioengine=nbd", f"--uri={uri}", "--output-format=json", "--norandommap"),
+        *(f"--rw={'rand' if job.random else ''}{job.what}", f"--bs={job.block}", f"--iodepth={job.depth}"),
+        *(f"--offset={start}", f"--size={end - start}", "--time_based"),
+        *(f"--runtime={seconds * 1000:.0f}ms", f"--ramp_time={RAMP * 1000:.0f}ms"),
+    ]
+
+
+@asynccontextmanager
+async def served(disk: Disk) -> AsyncIterator[tuple[Library, Board, str]]:
+    """A server for a disk with nothing on it."""
+    code = library(await built())
+    with (
+        tempfile.TemporaryDirectory(prefix="matrix-") as folder,
+        tempfile.TemporaryFile() as image,
+        tempfile.TemporaryFile() as sheet,
+    ):
+        image.truncate(disk.size)
+        board = Board(code, sheet.fileno())
+        socket = Path(folder) / "disk"
+        argv = listening(code.plugin, disk, socket, image.fileno(), sheet.fileno())
+        server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))
+        try:
+            await _until_there(socket, server)
+            yield code, board, f"nbd+unix:///?socket={socket}"
+        finally:
+            if server.returncode is None:
+                os.kill(server.pid, signal.SIGKILL)
+            await server.wait()
+            board.close()
+
+
+async def _until_there(socket: Path, server: asyncio.subprocess.Process) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while not socket.exists():  # noqa: ASYNC240 - nothing tells when it is there, and looking is quick
+            if server.returncode is not None:
+                raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
+            await asyncio.sleep(0.01)
+
+
+async def checked(disk: Disk, seconds: float) -> AsyncIterator[Checked]:
+    """Every probe, one after the other."""
+    if disk.physics is None:
+        return
+    for probe in probes(disk):
+        lasts = seconds * PATIENCE if probe.job.random else seconds
+        async with served(disk) as (code, board, uri):
+            before = [board.report(0)]
+            measured = await asyncio.to_thread(_measured, fio(uri, disk, probe.job, lasts))
+            done: tuple[Report, ...] = between(before, [board.report(0)])
+        rates = [
+            predicted(code, disk.physics, disk.size, probe.job, ramp=RAMP, seconds=lasts, seed=seed).iops
+            for seed in range(PATIENCE if probe.job.random else 1)
+        ]
+        yield Checked(probe, sum(rates) / len(rates), measured, strain_of(done))
+
+
+def _measured(argv: list[str]) -> float:
+    done = run(argv, timeout=None)
+    if done.returncode:
+        raise HarnessBroken("fio cannot measure the disk", details=(done.stdout + done.stderr)[-2000:])
+    job = orjson.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+    return float(job["read"]["iops"] + job["write"]["iops"])

@@ -1,0 +1,69 @@
+"""What the physics says of a workload, without a server, a clock or a kernel: the same code on made-up time."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.disks.native import Simulated
+
+if TYPE_CHECKING:
+    from runner.disks.native import Library, What
+    from runner.disks.physics import Physics
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A closed loop, as fio drives it: as soon as one request ends, the next begins."""
+
+    what: What
+    block: int
+    depth: int
+    random: bool
+    #: Where it works, as shares of the disk.
+    first: float = 0.0
+    last: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What comes of it."""
+
+    iops: float
+    bytes: float
+
+
+def predicted(
+    library: Library, physics: Physics, size: int, job: Job, *, ramp: float = 0.0, seconds: float, seed: int = 1
+) -> Rate:
+    """The rate over so many seconds, after a ramp, on a disk that has done nothing before."""
+    disk, chance, tag = Simulated(library, physics, size), random.Random(seed), 0  # noqa: S311 - no secret
+    low, high = (int(share * size) // job.block for share in (job.first, job.last))
+    begun: list[tuple[float, int]] = []
+    now, ended = 0.0, 0
+
+    def submit() -> None:
+        nonlocal tag
+        number = chance.randrange(low, high) if job.random else low + tag % (high - low)
+        disk.submit(now, job.what, number * job.block, job.block, tag)
+        tag += 1
+        settle()
+
+    def settle() -> None:
+        for known, at in disk.certain(now):
+            heapq.heappush(begun, (at, known))
+
+    for _ in range(job.depth):
+        submit()
+    while now < ramp + seconds:
+        wakes = disk.wakes()
+        if begun and begun[0][0] <= wakes:
+            now = max(now, heapq.heappop(begun)[0])
+            ended += ramp <= now < ramp + seconds
+            submit()
+        else:
+            now = max(now, wakes)
+            settle()
+    return Rate(ended / seconds, ended * job.block / seconds)

@@ -1,0 +1,44 @@
+"""The command line of the server that is one disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.disks import links_of
+from runner.errors import HarnessBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from runner.disks import Disk
+
+NBDKIT = "nbdkit"
+#: Programs of the host, and the packages they are in.
+TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "tcc": "tcc libc6-dev"}
+#: QEMU asks for sixteen things at a time.
+THREADS = 32
+
+
+def command(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
+    """One connection, on standard input and output; it ends when whoever is on the other side does."""
+    link = disks[number].link
+    shared = [f"bus={links_of(disks).index(link)}"] if link else []
+    return [NBDKIT, "--single", *_disk(plugin, disks[number], number, image, board), *shared]
+
+
+def listening(plugin: Path, disk: Disk, socket: Path, image: int, board: int) -> list[str]:
+    """Any number of connections, one after the other, to a socket."""
+    return [NBDKIT, "--foreground", "--unix", str(socket), *_disk(plugin, disk, 0, image, board)]
+
+
+def _disk(plugin: Path, disk: Disk, number: int, image: int, board: int) -> list[str]:
+    if disk.physics is None:
+        raise HarnessBroken(f"disk {number} has no physics to serve")
+    words = [f"{name}={value!r}" for name, value in disk.physics.fields(disk.size)]
+    if disk.physics.zones:
+        words.append("zones=" + ",".join(f"{end!r}:{rate!r}" for end, rate in disk.physics.zones))
+    return [
+        *("--threads", str(THREADS), str(plugin)),
+        *(f"image={image}", f"board={board}", f"disk={number}", *words),
+    ]

@@ -1,0 +1,158 @@
+#define _GNU_SOURCE
+#include "board.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A stretch of time in which a bus is taken. */
+struct turn {
+  double from, to;
+};
+
+struct bus {
+  double rate;
+  int turns;
+  struct turn turn[MOST_TURNS];
+};
+
+struct presence {
+  int outstanding;
+  double since;
+};
+
+struct board {
+  pthread_mutex_t lock;
+  double epoch;
+  int outstanding;
+  double idle_since, idle, starved;
+  struct presence presence[MOST_DISKS];
+  struct report report[MOST_DISKS];
+  struct bus bus[MOST_BUSES];
+  int faults;
+  struct fault fault[MOST_FAULTS];
+};
+
+static double monotonic(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+double board_clock(const struct board *b) { return monotonic() - b->epoch; }
+
+static void lock(struct board *b) {
+  if (pthread_mutex_lock(&b->lock) == EOWNERDEAD) pthread_mutex_consistent(&b->lock);
+}
+
+static void unlock(struct board *b) { pthread_mutex_unlock(&b->lock); }
+
+struct board *board_joined(int file) {
+  struct board *b = mmap(0, sizeof *b, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return b == MAP_FAILED ? 0 : b;
+}
+
+struct board *board_made(int file) {
+  if (ftruncate(file, sizeof(struct board)) < 0) return 0;
+  struct board *b = board_joined(file);
+  if (!b) return 0;
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+  pthread_mutex_init(&b->lock, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  b->epoch = monotonic();
+  return b;
+}
+
+void board_left(struct board *b) { munmap(b, sizeof *b); }
+
+void board_bus(struct board *b, int bus, double rate) { b->bus[bus].rate = rate; }
+
+int board_fault(struct board *b, const struct fault *fault) {
+  int there = 0;
+  lock(b);
+  if (b->faults < MOST_FAULTS) {
+    b->fault[b->faults++] = *fault;
+    there = 1;
+  }
+  unlock(b);
+  return there;
+}
+
+int board_faults(struct board *b, int disk, struct fault *into) {
+  int found = 0;
+  if (!b->faults) return 0;
+  lock(b);
+  for (int at = 0; at < b->faults; at++)
+    if ((int)b->fault[at].disk == disk) into[found++] = b->fault[at];
+  unlock(b);
+  return found;
+}
+
+/* The end of a transfer that cannot begin before `begun` nor end before `ready`: in the first gap that is long enough.
+ *
+ * A disk knows ahead when it will need the bus, so turns are not taken in the order of time. */
+double board_bus_end(struct board *b, int bus, double ready, double length, double begun) {
+  struct bus *at = &b->bus[bus];
+  double takes = length / at->rate, start = ready - takes > begun ? ready - takes : begun;
+  int place = 0;
+  lock(b);
+  double past = board_clock(b) - 1;
+  while (place < at->turns && at->turn[place].to < past) place++;
+  at->turns -= place;
+  memmove(at->turn, at->turn + place, (size_t)at->turns * sizeof at->turn[0]);
+  for (place = 0; place < at->turns && at->turn[place].from < start + takes; place++)
+    if (at->turn[place].to > start) start = at->turn[place].to;
+  if (at->turns < MOST_TURNS) {
+    memmove(at->turn + place + 1, at->turn + place, (size_t)(at->turns - place) * sizeof at->turn[0]);
+    at->turn[place] = (struct turn){start, start + takes};
+    at->turns++;
+  }
+  unlock(b);
+  return start + takes;
+}
+
+double board_begins(struct board *b, int disk, double now) {
+  lock(b);
+  double gap = !b->outstanding++ && b->idle_since > 0 ? now - b->idle_since : 0;
+  b->idle += gap;
+  if (!b->presence[disk].outstanding++) b->presence[disk].since = now;
+  unlock(b);
+  return gap;
+}
+
+void board_starved(struct board *b, double seconds) {
+  lock(b);
+  b->starved += seconds;
+  unlock(b);
+}
+
+void board_ended(struct board *b, int disk, double now, double arrived, double due, int failed) {
+  struct report *r = &b->report[disk];
+  lock(b);
+  if (!--b->outstanding) b->idle_since = now;
+  if (!--b->presence[disk].outstanding) r->occupied += now - b->presence[disk].since;
+  r->failed += (uint64_t)failed;
+  r->owed += due - arrived;
+  r->late += now - due;
+  if (now - due > r->worst) r->worst = now - due;
+  unlock(b);
+}
+
+void board_done(struct board *b, int disk, const struct disk_done *done) { b->report[disk].done = *done; }
+
+void board_report(struct board *b, int disk, struct report *into) {
+  lock(b);
+  *into = b->report[disk];
+  if (b->presence[disk].outstanding) into->occupied += board_clock(b) - b->presence[disk].since;
+  into->idle = b->idle;
+  into->starved = b->starved;
+  if (!b->outstanding && b->idle_since > 0) into->idle += board_clock(b) - b->idle_since;
+  unlock(b);
+}

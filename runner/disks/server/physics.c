@@ -1,0 +1,503 @@
+#include "physics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64 };
+#define PATIENCE 1.0 /* seconds after which a command is served however far away it is */
+
+struct command {
+  int what, fua, marked;
+  uint64_t tag;
+  double offset, length, arrival;
+};
+
+struct end {
+  uint64_t tag;
+  double at;
+  int held_up;
+};
+
+/* A piece of the disk: in the write cache, or read into a segment of the read cache. */
+struct extent {
+  double start, end;
+  double since;
+  int held; /* a flush waits for it */
+};
+
+struct physics {
+  struct disk_model model;
+  struct disk_done done;
+
+  struct command waiting[MOST_WAITING];
+  int commands;
+  struct end ends[MOST_WAITING];
+  int first_end, last_end, held_up;
+  double interface_free;
+  double (*shared)(void *, double, double, double);
+  void *context;
+
+  /* hdd */
+  double revs[MOST_ZONES + 1]; /* revolutions from the first byte to where each zone begins */
+  double free;                 /* when the head can do something else */
+  double head;                 /* the byte it is over then */
+  double ahead;                /* it goes on reading up to here; less than `head` if it does not */
+  double segment_start;
+  struct extent segments[MOST_SEGMENTS];
+  int next_segment;
+  struct extent dirty[MOST_EXTENTS];
+  int extents;
+  double dirty_bytes;
+  double leaving_bytes, leaving_until; /* on their way from the write cache to the platter */
+  int leaving_held;
+
+  /* ssd */
+  double channel_free[MOST_CHANNELS];
+  double medium_free;
+  double cliff_used, cliff_at;
+
+  /* volume */
+  double io_free, credits, credits_at;
+};
+
+static double least(double a, double b) { return a < b ? a : b; }
+static double most(double a, double b) { return a > b ? a : b; }
+
+static void ends(struct physics *p, uint64_t tag, double at, int held_up) {
+  p->ends[p->last_end] = (struct end){tag, at, held_up};
+  p->last_end = (p->last_end + 1) % MOST_WAITING;
+}
+
+/* Occupies the way to the host for a command whose data is all there at `ready`. */
+static double transferred(struct physics *p, double ready, double length, double begun) {
+  double takes = p->model.overhead + (p->model.interface > 0 ? length / p->model.interface : 0);
+  double start = most(p->interface_free, most(ready - takes, begun));
+  p->interface_free = most(ready, start + takes);
+  if (p->shared) p->interface_free = p->shared(p->context, p->interface_free, length, begun);
+  return p->interface_free;
+}
+
+/* ---- hdd: where the head is, and how long it takes to be elsewhere ---- */
+
+static double revs_at(const struct physics *p, double place) {
+  double share = place / p->model.size, begins = 0;
+  int at = 0;
+  while (at < (int)p->model.zones - 1 && share >= p->model.zone[at].end) begins = p->model.zone[at++].end;
+  return p->revs[at] + (share - begins) * p->model.size / (p->model.zone[at].rate * p->model.revolution);
+}
+
+static double place_at(const struct physics *p, double revs) {
+  double begins = 0;
+  int at = 0;
+  while (at < (int)p->model.zones - 1 && revs >= p->revs[at + 1]) begins = p->model.zone[at++].end;
+  return begins * p->model.size + (revs - p->revs[at]) * p->model.zone[at].rate * p->model.revolution;
+}
+
+static double passing(const struct physics *p, double from, double to) {
+  return (revs_at(p, to) - revs_at(p, from)) * p->model.revolution;
+}
+
+/* The byte below the head at a time when it has nothing else to do: it reads on as far as it was told. */
+static double head_at(const struct physics *p, double now) {
+  if (p->ahead <= p->head || now <= p->free) return p->head;
+  double revs = revs_at(p, p->head) + (now - p->free) / p->model.revolution;
+  return least(place_at(p, revs), p->ahead);
+}
+
+static double fraction(double value) { return value - floor(value); }
+
+/* Seconds from `now` until the head, over `from`, can begin at `to`.
+ *
+ * A byte's angle is the fraction of the revolutions before it: track after track is skewed just so that a head that
+ * follows them loses nothing, which is what makes the rate of a zone its sequential rate.
+ */
+static double access_time(const struct physics *p, double now, double from, double to) {
+  double here = revs_at(p, from), there = revs_at(p, to), all = p->revs[(int)p->model.zones];
+  double distance = fabs(there - here);
+  double move = distance < 1 ? 0 : p->model.seek_track + (p->model.seek_full - p->model.seek_track) * sqrt(distance / all);
+  double angle = (now + move) / p->model.revolution + p->model.phase;
+  double wait = fraction(there - angle);
+  if (wait > 1 - 1e-7) wait = 0;
+  return move + wait * p->model.revolution;
+}
+
+static int within(const struct extent *extent, double start, double end) {
+  return start >= extent->start && end <= extent->end;
+}
+
+static int cached(const struct physics *p, const struct command *c, double now) {
+  double end = c->offset + c->length;
+  for (int at = 0; at < p->extents; at++)
+    if (within(&p->dirty[at], c->offset, end)) return 1;
+  for (int at = 0; at < (int)p->model.segments; at++)
+    if (within(&p->segments[at], c->offset, end)) return 1;
+  return now >= p->free && c->offset >= p->segment_start && end <= head_at(p, now);
+}
+
+/* What was written is no longer what was read before. */
+static void outdated(struct physics *p, double start, double end) {
+  for (int at = 0; at < (int)p->model.segments; at++)
+    if (p->segments[at].start < end && p->segments[at].end > start) p->segments[at] = (struct extent){0, 0, 0, 0};
+  if (p->segment_start < end && most(p->ahead, p->head) > start) p->segment_start = p->model.size;
+}
+
+/* The head leaves the track it has been reading ahead on; what it read stays in a segment. */
+static void leave(struct physics *p, double now) {
+  double here = head_at(p, now);
+  if (here > p->segment_start) {
+    p->segments[p->next_segment] = (struct extent){p->segment_start, here, now, 0};
+    if (p->model.segments > 0) p->next_segment = (p->next_segment + 1) % (int)p->model.segments;
+  }
+  p->segment_start = p->model.size;
+  p->head = here;
+  p->ahead = 0;
+}
+
+static void move_to(struct physics *p, double now, double start, double end) {
+  leave(p, now);
+  double access = access_time(p, now, p->head, start);
+  if (fabs(revs_at(p, start) - revs_at(p, p->head)) >= 1) p->done.seeks++;
+  p->free = now + access + passing(p, start, end);
+  p->head = end;
+  p->done.busy += p->free - now;
+}
+
+/* ---- hdd: the write cache ---- */
+
+static int takes(const struct physics *p, const struct command *c, double now) {
+  double leaving = now < p->leaving_until ? p->leaving_bytes : 0;
+  if (p->dirty_bytes + leaving + c->length > p->model.write_cache && p->dirty_bytes + leaving > 0) return 0;
+  if (p->extents < (int)p->model.write_extents) return 1;
+  for (int at = 0; at < p->extents; at++)
+    if (!p->dirty[at].held && p->dirty[at].end == c->offset) return 1;
+  return 0;
+}
+
+static void drop(struct physics *p, int at) { p->dirty[at] = p->dirty[--p->extents]; }
+
+/* Keep what is not written again, then add the new piece to the one it continues. */
+static void keep(struct physics *p, const struct command *c, double now) {
+  double start = c->offset, end = c->offset + c->length;
+  outdated(p, start, end);
+  for (int at = p->extents - 1; at >= 0; at--) {
+    struct extent *old = &p->dirty[at];
+    if (old->held || old->start >= end || old->end <= start) continue;
+    if (old->start >= start && old->end <= end) {
+      p->dirty_bytes -= old->end - old->start;
+      drop(p, at);
+    } else if (old->start < start && old->end <= end) {
+      p->dirty_bytes -= old->end - start;
+      old->end = start;
+    } else if (old->start >= start) {
+      p->dirty_bytes -= end - old->start;
+      old->start = end;
+    } else {
+      return; /* all of it is to be written already */
+    }
+  }
+  p->dirty_bytes += c->length;
+  for (int at = 0; at < p->extents; at++)
+    if (!p->dirty[at].held && p->dirty[at].end == start) {
+      p->dirty[at].end = end;
+      return;
+    }
+  p->dirty[p->extents++] = (struct extent){start, end, now, 0};
+}
+
+static int held(const struct physics *p) {
+  for (int at = 0; at < p->extents; at++)
+    if (p->dirty[at].held) return 1;
+  return 0;
+}
+
+static void remove_command(struct physics *p, int at) {
+  memmove(&p->waiting[at], &p->waiting[at + 1], (size_t)(--p->commands - at) * sizeof p->waiting[0]);
+}
+
+static int caches_writes(const struct physics *p, const struct command *c) {
+  return c->what == PHYSICS_WRITE && !c->fua && p->model.write_cache > 0;
+}
+
+/* The medium is at work on what was asked for, or will soon be: nobody keeps it waiting. */
+static int at_work(const struct physics *p, double now) {
+  return p->extents > 0 || now < p->free || head_at(p, now) < p->ahead;
+}
+
+/* A flush waits for what was there when it came: that is held, and so written out first. */
+static int flushed(struct physics *p, struct command *c, double now) {
+  int leaving = now < p->leaving_until;
+  if (!c->marked) {
+    for (int at = 0; at < p->extents; at++) p->dirty[at].held = 1;
+    p->leaving_held = leaving;
+    c->marked = 1;
+  }
+  return !(leaving && p->leaving_held) && !held(p);
+}
+
+/* Whatever can be answered without the medium is, in the order in which it came; writes do not overtake a flush. */
+static void answer_at_once(struct physics *p, double now) {
+  int closed = 0; /* nothing more goes into the write cache */
+  for (int at = 0; at < p->commands && p->waiting[at].arrival <= now;) {
+    struct command *c = &p->waiting[at];
+    int held_up = now > c->arrival || at_work(p, now), answered = 0;
+    if (c->what == PHYSICS_FLUSH) {
+      answered = flushed(p, c, now);
+    } else if (c->what == PHYSICS_READ) {
+      answered = cached(p, c, now);
+      p->done.hits += (uint64_t)answered;
+    } else if (caches_writes(p, c) && !closed && takes(p, c, now)) {
+      keep(p, c, now);
+      answered = 1;
+    }
+    closed |= !answered && (c->what == PHYSICS_FLUSH || caches_writes(p, c));
+    if (answered) {
+      ends(p, c->tag, transferred(p, now, c->length, c->arrival), held_up);
+      remove_command(p, at);
+    } else {
+      at++;
+    }
+  }
+}
+
+/* ---- hdd: what to do next ---- */
+
+struct choice {
+  int command, extent;
+  double cost;
+};
+
+static struct choice chosen(const struct physics *p, double now) {
+  struct choice best = {-1, -1, INFINITY};
+  double here = head_at(p, now);
+  int seen = 0, blocked = 0, must = held(p);
+  for (int at = 0; at < p->commands && p->waiting[at].arrival <= now; at++) {
+    const struct command *c = &p->waiting[at];
+    if (c->what == PHYSICS_FLUSH) continue;
+    if (caches_writes(p, c)) {
+      blocked = 1;
+      continue;
+    }
+    if (seen++ >= (int)p->model.window) break;
+    double cost = access_time(p, now, here, c->offset);
+    int streaming = c->what == PHYSICS_READ && c->offset >= p->segment_start && c->offset <= here;
+    if (streaming) cost = 0;
+    if (now - c->arrival > PATIENCE) cost = -1;
+    if (cost < best.cost) best = (struct choice){at, -1, cost};
+    if (cost < 0) break;
+  }
+  if (best.command >= 0 && !blocked && !must) return best;
+  for (int at = 0; at < p->extents; at++) {
+    if (must && !p->dirty[at].held) continue;
+    double cost = access_time(p, now, here, p->dirty[at].start);
+    if (cost < best.cost) best = (struct choice){-1, at, cost};
+  }
+  return best;
+}
+
+static void read_medium(struct physics *p, int at, double now) {
+  struct command c = p->waiting[at];
+  double end = c.offset + c.length, here = head_at(p, now);
+  remove_command(p, at);
+  if (c.offset >= p->segment_start && c.offset <= here) {
+    /* The head is about to pass it, or has to come round again if it had read as far as it was to. */
+    double begun = now;
+    if (here < end) {
+      double resume = now + access_time(p, now, here, here);
+      p->free = resume + passing(p, here, end);
+      p->head = end;
+      p->done.busy += p->free - now;
+    } else {
+      p->free = now;
+      p->head = here;
+    }
+    p->ahead = most(p->ahead, least(p->head + p->model.read_ahead, p->model.size));
+    /* A segment is no larger than what is read ahead: what lies further behind is overwritten. */
+    p->segment_start = most(p->segment_start, p->head - p->model.read_ahead);
+    ends(p, c.tag, transferred(p, p->free, c.length, begun), 1);
+    return;
+  }
+  move_to(p, now, c.offset, end);
+  p->segment_start = c.offset;
+  p->ahead = least(end + p->model.read_ahead, p->model.size);
+  ends(p, c.tag, transferred(p, p->free, c.length, now), now > c.arrival);
+}
+
+static void write_medium(struct physics *p, int at, double now) {
+  struct command c = p->waiting[at];
+  remove_command(p, at);
+  outdated(p, c.offset, c.offset + c.length);
+  double arrived = transferred(p, now, c.length, c.arrival);
+  move_to(p, most(now, arrived), c.offset, c.offset + c.length);
+  ends(p, c.tag, p->free, now > c.arrival);
+}
+
+/* Writes of the cache go out a revolution at a time, so that a read need not wait for long. */
+static void write_back(struct physics *p, int at, double now) {
+  struct extent *e = &p->dirty[at];
+  double end = least(e->end, place_at(p, revs_at(p, e->start) + 1));
+  if (e->end - end < 512) end = e->end;
+  move_to(p, now, e->start, end);
+  p->leaving_bytes = end - e->start;
+  p->leaving_until = p->free;
+  p->leaving_held = e->held;
+  p->dirty_bytes -= p->leaving_bytes;
+  e->start = end;
+  if (e->start >= e->end) drop(p, at);
+}
+
+static double hdd_wakes(const struct physics *p) {
+  double first = INFINITY;
+  if (p->commands) first = p->waiting[0].arrival;
+  for (int at = 0; at < p->extents; at++) first = least(first, p->dirty[at].since);
+  return first == INFINITY ? INFINITY : most(first, p->free);
+}
+
+static void hdd_advance(struct physics *p, double now) {
+  for (double at; (at = hdd_wakes(p)) <= now;) {
+    answer_at_once(p, at);
+    struct choice next = chosen(p, at);
+    if (next.command >= 0 && p->waiting[next.command].what == PHYSICS_READ) read_medium(p, next.command, at);
+    else if (next.command >= 0) write_medium(p, next.command, at);
+    else if (next.extent >= 0) write_back(p, next.extent, at);
+    else break;
+  }
+  answer_at_once(p, now);
+}
+
+/* ---- ssd: places that work side by side, one way in and out, and a cache that fills ---- */
+
+static double ssd_written(struct physics *p, double now, double length) {
+  const struct disk_model *m = &p->model;
+  if (m->cliff <= 0) return length / m->write_rate;
+  p->cliff_used = most(0, p->cliff_used - (now - p->cliff_at) * m->cliff_rate);
+  p->cliff_at = now;
+  double fits = least(length, most(0, m->cliff - p->cliff_used));
+  p->cliff_used += length;
+  return fits / m->write_rate + (length - fits) / m->cliff_rate;
+}
+
+static void ssd(struct physics *p, const struct command *c) {
+  const struct disk_model *m = &p->model;
+  if (c->what == PHYSICS_FLUSH) {
+    ends(p, c->tag, most(c->arrival, p->medium_free) + m->write_latency, p->medium_free > c->arrival);
+    return;
+  }
+  int best = 0;
+  for (int at = 1; at < (int)m->channels; at++)
+    if (p->channel_free[at] < p->channel_free[best]) best = at;
+  double start = most(c->arrival, p->channel_free[best]);
+  double latency = c->what == PHYSICS_READ ? m->read_latency : m->write_latency;
+  p->channel_free[best] = start + latency;
+  double begun = most(start + latency, p->medium_free);
+  int held_up = start > c->arrival || begun > start + latency;
+  p->medium_free = begun + (c->what == PHYSICS_READ ? c->length / m->read_rate : ssd_written(p, begun, c->length));
+  p->done.busy += p->medium_free - most(start, least(begun, p->medium_free));
+  ends(p, c->tag, transferred(p, p->medium_free, c->length, c->arrival), held_up);
+}
+
+/* ---- volume: so many a second, and some saved up ---- */
+
+static void volume(struct physics *p, const struct command *c) {
+  const struct disk_model *m = &p->model;
+  if (c->what == PHYSICS_FLUSH) {
+    ends(p, c->tag, c->arrival + m->latency, 0);
+    return;
+  }
+  double counts = m->io_size > 0 ? most(1, ceil(c->length / m->io_size)) : 1;
+  double start = most(c->arrival, p->io_free);
+  if (m->burst_iops > 0) {
+    p->credits = least(m->burst_credits, p->credits + (start - p->credits_at) * m->iops);
+    if (p->credits < counts) { /* it waits until they are saved up */
+      start += (counts - p->credits) / m->iops;
+      p->credits = counts;
+    }
+    p->credits_at = start;
+    p->credits -= counts;
+    p->io_free = start + counts / m->burst_iops;
+  } else {
+    p->io_free = start + counts / m->iops;
+  }
+  if (m->bandwidth > 0) p->io_free = most(p->io_free, start + c->length / m->bandwidth);
+  p->done.busy += p->io_free - start;
+  ends(p, c->tag, transferred(p, start + m->latency, c->length, c->arrival), start > c->arrival);
+}
+
+/* ---- all kinds ---- */
+
+struct physics *physics_new(const struct disk_model *model) {
+  struct physics *p = calloc(1, sizeof *p);
+  if (!p) return 0;
+  p->model = *model;
+  p->segment_start = model->size;
+  p->credits = model->burst_credits;
+  double begins = 0;
+  for (int at = 0; at < (int)model->zones; at++) {
+    double bytes = (model->zone[at].end - begins) * model->size;
+    p->revs[at + 1] = p->revs[at] + bytes / (model->zone[at].rate * model->revolution);
+    begins = model->zone[at].end;
+  }
+  return p;
+}
+
+void physics_free(struct physics *p) { free(p); }
+
+void physics_shares(struct physics *p, double (*shared)(void *, double, double, double), void *context) {
+  p->shared = shared;
+  p->context = context;
+}
+
+/* In the order of the struct, up to its zones. */
+static const char *const names[] = {
+  "kind", "size", "overhead", "interface", "revolution", "seek_track", "seek_full", "phase", "read_ahead", "segments",
+  "write_cache", "write_extents", "window", "read_latency", "write_latency",
+  "channels", "read_rate", "write_rate", "cliff", "cliff_rate", "iops", "burst_iops", "burst_credits", "io_size",
+  "bandwidth", "latency",
+};
+enum { NAMES = sizeof names / sizeof names[0] };
+const int physics_numbers = NAMES;
+
+double *physics_field(struct disk_model *model, const char *name) {
+  for (int at = 0; at < NAMES; at++)
+    if (!strcmp(names[at], name)) return &model->kind + at;
+  return 0;
+}
+
+static void count(struct physics *p, int what, double length) {
+  if (what == PHYSICS_READ) {
+    p->done.reads++;
+    p->done.read_bytes += (uint64_t)length;
+  } else if (what == PHYSICS_WRITE) {
+    p->done.writes++;
+    p->done.written_bytes += (uint64_t)length;
+  } else {
+    p->done.flushes++;
+  }
+}
+
+void physics_submit(struct physics *p, double now, int what, uint64_t offset, uint64_t length, int fua, uint64_t tag) {
+  struct command c = {what, fua, 0, tag, (double)offset, (double)length, now};
+  count(p, what, c.length);
+  switch ((int)p->model.kind) {
+    case PHYSICS_HDD: p->waiting[p->commands++] = c; break;
+    case PHYSICS_SSD: ssd(p, &c); break;
+    case PHYSICS_VOLUME: volume(p, &c); break;
+    default: ends(p, tag, now, 1);
+  }
+}
+
+int physics_next(struct physics *p, double now, uint64_t *tag, double *end) {
+  if (p->model.kind == PHYSICS_HDD) hdd_advance(p, now);
+  if (p->first_end == p->last_end) return 0;
+  *tag = p->ends[p->first_end].tag;
+  *end = p->ends[p->first_end].at;
+  p->held_up = p->ends[p->first_end].held_up;
+  p->first_end = (p->first_end + 1) % MOST_WAITING;
+  return 1;
+}
+
+int physics_held_up(const struct physics *p) { return p->held_up; }
+
+double physics_wakes(const struct physics *p) { return p->model.kind == PHYSICS_HDD ? hdd_wakes(p) : INFINITY; }
+
+void physics_done(const struct physics *p, struct disk_done *done) { *done = p->done; }

@@ -1,0 +1,331 @@
+/* An nbdkit plugin: one disk, whose answers come when its physics says. */
+#define _GNU_SOURCE
+#define NBDKIT_API_VERSION 2
+#define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
+
+#include <nbdkit-plugin.h>
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "board.h"
+
+enum { MOST_REQUESTS = 512 };
+/* Wake up this much before the time, and wait out the rest awake: waking takes long on a busy or virtual host. */
+#define EARLY 60e-6
+/* Whoever wants nothing for so long is between two things: the disk was not kept waiting. */
+#define PAUSE 0.1
+
+/* A request that is being answered. */
+struct request {
+  int used, certain, held_up;
+  double due;
+  pthread_cond_t told;
+};
+
+static int image = -1, disk, bus = -1;
+static struct board *board;
+static struct disk_model model;
+static struct physics *physics;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct request requests[MOST_REQUESTS];
+static int somebody_watches;
+
+/* ---- what nbdkit is told on its command line ---- */
+
+static int number(const char *text, double *into) {
+  char *end;
+  *into = strtod(text, &end);
+  return *text && !*end;
+}
+
+static int descriptor(const char *text) {
+  double value;
+  return number(text, &value) ? (int)value : -1;
+}
+
+static int zones(const char *text) {
+  char *copy = strdup(text), *rest = copy, *one;
+  int fine = copy != 0;
+  while (fine && (one = strsep(&rest, ","))) {
+    char *colon = strchr(one, ':');
+    struct zone *zone = &model.zone[(int)model.zones];
+    fine = colon && model.zones < MOST_ZONES;
+    if (!fine) break;
+    *colon = 0;
+    fine = number(one, &zone->end) && number(colon + 1, &zone->rate);
+    model.zones++;
+  }
+  free(copy);
+  return fine;
+}
+
+static int disk_config(const char *key, const char *value) {
+  double *field = physics_field(&model, key), given;
+  if (!strcmp(key, "image")) return (image = descriptor(value)) < 0 ? -1 : 0;
+  if (!strcmp(key, "board")) return (board = board_joined(descriptor(value))) ? 0 : -1;
+  if (!strcmp(key, "disk") && number(value, &given)) return (disk = (int)given), 0;
+  if (!strcmp(key, "bus") && number(value, &given)) return (bus = (int)given), 0;
+  if (!strcmp(key, "zones")) return zones(value) ? 0 : -1;
+  if (field && number(value, field)) return 0;
+  nbdkit_error("%s=%s means nothing to a disk", key, value);
+  return -1;
+}
+
+static double on_bus(void *context, double ready, double length, double begun) {
+  (void)context;
+  return board_bus_end(board, bus, ready, length, begun);
+}
+
+static int disk_ready(void) {
+  pthread_condattr_t attributes;
+  if (image < 0 || !board || !(physics = physics_new(&model))) {
+    nbdkit_error("a disk needs an image, a board and memory");
+    return -1;
+  }
+  if (bus >= 0) physics_shares(physics, on_bus, 0);
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  for (int at = 0; at < MOST_REQUESTS; at++) pthread_cond_init(&requests[at].told, &attributes);
+  pthread_condattr_destroy(&attributes);
+  return 0;
+}
+
+/* ---- time ---- */
+
+static struct timespec absolute(double at) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  double ahead = at - board_clock(board), seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9 + (ahead > 0 ? ahead : 0);
+  return (struct timespec){(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+}
+
+static void sleep_until(double at) {
+  if (at - board_clock(board) > EARLY) {
+    struct timespec until = absolute(at - EARLY);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, 0) == EINTR) continue;
+  }
+  while (board_clock(board) < at) continue;
+}
+
+/* Threads have the slack of those that start them. */
+static int disk_awake(void) {
+  prctl(PR_SET_TIMERSLACK, 1);
+  return 0;
+}
+
+/* ---- what goes wrong ---- */
+
+static struct fault faults[MOST_FAULTS];
+
+/* Seconds that a slow or stalled disk has lost by a time. */
+static double lost(int known, double at) {
+  double sum = 0;
+  for (int one = 0; one < known; one++) {
+    const struct fault *f = &faults[one];
+    double part = f->kind == FAULT_STALLS ? 1 : f->kind == FAULT_SLOW ? 1 - 1 / f->factor : 0;
+    double until = at < f->until ? at : f->until;
+    if (until > f->from) sum += part * (until - f->from);
+  }
+  return sum;
+}
+
+/* When a disk that lost time has come to a moment of its physics. */
+static double regained(int known, double at) {
+  double low = at, high = at + 1;
+  if (!known) return at;
+  while (high - lost(known, high) < at) high = at + 2 * (high - at);
+  while (high - low > 1e-7) {
+    double middle = (low + high) / 2;
+    if (middle - lost(known, middle) < at) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+static int dead(int known, double now) {
+  for (int one = 0; one < known; one++)
+    if (faults[one].kind == FAULT_DIES && now >= faults[one].from && now < faults[one].until) return 1;
+  return 0;
+}
+
+static int unreadable(int known, double now, int what, double start, double end) {
+  for (int one = 0; what == PHYSICS_READ && one < known; one++)
+    if (faults[one].kind == FAULT_MEDIUM && now >= faults[one].from && start < faults[one].end && end > faults[one].start)
+      return 1;
+  return 0;
+}
+
+/* ---- requests ---- */
+
+static struct request *taken(void) {
+  for (int at = 0; at < MOST_REQUESTS; at++)
+    if (!requests[at].used) {
+      requests[at].used = 1;
+      requests[at].certain = 0;
+      return &requests[at];
+    }
+  return 0;
+}
+
+/* Everybody whose end is certain now is told. */
+static void settle(double now) {
+  uint64_t tag;
+  double end;
+  while (physics_next(physics, now, &tag, &end)) {
+    requests[tag].certain = 1;
+    requests[tag].due = end;
+    requests[tag].held_up = physics_held_up(physics);
+    pthread_cond_signal(&requests[tag].told);
+  }
+}
+
+static void watch_next(void) {
+  somebody_watches = 0;
+  for (int at = 0; at < MOST_REQUESTS; at++)
+    if (requests[at].used && !requests[at].certain) {
+      pthread_cond_signal(&requests[at].told);
+      return;
+    }
+}
+
+/* When it ends is not known before the disk decides to do it: one of those who wait for that watches the clock. */
+static void become_certain(struct request *own, int known) {
+  int watching = 0;
+  while (!own->certain) {
+    if (somebody_watches && !watching) {
+      pthread_cond_wait(&own->told, &lock);
+      continue;
+    }
+    watching = somebody_watches = 1;
+    double wakes = physics_wakes(physics);
+    struct timespec until = absolute(regained(known, wakes < 1e9 ? wakes : board_clock(board) + 1));
+    pthread_cond_timedwait(&own->told, &lock, &until);
+    double now = board_clock(board);
+    settle(now - lost(known, now));
+  }
+  if (watching) watch_next();
+}
+
+static int answer(int what, uint64_t offset, uint64_t length, int fua) {
+  struct disk_done done;
+  pthread_mutex_lock(&lock);
+  int known = board_faults(board, disk, faults);
+  double arrived = board_clock(board), now = arrived - lost(known, arrived);
+  struct request *own = taken();
+  if (!own || dead(known, arrived)) {
+    if (own) own->used = 0;
+    pthread_mutex_unlock(&lock);
+    board_begins(board, disk, arrived);
+    board_ended(board, disk, arrived, arrived, arrived, 1);
+    errno = EIO;
+    return -1;
+  }
+  double gap = board_begins(board, disk, arrived);
+  physics_submit(physics, now, what, offset, length, fua, (uint64_t)(own - requests));
+  settle(now);
+  become_certain(own, known);
+  if (gap < PAUSE && !own->held_up) board_starved(board, gap);
+  physics_done(physics, &done);
+  board_done(board, disk, &done);
+  double due = regained(known, own->due);
+  own->used = 0;
+  pthread_mutex_unlock(&lock);
+  sleep_until(due);
+  double ended = board_clock(board);
+  pthread_mutex_lock(&lock);
+  known = board_faults(board, disk, faults);
+  int failed = dead(known, ended) || unreadable(known, ended, what, (double)offset, (double)(offset + length));
+  pthread_mutex_unlock(&lock);
+  board_ended(board, disk, ended, arrived, due, failed);
+  if (failed) errno = EIO;
+  return failed ? -1 : 0;
+}
+
+static int all_read(char *into, uint32_t count, uint64_t offset) {
+  while (count) {
+    ssize_t got = pread(image, into, count, (off_t)offset);
+    if (got <= 0) return got < 0 ? -1 : (errno = EIO, -1);
+    into += got;
+    offset += (uint64_t)got;
+    count -= (uint32_t)got;
+  }
+  return 0;
+}
+
+static int all_written(const char *from, uint32_t count, uint64_t offset) {
+  while (count) {
+    ssize_t put = pwrite(image, from, count, (off_t)offset);
+    if (put < 0) return -1;
+    from += put;
+    offset += (uint64_t)put;
+    count -= (uint32_t)put;
+  }
+  return 0;
+}
+
+static int disk_pread(void *handle, void *into, uint32_t count, uint64_t offset, uint32_t flags) {
+  (void)handle, (void)flags;
+  if (all_read(into, count, offset) < 0) return -1;
+  return answer(PHYSICS_READ, offset, count, 0);
+}
+
+static int disk_pwrite(void *handle, const void *from, uint32_t count, uint64_t offset, uint32_t flags) {
+  (void)handle;
+  /* A disk that is dead keeps what it had; else what is written can be read at once, as from a disk's own cache. */
+  pthread_mutex_lock(&lock);
+  int lives = !dead(board_faults(board, disk, faults), board_clock(board));
+  pthread_mutex_unlock(&lock);
+  if (!lives) return errno = EIO, -1;
+  if (all_written(from, count, offset) < 0) return -1;
+  return answer(PHYSICS_WRITE, offset, count, (flags & NBDKIT_FLAG_FUA) != 0);
+}
+
+static int disk_flush(void *handle, uint32_t flags) {
+  (void)handle, (void)flags;
+  return answer(PHYSICS_FLUSH, 0, 0, 0);
+}
+
+static void *disk_open(int readonly) {
+  (void)readonly;
+  return NBDKIT_HANDLE_NOT_NEEDED;
+}
+
+static int64_t disk_size(void *handle) {
+  (void)handle;
+  return (int64_t)model.size;
+}
+
+static int disk_can_fua(void *handle) {
+  (void)handle;
+  return NBDKIT_FUA_NATIVE;
+}
+
+static int disk_rotates(void *handle) {
+  (void)handle;
+  return model.kind == PHYSICS_HDD;
+}
+
+static struct nbdkit_plugin plugin = {
+  .name = "disk",
+  .longname = "a disk that behaves like one",
+  .config = disk_config,
+  .get_ready = disk_ready,
+  .after_fork = disk_awake,
+  .open = disk_open,
+  .get_size = disk_size,
+  .can_fua = disk_can_fua,
+  .is_rotational = disk_rotates,
+  .pread = disk_pread,
+  .pwrite = disk_pwrite,
+  .flush = disk_flush,
+  .errno_is_preserved = 1,
+};
+
+NBDKIT_REGISTER_PLUGIN(plugin)

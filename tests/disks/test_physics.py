@@ -1,0 +1,179 @@
+"""What the physics says, on made-up time: nothing here waits for anything."""
+
+import asyncio
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.disks.native import Library, Simulated, built, library
+from runner.disks.physics import Physics
+from runner.disks.predict import Job, predicted
+from runner.expand.load import disk_model
+from runner.expand.use import models
+
+GIB, MIB, KIB = 2**30, 2**20, 2**10
+SIZE = 2 * GIB
+
+
+@pytest.fixture(scope="module")
+def code() -> Library:
+    return library(asyncio.run(built()))
+
+
+def named(name: str) -> Physics:
+    return disk_model(name).physics(1)
+
+
+def hdd(**changes: float) -> Physics:
+    found = named("st3320620as")
+    return Physics("hdd", tuple({**dict(found.numbers), **changes}.items()), found.zones)
+
+
+@pytest.mark.parametrize("name", ["st3320620as", "st3500641as", "nas-7200"])
+def test_every_zone_is_read_at_its_rate(code: Library, name: str) -> None:
+    physics, begins = named(name), 0.0
+    for end, rate in physics.zones:
+        job = Job("read", 256 * KIB, 4, random=False, first=begins, last=end)
+        found = predicted(code, physics, SIZE, job, ramp=0.2, seconds=1.0).bytes
+        assert found == pytest.approx(rate, rel=0.03)
+        begins = end
+
+
+@pytest.mark.parametrize("size", [GIB, 64 * GIB])
+def test_geometry_scales_with_the_disk_and_rates_do_not(code: Library, size: int) -> None:
+    at_the_end = Job("read", 256 * KIB, 4, random=False, first=15 / 16)
+    assert predicted(code, hdd(), size, at_the_end, ramp=0.2, seconds=0.5).bytes == pytest.approx(40e6, rel=0.03)
+    anywhere = Job("read", 4 * KIB, 1, random=True)
+    here, there = (predicted(code, hdd(), one, anywhere, seconds=60).iops for one in (size, SIZE))
+    assert here == pytest.approx(there, rel=0.03)
+
+
+def test_a_random_read_is_a_seek_and_half_a_turn(code: Library) -> None:
+    numbers = dict(hdd().numbers)
+    # Of two random places: the mean of the root of their distance is 8/15 (zones of other sizes change little of it).
+    seek = numbers["seek_track"] + (numbers["seek_full"] - numbers["seek_track"]) * 8 / 15
+    cost = seek + numbers["revolution"] / 2 + 4096 / 60e6 + numbers["overhead"]
+    found = predicted(code, hdd(), SIZE, Job("read", 4 * KIB, 1, random=True), seconds=120).iops
+    assert found == pytest.approx(1 / cost, rel=0.03)
+
+
+def test_a_queue_lets_the_disk_choose_and_one_command_does_not(code: Library) -> None:
+    rates = [
+        predicted(code, hdd(), SIZE, Job("read", 4 * KIB, depth, random=True), seconds=60).iops for depth in (1, 4, 16)
+    ]
+    assert all(more > 1.2 * less for less, more in pairwise(rates))
+    alone = [
+        predicted(code, hdd(window=1.0), SIZE, Job("read", 4 * KIB, depth, random=True), seconds=60).iops
+        for depth in (1, 16)
+    ]
+    assert alone[1] == pytest.approx(alone[0], rel=0.03)
+
+
+def test_without_a_write_cache_every_write_waits_for_the_platter(code: Library) -> None:
+    job = Job("write", 64 * KIB, 1, random=False, last=1 / 16)
+    turns = predicted(code, hdd(write_cache=0.0), SIZE, job, seconds=5).iops
+    assert turns == pytest.approx(120, rel=0.12)  # one a turn: the next comes when its place has just gone by
+    assert predicted(code, hdd(), SIZE, job, ramp=0.5, seconds=5).bytes == pytest.approx(78e6, rel=0.03)
+
+
+def ended(disk: Simulated, now: float) -> dict[int, float]:
+    """All that ends, on time that goes on by itself."""
+    found = dict(disk.certain(now))
+    while (wakes := disk.wakes()) < math.inf and len(found) < 1000:
+        now = max(now, wakes)
+        found.update(disk.certain(now))
+    return found
+
+
+def test_a_flush_ends_when_all_that_was_written_is_on_the_platter(code: Library) -> None:
+    disk = Simulated(code, hdd(), SIZE)
+    for tag in range(8):
+        disk.submit(0.0, "write", tag * 100 * MIB, 4096, tag)
+    disk.submit(0.001, "flush", 0, 0, 8)
+    found = ended(disk, 0.001)
+    assert max(found[tag] for tag in range(8)) < 0.001
+    assert found[8] > 8 * 0.001  # eight places far from each other
+    disk = Simulated(code, hdd(), SIZE)
+    disk.submit(0.0, "flush", 0, 0, 0)
+    assert ended(disk, 0.0)[0] < 0.001
+
+
+def test_what_must_be_on_the_platter_does_not_end_in_the_cache(code: Library) -> None:
+    disk = Simulated(code, hdd(), SIZE)
+    disk.submit(0.0, "write", GIB, 4096, 0, fua=True)
+    disk.submit(0.0, "write", GIB + MIB, 4096, 1)
+    found = ended(disk, 0.0)
+    assert found[0] > 0.001 > found[1]
+
+
+def test_a_volume_is_as_fast_as_was_paid_for(code: Library) -> None:
+    for depth in (1, 8):
+        job = Job("read", 16 * KIB, depth, random=True)
+        assert predicted(code, named("cloud-80iops"), SIZE, job, ramp=1, seconds=10).iops == pytest.approx(80, rel=0.01)
+    large = Job("read", MIB, 4, random=True)  # four requests of 256 KiB each
+    assert predicted(code, named("cloud-80iops"), SIZE, large, ramp=1, seconds=10).iops == pytest.approx(20, rel=0.01)
+
+
+def test_a_burst_lasts_as_long_as_its_credits(code: Library) -> None:
+    job = Job("read", 16 * KIB, 16, random=True)
+    physics = named("cloud-burst")
+    assert predicted(code, physics, SIZE, job, seconds=9).iops == pytest.approx(3000, rel=0.01)
+    assert predicted(code, physics, SIZE, job, ramp=15, seconds=5).iops == pytest.approx(300, rel=0.01)
+
+
+def test_an_ssd_has_places_that_work_side_by_side(code: Library) -> None:
+    physics = named("sata-ssd")
+    rates = [
+        predicted(code, physics, SIZE, Job("read", 4 * KIB, depth, random=True), seconds=1).iops
+        for depth in (1, 2, 4, 31)
+    ]
+    assert rates[0] == pytest.approx(1 / (90e-6 + 4096 / 520e6), rel=0.03)
+    assert rates[1] == pytest.approx(2 * rates[0], rel=0.1)
+    assert rates[3] == pytest.approx(rates[2], rel=0.15)  # four channels, no more
+
+
+def test_an_ssd_slows_down_when_its_cache_is_full(code: Library) -> None:
+    job = Job("write", MIB, 4, random=False)
+    before = predicted(code, named("sata-ssd"), 8 * GIB, job, seconds=0.5).bytes
+    after = predicted(code, named("sata-ssd"), 8 * GIB, job, ramp=5, seconds=2).bytes
+    assert before == pytest.approx(480e6, rel=0.05)
+    assert after == pytest.approx(180e6, rel=0.05)
+
+
+commands = st.lists(
+    st.tuples(
+        st.floats(0, 0.01),  # so much later than the one before
+        st.sampled_from(["read", "write", "flush"]),
+        st.integers(0, SIZE // 4096 - 65),
+        st.sampled_from([512, 4096, 65536, 262144]),
+        st.booleans(),
+    ),
+    max_size=60,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(commands, st.sampled_from(models()))
+def test_whatever_is_asked_ends_once_not_before_it_came_and_each_time_alike(
+    asked: list[tuple[float, str, int, int, bool]], name: str
+) -> None:
+    code = library(asyncio.run(built()))
+    runs = []
+    for _ in range(2):
+        disk, now, found = Simulated(code, named(name), SIZE), 0.0, dict[int, float]()
+        came = {}
+        for tag, (later, what, block, length, fua) in enumerate(asked):
+            now += later
+            came[tag] = now
+            disk.submit(now, what, block * 4096, length, tag, fua=fua)  # type: ignore[arg-type]
+            for known, at in disk.certain(now):
+                assert known not in found
+                found[known] = at
+        found |= ended(disk, now)
+        assert found.keys() == came.keys()
+        assert all(found[tag] >= came[tag] for tag in came)
+        runs.append(found)
+    assert runs[0] == runs[1]

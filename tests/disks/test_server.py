@@ -1,0 +1,96 @@
+"""The server of a disk, with fio at its socket."""
+
+import asyncio
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.disks import Disk, Link
+from runner.disks.check import served
+from runner.disks.native import Fault, Report
+from runner.disks.physics import Physics
+from runner.disks.server import command
+from runner.disks.strain import Strain, between, strain_of
+from runner.expand.load import disk_model
+from runner.process import run
+
+IDEAL = Disk(64 * 2**20, "virtio", Physics("ideal"))
+VOLUME = Disk(64 * 2**20, "virtio", disk_model("cloud-80iops").physics(1))
+FIO = ("fio", "--name=x", "--ioengine=nbd", "--size=4m", "--bs=64k")
+
+
+def asked(disk: Disk, *options: str, faults: tuple[Fault, ...] = ()) -> tuple[int, str, Report]:
+    """What fio and the board say of some work."""
+
+    async def ask() -> tuple[int, str, Report]:
+        async with served(disk) as (_, board, uri):
+            for fault in faults:
+                board.fail(fault)
+            before = board.report(0)
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={uri}", *options])
+            return done.returncode, done.stdout + done.stderr, between([before], [board.report(0)])[0]
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("disk", [IDEAL, Disk(64 * 2**20, "sata", disk_model("st3320620as").physics(1))])
+def test_what_was_written_is_read_again(disk: Disk) -> None:
+    status, said, done = asked(disk, "--rw=randwrite", "--bs=4k-64k", "--iodepth=16", "--verify=crc32c", "--fsync=20")
+    assert status == 0, said
+    assert done.written_bytes == done.read_bytes > 3 * 2**20
+    assert done.flushes > 0
+    assert done.failed == 0
+
+
+def test_a_dead_disk_answers_with_errors() -> None:
+    status, said, done = asked(IDEAL, "--rw=read", faults=(Fault(0, "dies", at=0.0),))
+    assert status != 0
+    assert "Input/output error" in said
+    assert done.failed > 0
+    assert done.reads == 0
+
+
+def test_only_what_lies_on_bad_places_cannot_be_read() -> None:
+    bad = (Fault(0, "medium", at=0.0, where=(1 << 20, (1 << 20) + 4096)),)
+    assert asked(IDEAL, "--rw=read", "--size=1m", faults=bad)[0] == 0
+    status, said, done = asked(IDEAL, "--rw=read", "--offset=1m", "--size=1m", faults=bad)
+    assert status != 0
+    assert "Input/output error" in said
+    assert done.failed == 1
+    assert asked(IDEAL, "--rw=write", faults=bad)[0] == 0
+
+
+@pytest.mark.parametrize("fault", [Fault(0, "slow", at=0.0, factor=4.0), Fault(0, "stalls", at=0.0, seconds=1.0)])
+def test_a_slow_or_stalled_disk_takes_its_time_and_no_strain(fault: Fault) -> None:
+    """Eight requests of an eightieth of a second each: the model owes more, and the host is not to blame for it."""
+    _, _, usual = asked(VOLUME, "--rw=read", "--size=512k")
+    status, said, done = asked(VOLUME, "--rw=read", "--size=512k", faults=(fault,))
+    assert status == 0, said
+    assert done.owed > 2 * usual.owed
+    assert done.late < done.owed
+
+
+QUIET = Report(
+    reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0,
+    busy=0.0, occupied=0.0, late=0.0, owed=0.0, failed=0, idle=5.0, starved=0.5,
+)  # fmt: skip
+
+
+def test_strain_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something() -> None:
+    assert strain_of(()) is None
+    assert strain_of((QUIET,)) is None
+    busy = replace(QUIET, occupied=2.0, late=0.2, owed=1.8)
+    assert str(strain_of((busy, QUIET))) == "30.0% (answers late 10.0%, disks left waiting 20.0%)"
+    assert strain_of((replace(busy, starved=0.0, late=0.02, owed=1.98),)) == Strain(late=0.01, starved=0.0)
+    assert Strain(late=0.03, starved=0.03).beyond
+    assert not Strain(late=0.02, starved=0.03).beyond
+
+
+def test_disks_of_one_link_are_told_the_same_one() -> None:
+    pci, usb = Link("pci", 133e6), Link("usb", 40e6)
+    disks = [Disk(2**30, "sata", Physics("ideal"), link) for link in (usb, pci, None, pci)]
+    lines = [" ".join(command(Path("/p.so"), disks, at, 7, 8)) for at in range(4)]
+    assert [re.findall(r"bus=(\d)", line) for line in lines] == [["0"], ["1"], [], ["1"]]
+    assert lines[3].endswith("image=7 board=8 disk=3 kind=0.0 size=1073741824.0 bus=1")

@@ -1,0 +1,66 @@
+"""Modelled disks in a real machine."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from runner.disks import Disk
+from runner.disks.strain import between, strain_of
+from runner.expand.load import disk_model
+from runner.machines.qemu import Qemu
+from runner.machines.seam import RigLost, RigSpec, Step
+from tests.vm.test_lvm import done
+
+if TYPE_CHECKING:
+    from runner.machines.qemu.rig import QemuRig
+
+pytestmark = pytest.mark.vm
+
+HDD = disk_model("st3320620as").physics(1)
+SSD = disk_model("sata-ssd").physics(1)
+DISKS = (Disk(2**30, "virtio", HDD), Disk(2**30, "sata", HDD), Disk(2**30, "scsi", SSD), Disk(2**28, "virtio"))
+FIO = "fio --name=x --filename={} --direct=1 --ioengine=libaio --output-format=terse --time_based --runtime=2 {}"
+
+
+async def _asked(scratch: Path) -> None:
+    async with Qemu().rig(RigSpec(DISKS), scratch) as rig:
+        assert rig.facts["up"] == "restored"
+        told = await done(rig, f"for disk in {' '.join(rig.disks[1:3])}; do lsblk -dno ROTA $disk; done")
+        assert told.split() == ["1", "0"]
+        before = rig.disk_reports()
+        await done(rig, FIO.format(rig.disks[1], "--rw=randwrite --bs=4k --iodepth=8"))
+        moved = between(before, rig.disk_reports())
+        assert moved[1].writes > 100
+        assert moved[1].seeks > 100
+        assert moved[0].writes == moved[2].writes == 0
+        strain = strain_of(moved)
+        assert strain is not None
+        # A disk that turns is slow enough for any host, unless that says that it is not.
+        assert strain.beyond or moved[1].writes < 2 * 250
+        write = (
+            f"head -c 300000 /dev/urandom >p; dd if=p of={rig.disks[0]} bs=100000 seek=7 oflag=seek_bytes conv=fsync"
+        )
+        await done(rig, f"{write}; blockdev --flushbufs {rig.disks[0]}; cmp -n 300000 p {rig.disks[0]} 0 7")
+        assert rig.disk_reports()[0].flushes > 0
+
+
+def test_they_behave_like_disks_and_say_what_they_did(tmp_path: Path) -> None:
+    asyncio.run(_asked(tmp_path))
+
+
+async def _killed(scratch: Path) -> None:
+    async with Qemu().rig(RigSpec(DISKS), scratch) as rig:
+        servers = cast("QemuRig", rig).guest.served.servers
+        asyncio.get_running_loop().call_later(1.0, os.kill, servers[1].pid, signal.SIGKILL)
+        step = Step("fio", FIO.format(rig.disks[1], "--rw=randread --bs=4k"))
+        with pytest.raises(RigLost, match="the server of disk 1 was killed by signal 9"):
+            await rig.run([step], expected=2, deadline=60)
+    assert all(server.returncode is not None for server in servers.values())
+
+
+def test_a_server_that_is_killed_is_a_lost_machine(tmp_path: Path) -> None:
+    asyncio.run(_killed(tmp_path))

@@ -329,3 +329,13 @@ def test_how_times_and_volumes_read() -> None:
         "2 GB",
         "3 TB",
     ]
+
+
+def test_disk_models_are_listed_and_one_that_there_is_not_is_bad_input(matrix: Matrix) -> None:
+    listed = matrix("disks", "models")
+    assert listed.returncode == 0
+    assert "st3320620as" in listed.stdout
+    unknown = matrix("disks", "check", "st33206")
+    assert unknown.returncode == 2
+    assert "did you mean st3320620as?" in unknown.stderr
+    assert matrix("disks", "check", "sata-ssd", "--size", "much").returncode == 2

@@ -1,0 +1,76 @@
+"""Disks as they are declared."""
+
+from pathlib import Path
+
+import pytest
+
+from runner.disks import Link, links_of
+from runner.expand.load import BadMatrix, disk_model, load
+from tests.matrices import SMALL, space
+
+MODEL = "{kind: volume, iops: 80}"
+BARE = "disks: {count: 4, size: 64MiB"
+MIXED = """\
+disks:
+  - {count: 2, size: 64MiB, bus: sata, model: st3320620as}
+  - {count: 1, size: 128MiB, model: {kind: ssd, read_latency: 80us, write_latency: 25us, channels: 8, bandwidth: 520MB/s}}
+  - {count: 1, size: 64MiB}
+bus_limit: {pci: {disks: [0, 2], bandwidth: 133MB/s}}
+"""
+
+
+def mixed() -> str:
+    (line,) = [line for line in SMALL.splitlines(keepends=True) if line.startswith("disks:")]
+    return SMALL.replace(line, MIXED)
+
+
+def test_sets_of_disks_are_numbered_in_their_order() -> None:
+    disks = space(mixed()).matrix.every_disk()
+    assert [(disk.size >> 20, disk.bus, disk.physics.kind if disk.physics else None) for disk in disks] == [
+        *((64, "sata", "hdd"), (64, "sata", "hdd"), (128, "virtio", "ssd"), (64, "virtio", None))
+    ]
+    assert links_of(disks) == (Link("pci", 133e6),)
+    assert [bool(disk.link) for disk in disks] == [True, False, True, False]
+
+
+def test_the_platters_of_two_disks_do_not_turn_in_step_but_the_same_each_time() -> None:
+    one, other = (disk.physics for disk in space(mixed()).matrix.every_disk()[:2])
+    assert one != other
+    assert (one, other) == tuple(disk.physics for disk in space(mixed()).matrix.every_disk()[:2])
+    reseeded = space(mixed().replace("name: small", "name: small\nseed: 2")).matrix.every_disk()
+    assert reseeded[0].physics != one
+
+
+def test_a_model_makes_another_cell_and_its_name_does_not() -> None:
+    assert BARE in SMALL
+    plain, modelled, named = (
+        {cell.id for cell in space(SMALL.replace(BARE, f"{BARE}{more}")).cells()}
+        for more in ("", f", model: {MODEL}", ", model: cloud-80iops")
+    )
+    assert not plain & modelled
+    assert modelled == named
+
+
+def test_a_model_of_the_users_own_is_one_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("kind: hdd\nouter: 100MB/s\ninner: 50MB/s\nzones: 3\n")
+    (tmp_path / "matrix.yaml").write_text(SMALL.replace(BARE, f"{BARE}, model: ./mine.yaml"))
+    physics = load(tmp_path / "matrix.yaml").space.matrix.every_disk()[0].physics
+    assert physics is not None
+    assert physics.zones == ((1 / 3, 100e6), (2 / 3, 75e6), (1.0, 50e6))
+    assert physics.rotation == 7200
+    (tmp_path / "mine.yaml").write_text("kind: hdd\nouter: fast\n")
+    with pytest.raises(BadMatrix) as error:
+        load(tmp_path / "matrix.yaml")
+    ((place, message),) = error.value.places
+    assert (Path(place.file).name, place.line, place.column) == ("mine.yaml", 2, 8)
+    assert message == "'fast': not a rate; write it like 78MB/s"
+
+
+def test_every_model_that_comes_with_it_names_itself_and_its_source() -> None:
+    from runner.expand.use import models
+
+    assert {"st3320620as", "nas-7200", "sata-ssd", "cloud-80iops"} <= set(models())
+    for name in models():
+        model = disk_model(name)
+        assert model.name == name
+        assert model.source

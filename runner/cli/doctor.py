@@ -24,6 +24,7 @@ def command(place: str | None) -> None:
     click.echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
     click.echo(f"fio       {_version('fio', '--version')}  (checks jobs before they run)")
     click.echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
+    click.echo(f"disks     {_modelled()}")
     missing = {name: _refusals(name) for name in ([place] if place else MACHINES)}
     for name, refusals in missing.items():
         click.echo(f"{name:<9} {'cannot be used' if refusals else 'ready'}")
@@ -31,6 +32,13 @@ def command(place: str | None) -> None:
             click.echo(f"          - {one.brief}" + (f": {one.resolution}" if one.resolution else ""))
     if all(missing.values()):
         raise click.exceptions.Exit(Exit.BROKEN)
+
+
+def _modelled() -> str:
+    from runner.disks.server import TOOLS
+
+    lacking = [packages for tool, packages in TOOLS.items() if shutil.which(tool) is None]
+    return f"cannot be modelled: apt install {' '.join(lacking)}" if lacking else "can be modelled"
 
 
 def _refusals(name: str) -> list[Refusal]:

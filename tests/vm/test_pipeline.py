@@ -115,6 +115,7 @@ class _Meddled:
     def __init__(self, rig: Rig, text: str) -> None:
         self._rig, self._text = rig, text
         self.facts = rig.facts
+        self.disk_reports = rig.disk_reports
 
     async def run(self, steps: list[Step], *, expected: float, deadline: float) -> object:
         tune, *rest = steps

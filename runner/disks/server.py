@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NBDKIT = "nbdkit"
 #: Programs of the host, and the packages they are in.
-TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "tcc": "tcc libc6-dev"}
+TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "gcc": "gcc libc6-dev"}
 #: QEMU asks for sixteen things at a time.
 THREADS = 32
 

@@ -54,6 +54,8 @@ def check(model: str, size: str, seconds: float) -> None:
         disk = Disk(parse_size(size), "virtio", disk_model(model).physics(1))
     except ValueError as error:
         raise BadInput(f"--size {size}: {error}") from None
+    if disk.physics and disk.physics.kind == "ideal":
+        raise BadInput(f"{model} is as fast as its server: there is nothing to compare with")
     found = asyncio.run(_told(disk, seconds))
     wrong = [one for one in found if not one.true]
     if any(one.strain is None or not one.strain.beyond for one in wrong):

@@ -119,6 +119,10 @@ class Fault:
     #: The bytes that cannot be read.
     where: tuple[float, float] = (0.0, 0.0)
 
+    def __post_init__(self) -> None:
+        if self.kind == "stalls" and self.seconds is None:
+            raise ValueError("a disk that stalls for good is one that dies")
+
 
 class _Fault(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_double) for name in ("disk", "kind", "from_", "until", "factor", "start", "end"))
@@ -143,6 +147,7 @@ class Library:
             ("board_left", None, [pointer]),
             ("board_bus", None, [pointer, ctypes.c_int, real]),
             ("board_clock", real, [pointer]),
+            ("board_bus_end", real, [pointer, ctypes.c_int, real, real, real]),
             ("board_fault", ctypes.c_int, [pointer, pointer]),
             ("board_report", None, [pointer, ctypes.c_int, pointer]),
         ):
@@ -218,6 +223,10 @@ class Board:
         raw = _Fault(fault.disk, kind, fault.at, until, fault.factor, *fault.where)
         if not self._c.board_fault(self._board, ctypes.byref(raw)):
             raise HarnessBroken("more faults than a rig can have")
+
+    def transferred(self, link: int, ready: float, length: float, begun: float) -> float:
+        """When a transfer over a link ends that can end at `ready` and not begin before `begun`."""
+        return float(self._c.board_bus_end(self._board, link, ready, length, begun))
 
     def clock(self) -> float:
         """Seconds since it was made."""

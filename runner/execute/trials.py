@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runner.expand.space import Array, Cell
     from runner.machines.seam import Machine, Rig, StepResult
     from runner.model.matrix import Matrix
+    from runner.model.workload import Workload
     from runner.render.stack import Built
 
 
@@ -111,7 +112,7 @@ class ArrayOnRig:
             finding=finding(results),
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - clock,
-            notes={**self._notes(), **strained(done)},
+            notes={**self._notes(), **strained(done, work)},
             scripts=files_of(self._scripts, scripts),
             outputs={**_outputs(results, fio_job, self.set_up_log), **service(done)},
         )
@@ -132,9 +133,11 @@ def _lacking(array: Array, facts: Mapping[str, str]) -> str:
     return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
 
 
-def strained(done: Sequence[Report]) -> dict[str, str]:
-    """A note, if the host could not keep up with the disks."""
+def strained(done: Sequence[Report], work: Workload) -> dict[str, str]:
+    """A note, if the host could not keep up with the disks. Work that paces itself leaves them waiting on purpose."""
     strain = strain_of(done)
+    if strain and any(option.startswith(("rate", "thinktime")) for option in work.fio):
+        strain = replace(strain, starved=0.0)
     return {"strained": str(strain)} if strain and strain.beyond else {}
 
 
@@ -145,9 +148,13 @@ def service(done: Sequence[Report]) -> dict[str, str]:
     names = [one.name for one in fields(Report)]
     rows = [
         ["disk", *names],
-        *([str(at), *(f"{getattr(one, name):.6g}" for name in names)] for at, one in enumerate(done)),
+        *([str(at), *(_cell(getattr(one, name)) for name in names)] for at, one in enumerate(done)),
     ]
     return {"disks.csv": "".join(",".join(row) + "\n" for row in rows)}
+
+
+def _cell(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
 def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:

@@ -101,7 +101,7 @@ class Rig(Protocol):
         """
 
     def disk_reports(self) -> tuple[Report, ...]:
-        """What its modelled disks have done since it came up, in their order; none if it has none."""
+        """What each disk has done since it came up, if any of them is modelled; else nothing."""
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps in order, in one go; stop after the first that fails.

@@ -199,10 +199,11 @@ class Ideal(_Model):
     """As fast as its server is."""
 
     kind: Literal["ideal"]
+    overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.0
 
-    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - it has none
-        """No limits."""
-        return Physics("ideal")
+    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - nothing in it depends on chance
+        """No limits but that of its interface, if it has one."""
+        return Physics("ideal", tuple(self._common().items()))
 
 
 AnyModel = Hdd | Ssd | Volume | Ideal

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.disks.native import Library, Simulated, built, library
+from runner.disks.native import Board, Library, Simulated, built, library
 from runner.disks.physics import Physics
 from runner.disks.predict import Job, predicted
 from runner.expand.load import disk_model
@@ -37,7 +37,7 @@ def test_every_zone_is_read_at_its_rate(code: Library, name: str) -> None:
     physics, begins = named(name), 0.0
     for end, rate in physics.zones:
         job = Job("read", 256 * KIB, 4, random=False, first=begins, last=end)
-        found = predicted(code, physics, SIZE, job, ramp=0.2, seconds=1.0).bytes
+        found = predicted(code, physics, 8 * SIZE, job, ramp=0.2, seconds=1.0).bytes
         assert found == pytest.approx(rate, rel=0.03)
         begins = end
 
@@ -148,7 +148,7 @@ commands = st.lists(
         st.floats(0, 0.01),  # so much later than the one before
         st.sampled_from(["read", "write", "flush"]),
         st.integers(0, SIZE // 4096 - 65),
-        st.sampled_from([512, 4096, 65536, 262144]),
+        st.sampled_from([512, 4096, 65536, 262144, 20 * MIB]),
         st.booleans(),
     ),
     max_size=60,
@@ -168,7 +168,7 @@ def test_whatever_is_asked_ends_once_not_before_it_came_and_each_time_alike(
         for tag, (later, what, block, length, fua) in enumerate(asked):
             now += later
             came[tag] = now
-            disk.submit(now, what, block * 4096, length, tag, fua=fua)  # type: ignore[arg-type]
+            disk.submit(now, what, min(block * 4096, SIZE - length), length, tag, fua=fua)  # type: ignore[arg-type]
             for known, at in disk.certain(now):
                 assert known not in found
                 found[known] = at
@@ -177,3 +177,60 @@ def test_whatever_is_asked_ends_once_not_before_it_came_and_each_time_alike(
         assert all(found[tag] >= came[tag] for tag in came)
         runs.append(found)
     assert runs[0] == runs[1]
+
+
+def test_what_the_cache_has_does_not_wait_for_the_platter(code: Library) -> None:
+    disk = Simulated(code, hdd(), SIZE)
+    disk.submit(0.0, "read", GIB, 65536, 0)
+    disk.submit(0.001, "write", 0, 4096, 1)
+    found = ended(disk, 0.001)
+    assert found[0] > 0.005
+    assert found[1] < 0.0012
+
+
+def test_a_flush_does_not_starve_behind_somebody_who_reads_on(code: Library) -> None:
+    disk, now, tag, ends = Simulated(code, hdd(), SIZE), 0.0, 2, dict[int, float]()
+    disk.submit(0.0, "write", GIB, 4096, 0)
+    disk.submit(0.0, "read", 0, 262144, 1)
+    disk.submit(0.0001, "flush", 0, 0, 10_000)
+    reads = [1]
+    while 10_000 not in ends and now < 5:
+        ends.update(disk.certain(now))
+        if reads[-1] in ends:
+            now = max(now, ends[reads[-1]])
+            disk.submit(now, "read", tag * 262144, 262144, tag)
+            reads.append(tag)
+            tag += 1
+        else:
+            now = max(now, disk.wakes())
+    assert ends[10_000] < 0.3
+
+
+def test_writes_larger_than_the_cache_go_on_for_ever(code: Library) -> None:
+    small = hdd(write_cache=float(MIB))
+    job = Job("write", 2 * MIB, 1, random=True)
+    assert predicted(code, small, SIZE, job, seconds=120).iops > 10
+
+
+def test_an_ssd_slows_down_where_it_says(code: Library) -> None:
+    disk, now = Simulated(code, named("sata-ssd"), 8 * GIB), 0.0
+    took = []
+    for tag in range(1024):
+        disk.submit(now, "write", tag * MIB, MIB, tag)
+        (end,) = (at for _, at in disk.certain(now))
+        took.append(end - now)
+        now = end
+    slow = next(number for number, seconds in enumerate(took) if seconds > 0.004)
+    assert slow == pytest.approx(512, rel=0.02)
+
+
+def test_a_link_is_no_faster_than_it_is(code: Library) -> None:
+    """A hundred thousand bytes at a time, each wanted at once: the last ends when all have gone by."""
+    import tempfile
+
+    with tempfile.TemporaryFile() as sheet:
+        board = Board(code, sheet.fileno(), (50e6,))
+        start = board.clock() + 1.0
+        last = max(board.transferred(0, start, 1e5, start) for _ in range(1000))
+        board.close()
+    assert last - start == pytest.approx(1000 * 1e5 / 50e6, rel=0.01)

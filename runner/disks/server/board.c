@@ -103,13 +103,15 @@ double board_bus_end(struct board *b, int bus, double ready, double length, doub
   double takes = length / at->rate, start = ready - takes > begun ? ready - takes : begun;
   int place = 0;
   lock(b);
-  double past = board_clock(b) - 1;
+  double past = board_clock(b);
   while (place < at->turns && at->turn[place].to < past) place++;
   at->turns -= place;
   memmove(at->turn, at->turn + place, (size_t)at->turns * sizeof at->turn[0]);
   for (place = 0; place < at->turns && at->turn[place].from < start + takes; place++)
     if (at->turn[place].to > start) start = at->turn[place].to;
-  if (at->turns < MOST_TURNS) {
+  if (place > 0 && start - at->turn[place - 1].to < 1e-9) {
+    at->turn[place - 1].to = start + takes;
+  } else if (at->turns < MOST_TURNS) {
     memmove(at->turn + place + 1, at->turn + place, (size_t)(at->turns - place) * sizeof at->turn[0]);
     at->turn[place] = (struct turn){start, start + takes};
     at->turns++;
@@ -120,7 +122,7 @@ double board_bus_end(struct board *b, int bus, double ready, double length, doub
 
 double board_begins(struct board *b, int disk, double now) {
   lock(b);
-  double gap = !b->outstanding++ && b->idle_since > 0 ? now - b->idle_since : 0;
+  double gap = !b->outstanding++ && b->idle_since > 0 && now > b->idle_since ? now - b->idle_since : 0;
   b->idle += gap;
   if (!b->presence[disk].outstanding++) b->presence[disk].since = now;
   unlock(b);

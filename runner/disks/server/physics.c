@@ -6,6 +6,7 @@
 
 enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64 };
 #define PATIENCE 1.0 /* seconds after which a command is served however far away it is */
+#define HURRY 0.05   /* and after which what only goes by no longer keeps others waiting */
 
 struct command {
   int what, fua, marked;
@@ -55,7 +56,7 @@ struct physics {
   /* ssd */
   double channel_free[MOST_CHANNELS];
   double medium_free;
-  double cliff_used, cliff_at;
+  double cliff_used;
 
   /* volume */
   double io_free, credits, credits_at;
@@ -69,13 +70,13 @@ static void ends(struct physics *p, uint64_t tag, double at, int held_up) {
   p->last_end = (p->last_end + 1) % MOST_WAITING;
 }
 
-/* Occupies the way to the host for a command whose data is all there at `ready`. */
+/* When a command ends whose data is all there at `ready`, on a way to the host that all share from `begun` on. It is
+ * taken for as long as the data needs, and not kept waiting by what the medium has not found yet. */
 static double transferred(struct physics *p, double ready, double length, double begun) {
   double takes = p->model.overhead + (p->model.interface > 0 ? length / p->model.interface : 0);
-  double start = most(p->interface_free, most(ready - takes, begun));
-  p->interface_free = most(ready, start + takes);
-  if (p->shared) p->interface_free = p->shared(p->context, p->interface_free, length, begun);
-  return p->interface_free;
+  p->interface_free = most(p->interface_free, begun) + takes;
+  double end = most(ready, p->interface_free);
+  return p->shared ? p->shared(p->context, end, length, begun) : end;
 }
 
 /* ---- hdd: where the head is, and how long it takes to be elsewhere ---- */
@@ -270,23 +271,29 @@ struct choice {
 static struct choice chosen(const struct physics *p, double now) {
   struct choice best = {-1, -1, INFINITY};
   double here = head_at(p, now);
-  int seen = 0, blocked = 0, must = held(p);
+  int seen = 0, blocked = 0, must = held(p), oldest = -1, streams = 0, urgent = 0;
   for (int at = 0; at < p->commands && p->waiting[at].arrival <= now; at++) {
     const struct command *c = &p->waiting[at];
-    if (c->what == PHYSICS_FLUSH) continue;
-    if (caches_writes(p, c)) {
-      blocked = 1;
+    if (c->what == PHYSICS_FLUSH || caches_writes(p, c)) {
+      blocked |= c->what == PHYSICS_WRITE;
+      urgent |= now - c->arrival > HURRY;
       continue;
     }
+    if (oldest < 0) oldest = at;
     if (seen++ >= (int)p->model.window) break;
     double cost = access_time(p, now, here, c->offset);
     int streaming = c->what == PHYSICS_READ && c->offset >= p->segment_start && c->offset <= here;
     if (streaming) cost = 0;
     if (now - c->arrival > PATIENCE) cost = -1;
-    if (cost < best.cost) best = (struct choice){at, -1, cost};
+    if (cost < best.cost) {
+      best = (struct choice){at, -1, cost};
+      streams = streaming;
+    }
     if (cost < 0) break;
   }
+  if (streams && now - p->waiting[oldest].arrival > HURRY) best.command = oldest;
   if (best.command >= 0 && !blocked && !must) return best;
+  if (urgent && p->extents) best = (struct choice){-1, -1, INFINITY};
   for (int at = 0; at < p->extents; at++) {
     if (must && !p->dirty[at].held) continue;
     double cost = access_time(p, now, here, p->dirty[at].start);
@@ -335,7 +342,7 @@ static void write_medium(struct physics *p, int at, double now) {
 /* Writes of the cache go out a revolution at a time, so that a read need not wait for long. */
 static void write_back(struct physics *p, int at, double now) {
   struct extent *e = &p->dirty[at];
-  double end = least(e->end, place_at(p, revs_at(p, e->start) + 1));
+  double end = floor(least(e->end, place_at(p, revs_at(p, e->start) + 1)));
   if (e->end - end < 512) end = e->end;
   move_to(p, now, e->start, end);
   p->leaving_bytes = end - e->start;
@@ -344,6 +351,7 @@ static void write_back(struct physics *p, int at, double now) {
   p->dirty_bytes -= p->leaving_bytes;
   e->start = end;
   if (e->start >= e->end) drop(p, at);
+  if (!p->extents) p->dirty_bytes = 0;
 }
 
 static double hdd_wakes(const struct physics *p) {
@@ -367,11 +375,10 @@ static void hdd_advance(struct physics *p, double now) {
 
 /* ---- ssd: places that work side by side, one way in and out, and a cache that fills ---- */
 
-static double ssd_written(struct physics *p, double now, double length) {
+static double ssd_written(struct physics *p, double idle, double length) {
   const struct disk_model *m = &p->model;
   if (m->cliff <= 0) return length / m->write_rate;
-  p->cliff_used = most(0, p->cliff_used - (now - p->cliff_at) * m->cliff_rate);
-  p->cliff_at = now;
+  p->cliff_used = most(0, p->cliff_used - idle * m->cliff_rate);
   double fits = least(length, most(0, m->cliff - p->cliff_used));
   p->cliff_used += length;
   return fits / m->write_rate + (length - fits) / m->cliff_rate;
@@ -391,7 +398,7 @@ static void ssd(struct physics *p, const struct command *c) {
   p->channel_free[best] = start + latency;
   double begun = most(start + latency, p->medium_free);
   int held_up = start > c->arrival || begun > start + latency;
-  p->medium_free = begun + (c->what == PHYSICS_READ ? c->length / m->read_rate : ssd_written(p, begun, c->length));
+  p->medium_free = begun + (c->what == PHYSICS_READ ? c->length / m->read_rate : ssd_written(p, begun - p->medium_free, c->length));
   p->done.busy += p->medium_free - most(start, least(begun, p->medium_free));
   ends(p, c->tag, transferred(p, p->medium_free, c->length, c->arrival), held_up);
 }
@@ -482,7 +489,7 @@ void physics_submit(struct physics *p, double now, int what, uint64_t offset, ui
     case PHYSICS_HDD: p->waiting[p->commands++] = c; break;
     case PHYSICS_SSD: ssd(p, &c); break;
     case PHYSICS_VOLUME: volume(p, &c); break;
-    default: ends(p, tag, now, 1);
+    default: ends(p, tag, transferred(p, now, c.length, now), 1);
   }
 }
 

@@ -20,7 +20,7 @@ enum { MOST_REQUESTS = 512 };
 /* Wake up this much before the time, and wait out the rest awake: waking takes long on a busy or virtual host. */
 #define EARLY 60e-6
 /* Whoever wants nothing for so long is between two things: the disk was not kept waiting. */
-#define PAUSE 0.1
+#define PAUSE 0.02
 
 /* A request that is being answered. */
 struct request {
@@ -210,10 +210,11 @@ static void become_certain(struct request *own, int known) {
     double now = board_clock(board);
     settle(now - lost(known, now));
   }
-  if (watching) watch_next();
+  if (watching || !somebody_watches) watch_next();
 }
 
-static int answer(int what, uint64_t offset, uint64_t length, int fua) {
+/* `came`: when it was asked; what the host took since then, to read or write its own file, is its delay. */
+static int answer(int what, uint64_t offset, uint64_t length, int fua, double came) {
   struct disk_done done;
   pthread_mutex_lock(&lock);
   int known = board_faults(board, disk, faults);
@@ -243,7 +244,7 @@ static int answer(int what, uint64_t offset, uint64_t length, int fua) {
   known = board_faults(board, disk, faults);
   int failed = dead(known, ended) || unreadable(known, ended, what, (double)offset, (double)(offset + length));
   pthread_mutex_unlock(&lock);
-  board_ended(board, disk, ended, arrived, due, failed);
+  board_ended(board, disk, ended, came, due - (arrived - came), failed);
   if (failed) errno = EIO;
   return failed ? -1 : 0;
 }
@@ -272,24 +273,26 @@ static int all_written(const char *from, uint32_t count, uint64_t offset) {
 
 static int disk_pread(void *handle, void *into, uint32_t count, uint64_t offset, uint32_t flags) {
   (void)handle, (void)flags;
+  double came = board_clock(board);
   if (all_read(into, count, offset) < 0) return -1;
-  return answer(PHYSICS_READ, offset, count, 0);
+  return answer(PHYSICS_READ, offset, count, 0, came);
 }
 
 static int disk_pwrite(void *handle, const void *from, uint32_t count, uint64_t offset, uint32_t flags) {
   (void)handle;
   /* A disk that is dead keeps what it had; else what is written can be read at once, as from a disk's own cache. */
+  double came = board_clock(board);
   pthread_mutex_lock(&lock);
   int lives = !dead(board_faults(board, disk, faults), board_clock(board));
   pthread_mutex_unlock(&lock);
   if (!lives) return errno = EIO, -1;
   if (all_written(from, count, offset) < 0) return -1;
-  return answer(PHYSICS_WRITE, offset, count, (flags & NBDKIT_FLAG_FUA) != 0);
+  return answer(PHYSICS_WRITE, offset, count, (flags & NBDKIT_FLAG_FUA) != 0, came);
 }
 
 static int disk_flush(void *handle, uint32_t flags) {
   (void)handle, (void)flags;
-  return answer(PHYSICS_FLUSH, 0, 0, 0);
+  return answer(PHYSICS_FLUSH, 0, 0, 0, board_clock(board));
 }
 
 static void *disk_open(int readonly) {

@@ -39,8 +39,8 @@ class Served:
             end.close()
 
     def reports(self) -> tuple[Report, ...]:
-        """What the modelled disks have done, in their order."""
-        return tuple(self.board.report(number) for number in self.servers) if self.board else ()
+        """What each disk has done, in their order, if any is modelled; of the others nothing is known."""
+        return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
 
     async def first_to_end(self) -> tuple[int, int]:
         """Wait until a server ends: its disk, and its exit status."""

@@ -39,7 +39,7 @@ def models() -> None:
     "check", epilog="Examples:  matrix disks check st3320620as;  matrix disks check mine.yaml --seconds 10"
 )
 @click.argument("model")
-@click.option("--size", default="2GiB", show_default=True, help="Of the disk.")
+@click.option("--size", default="16GiB", show_default=True, help="Of the disk: so large that no probe comes round.")
 @click.option("--seconds", type=click.FloatRange(min=0.5), default=3.0, show_default=True, help="For each probe.")
 def check(model: str, size: str, seconds: float) -> None:
     """Measure MODEL (a name, or a file) with fio at its socket, and compare with what its physics says.

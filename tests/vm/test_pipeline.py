@@ -132,8 +132,8 @@ def test_a_setting_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
             {
                 "stripe cache": "echo 256 >/sys/block/md127/md/stripe_cache_size",
                 "readahead": "echo 4 >/sys/block/md127/queue/read_ahead_kb",
-                "queue depth": "echo 1 >/sys/block/sdb/device/queue_depth",
-                "a disk": "mdadm --fail /dev/md127 /dev/sdc",
+                "queue depth": "echo 1 >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-1))/device/queue_depth",
+                "a disk": "mdadm --fail /dev/md127 $(readlink -f /dev/disk/by-id/matrix-2)",
             },
         )
     )

@@ -172,25 +172,25 @@ def test_every_knob_is_set_read_back_and_put_back(bus: str, tmp_path: Path) -> N
 
 SABOTAGE = {
     "readahead: 512KiB": ("echo 4 >/sys/block/md127/queue/read_ahead_kb", "readahead wanted 512, kernel says 4"),
-    "disk: {readahead: 64KiB}": ("echo 8 >/sys/block/sdb/queue/read_ahead_kb", "disk1.readahead wanted 64, kernel says 8"),
-    "scheduler: bfq": ("echo none >/sys/block/sdc/queue/scheduler", "disk2.scheduler wanted bfq, kernel says none"),
-    "nr_requests: 100": ("echo 50 >/sys/block/sda/queue/nr_requests", "disk0.nr_requests wanted 100, kernel says 50"),
+    "disk: {readahead: 64KiB}": ("echo 8 >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-1))/queue/read_ahead_kb", "disk1.readahead wanted 64, kernel says 8"),
+    "scheduler: bfq": ("echo none >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-2))/queue/scheduler", "disk2.scheduler wanted bfq, kernel says none"),
+    "nr_requests: 100": ("echo 50 >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-0))/queue/nr_requests", "disk0.nr_requests wanted 100, kernel says 50"),
     "write_cache: write back": (
-        "hdparm -q -W0 /dev/sda",
+        "hdparm -q -W0 /dev/disk/by-id/matrix-0",
         ("disk0.write_cache wanted write back, kernel says write through; "
         "disk0.write_cache.kernel wanted write back, kernel says write through"),
     ),
     "write_cache: write through": (
-        "hdparm -q -W1 /dev/sda",
+        "hdparm -q -W1 /dev/disk/by-id/matrix-0",
         "disk0.write_cache wanted write through, kernel says write back",  # and the kernel goes on to send no flushes
     ),
     "disk: {write_cache: write back}": (
-        "echo write through >/sys/block/sdb/queue/write_cache",  # what the kernel believes, not what the drive does
+        "echo write through >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-1))/queue/write_cache",  # what the kernel believes, not what the drive does
         "disk1.write_cache.kernel wanted write back, kernel says write through",
     ),
     "sync_speed_min: 2MiB/s": ("echo system >/sys/block/md127/md/sync_speed_min", "sync_speed_min wanted 2048, kernel says 1000"),
     "vm: {dirty_ratio: 11}": ("echo 65536 >/proc/sys/vm/dirty_bytes", "vm.dirty_ratio wanted 11, kernel says 0"),
-    "sysfs: {queue/iostats: 0}": ("echo 1 >/sys/block/sda/queue/iostats", "disk0.sysfs.queue/iostats wanted 0, kernel says 1"),
+    "sysfs: {queue/iostats: 0}": ("echo 1 >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-0))/queue/iostats", "disk0.sysfs.queue/iostats wanted 0, kernel says 1"),
 }  # fmt: skip
 #: What only the kernel knows: what it refuses, what it rounds, what it has not.
 REFUSED = {

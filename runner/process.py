@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING
 
 from runner.errors import HarnessBroken
@@ -69,6 +70,23 @@ async def converse(
 ) -> asyncio.subprocess.Process:
     """Start such a program, with one end of a connection as its standard input and output."""
     return await _spawn(argv, pass_fds, connection, connection, complaints)
+
+
+async def killed(child: asyncio.subprocess.Process) -> None:
+    """Kill a program unless it is gone already, and wait until it is."""
+    if child.returncode is None:
+        # Not `child.kill()`: that would reap it under the event loop's hands, who then complains.
+        with suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGKILL)
+    await child.wait()
+
+
+def is_gone(child: int) -> bool:
+    """Whether a child of ours ended; it is left to be reaped by whoever waits for it."""
+    try:
+        return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return True
 
 
 async def _spawn(

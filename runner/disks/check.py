@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import tempfile
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from runner.disks.predict import Job, predicted
 from runner.disks.server import listening
 from runner.disks.strain import between, strain_of
 from runner.errors import HarnessBroken
-from runner.process import run, spawn
+from runner.process import killed, run, spawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -107,9 +105,7 @@ async def served(disk: Disk) -> AsyncIterator[tuple[Library, Board, str]]:
             await _until_there(socket, server)
             yield code, board, f"nbd+unix:///?socket={socket}"
         finally:
-            if server.returncode is None:
-                os.kill(server.pid, signal.SIGKILL)
-            await server.wait()
+            await killed(server)
             board.close()
 
 

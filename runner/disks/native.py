@@ -49,7 +49,11 @@ async def _make(folder: Path) -> None:
         sources = [str(SOURCES / name) for name in names]
         done = run([COMPILER, "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
         if done.returncode:
-            raise HarnessBroken("the disks' C code does not compile here", details=done.stderr[-2000:])
+            raise HarnessBroken(
+                "the disks' C code does not compile here",
+                details=done.stderr[-2000:],
+                resolution="apt install gcc libc6-dev nbdkit-plugin-dev",
+            )
 
 
 class _Zone(ctypes.Structure):
@@ -67,7 +71,7 @@ class _Done(ctypes.Structure):
 class _Report(ctypes.Structure):
     _fields_ = (
         ("done", _Done),
-        *((name, ctypes.c_double) for name in ("occupied", "late", "owed", "worst")),
+        *((name, ctypes.c_double) for name in ("occupied", "late", "owed")),
         ("failed", ctypes.c_uint64),
         *((name, ctypes.c_double) for name in ("idle", "starved")),
     )

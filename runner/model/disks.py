@@ -11,7 +11,7 @@ from pydantic_core import core_schema
 from runner.disks import Bus, Disk
 from runner.disks.physics import Physics
 from runner.model.base import Model
-from runner.model.units import Percent, Size, Time, format_size, parse_size
+from runner.model.units import Percent, Size, Time, format_rate, parse_rate
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -22,9 +22,7 @@ KIB, MIB = 1024, 1024 * 1024
 
 
 def _throughput(value: object) -> int:
-    if not (isinstance(value, str) and value.rstrip().endswith("/s")):
-        raise ValueError("not a rate; write it like 78MB/s")
-    rate = parse_size(value.rstrip().removesuffix("/s"))
+    rate = parse_rate(value)
     if not rate:
         raise ValueError("a disk that moves nothing never answers")
     return rate
@@ -33,7 +31,7 @@ def _throughput(value: object) -> int:
 Throughput = Annotated[
     int,
     BeforeValidator(_throughput),
-    PlainSerializer(lambda rate: f"{format_size(rate)}/s"),
+    PlainSerializer(format_rate),
     WithJsonSchema({"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(B|[KMGT]iB|[kKMGT]B)\s*/s\s*$"}),
 ]
 
@@ -86,7 +84,7 @@ class Hdd(_Model):
     cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
     write_cache: Annotated[bool, Field(description="writes end in the cache, half of it, until a flush")] = True
     read_ahead: Annotated[Size | None, Field(ge=0, description="4MiB if not given, or a quarter of the cache")] = None
-    queue: Annotated[int, Field(ge=1, le=256, description="among how many commands it chooses the next")] = 16
+    queue: Annotated[int, Field(ge=1, le=16, description="among how many commands it chooses the next")] = 16
 
     @model_validator(mode="after")
     def _zoned(self) -> Self:

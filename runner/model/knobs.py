@@ -10,7 +10,7 @@ from pydantic_core import core_schema
 
 from runner.model.base import Model
 from runner.model.sysfs import SysfsPath, SysfsText
-from runner.model.units import format_size, parse_size, size_schema
+from runner.model.units import format_rate, format_size, parse_rate, parse_size, size_schema
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -60,9 +60,7 @@ def _readahead(value: object) -> object:
 def _rate(value: object) -> object:
     if value == "default":
         return value
-    if not (isinstance(value, str) and value.rstrip().endswith("/s")):
-        raise ValueError("not a rate; write it like 50MiB/s, or default")
-    rate = parse_size(value.rstrip().removesuffix("/s"))
+    rate = parse_rate(value)
     if rate % 1024 or not 0 < rate < 1 << 41:
         raise ValueError("the kernel counts it in whole KiB/s, from 1KiB/s on")
     return rate
@@ -85,7 +83,7 @@ Readahead = Annotated[
 Rate = Annotated[
     Default | int | None,
     BeforeValidator(_rate),
-    PlainSerializer(lambda rate: f"{format_size(rate)}/s" if isinstance(rate, int) else rate),
+    PlainSerializer(lambda rate: format_rate(rate) if isinstance(rate, int) else rate),
     WithJsonSchema({"type": "string", "examples": ["50MiB/s", "default"]}),
 ]
 IoschedValue = Annotated[Default | int, Whole(0, (1 << 31) - 1)]

@@ -76,6 +76,18 @@ def in_unit(size: int, unit: str, whole: Callable[[Fraction], int]) -> str:
     return f"{whole(Fraction(size, _SIZE_UNITS[unit]))}{unit}"
 
 
+def parse_rate(value: object) -> int:
+    """`50MiB/s` is so many bytes a second."""
+    if not (isinstance(value, str) and value.rstrip().endswith("/s")):
+        raise ValueError("not a rate; write it like 50MiB/s")
+    return parse_size(value.rstrip().removesuffix("/s"))
+
+
+def format_rate(rate: int) -> str:
+    """As a size, a second."""
+    return f"{format_size(rate)}/s"
+
+
 def parse_percent(value: object) -> float:
     """`5%` is 0.05."""
     parts = _split(value) if isinstance(value, str) else None

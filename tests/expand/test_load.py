@@ -115,7 +115,7 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("disks: {", "disks: {model: st33206, ", "no disk model is called 'st33206'; did you mean st3320620as?"),
         ("disks: {", "disks: {model: {kind: hdd, rmp: 7200, outer: 9MB/s}, ", "unknown key 'rmp'; did you mean rpm?"),
         ("disks: {", "disks: {model: {kind: hdd}, ", "`outer` is missing here: the rate of the first zone"),
-        ("disks: {", "disks: {model: {kind: hdd, outer: 78}, ", "'78': not a rate; write it like 78MB/s"),
+        ("disks: {", "disks: {model: {kind: hdd, outer: 78}, ", "'78': not a rate; write it like 50MiB/s"),
         ("disks: {", "disks: {model: {kind: hdd, outer: 9MB/s, seek: {track: 1ms, full: 9ms, trakc: 1ms}}, ", "unknown key 'trakc'; did you mean track?"),
         ("disks: {", "disks: {model: {kind: hdd, zones: [{to: 50%, rate: 9MB/s}]}, ", "each to a larger share than the one before, to 100%"),
         ("disks: {", "disks: {model: {kind: volume, iops: 80, burst: {iops: 70, credits: 5s}}, ", "a burst of 70 IOPS is not more than 80"),

@@ -63,7 +63,7 @@ def test_a_model_of_the_users_own_is_one_file(tmp_path: Path) -> None:
         load(tmp_path / "matrix.yaml")
     ((place, message),) = error.value.places
     assert (Path(place.file).name, place.line, place.column) == ("mine.yaml", 2, 8)
-    assert message == "'fast': not a rate; write it like 78MB/s"
+    assert message == "'fast': not a rate; write it like 50MiB/s"
 
 
 def test_every_model_that_comes_with_it_names_itself_and_its_source() -> None:

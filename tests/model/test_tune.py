@@ -231,7 +231,7 @@ def test_the_plain_name_means_the_plain_one() -> None:
         ("{scheduler: none, nr_requests: 33}", "without a scheduler, a sata disk takes 32 requests"),
         ("{nr_requests: 3}", "write a whole number from 4 to 2048, or default"),
         ("{stripe_cache_size: 256, preread_bypass_threshold: 257}", "at most stripe_cache_size, which is 256 here"),
-        ("{sync_speed_min: 50MiB}", "not a rate; write it like 50MiB/s, or default"),
+        ("{sync_speed_min: 50MiB}", "not a rate; write it like 50MiB/s"),
         ("{sync_speed_min: 1500B/s}", "the kernel counts it in whole KiB/s"),
         ("{sync_speed_min: 50k/s}", "did you mean 50KiB"),
         ("{scheduler: [none, kyber], iosched: {read_expire: 100}}", "nothing uses 'iosched.read_expire': scheduler none has no such knob; scheduler kyber has no such knob"),

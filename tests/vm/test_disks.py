@@ -13,6 +13,7 @@ from runner.disks.strain import between, strain_of
 from runner.expand.load import disk_model
 from runner.machines.qemu import Qemu
 from runner.machines.seam import RigLost, RigSpec, Step
+from runner.process import run
 from tests.vm.test_lvm import done
 
 if TYPE_CHECKING:
@@ -50,6 +51,36 @@ async def _asked(scratch: Path) -> None:
 
 def test_they_behave_like_disks_and_say_what_they_did(tmp_path: Path) -> None:
     asyncio.run(_asked(tmp_path))
+
+
+async def _full(scratch: Path) -> None:
+    async with Qemu().rig(RigSpec(DISKS), scratch) as rig:
+        text = f"dd if=/dev/urandom of={rig.disks[0]} bs=1M count=64 oflag=direct"
+        with pytest.raises(RigLost, match="the host's disk is full"):
+            await rig.run([Step("fill", text)], expected=1000, deadline=2000)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_host_is_told_through_a_model_too(tmp_path: Path) -> None:
+    assert run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(tmp_path)]).returncode == 0
+    try:
+        asyncio.run(_full(tmp_path))
+    finally:
+        run(["umount", str(tmp_path)])
+
+
+async def _hung(scratch: Path) -> None:
+    async with Qemu().rig(RigSpec(DISKS), scratch) as rig:
+        servers = cast("QemuRig", rig).guest.served.servers
+        os.kill(servers[0].pid, signal.SIGSTOP)
+        step = Step("read", f"dd if={rig.disks[0]} of=/dev/null bs=4k count=1 iflag=direct")
+        with pytest.raises(RigLost, match="did not answer within 3 s"):
+            await rig.run([step], expected=0, deadline=3)
+    assert all(server.returncode is not None for server in servers.values())
+
+
+def test_a_server_that_hangs_hangs_nobody_else(tmp_path: Path) -> None:
+    asyncio.run(_hung(tmp_path))
 
 
 async def _killed(scratch: Path) -> None:

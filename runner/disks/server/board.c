@@ -143,7 +143,6 @@ void board_ended(struct board *b, int disk, double now, double arrived, double d
   r->failed += (uint64_t)failed;
   r->owed += due - arrived;
   r->late += now - due;
-  if (now - due > r->worst) r->worst = now - due;
   unlock(b);
 }
 

@@ -27,7 +27,6 @@ struct report {
   double occupied;  /* seconds in which it had something to do */
   double late;      /* seconds by which answers came after the model's time, summed over requests */
   double owed;      /* seconds that the model took for requests, summed */
-  double worst;     /* the latest answer */
   uint64_t failed;  /* requests that a fault made fail */
   double idle;      /* of the whole board: seconds in which no disk had anything to do */
   double starved;   /* of that, what made an answer come later than it could have */

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import socket
 import tempfile
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from runner.disks import links_of
 from runner.disks.native import Board, Report, built, library
 from runner.disks.server import command
-from runner.process import converse
+from runner.process import converse, is_gone, killed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -41,6 +39,10 @@ class Served:
     def reports(self) -> tuple[Report, ...]:
         """What each disk has done, in their order, if any is modelled; of the others nothing is known."""
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
+
+    def lacks_one(self) -> bool:
+        """Whether a server ended, even if nobody was told yet."""
+        return any(is_gone(server.pid) for server in self.servers.values())
 
     async def first_to_end(self) -> tuple[int, int]:
         """Wait until a server ends: its disk, and its exit status."""
@@ -92,14 +94,5 @@ async def _serve(served: Served, disks: tuple[Disk, ...], sheet: int, complaints
             argv = command(code.plugin, disks, number, image, sheet)
             server = await converse(argv, theirs.fileno(), pass_fds=(image, sheet), complaints=complaints)
         served.servers[number] = server
-        stack.push_async_callback(_ended, server)
+        stack.push_async_callback(killed, server)
     served.descriptors = tuple(ends)
-
-
-async def _ended(server: asyncio.subprocess.Process) -> None:
-    """Its own end came with QEMU's; if it hangs, it is not waited for."""
-    if server.returncode is None:
-        # Not `server.kill()`: that would reap it under the event loop's hands, who then complains.
-        with suppress(ProcessLookupError):
-            os.kill(server.pid, signal.SIGKILL)
-    await server.wait()

@@ -10,7 +10,6 @@ import base64
 import logging
 import os
 import re
-import signal
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
@@ -21,7 +20,7 @@ from runner.errors import HarnessBroken
 from runner.machines.qemu import argv
 from runner.machines.qemu.backing import Served, backed, nameless
 from runner.machines.seam import RigLost
-from runner.process import spawn
+from runner.process import killed, spawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine
@@ -83,11 +82,7 @@ class Guest:
 
     async def close(self) -> None:
         """Kill QEMU and hang up."""
-        if self.process.returncode is None:
-            # Not `process.kill()`: that would reap it under the event loop's hands, who then complains.
-            with suppress(ProcessLookupError):
-                os.kill(self.process.pid, signal.SIGKILL)
-        await self.process.wait()
+        await killed(self.process)
         await self.hang_up()
 
     async def hang_up(self) -> None:
@@ -199,7 +194,11 @@ class Guest:
 
     async def shell(self, script: str, *, expected: float = 0, deadline: float = 60) -> tuple[int, bytes, str]:
         """Run a script that rings the bell at its end; returns status, output and complaints."""
-        return await self.soon(self._shell(script, expected), "the guest did not answer", deadline)
+        answer = await self.soon(self._shell(script, expected), "the guest did not answer", deadline)
+        if self.served.lacks_one():
+            # The script may have ended because of it, sooner than we were told: what it says is not about the array.
+            raise await self.lost
+        return answer
 
     async def _shell(self, script: str, expected: float) -> tuple[int, bytes, str]:
         how: dict[str, object] = {"arg": ["-c", script]}

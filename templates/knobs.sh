@@ -41,6 +41,8 @@ restore_knob() {
   [[ -w $path ]] || return 0
   memory_of "$path"
   [[ $REPLY == "$1" ]] || return 0
+  first_line "$path"
+  if [[ $REPLY == "$value" ]]; then return 0; fi
   { printf '%s\n' "$value" >"$path"; } 2>/dev/null || printf 'matrix: %s would not be %s again\n' "$path" "$value" >&2
 }
 

@@ -10,6 +10,11 @@ rows=
 look() { rows+=$1$'\t'$2$'\tfile\t'$3$'\n'; }
 # the same of what was asked about: that there is no such file is worth a line
 look_anyway() { rows+=$1$'\t'$2$'\tasked\t'$3$'\n'; }
+# the same of files of the device "$at" that nothing was asked of: its name, and their names
+look_on() {
+  local file
+  for file in "${@:2}"; do rows+=$1.$file$'\t-\tfile\t'$at/$file$'\n'; done
+}
 # setting wanted text: what the kernel says was asked for already
 told() { rows+=$1$'\t'$2$'\ttext\t'$3$'\n'; }
 
@@ -52,6 +57,9 @@ drive_cache "$at"
 {% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "$at"/{{ one.file }}
 {% endif %}
 {% endfor %}
+{% if inspection.recorded %}
+look_on {{ inspection.name }} {{ inspection.recorded }}
+{% endif %}
 {% endfor %}
 {% for one in host %}
 {% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} {{ one.file }}

@@ -175,7 +175,10 @@ class Inspection:
     """All that is read from one block device."""
 
     device: str
+    name: str
     expects: tuple[Expectation, ...]
+    #: Files that are only recorded.
+    recorded: tuple[str, ...]
 
 
 def inspections(stack: Built, tuned: tuple[Knob, ...]) -> tuple[Inspection, ...]:
@@ -210,8 +213,8 @@ def _inspection(
     set_here = tuple(one for knob in tuned if knob.device == device for one in knob.expects)
     expects = tuple(replace(one, setting=f"{of}.{one.setting}") for one in expects)
     known = {one.file for one in (*expects, *set_here)}
-    recorded = tuple(Expectation(f"{of}.{file}", file, None) for file in dict.fromkeys(always) if file not in known)
-    return Inspection(device, (*expects, *set_here, *recorded))
+    recorded = tuple(file for file in dict.fromkeys(always) if file not in known)
+    return Inspection(device, of, (*expects, *set_here), recorded)
 
 
 def host(tuned: tuple[Knob, ...]) -> tuple[Expectation, ...]:

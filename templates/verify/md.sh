@@ -1,15 +1,21 @@
 
 kernel_name {{ layer.device }}
 at=/sys/class/block/$REPLY
+{% if layer.roles %}
+# setting wanted member: what the array says of one of its members
+told_role() {
+  local role=absent slot=
+  kernel_name "$3"
+  if [[ -e $at/md/dev-$REPLY ]]; then
+    { read -r role <"$at/md/dev-$REPLY/state" && read -r slot <"$at/md/dev-$REPLY/slot"; } 2>/dev/null || true
+    role=${role:-none}/$slot
+  fi
+  told "$1" "$2" "$role"
+}
 {% for setting, member, wanted in layer.roles %}
-kernel_name {{ member }}
-role=absent
-if [[ -e $at/md/dev-$REPLY ]]; then
-  { read -r role <"$at/md/dev-$REPLY/state" && read -r slot <"$at/md/dev-$REPLY/slot"; } 2>/dev/null || true
-  role=${role:-none}/${slot-}
-fi
-told {{ layer.names[0] ~ '.' ~ setting }} {{ wanted }} "$role"
+told_role {{ layer.names[0] ~ '.' ~ setting }} {{ wanted }} {{ member }}
 {% endfor %}
+{% endif %}
 {% if layer.stripe_width %}
 # What the members themselves ask for is folded in by the kernel: the least common multiple of it all.
 width={{ layer.stripe_width }}

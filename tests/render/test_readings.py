@@ -30,8 +30,12 @@ def readings(layout: str) -> list[str]:
     cell = next(cell for cell in space(TEXT).cells() if cell.axes["layout"] == layout)
     stack = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
     verify = cell_scripts(cell, stack).verify
-    found = [shlex.split(line) for line in re.findall(r"^(?:look|look_anyway|told) (.+)$", verify, re.MULTILINE)]
-    return [name for name, *_ in found]
+    found = [
+        shlex.split(line)
+        for line in re.findall(r"^(?:look|look_anyway|look_on|told|told_role) .+$", verify, re.MULTILINE)
+    ]
+    recorded = [f"{device}.{file}" for how, device, *files in found if how == "look_on" for file in files]
+    return [*(name for how, name, *_ in found if how != "look_on"), *recorded]
 
 
 @pytest.mark.parametrize("layout", ["one", "hierarchical", "striped-mirrors", "crypts", "third", "picked"])

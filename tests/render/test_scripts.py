@@ -234,15 +234,21 @@ def _fake_sysfs(root: Path, script: str) -> str:
     for line in script.splitlines():
         if line.startswith("kernel_name /"):
             device = line.split()[1].replace("/", "_")
-        if line.startswith("told md.member"):
-            role = root / "_dev_md_matrix-0" / "md" / f"dev-{device}"
+        if line.startswith("told_role "):
+            _, _, wanted, member = line.split()
+            role = root / "_dev_md_matrix-0" / "md" / f"dev-{member.replace('/', '_')}"
             role.mkdir(parents=True, exist_ok=True)
-            for name, text in zip(("state", "slot"), line.split()[2].split("/"), strict=True):
+            for name, text in zip(("state", "slot"), wanted.split("/"), strict=True):
                 (role / name).write_text(f"{text}\n")
         if line.startswith("told md.stripe_width"):
             path = root / "_dev_md_matrix-0" / "queue" / "optimal_io_size"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(line.split()[2])
+        if line.startswith("look_on "):
+            for file in line.split()[2:]:
+                path = root / device / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("none [mq-deadline]\n")
         if line.startswith("look "):
             _, _, wanted, file = line.split()
             if file.startswith("/"):

@@ -182,7 +182,8 @@ SABOTAGE = {
     ),
     "write_cache: write through": (
         "hdparm -q -W1 /dev/disk/by-id/matrix-0",
-        "disk0.write_cache wanted write through, kernel says write back",  # and the kernel goes on to send no flushes
+        ("disk0.write_cache wanted write through, kernel says write back; "
+        "disk0.write_cache.kernel wanted write through, kernel says write back"),
     ),
     "disk: {write_cache: write back}": (
         "echo write through >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-1))/queue/write_cache",  # what the kernel believes, not what the drive does

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from runner.disks.native import Report
 
-_READ_BACK = re.compile(r"^(?:look|look_anyway|told) (.+)$", re.MULTILINE)
+_READ_BACK = re.compile(r"^(look|look_anyway|look_on|told|told_role) (.+)$", re.MULTILINE)
 _ANY = "made-up"
 
 
@@ -40,8 +40,11 @@ def plausible(step: Step) -> StepResult:
 def _readings(script: str) -> str:
     """Every setting exactly as it was wanted."""
     lines = []
-    for line in _READ_BACK.findall(script):
-        setting, wanted, *_ = shlex.split(line)
+    for how, words in _READ_BACK.findall(script):
+        setting, wanted, *files = shlex.split(words)
+        if how == "look_on":
+            lines += [f"reading\t{setting}.{file}\t-\t{_ANY}\n" for file in (wanted, *files)]
+            continue
         lines.append(f"reading\t{setting}\t{wanted}\t{_ANY if wanted == '-' else wanted}\n")
     return "".join(lines)
 

@@ -52,7 +52,7 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str) -> None
     basis = f"from {_runs(pace.runs, place)}" if pace.runs else "a guess: nothing is recorded yet"
     rows = [
         ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
-        ("arrays", f"{found.arrays:,}, each built once in every block"),
+        ("arrays", f"{found.arrays:,}, {_builds(found)}"),
         ("rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"),
         ("blocks", f"{repeats}, every cell once in each, in an order drawn from seed {request.plan.seed}"),
         ("trials", trials),
@@ -61,6 +61,12 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str) -> None
     ]
     for name, text in rows:
         click.echo(f"{name:>8}  {text}")
+
+
+def _builds(found: Estimate) -> str:
+    if found.builds == found.arrays:
+        return "each built once in every block"
+    return f"built {found.builds:,} times in every block: anew for each trial in which disks fail"
 
 
 def _runs(count: int, place: str) -> str:

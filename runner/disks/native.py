@@ -18,6 +18,7 @@ from runner.process import run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from runner.disks.faults import Fault, FaultKind
     from runner.disks.physics import Physics
 
 SOURCES = Path(__file__).parent / "server"
@@ -103,29 +104,8 @@ class Report:
     starved: float
 
 
-FaultKind = Literal["dies", "slow", "stalls", "medium"]
 #: In the order of the constants in board.h.
 FAULTS: tuple[FaultKind, ...] = ("dies", "slow", "stalls", "medium")
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something that goes wrong with a disk."""
-
-    disk: int
-    kind: FaultKind
-    #: On the board's clock.
-    at: float
-    #: None: for good.
-    seconds: float | None = None
-    #: So many times slower.
-    factor: float = 1.0
-    #: The bytes that cannot be read.
-    where: tuple[float, float] = (0.0, 0.0)
-
-    def __post_init__(self) -> None:
-        if self.kind == "stalls" and self.seconds is None:
-            raise ValueError("a disk that stalls for good is one that dies")
 
 
 class _Fault(ctypes.Structure):

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from runner.expand.layouts import levels
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.disks.faults import Fault
     from runner.expand.layouts import Stack
     from runner.model.layers import Layer
     from runner.model.shape import Below
@@ -48,3 +51,9 @@ def deadline(workload: Workload, span: int, laid_out: int = 0) -> float:
         return expected(workload) + before
     total = span * workload.numjobs
     return workload.ramp + total / _CRAWL + total / workload.bs * _SLOWEST_REQUEST + before
+
+
+def with_faults(seconds: float, faults: Sequence[Fault]) -> float:
+    """The same where disks fail: what they lose is added, and what the kernel takes to give a disk up."""
+    slowest = max((fault.factor for fault in faults), default=1.0)
+    return seconds * slowest + sum(GRACE + (fault.seconds or 0.0) for fault in faults)

@@ -178,6 +178,8 @@ class Execution:
                 while cells:
                     await asyncio.sleep(0)  # where a machine answers at once, nothing else lets Ctrl-C in
                     await self.trial(built, cells, block)
+                    if array.faults:
+                        break  # its disks are not what they were: the next trial needs others
             except BaseException:
                 with suppress(RigLost):  # what went wrong first is what counts, above all being told to stop
                     await self._take_apart(built)

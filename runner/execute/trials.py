@@ -101,27 +101,38 @@ class ArrayOnRig:
         scripts = cell_scripts(cell, self._scripts.stack, self._own)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, block), self._own)
         work = cell.workload.value
+        faults = self._array.faults
+        deadline = deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0)
         started, clock, before = datetime.now(UTC), time.monotonic(), self._rig.disk_reports()
+        self._rig.arm(faults)
         results = await self._rig.run(
             _steps(scripts, fio_job),
             expected=deadlines.expected(work),
-            deadline=deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0),
+            deadline=deadlines.with_faults(deadline, faults),
         )
         done = between(before, self._rig.disk_reports())
+        aftermath = await self._aftermath() if faults else ""
         return Measured(
             finding=finding(results),
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - clock,
-            notes={**self._notes(), **strained(done, work)},
+            notes={**self._notes(), **notes_of(aftermath), **strained(done, work)},
             scripts=files_of(self._scripts, scripts),
-            outputs={**_outputs(results, fio_job, self.set_up_log), **service(done)},
+            outputs={**_outputs(results, fio_job, self.set_up_log, aftermath), **service(done)},
         )
+
+    async def _aftermath(self) -> str:
+        """How the array stands now that its disks failed; raises RigLost."""
+        step = Step("aftermath", self._scripts.aftermath)
+        (result,) = await self._rig.run([step], expected=0.0, deadline=deadlines.GRACE)
+        return result.output
 
     def _notes(self) -> dict[str, str]:
         """The kernel that really ran, what set-up said of itself, and how a first resync was dealt with."""
         ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
-        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
+        faults = {"faults": "; ".join(map(str, self._array.faults))} if self._array.faults else {}
+        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync, **faults}
 
 
 def _lacking(array: Array, facts: Mapping[str, str]) -> str:
@@ -165,8 +176,9 @@ def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:
     ]
 
 
-def _outputs(results: list[StepResult], fio_job: str, set_up_log: str) -> dict[str, str]:
+def _outputs(results: list[StepResult], fio_job: str, set_up_log: str, aftermath: str) -> dict[str, str]:
     """The files of a trial's folder."""
+    told = {"set-up.log": set_up_log, **({"aftermath.log": aftermath} if aftermath else {})}
     names = {"tune": "tune.log", "verify": "read-back.tsv", "measure": "fio.json"}
     outputs = {names[result.name]: result.output for result in results if result.output}
-    return {"job.fio": fio_job, "set-up.log": set_up_log, **outputs}
+    return {"job.fio": fio_job, **told, **outputs}

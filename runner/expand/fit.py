@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING
 
 from runner.expand.layouts import top_of
 from runner.expand.memory import check_stripe_caches
 from runner.expand.notes import few
 from runner.expand.select import Ruled, values_of
+from runner.model.units import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +26,7 @@ def flaws_of(space: Space, findings: Findings) -> list[Flaw]:
     """Everything impossible in a space, but for what its rules leave out."""
     ruled = Ruled.of(space.matrix, values_of(space))
     _check_fit(space, ruled, findings)
+    _check_faults(space, findings)
     check_stripe_caches(space, ruled, findings)
     flaws = [*findings.flaws, *(flaw for coords, flaw in findings.impossible if not ruled.out(coords))]
     return list(dict.fromkeys(flaws))
@@ -43,6 +46,17 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
     for (name, field), found in misfits.items():
         where = few(label for label, _ in found)
         findings.flaw(("workloads", name, field), f"does not fit on {where}: {found[0][1]}")
+
+
+def _check_faults(space: Space, findings: Findings) -> None:
+    """A fault that is to come when all work is over."""
+    works = [workload.value for workload, _ in space.workloads]
+    longest = max((math.inf if work.runtime is None else work.ramp + work.runtime for work in works), default=math.inf)
+    for name, faults in space.matrix.faults.items():
+        for at, fault in enumerate(faults):
+            if fault.at >= longest:
+                path = ("faults", *((name,) if name else ()), at, "at")
+                findings.flaw(path, f"by then all work is over: ramp and runtime are {format_time(longest)} at most")
 
 
 def spellings(array: Array, workload: Variant[Workload]) -> Iterator[Coords]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from runner.disks import Disk
+    from runner.disks.faults import Fault
     from runner.model.fileset import FileSet
     from runner.model.matrix import Matrix
     from runner.model.shape import Below
@@ -43,6 +44,8 @@ class Array:
     kernel: str | None
     disks: Below
     stack: Variant[Stack]
+    #: What goes wrong with its disks in every trial, each of which then needs it anew.
+    faults: tuple[Fault, ...]
     tunes: tuple[Variant[Tune], ...]
     workloads: tuple[Variant[Workload], ...]
     coords: Coords
@@ -148,9 +151,10 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     workloads = Workloads(matrix, stacks, findings)
     tunes = _Tunes(matrix, stacks, findings)
     arrays = tuple(
-        _array(matrix, kernel, stack, tunes.of(stack), workloads.of(stack))
+        _array(matrix, kernel, stack, faults, tunes.of(stack), workloads.of(stack))
         for kernel in _kernels(matrix)
         for stack in stacks
+        for faults in _faults(matrix)
     )
     impossible = tuple(coords for coords, _ in findings.impossible)
     return Space(matrix, arrays, tuple(findings.notes), impossible), findings
@@ -169,10 +173,25 @@ def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:
     )
 
 
+def _faults(matrix: Matrix) -> tuple[Variant[tuple[Fault, ...]], ...]:
+    """What goes wrong, one way or another; of a single way, names of cells say nothing."""
+    sets = matrix.fault_sets()
+    return collapsed(
+        Variant(
+            faults,
+            (("faults", name),) if name else (),
+            f"faults={safe(name)}" if len(sets) > 1 else "",
+            digest([fault.content() for fault in faults]),
+        )
+        for name, faults in sets.items()
+    )
+
+
 def _array(
     matrix: Matrix,
     kernel: Variant[str | None],
     stack: Variant[Stack],
+    faults: Variant[tuple[Fault, ...]],
     tunes: tuple[Variant[Tune], ...],
     workloads: tuple[Variant[Workload], ...],
 ) -> Array:
@@ -181,11 +200,12 @@ def _array(
         kernel=kernel.value,
         disks=disks_of(matrix),
         stack=stack,
+        faults=faults.value,
         tunes=tunes,
         workloads=workloads,
-        coords=(*kernel.coords, *stack.coords),
-        label="/".join(filter(None, (kernel.label, stack.label))),
-        digest=digest([kernel.value, disks, stack.digest.hex()]),
+        coords=(*kernel.coords, *stack.coords, *faults.coords),
+        label="/".join(filter(None, (kernel.label, stack.label, faults.label))),
+        digest=digest([kernel.value, disks, stack.digest.hex(), *([faults.digest.hex()] if faults.value else [])]),
         room=capacity(stack.value, matrix),
         in_files=in_files(stack.value, matrix),
     )

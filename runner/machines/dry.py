@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
+    from runner.disks.faults import Fault
     from runner.disks.native import Report
 
 _READ_BACK = re.compile(r"^(look|look_anyway|look_on|told|told_role) (.+)$", re.MULTILINE)
@@ -99,6 +100,9 @@ class DryRig:
     def disk_reports(self) -> tuple[Report, ...]:
         """No disk does anything here."""
         return ()
+
+    def arm(self, faults: Sequence[Fault]) -> None:
+        """Nothing can go wrong with disks that do nothing."""
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
         """Write the steps down and answer them, up to the first that fails."""

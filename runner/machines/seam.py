@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.disks import Disk
+    from runner.disks.faults import Fault
     from runner.disks.native import Report
 
 
@@ -102,6 +103,9 @@ class Rig(Protocol):
 
     def disk_reports(self) -> tuple[Report, ...]:
         """What each disk has done since it came up, if any of them is modelled; else nothing."""
+
+    def arm(self, faults: Sequence[Fault]) -> None:
+        """Let this go wrong with the disks from when fio next begins its work: it rings $MATRIX_BELL then."""
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps in order, in one go; stop after the first that fails.

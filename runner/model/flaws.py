@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from runner.model.disks import MODELS, Burst, Cliff, Disks, Seek, Zone
+from runner.model.faults import FAULTS
 from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
 from runner.model.matrix import MachineWish, Matrix, Repeat
@@ -89,6 +90,8 @@ def keys_at(path: Sequence[str | int]) -> list[str]:
             return list(LAYERS[kind].model_fields)
         case ["disks", *deeper]:
             return _keys_of_disks([str(step) for step in deeper if not isinstance(step, int)])
+        case ["faults", *_, kind]:
+            return list(FAULTS[str(kind)].model_fields)
     known = _MAPS.get(tuple(str(step) for step in path))
     return list(known.model_fields) if known else []
 
@@ -144,10 +147,8 @@ def _message(error: ErrorDetails) -> str:
         return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around))}"
     if kind == "missing":
         return f"'{error['loc'][-1]}' is missing here"
-    if kind == "literal_error":
-        expected = str(context["expected"]).replace("'", "")
-        choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
-        return f"'{_short(given)}' is none of {expected}{_near(str(given), choices)}"
+    if kind in {"union_tag_invalid", "literal_error"}:
+        return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
     if kind in _KINDS:
         hint = "; quotes make it a text" if _quoted(given, kind) else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"
@@ -162,6 +163,13 @@ def _message(error: ErrorDetails) -> str:
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}' does not have the form {context['pattern']}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _none_of(given: Any, expected: str) -> str:
+    """`expected` as pydantic writes it: 'a', 'b' or 'c'."""
+    expected = expected.replace("'", "")
+    choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
+    return f"'{_short(given)}' is none of {expected}{_near(str(given), choices)}"
 
 
 def _quoted(given: Any, kind: str) -> bool:
@@ -213,6 +221,8 @@ def from_pydantic(error: ValidationError, data: Any) -> Iterator[Flaw]:
 
 def _place(error: ErrorDetails, data: Any) -> Path:
     loc = error["loc"]
+    if error["type"] == "union_tag_invalid":
+        loc = (*loc, error["ctx"]["discriminator"].strip("'"))
     if error["type"] == "missing":
         return _path_in(data, loc[:-1])
     return _path_in(data, [step for step in loc if step != "[key]"])

@@ -19,18 +19,20 @@ from runner.disks import Disk, Link
 from runner.kernels import misnamed
 from runner.model.axes import as_tuple, axes_of
 from runner.model.base import Model
-from runner.model.disks import BusLimit, DiskSets
+from runner.model.disks import BusLimit, Disks, DiskSets
+from runner.model.faults import UNNAMED, FaultSets
 from runner.model.layers import LAYERS
 from runner.model.tune import Tune
 from runner.model.units import Percent, Size
 from runner.model.workload import Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
+    from runner.disks.faults import Fault
     from runner.model.source import Path
 
 
@@ -194,6 +196,9 @@ class Matrix(Model):
     bus_limit: Annotated[
         dict[Name, BusLimit], Field(description="controllers, links, buses that modelled disks share")
     ] = Field(default_factory=dict)
+    faults: Annotated[
+        FaultSets, Field(description="what goes wrong with modelled disks in every trial; by name, an axis")
+    ] = Field(default_factory=dict)
     layouts: Annotated[dict[Name, Stack], Field(min_length=1)]
     tune: TuneAxes = Field(default_factory=TuneAxes)
     workloads: Annotated[dict[Name, WorkloadAxes], Field(min_length=1)]
@@ -211,6 +216,15 @@ class Matrix(Model):
             found = [replace(disk, link=link) if at in limit.disks else disk for at, disk in enumerate(found)]
         return tuple(found)
 
+    def fault_sets(self) -> dict[str, tuple[Fault, ...]]:
+        """What goes wrong, by name; a matrix that says nothing of it has one set with nothing in it."""
+        sizes = [disk.size for disk in self.every_disk()]
+        sets = self.faults or {UNNAMED: ()}
+        return {
+            name: tuple(fault.of(sizes[fault.disk]) for fault in faults if fault.disk < len(sizes))
+            for name, faults in sets.items()
+        }
+
     def misplaced_disks(self) -> Iterator[tuple[Path, str]]:
         """What cannot be about the disks as a whole, with its place."""
         disks = [several for several in self.disks for _ in range(several.count)]
@@ -227,3 +241,16 @@ class Matrix(Model):
                 elif number in seen:
                     yield path, f"disk {number} hangs on a link already"
                 seen.add(number)
+        yield from self._misplaced_faults(disks)
+
+    def _misplaced_faults(self, disks: Sequence[Disks]) -> Iterator[tuple[Path, str]]:
+        for name, faults in self.faults.items():
+            for at, fault in enumerate(faults):
+                path = ("faults", *((name,) if name else ()), at)
+                if fault.disk >= len(disks):
+                    last = len(disks) - 1
+                    yield (*path, "disk"), f"there is no disk {fault.disk}; they are numbered from 0 to {last}"
+                elif disks[fault.disk].model is None:
+                    yield (*path, "disk"), f"disk {fault.disk} has no model, so nothing can go wrong with it"
+                elif fault.of(disks[fault.disk].size).where[1] > disks[fault.disk].size:
+                    yield (*path, "start"), "this place ends beyond the disk"

@@ -33,6 +33,8 @@ class Estimate:
 
     cells: int
     arrays: int
+    #: How often one is built in a block.
+    builds: int
     rigs: int
     trials_least: int
     trials_most: int
@@ -93,19 +95,19 @@ def building_of(array: Array, pace: Pace) -> Building:
 
 def estimate(plan: Plan, pace: Pace) -> Estimate:
     """Walk the plan once, holding no more of it than one array."""
-    cells = arrays = 0
+    cells = arrays = built = 0
     seconds = set_up = 0.0
     waited = 0.0
     written = resync = 0
     rigs: set[str | None] = set()
     for visit in plan.visits(1):
         arrays += 1
+        built += visit.builds
         rigs.add(visit.array.kernel)
-        set_up += pace.set_up
-        building = building_of(visit.array, pace)
-        set_up += building.least
-        waited += building.most - building.least
-        resync += resync_of(visit.array) + building.written
+        building, builds = building_of(visit.array, pace), visit.builds
+        set_up += builds * (pace.set_up + building.least)
+        waited += builds * (building.most - building.least)
+        resync += builds * (resync_of(visit.array) + building.written)
         cells += len(visit.cells)
         files = laid_out(visit.cells)
         written, seconds = written + files, seconds + files / pace.write_rate
@@ -124,6 +126,7 @@ def estimate(plan: Plan, pace: Pace) -> Estimate:
     return Estimate(
         cells=cells,
         arrays=arrays,
+        builds=built,
         rigs=len(rigs),
         trials_least=cells * least,
         trials_most=cells * most,

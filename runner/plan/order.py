@@ -24,11 +24,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One array, built once in a block, and the cells that are measured on it, in order."""
+    """One array, built once in a block unless its disks fail, and the cells that are measured on it, in order."""
 
     block: int
     array: Array
     cells: tuple[Cell, ...]
+
+    @property
+    def builds(self) -> int:
+        """How often the array is built: a disk that failed is of no use to the next trial."""
+        return len(self.cells) if self.array.faults else 1
 
 
 @dataclass(frozen=True)

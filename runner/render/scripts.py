@@ -11,12 +11,16 @@ from runner.render.knobs import host, inspections, knobs
 from runner.render.stack import Built, built
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from runner.expand.space import Array, Cell
     from runner.expand.variants import Variant
     from runner.model.workload import Workload
+
+
+#: With these, fio tells when its work begins, to whoever has disks that are to fail then; by hand it tells nobody.
+BEGINS = {"exec_prerun": """sh -c 'test -z "$MATRIX_BELL" || printf b >"$MATRIX_BELL" || :'"""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class ArrayScripts:
     tear_down: str
     #: Finds and starts it again after a reboot.
     activate: str
+    #: Tells how it stands after a trial in which disks failed; empty if none is to.
+    aftermath: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +74,12 @@ class CellScripts:
 def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> ArrayScripts:
     """The scripts of an array on these disks."""
     stack = built(array.stack.value, disks, array.disks, zeroed=zeroed)
-    return ArrayScripts(
-        stack,
-        *(render(f"{phase}.sh", own, title=array.label, stack=stack) for phase in ("set-up", "tear-down", "activate")),
-    )
+
+    def script(phase: str) -> str:
+        return render(f"{phase}.sh", own, title=array.label, stack=stack)
+
+    aftermath = script("aftermath") if array.faults else ""
+    return ArrayScripts(stack, script("set-up"), script("tear-down"), script("activate"), aftermath)
 
 
 def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScripts:
@@ -86,7 +94,7 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScrip
         "governor": next((knob.value for knob in tuned if knob.way == "governor"), None) or "-",
         "work": cell.workload.value,
         "files": place.files,
-        "lay_out": _job("lay-out.fio", cell.workload, place, 1, own) if place.files else "",
+        "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}) if place.files else "",
     }
     return CellScripts(
         *(render(f"{phase}.sh", own, title=cell.name, **values) for phase in ("tune", "verify", "measure"))
@@ -95,7 +103,8 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScrip
 
 def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:
     """The fio job of one trial; `seed` makes its random offsets its own."""
-    return job_of(cell.workload, place_of(cell, stack), seed, own)
+    workload, place = cell.workload, place_of(cell, stack)
+    return _job("job.fio", workload, place, seed, own, BEGINS if cell.array.faults else {})
 
 
 def place_of(cell: Cell, stack: Built) -> Place:
@@ -116,12 +125,14 @@ def place_of(cell: Cell, stack: Built) -> Place:
 
 def job_of(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
     """The fio job of a workload on one device, on several side by side, or on files."""
-    return _job("job.fio", workload, place, seed, own)
+    return _job("job.fio", workload, place, seed, own, {})
 
 
-def _job(template: str, workload: Variant[Workload], place: Place, seed: int, own: Path | None) -> str:
+def _job(
+    template: str, workload: Variant[Workload], place: Place, seed: int, own: Path | None, more: Mapping[str, str]
+) -> str:
     work = workload.value
-    return render(template, own, title=workload.label, place=place, work=work, options=work.fio, seed=seed)
+    return render(template, own, title=workload.label, place=place, work=work, options={**work.fio, **more}, seed=seed)
 
 
 def trial_seed(seed: int, cell: str, block: int) -> int:
@@ -130,7 +141,10 @@ def trial_seed(seed: int, cell: str, block: int) -> int:
 
 
 def files_of(array: ArrayScripts, cell: CellScripts) -> dict[str, str]:
-    """A cell's folder: its scripts, numbered in the order in which they run; `activate` is for after a reboot."""
+    """A cell's folder: its scripts, numbered in the order in which they run; `activate` is for after a reboot.
+
+    `aftermath` runs after the measurement, if disks are to fail during that.
+    """
     return {
         "1-set-up.sh": array.set_up,
         "2-tune.sh": cell.tune,
@@ -138,4 +152,5 @@ def files_of(array: ArrayScripts, cell: CellScripts) -> dict[str, str]:
         "4-measure.sh": cell.measure,
         "5-tear-down.sh": array.tear_down,
         "activate.sh": array.activate,
+        **({"aftermath.sh": array.aftermath} if array.aftermath else {}),
     }

@@ -9,7 +9,8 @@ import pytest
 
 from runner.disks import Disk, Link
 from runner.disks.check import served
-from runner.disks.native import Fault, Report
+from runner.disks.faults import Fault
+from runner.disks.native import Report
 from runner.disks.physics import Physics
 from runner.disks.server import command
 from runner.disks.strain import Strain, between, strain_of
@@ -62,6 +63,28 @@ def test_only_what_lies_on_bad_places_cannot_be_read() -> None:
     assert "Input/output error" in said
     assert done.failed == 1
     assert asked(IDEAL, "--rw=write", faults=bad)[0] == 0
+
+
+def test_a_bad_place_that_was_written_is_good_again() -> None:
+    bad = (Fault(0, "medium", at=0.0, where=(1 << 20, 2 << 20)),)
+    status, said, done = asked(
+        IDEAL, "--rw=write", "--offset=1m", "--size=1m", "--verify=crc32c", "--verify_state_save=0", faults=bad
+    )
+    assert status == 0, said
+    assert done.failed == 0
+    half = ("--rw=write", "--offset=1m", "--size=512k")
+    beyond = ("--name=y", "--ioengine=nbd", "--stonewall", "--rw=read", "--bs=64k", "--offset=1m", "--size=1m")
+
+    async def ask() -> tuple[int, Report]:
+        async with served(IDEAL) as (_, board, uri):
+            board.fail(bad[0])
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={uri}", *half, *beyond, f"--uri={uri}"])
+            return done.returncode, board.report(0)
+
+    status, report = asyncio.run(ask())
+    assert status != 0
+    assert report.read_bytes == (512 + 64) * 1024
+    assert report.failed == 1
 
 
 @pytest.mark.parametrize("fault", [Fault(0, "slow", at=0.0, factor=4.0), Fault(0, "stalls", at=0.0, seconds=1.0)])

@@ -476,3 +476,37 @@ def test_being_told_to_stop_counts_more_than_a_dirty_tear_down(bench: Bench) -> 
     with pytest.raises(asyncio.CancelledError):
         bench.run(machine=Stubborn(99))
     assert len(bench.machine.rigs) == 1
+
+
+FAULTY = SMALL.replace("size: 64MiB", "size: 64MiB, model: st3320620as") + (
+    "faults: {none: [], dies: [{disk: 2, at: 500ms, kind: dies}]}\n"
+)
+
+
+def test_a_trial_in_which_disks_fail_has_a_rig_of_its_own_and_tells_what_became_of_it(tmp_path: Path) -> None:
+    faulty = Bench(tmp_path, FAULTY)
+
+    def answer(step: Step) -> StepResult:
+        told = "note\tmd.after\tclean, degraded 1\nmd127 : active\n"
+        return StepResult(step.name, 0, told, 0.0) if step.name == "aftermath" else plausible(step)
+
+    faulty.run(answer)
+    trials = faulty.trials
+    faulty.journal.close()
+    cells = {cell.id: cell for cell in faulty.plan.selection.cells()}
+    assert len(trials) == 2 * len(cells) == 16
+    for trial in trials:
+        cell = cells[trial.cell]
+        kept = faulty.shelf.kept[cell.name, trial.block]
+        if cell.axes["faults"] == "none":
+            assert "md.after" not in trial.notes
+            assert not {"aftermath.sh", "aftermath.log"} & set(kept)
+            assert "exec_prerun" not in kept["job.fio"]
+        else:
+            assert trial.notes["faults"] == "disk 2 dies at 0.5 s"
+            assert trial.notes["md.after"] == "clean, degraded 1"
+            assert "md127 : active" in kept["aftermath.log"]
+            assert "exec_prerun" in kept["job.fio"]
+    rigs = [[step.name for step in rig.told] for rig in faulty.machine.rigs]
+    assert all(steps.count("measure") == 1 for steps in rigs if "aftermath" in steps)
+    assert len(rigs) == 2 * (2 + 4)

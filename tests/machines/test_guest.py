@@ -43,11 +43,11 @@ async def test_a_bell_that_rings_too_early_makes_us_ask_often_only_for_a_moment(
 ) -> None:
     waits: list[float] = []
 
-    async def ring(patience: float) -> bool:
+    async def ring(patience: float) -> bytes:
         waits.append(patience)
         if len(waits) == 20:
             agent.rang.set()
-        return len(waits) == 1
+        return guest.ENDS if len(waits) == 1 else b""
 
     async with talking() as (up, agent):
         agent.turns = 10**9
@@ -56,6 +56,22 @@ async def test_a_bell_that_rings_too_early_makes_us_ask_often_only_for_a_moment(
     assert waits[:3] == [7 + guest.DOUBT, guest.EAGER, 2 * guest.EAGER]
     assert waits[10:] == [guest.DOUBT] * len(waits[10:])
     assert len(waits) == 20
+
+
+async def test_the_bell_tells_that_work_begins_and_nobody_is_asked_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    rings = iter([guest.BEGINS * 2, guest.BEGINS + guest.ENDS])
+
+    async def ring(patience: float) -> bytes:
+        assert patience == 7 + guest.DOUBT
+        agent.rang.set()
+        return next(rings)
+
+    async with talking() as (up, agent):
+        monkeypatch.setattr(up, "ring", ring)
+        await up.shell("it", expected=7, begun=lambda: begun.append(len(agent.asked)))
+        assert agent.asked == ["guest-exec", "guest-exec-status"]
+    assert begun == [1, 1]
 
 
 @pytest.mark.parametrize(

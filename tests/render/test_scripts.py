@@ -53,7 +53,8 @@ def test_pinned(kind: str, snapshot: SnapshotAssertion) -> None:
 
 EVERYTHING = """\
 name: everything
-disks: {count: 5, size: 1GiB, bus: scsi}
+disks: {count: 5, size: 1GiB, bus: scsi, model: sata-ssd}
+faults: [{disk: 1, kind: dies}]
 layouts:
   disk: [disk: {number: [0, 4]}]
   striped: [md: {level: [linear, 0], metadata: [1.0, 1.1, 1.2]}]
@@ -85,6 +86,7 @@ def test_every_knob_at_once_is_pinned(snapshot: SnapshotAssertion) -> None:
         files[name][files[name].index("# Sets the file" if "tune" in name else "rows=") :]
         for name in ("2-tune.sh", "3-verify.sh")
     ]
+    scripts.append(files["aftermath.sh"][files["aftermath.sh"].index("note()") :])
     assert "\n".join(scripts) == snapshot(extension_class=_Text)
 
 

@@ -116,6 +116,7 @@ class _Meddled:
         self._rig, self._text = rig, text
         self.facts = rig.facts
         self.disk_reports = rig.disk_reports
+        self.arm = rig.arm
 
     async def run(self, steps: list[Step], *, expected: float, deadline: float) -> object:
         tune, *rest = steps

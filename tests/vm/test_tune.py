@@ -231,6 +231,7 @@ class Meddled:
         self._rig, self._text = rig, text
         self.facts = rig.facts
         self.disk_reports = rig.disk_reports
+        self.arm = rig.arm
 
     async def run(self, steps: list[Step], *, expected: float, deadline: float) -> list[StepResult]:
         tune, *rest = steps

@@ -16,7 +16,7 @@
 
 #include "board.h"
 
-enum { MOST_REQUESTS = 512 };
+enum { MOST_REQUESTS = 512, SECTOR = 512 };
 /* Wake up this much before the time, and wait out the rest awake: waking takes long on a busy or virtual host. */
 #define EARLY 60e-6
 /* Whoever wants nothing for so long is between two things: the disk was not kept waiting. */
@@ -155,11 +155,25 @@ static int dead(int known, double now) {
   return 0;
 }
 
+/* Of each bad place, which of its sectors were written since: these are good again, as a drive would put them elsewhere. */
+static unsigned char *mended[MOST_FAULTS];
+
+/* Whether a read meets a bad sector; a write mends those that it covers. */
 static int unreadable(int known, double now, int what, double start, double end) {
-  for (int one = 0; what == PHYSICS_READ && one < known; one++)
-    if (faults[one].kind == FAULT_MEDIUM && now >= faults[one].from && start < faults[one].end && end > faults[one].start)
-      return 1;
-  return 0;
+  int met = 0;
+  if (what == PHYSICS_FLUSH) return 0;
+  for (int one = 0; one < known; one++) {
+    const struct fault *f = &faults[one];
+    if (f->kind != FAULT_MEDIUM || now < f->from || start >= f->end || end <= f->start) continue;
+    double low = start > f->start ? start : f->start, high = end < f->end ? end : f->end;
+    size_t first = (size_t)((low - f->start) / SECTOR), last = (size_t)ceil((high - f->start) / SECTOR);
+    if (!mended[one]) mended[one] = calloc((size_t)ceil((f->end - f->start) / SECTOR), 1);
+    for (size_t sector = first; sector < last; sector++) {
+      if (what == PHYSICS_READ) met |= !mended[one] || !mended[one][sector];
+      else if (mended[one]) mended[one][sector] = 1;
+    }
+  }
+  return met;
 }
 
 /* ---- requests ---- */

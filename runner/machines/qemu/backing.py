@@ -6,7 +6,7 @@ import asyncio
 import socket
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING
 
 from runner.disks import links_of
@@ -15,10 +15,11 @@ from runner.disks.server import command
 from runner.process import converse, is_gone, killed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
     from runner.disks import Disk
+    from runner.disks.faults import Fault
 
 
 @dataclass
@@ -39,6 +40,13 @@ class Served:
     def reports(self) -> tuple[Report, ...]:
         """What each disk has done, in their order, if any is modelled; of the others nothing is known."""
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
+
+    def fail(self, faults: Iterable[Fault]) -> None:
+        """Let this go wrong, counted from now."""
+        if self.board:
+            now = self.board.clock()
+            for fault in faults:
+                self.board.fail(replace(fault, at=now + fault.at))
 
     def lacks_one(self) -> bool:
         """Whether a server ended, even if nobody was told yet."""

@@ -23,7 +23,7 @@ from runner.machines.seam import RigLost
 from runner.process import killed, spawn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine
+    from collections.abc import AsyncIterator, Callable, Coroutine
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
@@ -33,6 +33,8 @@ TAIL_LINES = 100
 TAIL_BYTES = 64 * 1024
 #: A shell's argument may be 128 KiB; what is longer goes through standard input.
 ARGUMENT_LIMIT = 120_000
+#: What the bell says.
+BEGINS, ENDS = b"b", b"."
 #: How often to look whether a command ended although the bell did not ring.
 DOUBT = 0.5
 #: The agent has the result within milliseconds once the bell rang.
@@ -192,15 +194,20 @@ class Guest:
         """Ask the guest."""
         return await self.answer(self.agent.execute(name, arguments or None))
 
-    async def shell(self, script: str, *, expected: float = 0, deadline: float = 60) -> tuple[int, bytes, str]:
-        """Run a script that rings the bell at its end; returns status, output and complaints."""
-        answer = await self.soon(self._shell(script, expected), "the guest did not answer", deadline)
+    async def shell(
+        self, script: str, *, expected: float = 0, deadline: float = 60, begun: Callable[[], None] = lambda: None
+    ) -> tuple[int, bytes, str]:
+        """Run a script that rings the bell at its end; returns status, output and complaints.
+
+        `begun` is called when it rings it otherwise: what it is about begins.
+        """
+        answer = await self.soon(self._shell(script, expected, begun), "the guest did not answer", deadline)
         if self.served.lacks_one():
             # The script may have ended because of it, sooner than we were told: what it says is not about the array.
             raise await self.lost
         return answer
 
-    async def _shell(self, script: str, expected: float) -> tuple[int, bytes, str]:
+    async def _shell(self, script: str, expected: float, begun: Callable[[], None]) -> tuple[int, bytes, str]:
         how: dict[str, object] = {"arg": ["-c", script]}
         if len(script.encode()) > ARGUMENT_LIMIT:
             text = base64.b64encode(script.encode()).decode()
@@ -210,19 +217,23 @@ class Guest:
         patience = expected + DOUBT
         while True:
             rung = await self.ring(patience)
+            if BEGINS in rung:
+                begun()
+                if ENDS not in rung:
+                    continue
             status = await self.ask("guest-exec-status", pid=started["pid"])
             if status["exited"]:
                 return ended(status)
             # Asking disturbs the guest: a bell that rang too early must not make us ask for long.
             patience = EAGER if rung else min(DOUBT, 2 * patience)
 
-    async def ring(self, patience: float) -> bool:
+    async def ring(self, patience: float) -> bytes:
         """Wait for the bell, so that nobody has to ask a busy guest whether it is done."""
         try:
             async with asyncio.timeout(patience):
-                return bool(await self.answer(asyncio.get_running_loop().sock_recv(self.bell, 64)))
+                return await self.answer(asyncio.get_running_loop().sock_recv(self.bell, 64))
         except TimeoutError:
-            return False
+            return b""
 
     def hush(self) -> None:
         """Forget that the bell rang: it did for a command whose end was seen without it."""

@@ -14,13 +14,14 @@ from runner.machines.seam import RigLost
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.disks.faults import Fault
     from runner.disks.native import Report
     from runner.machines.qemu.argv import Vm
     from runner.machines.qemu.guest import Guest
     from runner.machines.seam import Step, StepResult
 
 #: A static busybox starts three times faster on an emulated processor than coreutils.
-FRESH = envelope.fresh("/run/matrix/trial", "busybox rm")
+ENTER = "export MATRIX_BELL=/dev/matrix-bell && " + envelope.fresh("/run/matrix/trial", "busybox rm")
 BELL = "printf . >/dev/matrix-bell"
 BOOT_DEADLINE = 120.0
 #: What cannot be known without asking the guest. It also warms what every trial needs: a clone restored after that
@@ -65,6 +66,7 @@ class QemuRig:
     def __init__(self, guest: Guest, vm: Vm, facts: Mapping[str, str]) -> None:
         self.guest = guest
         self._facts = dict(facts)
+        self._armed: tuple[Fault, ...] = ()
         self._disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(vm.disks)))
 
     @property
@@ -81,6 +83,15 @@ class QemuRig:
         """From the board that their servers share with us."""
         return self.guest.served.reports()
 
+    def arm(self, faults: Sequence[Fault]) -> None:
+        """They wait for the bell."""
+        self._armed = tuple(faults)
+
+    def _strike(self) -> None:
+        """The work begins, and with it the time of what goes wrong with the disks."""
+        self.guest.served.fail(self._armed)
+        self._armed = ()
+
     async def reboot(self) -> None:
         """Press the reset button and wait until the guest is up again, with the disks as they are."""
         if self._facts["up"] != "cold boot":
@@ -93,15 +104,20 @@ class QemuRig:
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps as one script."""
         mark = secrets.token_hex(16)
-        script = envelope.pack(steps, mark, FRESH, BELL)
+        script = envelope.pack(steps, mark, ENTER, BELL)
         try:
-            _, output, complaint = await self.guest.shell(script, expected=expected, deadline=deadline)
-            return envelope.unpack(steps, mark, output, complaint)
+            _, output, complaint = await self.guest.shell(
+                script, expected=expected, deadline=deadline, begun=self._strike
+            )
+            results = envelope.unpack(steps, mark, output, complaint)
         except RigLost:
             raise
         except HarnessBroken as error:
             # Whatever garbled the answer, a fresh rig may do better, and the run goes on without this one.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
+        if self._armed and not any(result.status for result in results):
+            raise RigLost("disks were to fail, but nobody said that the work began", tail=self.guest.tail())
+        return results
 
 
 async def booted(guest: Guest) -> None:

@@ -1,0 +1,99 @@
+"""Disks that fail while they are measured: what the kernel makes of it, and what is recorded."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from runner.disks.faults import Fault
+from runner.execute.run import rig_spec
+from runner.execute.trials import ArrayOnRig, Measured
+from runner.machines.qemu import Qemu
+from runner.machines.seam import Rig
+from runner.store.record import Outcome
+from tests.matrices import space
+from tests.vm.test_lvm import done
+
+if TYPE_CHECKING:
+    from runner.machines.qemu.rig import QemuRig
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(900)]
+
+FAILING = """\
+name: failing
+disks: {count: 4, size: 64MiB, model: {kind: volume, iops: 2000, bandwidth: 60MB/s}}
+faults:
+  dies: [{disk: 1, at: 500ms, kind: dies}]
+  stalls: [{disk: 1, at: 200ms, kind: stalls, lasts: 700ms}]
+  slow: [{disk: 1, kind: slow, times: 20}]
+  unreadable: [{disk: 1, kind: medium, start: 0, length: 64MiB}]
+layouts:
+  raid5: [md: {level: 5, devices: 4, chunk: 16KiB}]
+  spare: [md: {level: 1, devices: 2, spare: 1}]
+workloads: {work: {rw: randrw, bs: 16KiB, iodepth: 4, runtime: 2s, fio: {continue_on_error: all}}}
+only:
+  - {layout: raid5}
+  - {layout: spare, faults: dies}
+repeat: 1
+"""
+
+
+async def _measured(scratch: Path) -> dict[str, Measured]:
+    found = {}
+    failing = space(FAILING)
+    machine = Qemu()
+    for array in failing.arrays:
+        label = f"{dict(array.coords)['layout']}/{dict(array.coords)['faults']}"
+        if label.startswith("raid5") or label.endswith("dies"):
+            cell = next(cell for cell in failing.cells() if cell.array == array)
+            async with machine.rig(rig_spec(failing.matrix, array, None), scratch) as rig:
+                built = await ArrayOnRig.build(failing.matrix, array, rig, machine, None)
+                found[label] = await built.measure(cell, 1)
+    return found
+
+
+def test_the_kernel_meets_real_errors_and_what_became_of_the_array_is_recorded(tmp_path: Path) -> None:
+    found = asyncio.run(_measured(tmp_path))
+    assert {name: one.finding.outcome for name, one in found.items()} == dict.fromkeys(found, Outcome.MEASURED)
+    after = {name: one.notes["md.after"] for name, one in found.items()}
+    assert after["raid5/dies"].startswith(
+        ("clean, degraded 1, idle, disk1 faulty", "active, degraded 1, idle, disk1 faulty")
+    )
+    assert "I/O error, dev" in found["raid5/dies"].outputs["aftermath.log"]
+    assert "disk1 faulty" in after["spare/dies"]
+    assert "recover" in after["spare/dies"] or "degraded 0" in after["spare/dies"]
+    for whole in ("stalls", "slow", "unreadable"):
+        assert "degraded 0" in after[f"raid5/{whole}"]
+    assert "read error corrected" in found["raid5/unreadable"].outputs["aftermath.log"]
+    assert found["raid5/stalls"].notes["faults"] == "disk 1 stalls at 0.2 s for 0.7 s"
+    stalled = found["raid5/stalls"].finding.figures
+    assert stalled is not None
+    assert max(side.lat_max or 0.0 for side in (stalled.read, stalled.write) if side) > 0.5e9
+
+
+async def _returned(scratch: Path) -> tuple[str, str, str]:
+    failing = space(FAILING.replace("chunk: 16KiB", "chunk: 16KiB, bitmap: internal"))
+    machine, array = Qemu(), replace(failing.arrays[0], faults=())
+    async with machine.rig(rig_spec(failing.matrix, array, None), scratch) as rig:
+        await ArrayOnRig.build(failing.matrix, array, rig, machine, None)
+        cast("QemuRig", rig).guest.served.fail([Fault(1, "dies", 0.0, 3.0)])
+        work = "fio --name=x --filename=/dev/md/matrix-0 --direct=1 --rw=randwrite --bs=16k --size=8m >/dev/null"
+        await done(rig, work)
+        failed = await state(rig)
+        await asyncio.sleep(3.0)
+        disk = f"$(readlink -f {rig.disks[1]})"
+        await done(rig, f"mdadm /dev/md/matrix-0 --remove {disk} && mdadm /dev/md/matrix-0 --re-add {disk}")
+        wait = "mdadm --wait /dev/md/matrix-0 || :; echo check >/sys/block/md127/md/sync_action; mdadm --wait /dev/md/matrix-0 || :"
+        await done(rig, wait)
+        return failed, await state(rig), await done(rig, "cat /sys/block/md127/md/mismatch_cnt")
+
+
+async def state(rig: Rig) -> str:
+    return (await done(rig, "cat /sys/block/md127/md/degraded")).strip()
+
+
+def test_a_disk_that_returns_can_be_added_again_and_is_rebuilt(tmp_path: Path) -> None:
+    failed, rebuilt, mismatches = asyncio.run(_returned(tmp_path))
+    assert (failed, rebuilt, mismatches.strip()) == ("1", "0", "0")

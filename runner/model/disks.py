@@ -68,6 +68,13 @@ class Zone(Model):
     rate: Throughput
 
 
+class Shingled(Model):
+    """Tracks overlap, so that what is not written one after another lands elsewhere before it is put in its place."""
+
+    band: Annotated[Size, Field(ge=MIB, description="bytes that can only be written one after another")]
+    landing: Annotated[Size, Field(ge=MIB, description="of the place for all other writes")]
+
+
 class Hdd(_Model):
     """It rotates, and an arm moves."""
 
@@ -84,6 +91,7 @@ class Hdd(_Model):
     cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
     write_cache: Annotated[bool, Field(description="writes end in the cache, half of it, until a flush")] = True
     read_ahead: Annotated[Size | None, Field(ge=0, description="4MiB if not given, or a quarter of the cache")] = None
+    shingled: Shingled | None = None
     queue: Annotated[int, Field(ge=1, le=16, description="among how many commands it chooses the next")] = 16
 
     @model_validator(mode="after")
@@ -112,6 +120,7 @@ class Hdd(_Model):
             "write_cache": float(self.cache // 2) if self.write_cache else 0.0,
             "write_extents": 2.0 * self.queue,
             "window": float(self.queue),
+            **({"band": float(self.shingled.band), "landing": float(self.shingled.landing)} if self.shingled else {}),
         }
         return Physics("hdd", tuple(numbers.items()), tuple(self._zones()))
 

@@ -6,7 +6,7 @@ import difflib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.model.disks import MODELS, Burst, Cliff, Disks, Seek, Zone
+from runner.model.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.model.faults import FAULTS
 from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
@@ -68,7 +68,7 @@ def _near(word: str, names: list[str]) -> str:
 
 
 #: Maps inside models of disks.
-INNER: dict[str, type[Model]] = {"seek": Seek, "zones": Zone, "cliff": Cliff, "burst": Burst}
+INNER: dict[str, type[Model]] = {"seek": Seek, "zones": Zone, "shingled": Shingled, "cliff": Cliff, "burst": Burst}
 _MAPS: dict[tuple[str, ...], type[Model]] = {
     (): Matrix,
     ("machine",): MachineWish,

@@ -234,3 +234,20 @@ def test_a_link_is_no_faster_than_it_is(code: Library) -> None:
         last = max(board.transferred(0, start, 1e5, start) for _ in range(1000))
         board.close()
     assert last - start == pytest.approx(1000 * 1e5 / 50e6, rel=0.01)
+
+
+def test_a_shingled_disk_takes_random_writes_in_its_stride_until_its_landing_zone_is_full(code: Library) -> None:
+    physics = named("archive-smr")
+    flat = Physics("hdd", tuple({**dict(physics.numbers), "band": 0.0}.items()), physics.zones)
+    write = Job("write", 16 * KIB, 4, random=True)
+    usual = predicted(code, flat, SIZE, write, ramp=10, seconds=60).iops
+    # Five hundred pieces land as fast as they can be written one after another …
+    assert predicted(code, physics, SIZE, write, seconds=0.1).iops > 20 * usual
+    # … and then a band has to be put in order for every few of them.
+    assert predicted(code, physics, SIZE, write, ramp=60, seconds=200).iops < usual / 3
+    in_order = Job("write", 256 * KIB, 4, random=False)
+    assert predicted(code, physics, SIZE, in_order, ramp=2, seconds=3).bytes == pytest.approx(
+        predicted(code, flat, SIZE, in_order, ramp=2, seconds=3).bytes, rel=0.03
+    )
+    read = Job("read", 4 * KIB, 1, random=True)
+    assert predicted(code, physics, SIZE, read, seconds=60) == predicted(code, flat, SIZE, read, seconds=60)

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64 };
+enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64, MOST_BANDS = 16384 };
 #define PATIENCE 1.0 /* seconds after which a command is served however far away it is */
+#define ENTRY 65536.0 /* what lands takes at least so much of the landing zone: what limits it is the list of what is where */
+#define LEISURE 0.5  /* and after which a shingled disk with nothing else to do puts a band in order */
 #define HURRY 0.05   /* and after which what only goes by no longer keeps others waiting */
 
 struct command {
@@ -52,6 +54,12 @@ struct physics {
   double dirty_bytes;
   double leaving_bytes, leaving_until; /* on their way from the write cache to the platter */
   int leaving_held;
+
+  /* hdd, shingled */
+  double stream;           /* where the last write that went to its place ended */
+  double landed;           /* bytes that landed elsewhere */
+  double landing_next;     /* where the next will */
+  double astray[MOST_BANDS]; /* of each band, how many of its bytes are there */
 
   /* ssd */
   double channel_free[MOST_CHANNELS];
@@ -162,6 +170,57 @@ static void move_to(struct physics *p, double now, double start, double end) {
   p->free = now + access + passing(p, start, end);
   p->head = end;
   p->done.busy += p->free - now;
+}
+
+/* ---- hdd, shingled: what is not written one after another lands elsewhere first ---- */
+
+static int band_of(const struct physics *p, double place) {
+  return (int)least(floor(place / p->model.band), MOST_BANDS - 1);
+}
+
+/* A band as it was is read, and written as it is to be. */
+static void put_in_order(struct physics *p, int band, double now) {
+  double start = band * p->model.band, end = least(start + p->model.band, p->model.size);
+  move_to(p, now, start, end);
+  move_to(p, p->free, start, end);
+  p->landed -= p->astray[band];
+  p->astray[band] = 0;
+  p->stream = -1;
+}
+
+static void put_worst_in_order(struct physics *p, double now) {
+  int worst = 0;
+  for (int band = 1; band <= band_of(p, p->model.size - 1); band++)
+    if (p->astray[band] > p->astray[worst]) worst = band;
+  put_in_order(p, worst, now);
+}
+
+/* A write goes to its place if it begins a band or goes on where the last one ended. */
+static int in_turn(const struct physics *p, double start) {
+  return p->model.band <= 0 || start == p->stream || fmod(start, p->model.band) == 0;
+}
+
+static void to_platter(struct physics *p, double now, double start, double end) {
+  double length = end - start, takes = most(length, ENTRY);
+  if (in_turn(p, start)) {
+    move_to(p, now, start, end);
+    p->stream = end;
+    if (p->model.band > 0 && fmod(end, p->model.band) == 0) { /* nothing of it is elsewhere any more */
+      int band = band_of(p, end - 1);
+      p->landed -= p->astray[band];
+      p->astray[band] = 0;
+    }
+    return;
+  }
+  while (p->landed > 0 && p->landed + takes > p->model.landing) {
+    put_worst_in_order(p, now);
+    now = p->free;
+  }
+  if (p->landing_next + length > p->model.landing) p->landing_next = 0;
+  move_to(p, now, p->landing_next, p->landing_next + length);
+  p->landing_next += length;
+  p->landed += takes;
+  p->astray[band_of(p, start)] += takes;
 }
 
 /* ---- hdd: the write cache ---- */
@@ -335,7 +394,7 @@ static void write_medium(struct physics *p, int at, double now) {
   remove_command(p, at);
   outdated(p, c.offset, c.offset + c.length);
   double arrived = transferred(p, now, c.length, c.arrival);
-  move_to(p, most(now, arrived), c.offset, c.offset + c.length);
+  to_platter(p, most(now, arrived), c.offset, c.offset + c.length);
   ends(p, c.tag, p->free, now > c.arrival);
 }
 
@@ -344,7 +403,7 @@ static void write_back(struct physics *p, int at, double now) {
   struct extent *e = &p->dirty[at];
   double end = floor(least(e->end, place_at(p, revs_at(p, e->start) + 1)));
   if (e->end - end < 512) end = e->end;
-  move_to(p, now, e->start, end);
+  to_platter(p, now, e->start, end);
   p->leaving_bytes = end - e->start;
   p->leaving_until = p->free;
   p->leaving_held = e->held;
@@ -358,7 +417,8 @@ static double hdd_wakes(const struct physics *p) {
   double first = INFINITY;
   if (p->commands) first = p->waiting[0].arrival;
   for (int at = 0; at < p->extents; at++) first = least(first, p->dirty[at].since);
-  return first == INFINITY ? INFINITY : most(first, p->free);
+  if (first == INFINITY) return p->landed > 0 ? p->free + LEISURE : INFINITY;
+  return most(first, p->free);
 }
 
 static void hdd_advance(struct physics *p, double now) {
@@ -368,6 +428,7 @@ static void hdd_advance(struct physics *p, double now) {
     if (next.command >= 0 && p->waiting[next.command].what == PHYSICS_READ) read_medium(p, next.command, at);
     else if (next.command >= 0) write_medium(p, next.command, at);
     else if (next.extent >= 0) write_back(p, next.extent, at);
+    else if (!p->commands && p->landed > 0) put_worst_in_order(p, at);
     else break;
   }
   answer_at_once(p, now);
@@ -437,6 +498,7 @@ struct physics *physics_new(const struct disk_model *model) {
   if (!p) return 0;
   p->model = *model;
   p->segment_start = model->size;
+  p->stream = -1;
   p->credits = model->burst_credits;
   double begins = 0;
   for (int at = 0; at < (int)model->zones; at++) {
@@ -457,7 +519,7 @@ void physics_shares(struct physics *p, double (*shared)(void *, double, double, 
 /* In the order of the struct, up to its zones. */
 static const char *const names[] = {
   "kind", "size", "overhead", "interface", "revolution", "seek_track", "seek_full", "phase", "read_ahead", "segments",
-  "write_cache", "write_extents", "window", "read_latency", "write_latency",
+  "write_cache", "write_extents", "window", "band", "landing", "read_latency", "write_latency",
   "channels", "read_rate", "write_rate", "cliff", "cliff_rate", "iops", "burst_iops", "burst_credits", "io_size",
   "bandwidth", "latency",
 };

@@ -35,6 +35,8 @@ struct disk_model {
   double write_cache;  /* bytes; 0: writes wait for the medium */
   double write_extents; /* how many separate places may be waiting in it */
   double window;       /* among how many of the oldest commands it chooses the next */
+  double band;         /* shingled: bytes that can only be written one after another; 0: it is not shingled */
+  double landing;      /* shingled: bytes of the place where other writes land before they are put where they belong */
 
   /* ssd */
   double read_latency;

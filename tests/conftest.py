@@ -1,7 +1,7 @@
 """What holds for all tests."""
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# A deadline is a wall-clock assertion: on a loaded host it fails for nothing.
-settings.register_profile("ours", deadline=None)
+# A deadline is a wall-clock assertion, and so is what calls drawing slow: on a loaded host they fail for nothing.
+settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")

@@ -87,8 +87,18 @@ def fio(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A disk with its server, and nobody between it and whoever asks."""
+
+    code: Library
+    board: Board
+    uri: str
+    server: asyncio.subprocess.Process
+
+
 @asynccontextmanager
-async def served(disk: Disk) -> AsyncIterator[tuple[Library, Board, str]]:
+async def served(disk: Disk) -> AsyncIterator[Alone]:
     """A server for a disk with nothing on it."""
     code = library(await built())
     with (
@@ -103,7 +113,7 @@ async def served(disk: Disk) -> AsyncIterator[tuple[Library, Board, str]]:
         server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))
         try:
             await _until_there(socket, server)
-            yield code, board, f"nbd+unix:///?socket={socket}"
+            yield Alone(code, board, f"nbd+unix:///?socket={socket}", server)
         finally:
             await killed(server)
             board.close()
@@ -123,12 +133,12 @@ async def checked(disk: Disk, seconds: float) -> AsyncIterator[Checked]:
         return
     for probe in probes(disk):
         lasts = seconds * PATIENCE if probe.job.random else seconds
-        async with served(disk) as (code, board, uri):
-            before = [board.report(0)]
-            measured = await asyncio.to_thread(_measured, fio(uri, disk, probe.job, lasts))
-            done: tuple[Report, ...] = between(before, [board.report(0)])
+        async with served(disk) as alone:
+            before = [alone.board.report(0)]
+            measured = await asyncio.to_thread(_measured, fio(alone.uri, disk, probe.job, lasts))
+            done: tuple[Report, ...] = between(before, [alone.board.report(0)])
         rates = [
-            predicted(code, disk.physics, disk.size, probe.job, ramp=RAMP, seconds=lasts, seed=seed).iops
+            predicted(alone.code, disk.physics, disk.size, probe.job, ramp=RAMP, seconds=lasts, seed=seed).iops
             for seed in range(PATIENCE if probe.job.random else 1)
         ]
         yield Checked(probe, sum(rates) / len(rates), measured, strain_of(done))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from runner.disks.native import Report
-from runner.disks.strain import between, strain_of
+from runner.disks.strain import strain_of
 from runner.errors import HarnessBroken
 from runner.execute import deadlines
 from runner.execute.complaint import evidence
 from runner.execute.interpret import Finding, finding, notes_of
+from runner.execute.service import watched
 from runner.machines.seam import RigLost, Step
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from runner.disks.native import Report
     from runner.expand.space import Array, Cell
     from runner.machines.seam import Machine, Rig, StepResult
     from runner.model.matrix import Matrix
@@ -103,22 +104,22 @@ class ArrayOnRig:
         work = cell.workload.value
         faults = self._array.faults
         deadline = deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0)
-        started, clock, before = datetime.now(UTC), time.monotonic(), self._rig.disk_reports()
+        started, clock = datetime.now(UTC), time.monotonic()
         self._rig.arm(faults)
-        results = await self._rig.run(
-            _steps(scripts, fio_job),
-            expected=deadlines.expected(work),
-            deadline=deadlines.with_faults(deadline, faults),
-        )
-        done = between(before, self._rig.disk_reports())
+        async with watched(self._rig) as service:
+            results = await self._rig.run(
+                _steps(scripts, fio_job),
+                expected=deadlines.expected(work),
+                deadline=deadlines.with_faults(deadline, faults),
+            )
         aftermath = await self._aftermath() if faults else ""
         return Measured(
             finding=finding(results),
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - clock,
-            notes={**self._notes(), **notes_of(aftermath), **strained(done, work)},
+            notes={**self._notes(), **notes_of(aftermath), **strained(service.done, work)},
             scripts=files_of(self._scripts, scripts),
-            outputs={**_outputs(results, fio_job, self.set_up_log, aftermath), **service(done)},
+            outputs={**_outputs(results, fio_job, self.set_up_log, aftermath), **service.files()},
         )
 
     async def _aftermath(self) -> str:
@@ -150,22 +151,6 @@ def strained(done: Sequence[Report], work: Workload) -> dict[str, str]:
     if strain and any(option.startswith(("rate", "thinktime")) for option in work.fio):
         strain = replace(strain, starved=0.0)
     return {"strained": str(strain)} if strain and strain.beyond else {}
-
-
-def service(done: Sequence[Report]) -> dict[str, str]:
-    """What each modelled disk did, as a file of the trial."""
-    if not done:
-        return {}
-    names = [one.name for one in fields(Report)]
-    rows = [
-        ["disk", *names],
-        *([str(at), *(_cell(getattr(one, name)) for name in names)] for at, one in enumerate(done)),
-    ]
-    return {"disks.csv": "".join(",".join(row) + "\n" for row in rows)}
-
-
-def _cell(value: float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
 
 
 def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:

@@ -1,7 +1,9 @@
 """The server of a disk, with fio at its socket."""
 
 import asyncio
+import os
 import re
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +28,12 @@ def asked(disk: Disk, *options: str, faults: tuple[Fault, ...] = ()) -> tuple[in
     """What fio and the board say of some work."""
 
     async def ask() -> tuple[int, str, Report]:
-        async with served(disk) as (_, board, uri):
+        async with served(disk) as alone:
             for fault in faults:
-                board.fail(fault)
-            before = board.report(0)
-            done = await asyncio.to_thread(run, [*FIO, f"--uri={uri}", *options])
-            return done.returncode, done.stdout + done.stderr, between([before], [board.report(0)])[0]
+                alone.board.fail(fault)
+            before = alone.board.report(0)
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={alone.uri}", *options])
+            return done.returncode, done.stdout + done.stderr, between([before], [alone.board.report(0)])[0]
 
     return asyncio.run(ask())
 
@@ -76,10 +78,10 @@ def test_a_bad_place_that_was_written_is_good_again() -> None:
     beyond = ("--name=y", "--ioengine=nbd", "--stonewall", "--rw=read", "--bs=64k", "--offset=1m", "--size=1m")
 
     async def ask() -> tuple[int, Report]:
-        async with served(IDEAL) as (_, board, uri):
-            board.fail(bad[0])
-            done = await asyncio.to_thread(run, [*FIO, f"--uri={uri}", *half, *beyond, f"--uri={uri}"])
-            return done.returncode, board.report(0)
+        async with served(IDEAL) as alone:
+            alone.board.fail(bad[0])
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={alone.uri}", *half, *beyond, f"--uri={alone.uri}"])
+            return done.returncode, alone.board.report(0)
 
     status, report = asyncio.run(ask())
     assert status != 0
@@ -118,3 +120,31 @@ def test_disks_of_one_link_are_told_the_same_one() -> None:
     lines = [" ".join(command(Path("/p.so"), disks, at, 7, 8)) for at in range(4)]
     assert [re.findall(r"bus=(\d)", line) for line in lines] == [["0"], ["1"], [], ["1"]]
     assert lines[3].endswith("image=7 board=8 disk=3 kind=0.0 size=1073741824.0 bus=1")
+
+
+def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
+    """Half of each tenth of a second the server may not run, whatever the host has to give."""
+
+    async def ask() -> tuple[int, Report]:
+        async with served(VOLUME) as alone:
+            starved = asyncio.create_task(starve(alone.server.pid))
+            before = alone.board.report(0)
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={alone.uri}", "--rw=randread", "--size=1m"])
+            starved.cancel()
+            return done.returncode, between([before], [alone.board.report(0)])[0]
+
+    async def starve(pid: int) -> None:
+        try:
+            while True:
+                os.kill(pid, signal.SIGSTOP)
+                await asyncio.sleep(0.05)
+                os.kill(pid, signal.SIGCONT)
+                await asyncio.sleep(0.05)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    status, done = asyncio.run(ask())
+    assert status == 0
+    strain = strain_of((done,))
+    assert strain is not None
+    assert strain.beyond

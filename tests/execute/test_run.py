@@ -273,7 +273,9 @@ def _killed_at(answer: Callable[[Step], StepResult], step: int) -> Callable[[Ste
     return mortal
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
 @given(kills=st.lists(st.integers(0, 20), max_size=20))
 def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_trials(
     tmp_path_factory: pytest.TempPathFactory, kills: list[int]

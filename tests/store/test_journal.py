@@ -63,7 +63,9 @@ def test_a_trial_of_an_unknown_cell_is_refused(journal: Journal) -> None:
     assert journal.finished() == set()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(trials=st.lists(strategies.trials(st.just("c1"), st.integers(0, 999)), unique_by=lambda t: t.block, max_size=4))
 def test_trials_come_back_equal_and_in_order(tmp_path_factory: pytest.TempPathFactory, trials: list[Trial]) -> None:
     with Journal.open(tmp_path_factory.mktemp("trials") / "journal.sqlite") as journal:

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict, deque
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, VisitStarted
+from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
+from runner.execute.together import Level, Told
 from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
+from runner.execute.turns import Turn, Turns, Work
 from runner.machines.seam import RigLost, RigSpec
 from runner.stats.precision import known_to
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from runner.errors import HarnessBroken
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 #: So many rigs may die under one trial before its cell is left alone.
 TRIES = 2
+ONE = Told(1)
 
 
 class Shelf(Protocol):
@@ -105,11 +109,13 @@ class Execution:
         boot_id: str,
         own_templates: Path | None = None,
         kernel: str | None = None,
+        level: Level = ONE,
     ) -> None:
         self._plan, self._machine, self._journal, self._shelf = plan, machine, journal, shelf
         self._scratch, self._listen, self._boot_id = scratch, listen, boot_id
         self._own, self._kernel = own_templates, kernel
         self._known = Known()
+        self._turns = Turns(level)
 
     @property
     def _matrix(self) -> Matrix:
@@ -121,10 +127,14 @@ class Execution:
         self._known = Known.of(self._journal)
         self._own_up_to_dead_hosts()
         for block in self._plan.blocks:
-            for visit in self._plan.visits(block):
-                cells = deque(cell for cell in visit.cells if self._wanted(cell, block))
-                if cells:
-                    await self._visit(visit, cells)
+            await self._turns.side_by_side(self._visits(block))
+
+    def _visits(self, block: int) -> Iterator[Work]:
+        """What is left of a block. What is still wanted is asked when its turn comes."""
+        for visit in self._plan.visits(block):
+            cells = deque(cell for cell in visit.cells if self._wanted(cell, block))
+            if cells:
+                yield self._visit(visit, cells)
 
     def _own_up_to_dead_hosts(self) -> None:
         """Trials that were under way when the host itself went down count as tries; a killed runner does not."""
@@ -161,19 +171,24 @@ class Execution:
                 if len(never_up) >= TRIES:
                     self._break_all(cells, visit.block, started, lost, *never_up)
                 else:
-                    self._listen(RigWasLost(visit.array.label, lost.brief, "trying again on a fresh one"))
+                    label = visit.array.label
+                    self._listen(RigWasLost(label, lost.brief, "trying again on a fresh one", label))
             except SetUpFailed as failed:
                 self._break_all(cells, visit.block, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
                 self._skip_all(cells, visit.block, lacking.brief)
+        self._listen(VisitDone(visit.block, visit.array.label))
 
     async def _on_one_rig(self, array: Array, block: int, cells: deque[Cell]) -> None:
-        clock = time.monotonic()
-        async with self._machine.rig(rig_spec(self._matrix, array, self._kernel), self._scratch) as rig:
-            built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own)
-            seconds = time.monotonic() - clock
-            self._journal.visited(block, array.key, seconds)
-            self._listen(RigUp(array.label, seconds, rig.facts))
+        async with AsyncExitStack() as stack:
+            async with self._turns.together():
+                clock = time.monotonic()
+                spec = rig_spec(self._matrix, array, self._kernel)
+                rig = await stack.enter_async_context(self._machine.rig(spec, self._scratch))
+                built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own)
+                seconds = time.monotonic() - clock
+                self._journal.visited(block, array.key, seconds)
+                self._listen(RigUp(array.label, seconds, rig.facts))
             try:
                 while cells:
                     await asyncio.sleep(0)  # where a machine answers at once, nothing else lets Ctrl-C in
@@ -183,39 +198,65 @@ class Execution:
                     await self._take_apart(built)
                 raise
             await self._take_apart(built)
+            async with self._turns.together():
+                await stack.aclose()
 
     async def _take_apart(self, built: ArrayOnRig) -> None:
         if not self._machine.disposable:
-            await asyncio.shield(built.tear_down())
+            await asyncio.shield(self._torn_down(built))
+
+    async def _torn_down(self, built: ArrayOnRig) -> None:
+        async with self._turns.together():
+            await built.tear_down()
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded."""
         cell = cells[0]
-        attempt, started, clock = self._known.next(cell.id, block), _now(), time.monotonic()
-        self._journal.begin(cell.id, block, attempt, self._boot_id, started)
-        self._listen(TrialStarted(cell.name, block))
-        try:
-            measured = await built.measure(cell, block)
-        except asyncio.CancelledError:
-            self._journal.withdraw(cell.id, block)
-            raise
-        except RigLost as lost:
-            self._known.spent[cell.id, block] += time.monotonic() - clock
-            self._lose(cell.id, block, started, lost)
-            self._shelf.put(cell.name, block, built.scripts_of(cell), {})
-            self._keep(cell, self._known.lost[cell.id, block][-1])
-            self._listen(RigWasLost(cell.name, lost.brief, "a fresh one comes up"))
-            if self._given_up(cell, block):
-                cells.popleft()
-            raise _TrialLost from lost
-        folder = self._shelf.put(cell.name, block, measured.scripts, measured.outputs)
-        self._record(cell, _trial_of(cell, block, attempt, measured, folder))
-        cells.popleft()
+        async with self._turn_for(cell, block) as turn:
+            attempt, started, clock = self._known.next(cell.id, block), _now(), time.monotonic()
+            self._journal.begin(cell.id, block, attempt, self._boot_id, started)
+            self._listen(TrialStarted(cell.name, block, cell.array.label))
+            try:
+                measured = await self._measured(built, cell, block, turn)
+            except asyncio.CancelledError:
+                self._journal.withdraw(cell.id, block)
+                raise
+            except RigLost as lost:
+                self._known.spent[cell.id, block] += time.monotonic() - clock
+                self._lose(cell.id, block, started, lost)
+                self._shelf.put(cell.name, block, built.scripts_of(cell), {})
+                self._keep(cell, self._known.lost[cell.id, block][-1])
+                self._listen(RigWasLost(cell.name, lost.brief, "a fresh one comes up", cell.array.label))
+                if self._given_up(cell, block):
+                    cells.popleft()
+                raise _TrialLost from lost
+            folder = self._shelf.put(cell.name, block, measured.scripts, measured.outputs)
+            self._record(cell, _trial_of(cell, block, attempt, measured, folder))
+            cells.popleft()
+
+    def _turn_for(self, cell: Cell, block: int) -> AbstractAsyncContextManager[Turn]:
+        """A trial that lost its rig has its last try alone, so that its cell does not pay for what others did."""
+        return self._turns.alone() if self._known.against(cell.id, block) else self._turns.together()
+
+    async def _measured(self, built: ArrayOnRig, cell: Cell, block: int, turn: Turn) -> Measured:
+        """Measure; once more and alone if the host could not keep up with this trial and others."""
+        measured = await built.measure(cell, block)
+        strain = measured.notes.get("strained", "")
+        if not strain:
+            self._turns.kept_up(turn)
+            return _noted(measured, beside=str(turn.beside)) if turn.beside else measured
+        self._turns.strained(turn)
+        if not turn.beside:
+            return measured
+        beside = turn.beside
+        self._listen(TrialStrained(cell.name, block, cell.array.label, strain, beside))
+        await self._turns.again_alone(turn)
+        return _noted(await built.measure(cell, block), repeated=f"alone; strained {strain} with {beside} beside it")
 
     def _record(self, cell: Cell, trial: Trial) -> None:
         self._journal.record(trial)
         self._known.add(trial)
-        self._listen(TrialDone(cell.name, trial))
+        self._listen(TrialDone(cell.name, trial, cell.array.label))
 
     def _lose(self, cell: str, block: int, started: str, lost: RigLost) -> None:
         """Keep that a rig was lost under a trial."""
@@ -283,6 +324,10 @@ def in_turn(reasons: Sequence[str]) -> str:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _noted(measured: Measured, **notes: str) -> Measured:
+    return replace(measured, notes={**measured.notes, **notes})
 
 
 def _trial_of(cell: Cell, block: int, attempt: int, measured: Measured, folder: str) -> Trial:

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView
-from runner.execute.events import Event, RigUp, RigWasLost, TrialDone, TrialStarted, VisitStarted
+from runner.execute.events import Event, RigUp, RigWasLost, TrialDone, TrialStarted, VisitDone, VisitStarted
 from runner.store.record import Outcome, Trial
 from tests.reports.samples import direction, measured
 
 if TYPE_CHECKING:
     import pytest
 
+RED = "raid5/[red]"
 EVENTS: tuple[Event, ...] = (
-    VisitStarted(1, "raid5/[red]", 2),
-    RigUp("raid5/[red]", 1.5, {"kernel": "6.1"}),
-    TrialStarted("raid5/[red]/work", 1),
-    TrialDone("raid5/[red]/work", measured("c1", 1, direction(2e8, 1 << 20))),
-    RigWasLost("raid5/[red]/other", "the guest panicked", "a fresh one comes up"),
-    TrialDone("raid5/[red]/other", Trial("c2", 1, Outcome.BROKEN, "the guest panicked")),
+    VisitStarted(1, RED, 2),
+    RigUp(RED, 1.5, {"kernel": "6.1"}),
+    TrialStarted("raid5/[red]/work", 1, RED),
+    TrialDone("raid5/[red]/work", measured("c1", 1, direction(2e8, 1 << 20)), RED),
+    RigWasLost("raid5/[red]/other", "the guest panicked", "a fresh one comes up", RED),
+    TrialDone("raid5/[red]/other", Trial("c2", 1, Outcome.BROKEN, "the guest panicked"), RED),
+    VisitDone(1, RED),
 )
 
 

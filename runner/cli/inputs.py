@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runner.expand.select import Selection
     from runner.expand.space import Space
     from runner.expand.variants import Variant
+    from runner.model.layers.base import Layer
     from runner.model.source import Flaw
     from runner.model.workload import Workload
     from runner.plan.order import Plan
@@ -71,6 +72,11 @@ class Asked:
     def space(self) -> Space:
         """All its cells."""
         return self.declared.space
+
+    def layers(self) -> list[Layer]:
+        """Of every array that is wanted."""
+        wanted = [array for array in self.space.arrays if next(self.selection.cells_of(array), None)]
+        return [layer for array in wanted for layer in array.stack.value]
 
 
 def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:

@@ -13,6 +13,8 @@ from runner.errors import BadInput
 from runner.machines import MACHINES, machine
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.expand.load import Declared
     from runner.expand.select import Selection
     from runner.expand.space import Space
@@ -73,10 +75,11 @@ class Asked:
         """All its cells."""
         return self.declared.space
 
-    def layers(self) -> list[Layer]:
+    def layers(self) -> Iterator[Layer]:
         """Of every array that is wanted."""
-        wanted = [array for array in self.space.arrays if next(self.selection.cells_of(array), None)]
-        return [layer for array in wanted for layer in array.stack.value]
+        for array in self.space.arrays:
+            if next(self.selection.cells_of(array), None):
+                yield from array.stack.value
 
 
 def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:

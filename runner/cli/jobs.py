@@ -10,7 +10,7 @@ from runner.errors import BadInput
 from runner.execute.together import Found, Told, one_at_a_time_because
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterable
 
     from runner.execute.together import Level
     from runner.machines.seam import Machine, RigSpec
@@ -39,12 +39,13 @@ jobs = click.option(
 )
 
 
-def level_of(asked: Asked, place: Machine, specs: Collection[RigSpec], layers: Collection[Layer]) -> tuple[Level, str]:
+def level_of(asked: Asked, place: Machine, specs: Iterable[RigSpec], layers: Iterable[Layer]) -> tuple[Level, str]:
     """The level to begin at, and what a user should know of it. What was told and cannot be is bad input."""
     if asked == 1:
         return Told(1), ""
-    why = one_at_a_time_because(place, specs, layers)
-    room = min(place.room(spec) for spec in specs)
+    kinds = set(specs)
+    why = one_at_a_time_because(place, kinds, layers)
+    room = min(map(place.room, kinds))
     if asked == AUTO:
         why = why or ("this host has no room for a second such machine" if room == 1 else "")
         return (Told(1), f"one rig at a time: {why}") if why else (Found.up_to(room), "")
@@ -54,7 +55,7 @@ def level_of(asked: Asked, place: Machine, specs: Collection[RigSpec], layers: C
             resolution="leave --jobs out; disks that all have a `model:` can be measured side by side",
         )
     if asked > room:
-        one = next(iter(specs))
+        one = next(iter(kinds))
         size = f"{one.memory // 2**20}MiB and {one.cpus} processors"
         raise BadInput(
             f"--jobs {asked}: this host has room for {room} at a time of machines with {size}",

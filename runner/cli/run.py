@@ -19,7 +19,7 @@ from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
 from runner.errors import BadInput, Exit
 from runner.execute.events import RigUp
-from runner.execute.run import Execution, rig_spec
+from runner.execute.run import Execution, specs_of
 from runner.expand.variants import digest
 from runner.machines import machine
 from runner.machines.qemu.recipe import kernel_key, recipe_for
@@ -83,8 +83,9 @@ def command(
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
     order = Order(request, place, kernel, templates, cold=cold)
-    refuse(machine(place, Wishes()), order.specs())
-    level, alone = level_of(jobs, machine(place, Wishes()), order.specs(), request.layers())
+    here, specs = machine(place, Wishes()), order.specs()
+    refuse(here, specs)
+    level, alone = level_of(jobs, here, specs, request.layers())
     with Stopping() as stopping:
         chosen = chosen_run(results, order.manifest(), fresh=fresh, retry_broken=retry_broken)
         folder = chosen.folder
@@ -124,8 +125,7 @@ class Order:
 
     def specs(self) -> set[RigSpec]:
         """Every kind of rig that it needs."""
-        space = self.request.space
-        return {rig_spec(space.matrix, array, self.kernel) for array in space.arrays}
+        return set(specs_of(self.request.space, self.kernel))
 
     def manifest(self) -> Manifest:
         """What a run of it would be."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from runner.errors import HarnessBroken
     from runner.execute.events import Listener
-    from runner.expand.space import Array, Cell
+    from runner.expand.space import Array, Cell, Space
     from runner.machines.seam import Machine
     from runner.model.matrix import Matrix
     from runner.plan.order import Plan, Visit
@@ -313,6 +313,11 @@ def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
     wish = matrix.machine
     modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
     return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules)
+
+
+def specs_of(space: Space, kernel: str | None) -> Iterator[RigSpec]:
+    """The rig that each array needs."""
+    return (rig_spec(space.matrix, array, kernel) for array in space.arrays)
 
 
 def in_turn(reasons: Sequence[str]) -> str:

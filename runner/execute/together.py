@@ -97,7 +97,9 @@ def one_at_a_time_because(machine: Machine, specs: Iterable[RigSpec], layers: It
     if machine.made_up:
         return ""
     if not all(disk.physics for spec in specs for disk in spec.disks):
-        return "disks without a model are as fast as the host lets them be: rigs side by side would measure each other"
+        return (
+            "disks without a model are as fast as the host lets them be, and rigs side by side would measure each other"
+        )
     restless = [layer.title for layer in layers if _works_on(layer)]
     return f"{restless[0]} resyncs in the background, also while others are measured alone" if restless else ""
 

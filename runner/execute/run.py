@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import defaultdict, deque
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -116,6 +116,9 @@ class Execution:
         self._own, self._kernel = own_templates, kernel
         self._known = Known()
         self._turns = Turns(level)
+        #: Trials to be measured again because others were at work beside them, and how it was. Not kept: whoever is
+        #: killed before finds out anew.
+        self._crowded: dict[tuple[str, int], str] = {}
 
     @property
     def _matrix(self) -> Matrix:
@@ -210,14 +213,14 @@ class Execution:
             await built.tear_down()
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
-        """Measure the first of the cells; it leaves the queue with its trial recorded."""
+        """Measure the first of the cells; it leaves the queue with its trial recorded, or stays for another try."""
         cell = cells[0]
         async with self._turn_for(cell, block) as turn:
             attempt, started, clock = self._known.next(cell.id, block), _now(), time.monotonic()
             self._journal.begin(cell.id, block, attempt, self._boot_id, started)
             self._listen(TrialStarted(cell.name, block, cell.array.label))
             try:
-                measured = await self._measured(built, cell, block, turn)
+                measured = await built.measure(cell, block)
             except asyncio.CancelledError:
                 self._journal.withdraw(cell.id, block)
                 raise
@@ -230,28 +233,38 @@ class Execution:
                 if self._given_up(cell, block):
                     cells.popleft()
                 raise _TrialLost from lost
+            if not self._counts(cell, block, measured, turn):
+                return
             folder = self._shelf.put(cell.name, block, measured.scripts, measured.outputs)
-            self._record(cell, _trial_of(cell, block, attempt, measured, folder))
+            company = self._company(cell, block, turn)
+            self._record(cell, _trial_of(cell, block, attempt, measured, company, folder))
             cells.popleft()
 
     def _turn_for(self, cell: Cell, block: int) -> AbstractAsyncContextManager[Turn]:
-        """A trial that lost its rig has its last try alone, so that its cell does not pay for what others did."""
-        return self._turns.alone() if self._known.against(cell.id, block) else self._turns.together()
+        """A trial that was strained beside others, or lost its rig, is alone from then on."""
+        if (cell.id, block) in self._crowded or self._known.against(cell.id, block):
+            return self._turns.alone()
+        return self._turns.together()
 
-    async def _measured(self, built: ArrayOnRig, cell: Cell, block: int, turn: Turn) -> Measured:
-        """Measure; once more and alone if the host could not keep up with this trial and others."""
-        measured = await built.measure(cell, block)
+    def _counts(self, cell: Cell, block: int, measured: Measured, turn: Turn) -> bool:
+        """Whether a trial may be recorded; one that was strained beside others is measured again."""
         strain = measured.notes.get("strained", "")
-        if not strain:
+        if strain:
+            self._turns.strained(turn)
+        elif measured.finding.figures is not None:
             self._turns.kept_up(turn)
-            return _noted(measured, beside=str(turn.beside)) if turn.beside else measured
-        self._turns.strained(turn)
-        if not turn.beside:
-            return measured
-        beside = turn.beside
-        self._listen(TrialStrained(cell.name, block, cell.array.label, strain, beside))
-        await self._turns.again_alone(turn)
-        return _noted(await built.measure(cell, block), repeated=f"alone; strained {strain} with {beside} beside it")
+        if not strain or not turn.beside:
+            return True
+        self._crowded[cell.id, block] = f"alone; strained {strain} with {turn.beside} beside it"
+        self._journal.withdraw(cell.id, block)
+        self._listen(TrialStrained(cell.name, block, cell.array.label, strain, turn.beside))
+        return False
+
+    def _company(self, cell: Cell, block: int, turn: Turn) -> dict[str, str]:
+        """What a trial notes of others: how many were at work during it, or why it was repeated without."""
+        beside = {"beside": str(turn.beside)} if turn.beside else {}
+        why = self._crowded.pop((cell.id, block), "")
+        return {**beside, "repeated": why} if why else beside
 
     def _record(self, cell: Cell, trial: Trial) -> None:
         self._journal.record(trial)
@@ -331,11 +344,9 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _noted(measured: Measured, **notes: str) -> Measured:
-    return replace(measured, notes={**measured.notes, **notes})
-
-
-def _trial_of(cell: Cell, block: int, attempt: int, measured: Measured, folder: str) -> Trial:
+def _trial_of(
+    cell: Cell, block: int, attempt: int, measured: Measured, company: Mapping[str, str], folder: str
+) -> Trial:
     found = measured.finding
     return Trial(
         cell=cell.id,
@@ -347,6 +358,6 @@ def _trial_of(cell: Cell, block: int, attempt: int, measured: Measured, folder: 
         attempts=attempt,
         figures=found.figures,
         readings=found.readings,
-        notes=measured.notes,
+        notes={**measured.notes, **company},
         folder=folder,
     )

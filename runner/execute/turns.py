@@ -56,13 +56,6 @@ class Turns:
         async with self._held(Turn(_one)) as turn:
             yield turn
 
-    async def again_alone(self, turn: Turn) -> None:
-        """Give a turn back and wait for another in its place, alone."""
-        self._give_back(turn)
-        turn.most, turn.beside = _one, 0
-        turn.come.clear()
-        await self._take(turn)
-
     def kept_up(self, turn: Turn) -> None:
         """The trial that had this turn was not strained."""
         self._learn(self._level.kept_up(turn.beside))

@@ -243,3 +243,30 @@ def test_on_machines_that_stay_every_array_is_taken_apart(bench: Bench) -> None:
 
     bench.run(machine=Staying(2), level=Told(4))
     assert all(rig.told[-1].name == "tear-down" for rig in bench.machine.rigs)
+
+
+def test_what_broke_proves_nothing_about_the_level(bench: Bench) -> None:
+    def answer(step: Step) -> StepResult:
+        return StepResult(step.name, step.name == "tune", "matrix: no", 0.0) if step.name == "tune" else plausible(step)
+
+    bench.run(machine=(host := Bearing(9, answer)), level=Found.up_to(4))
+    assert bench.outcomes() == {Outcome.BROKEN: 16}
+    assert host.most == 2
+
+
+def test_a_lost_rig_while_it_is_repeated_is_a_try_like_any_other(bench: Bench) -> None:
+    seen: Counter[str] = Counter()
+
+    def answer(step: Step) -> StepResult:
+        job = step.files.get("job.fio", "")
+        seen[job] += step.name == "measure"
+        if step.name == "measure" and seen[job] == 2:
+            raise RigLost("the guest kernel panicked")
+        return plausible(step)
+
+    bench.run(machine=Bearing(2, answer), level=Told(4))
+    assert recorded(bench) == sorted(bench.planned())
+    assert bench.outcomes() == {Outcome.MEASURED: 16}
+    repeated = [trial for trial in bench.trials if "repeated" in trial.notes]
+    assert {trial.attempts for trial in repeated} == {2}
+    assert len(bench.journal.attempts()) == len(repeated) > 0

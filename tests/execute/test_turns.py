@@ -92,27 +92,6 @@ async def test_a_turn_knows_how_many_were_beside_it_at_most() -> None:
     assert {name: turn.beside for name, turn in works.turn.items()} == {"a": 2, "b": 2, "c": 2, "d": 1}
 
 
-async def test_again_alone_is_a_turn_of_its_own() -> None:
-    works = Works(turns := Turns(Told(4)))
-    await works.begin("other", turns.together())
-
-    async def again() -> int:
-        async with turns.together() as turn:
-            await turns.again_alone(turn)
-            assert works.at_work == set()
-            return turn.beside
-
-    task = asyncio.create_task(again())
-    await settled()
-    assert not task.done()
-    await works.begin("later", turns.together())
-    assert works.at_work == {"other"}
-    await works.end("other")
-    assert await task == 0
-    await settled()
-    assert works.at_work == {"later"}
-
-
 async def test_who_is_cancelled_leaves_nothing_behind() -> None:
     works = Works(turns := Turns(Told(2)))
     await works.begin("a", turns.together())

@@ -3,6 +3,6 @@
 import subprocess
 import sys
 
-for name in ("help", "expand", "reports", "cells", "boot"):
+for name in ("help", "expand", "reports", "cells", "boot", "parallel"):
     print(f"== bench.{name}", flush=True)
     subprocess.run([sys.executable, "-m", f"bench.{name}"], check=True)

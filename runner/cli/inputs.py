@@ -13,10 +13,13 @@ from runner.errors import BadInput
 from runner.machines import MACHINES, machine
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from runner.expand.load import Declared
     from runner.expand.select import Selection
     from runner.expand.space import Space
     from runner.expand.variants import Variant
+    from runner.model.layers.base import Layer
     from runner.model.source import Flaw
     from runner.model.workload import Workload
     from runner.plan.order import Plan
@@ -71,6 +74,12 @@ class Asked:
     def space(self) -> Space:
         """All its cells."""
         return self.declared.space
+
+    def layers(self) -> Iterator[Layer]:
+        """Of every array that is wanted."""
+        for array in self.space.arrays:
+            if next(self.selection.cells_of(array), None):
+                yield from array.stack.value
 
 
 def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.inputs import Asked, asked, check_kernels, matrix_file, on, only, results
+from runner.cli.jobs import jobs, level_of
 
 if TYPE_CHECKING:
+    from runner.cli.jobs import Asked as Jobs
     from runner.plan.estimate import Estimate, Pace
 
 _SHOWN = 40
@@ -20,31 +22,40 @@ _SHOWN = 40
 @only
 @on
 @results
+@jobs
 @click.option(
     "--cells", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first block."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(matrix: Path, only: tuple[str, ...], place: str, results: Path, all_cells: bool, form: str) -> None:
+def command(
+    matrix: Path, only: tuple[str, ...], place: str, results: Path, jobs: Jobs, all_cells: bool, form: str
+) -> None:
     """Show what a run would do: cells, arrays, rigs, how long it takes, how much it writes. Starts nothing."""
     from runner.cli.pace import recorded_pace
+    from runner.execute.run import specs_of
+    from runner.machines import machine
+    from runner.machines.seam import Wishes
     from runner.plan.estimate import estimate
 
     request = asked(matrix, only)
     check_kernels(request, place)
     pace = recorded_pace(results, place)
+    level, alone = level_of(jobs, machine(place, Wishes()), specs_of(request.space, None), request.layers())
+    found = estimate(request.plan, pace, level.now)
     if form == "json":
-        _print_json(request, pace)
+        _print_json(request, found)
         return
     if all_cells:
         for visit in request.plan.visits(1):
             for cell in visit.cells:
                 click.echo(f"{cell.id}  {cell.name}")
-    _print_text(request, estimate(request.plan, pace), pace, place)
+    side_by_side = f", {level.now} rigs side by side" if level.now > 1 else ""
+    _print_text(request, found, pace, place, side_by_side, [*request.selection.notes(), *filter(None, [alone])])
 
 
-def _print_text(request: Asked, found: Estimate, pace: Pace, place: str) -> None:
+def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by_side: str, notes: list[str]) -> None:
     repeat = request.plan.repeat
-    for note in request.selection.notes():
+    for note in notes:
         click.echo(f"note: {note}")
     left_out = request.space.count() - found.cells
     repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
@@ -56,7 +67,7 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str) -> None
         ("rigs", f"{found.rigs} kind{'s' if found.rigs != 1 else ''}"),
         ("blocks", f"{repeats}, every cell once in each, in an order drawn from seed {request.plan.seed}"),
         ("trials", trials),
-        ("time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis})"),
+        ("time", f"{_span(duration(found.seconds_least), duration(found.seconds_most))} ({basis}{side_by_side})"),
         ("written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({_rate_basis(pace, place)})"),
     ]
     for name, text in rows:
@@ -98,20 +109,18 @@ def volume(count: int) -> str:
     return f"{count} bytes"
 
 
-def _print_json(request: Asked, pace: Pace) -> None:
+def _print_json(request: Asked, found: Estimate) -> None:
     """One JSON object; its cells are written one at a time, so that a million of them need no memory."""
     import dataclasses
 
     import orjson
-
-    from runner.plan.estimate import estimate
 
     head: dict[str, Any] = {
         "matrix": request.space.matrix.name,
         "seed": request.plan.seed,
         "repeat": request.plan.repeat.model_dump(),
         "notes": request.selection.notes(),
-        **dataclasses.asdict(estimate(request.plan, pace)),
+        **dataclasses.asdict(found),
     }
     click.echo(orjson.dumps(head).decode()[:-1] + ',"visits":[', nl=False)
     for number, visit in enumerate(request.plan.visits(1)):

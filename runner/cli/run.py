@@ -14,11 +14,12 @@ from runner.cli.choice import chosen_run, readable
 from runner.cli.closing import Ending, report
 from runner.cli.host import boot_id, host_facts
 from runner.cli.inputs import Asked, asked, check_jobs, check_kernels, kernel, matrix_file, on, only, results, templates
+from runner.cli.jobs import jobs, level_of
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
 from runner.errors import BadInput, Exit
 from runner.execute.events import RigUp
-from runner.execute.run import Execution, rig_spec
+from runner.execute.run import Execution, specs_of
 from runner.expand.variants import digest
 from runner.machines import machine
 from runner.machines.qemu.recipe import kernel_key, recipe_for
@@ -30,7 +31,9 @@ from runner.store.run import Manifest, RunFolder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from runner.cli.jobs import Asked as Jobs
     from runner.execute.events import Event
+    from runner.execute.together import Level
     from runner.machines.seam import Machine, RigSpec
 
 #: Facts of a rig that are no versions.
@@ -41,6 +44,7 @@ Examples:
   matrix run matrix/chunk-sweep.yaml                    go on where an unfinished run stopped, or start one
   matrix run --fresh --only 'level=5' my.yaml           some of its cells, from the beginning
   matrix run --kernel debian-13 my.yaml                 under another kernel
+  matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
 """
 
 
@@ -51,6 +55,7 @@ Examples:
 @kernel
 @templates
 @results
+@jobs
 @click.option("--fresh", is_flag=True, help="Start anew, even if a run of this matrix is unfinished.")
 @click.option(
     "--retry-broken", is_flag=True, help="Go on with the latest run, finished or not, and try what broke once more."
@@ -65,6 +70,7 @@ def command(
     kernel: str | None,
     templates: Path | None,
     results: Path,
+    jobs: Jobs,
     fresh: bool,
     retry_broken: bool,
     cold: bool,
@@ -77,7 +83,9 @@ def command(
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
     order = Order(request, place, kernel, templates, cold=cold)
-    refuse(machine(place, Wishes()), order.specs())
+    here, specs = machine(place, Wishes()), order.specs()
+    refuse(here, specs)
+    level, alone = level_of(jobs, here, specs, request.layers())
     with Stopping() as stopping:
         chosen = chosen_run(results, order.manifest(), fresh=fresh, retry_broken=retry_broken)
         folder = chosen.folder
@@ -85,10 +93,12 @@ def command(
             folder = chosen.prepared(journal)
             view = _view(order, len(journal.finished()), quiet=quiet, as_json=as_json)
             with view:
-                for note in filter(None, (f"note: {unchecked}" if unchecked else "", chosen.told(view.done))):
-                    view.notice(note)
+                for note in filter(None, (unchecked, alone)):
+                    view.notice(f"note: {note}")
+                if told := chosen.told(view.done):
+                    view.notice(told)
                 view.begins(folder.path)
-                end = _carry_out(order, folder, journal, view, stopping)
+                end = _carry_out(order, level, folder, journal, view, stopping)
             view.ends(end)
             if end.exit is Exit.INTERRUPTED:
                 click.echo(
@@ -115,8 +125,7 @@ class Order:
 
     def specs(self) -> set[RigSpec]:
         """Every kind of rig that it needs."""
-        space = self.request.space
-        return {rig_spec(space.matrix, array, self.kernel) for array in space.arrays}
+        return set(specs_of(self.request.space, self.kernel))
 
     def manifest(self) -> Manifest:
         """What a run of it would be."""
@@ -167,7 +176,9 @@ def check_kernel(asked_for: str | None, declared: tuple[str, ...]) -> None:
     )
 
 
-def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View, stopping: Stopping) -> Ending:
+def _carry_out(
+    order: Order, level: Level, folder: RunFolder, journal: Journal, view: View, stopping: Stopping
+) -> Ending:
     """Run it to its end, or to where it was stopped; the reports are written either way."""
     place = machine(order.machine, Wishes(order.cold, view.progress, view.notice))
     versions = dict(folder.manifest.versions)
@@ -187,6 +198,7 @@ def _carry_out(order: Order, folder: RunFolder, journal: Journal, view: View, st
         boot_id=boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
+        level=level,
     )
     finished = False
     try:

@@ -11,7 +11,7 @@ import click
 
 from runner.cli.voice import Voice
 from runner.errors import Exit
-from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, VisitStarted
+from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -86,6 +86,12 @@ def rate(trial: Trial) -> str:
     return ", ".join(parts)
 
 
+def again(event: TrialStrained) -> str:
+    """Why a trial is measured once more."""
+    others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
+    return f"strained beside {others}, {event.strain}; it is measured again alone"
+
+
 class QuietView(View):
     """Nothing but what went wrong, and where the files are."""
 
@@ -131,13 +137,19 @@ class JsonView(View):
         """Every event as it is."""
         if isinstance(event, TrialDone):
             self.done += 1
-            self._say(event="trial", name=event.name, done=self.done, planned=self.planned, **_row(event.trial))
+            count = {"done": self.done, "planned": self.planned}
+            self._say(event="trial", name=event.name, array=event.array, **count, **_row(event.trial))
         elif isinstance(event, RigWasLost):
-            self._say(event="rig-lost", name=event.name, reason=event.reason, next=event.next)
+            self._say(event="rig-lost", name=event.name, array=event.array, reason=event.reason, next=event.next)
+        elif isinstance(event, TrialStrained):
+            beside = {"strain": event.strain, "beside": event.beside}
+            self._say(event="strained", name=event.name, array=event.array, block=event.block, **beside)
         elif isinstance(event, RigUp):
             self._say(event="rig-up", array=event.array, seconds=event.seconds, facts=dict(event.facts))
         elif isinstance(event, VisitStarted):
             self._say(event="visit", block=event.block, array=event.array, cells=event.cells)
+        elif isinstance(event, VisitDone):
+            self._say(event="visit-done", block=event.block, array=event.array)
 
     def notice(self, text: str) -> None:
         """A notice."""
@@ -175,12 +187,14 @@ class PlainView(View):
         self._said = ""
 
     def event(self, event: Event) -> None:
-        """A line for every trial and every loss."""
+        """A line for every trial, every loss and every repetition; each begins with its cell."""
         if isinstance(event, TrialDone):
             self.done += 1
             self.say(f"[{self.done}/{self.planned}] {event.name}: {rate(event.trial)}")
         elif isinstance(event, RigWasLost):
             self.say(f"{event.name}: {event.reason}; {event.next}")
+        elif isinstance(event, TrialStrained):
+            self.say(f"{event.name}: {again(event)}")
 
     def notice(self, text: str) -> None:
         """A line."""
@@ -194,7 +208,7 @@ class PlainView(View):
 
 
 class LiveView(View):
-    """A bar, the trial under way, and how long it will take."""
+    """A bar, the trial under way, and how long it will take; where several rigs are at work, a line for each."""
 
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
@@ -215,6 +229,9 @@ class LiveView(View):
         self._began, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
         self._long: TaskID | None = None
+        #: Of every array that is being measured: its line, and what is going on there.
+        self._rigs: dict[str, TaskID] = {}
+        self._doing: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -226,16 +243,38 @@ class LiveView(View):
     def event(self, event: Event) -> None:
         """Move the bar."""
         if isinstance(event, TrialStarted):
-            self._bar.update(self._trials, description=f"{_middle(event.name)} block {event.block}")
+            self._now(event.array, f"{_middle(event.name)} block {event.block}")
+        elif isinstance(event, TrialStrained):
+            self._now(event.array, f"{_middle(event.name)} block {event.block}, again alone")
         elif isinstance(event, TrialDone):
             self.done += 1
             self._bar.update(self._trials, completed=self.done, left=self._left(), last=rate(event.trial)[:60])
+            if event.array in self._rigs:
+                self._bar.advance(self._rigs[event.array])
             if event.trial.outcome is not Outcome.MEASURED:
                 self._bar.console.print(f"{event.name}: {rate(event.trial)}", style="red", markup=False)
         elif isinstance(event, RigWasLost):
             self._bar.console.print(f"{event.name}: {event.reason}; {event.next}", style="yellow", markup=False)
         elif isinstance(event, VisitStarted):
-            self._bar.update(self._trials, description=f"building {_middle(event.array)}")
+            self._rigs[event.array] = self._bar.add_task("", total=event.cells, visible=False, left="", last="")
+            self._now(event.array, f"building {_middle(event.array)}")
+        elif isinstance(event, VisitDone):
+            self._bar.remove_task(self._rigs.pop(event.array))
+            del self._doing[event.array]
+            self._show()
+
+    def _now(self, array: str, doing: str) -> None:
+        self._doing[array] = doing
+        self._show()
+
+    def _show(self) -> None:
+        """One rig has the line of the bar itself."""
+        several = len(self._doing) > 1
+        if self._doing:
+            one = next(iter(self._doing.values()))
+            self._bar.update(self._trials, description=f"{len(self._doing)} rigs" if several else one)
+        for array, line in self._rigs.items():
+            self._bar.update(line, description=self._doing[array], visible=several)
 
     def notice(self, text: str) -> None:
         """A line above the bar."""

@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it."""
+"""What a run tells whoever watches it. `array` is the label of the array that it is about: one rig at a time has it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,14 @@ class VisitStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class VisitDone:
+    """An array is measured in this block, and its rig is gone."""
+
+    block: int
+    array: str
+
+
+@dataclass(frozen=True, slots=True)
 class RigUp:
     """A rig is there, with its array built."""
 
@@ -34,6 +42,18 @@ class TrialStarted:
 
     name: str
     block: int
+    array: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStrained:
+    """The host could not keep up with a trial while others ran beside it: it is measured again, alone."""
+
+    name: str
+    block: int
+    array: str
+    strain: str
+    beside: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,7 @@ class TrialDone:
 
     name: str
     trial: Trial
+    array: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +72,8 @@ class RigWasLost:
     name: str
     reason: str
     next: str
+    array: str
 
 
-Event = VisitStarted | RigUp | TrialStarted | TrialDone | RigWasLost
+Event = VisitStarted | VisitDone | RigUp | TrialStarted | TrialStrained | TrialDone | RigWasLost
 Listener = Callable[[Event], None]

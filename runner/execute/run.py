@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict, deque
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, VisitStarted
+from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
+from runner.execute.together import Level, Told
 from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
+from runner.execute.turns import Turn, Turns, Work
 from runner.machines.seam import RigLost, RigSpec
 from runner.stats.precision import known_to
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from runner.errors import HarnessBroken
     from runner.execute.events import Listener
-    from runner.expand.space import Array, Cell
+    from runner.expand.space import Array, Cell, Space
     from runner.machines.seam import Machine
     from runner.model.matrix import Matrix
     from runner.plan.order import Plan, Visit
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 #: So many rigs may die under one trial before its cell is left alone.
 TRIES = 2
+ONE = Told(1)
 
 
 class Shelf(Protocol):
@@ -105,11 +109,16 @@ class Execution:
         boot_id: str,
         own_templates: Path | None = None,
         kernel: str | None = None,
+        level: Level = ONE,
     ) -> None:
         self._plan, self._machine, self._journal, self._shelf = plan, machine, journal, shelf
         self._scratch, self._listen, self._boot_id = scratch, listen, boot_id
         self._own, self._kernel = own_templates, kernel
         self._known = Known()
+        self._turns = Turns(level)
+        #: Trials to be measured again because others were at work beside them, and how it was. Not kept: whoever is
+        #: killed before finds out anew.
+        self._crowded: dict[tuple[str, int], str] = {}
 
     @property
     def _matrix(self) -> Matrix:
@@ -121,10 +130,14 @@ class Execution:
         self._known = Known.of(self._journal)
         self._own_up_to_dead_hosts()
         for block in self._plan.blocks:
-            for visit in self._plan.visits(block):
-                cells = deque(cell for cell in visit.cells if self._wanted(cell, block))
-                if cells:
-                    await self._visit(visit, cells)
+            await self._turns.side_by_side(self._visits(block))
+
+    def _visits(self, block: int) -> Iterator[Work]:
+        """What is left of a block. What is still wanted is asked when its turn comes."""
+        for visit in self._plan.visits(block):
+            cells = deque(cell for cell in visit.cells if self._wanted(cell, block))
+            if cells:
+                yield self._visit(visit, cells)
 
     def _own_up_to_dead_hosts(self) -> None:
         """Trials that were under way when the host itself went down count as tries; a killed runner does not."""
@@ -161,19 +174,24 @@ class Execution:
                 if len(never_up) >= TRIES:
                     self._break_all(cells, visit.block, started, lost, *never_up)
                 else:
-                    self._listen(RigWasLost(visit.array.label, lost.brief, "trying again on a fresh one"))
+                    label = visit.array.label
+                    self._listen(RigWasLost(label, lost.brief, "trying again on a fresh one", label))
             except SetUpFailed as failed:
                 self._break_all(cells, visit.block, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
                 self._skip_all(cells, visit.block, lacking.brief)
+        self._listen(VisitDone(visit.block, visit.array.label))
 
     async def _on_one_rig(self, array: Array, block: int, cells: deque[Cell]) -> None:
-        clock = time.monotonic()
-        async with self._machine.rig(rig_spec(self._matrix, array, self._kernel), self._scratch) as rig:
-            built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own)
-            seconds = time.monotonic() - clock
-            self._journal.visited(block, array.key, seconds)
-            self._listen(RigUp(array.label, seconds, rig.facts))
+        async with AsyncExitStack() as stack:
+            async with self._turns.together():
+                clock = time.monotonic()
+                spec = rig_spec(self._matrix, array, self._kernel)
+                rig = await stack.enter_async_context(self._machine.rig(spec, self._scratch))
+                built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own)
+                seconds = time.monotonic() - clock
+                self._journal.visited(block, array.key, seconds)
+                self._listen(RigUp(array.label, seconds, rig.facts))
             try:
                 while cells:
                     await asyncio.sleep(0)  # where a machine answers at once, nothing else lets Ctrl-C in
@@ -185,39 +203,75 @@ class Execution:
                     await self._take_apart(built)
                 raise
             await self._take_apart(built)
+            async with self._turns.together():
+                await stack.aclose()
 
     async def _take_apart(self, built: ArrayOnRig) -> None:
         if not self._machine.disposable:
-            await asyncio.shield(built.tear_down())
+            await asyncio.shield(self._torn_down(built))
+
+    async def _torn_down(self, built: ArrayOnRig) -> None:
+        async with self._turns.together():
+            await built.tear_down()
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
-        """Measure the first of the cells; it leaves the queue with its trial recorded."""
+        """Measure the first of the cells; it leaves the queue with its trial recorded, or stays for another try."""
         cell = cells[0]
-        attempt, started, clock = self._known.next(cell.id, block), _now(), time.monotonic()
-        self._journal.begin(cell.id, block, attempt, self._boot_id, started)
-        self._listen(TrialStarted(cell.name, block))
-        try:
-            measured = await built.measure(cell, block)
-        except asyncio.CancelledError:
-            self._journal.withdraw(cell.id, block)
-            raise
-        except RigLost as lost:
-            self._known.spent[cell.id, block] += time.monotonic() - clock
-            self._lose(cell.id, block, started, lost)
-            self._shelf.put(cell.name, block, built.scripts_of(cell), {})
-            self._keep(cell, self._known.lost[cell.id, block][-1])
-            self._listen(RigWasLost(cell.name, lost.brief, "a fresh one comes up"))
-            if self._given_up(cell, block):
-                cells.popleft()
-            raise _TrialLost from lost
-        folder = self._shelf.put(cell.name, block, measured.scripts, measured.outputs)
-        self._record(cell, _trial_of(cell, block, attempt, measured, folder))
-        cells.popleft()
+        async with self._turn_for(cell, block) as turn:
+            attempt, started, clock = self._known.next(cell.id, block), _now(), time.monotonic()
+            self._journal.begin(cell.id, block, attempt, self._boot_id, started)
+            self._listen(TrialStarted(cell.name, block, cell.array.label))
+            try:
+                measured = await built.measure(cell, block)
+            except asyncio.CancelledError:
+                self._journal.withdraw(cell.id, block)
+                raise
+            except RigLost as lost:
+                self._known.spent[cell.id, block] += time.monotonic() - clock
+                self._lose(cell.id, block, started, lost)
+                self._shelf.put(cell.name, block, built.scripts_of(cell), {})
+                self._keep(cell, self._known.lost[cell.id, block][-1])
+                self._listen(RigWasLost(cell.name, lost.brief, "a fresh one comes up", cell.array.label))
+                if self._given_up(cell, block):
+                    cells.popleft()
+                raise _TrialLost from lost
+            if not self._counts(cell, block, measured, turn):
+                return
+            folder = self._shelf.put(cell.name, block, measured.scripts, measured.outputs)
+            company = self._company(cell, block, turn)
+            self._record(cell, _trial_of(cell, block, attempt, measured, company, folder))
+            cells.popleft()
+
+    def _turn_for(self, cell: Cell, block: int) -> AbstractAsyncContextManager[Turn]:
+        """A trial that was strained beside others, or lost its rig, is alone from then on."""
+        if (cell.id, block) in self._crowded or self._known.against(cell.id, block):
+            return self._turns.alone()
+        return self._turns.together()
+
+    def _counts(self, cell: Cell, block: int, measured: Measured, turn: Turn) -> bool:
+        """Whether a trial may be recorded; one that was strained beside others is measured again."""
+        strain = measured.notes.get("strained", "")
+        if strain:
+            self._turns.strained(turn)
+        elif measured.finding.figures is not None:
+            self._turns.kept_up(turn)
+        if not strain or not turn.beside:
+            return True
+        self._crowded[cell.id, block] = f"alone; strained {strain} with {turn.beside} beside it"
+        self._journal.withdraw(cell.id, block)
+        self._listen(TrialStrained(cell.name, block, cell.array.label, strain, turn.beside))
+        return False
+
+    def _company(self, cell: Cell, block: int, turn: Turn) -> dict[str, str]:
+        """What a trial notes of others: how many were at work during it, or why it was repeated without."""
+        beside = {"beside": str(turn.beside)} if turn.beside else {}
+        why = self._crowded.pop((cell.id, block), "")
+        return {**beside, "repeated": why} if why else beside
 
     def _record(self, cell: Cell, trial: Trial) -> None:
         self._journal.record(trial)
         self._known.add(trial)
-        self._listen(TrialDone(cell.name, trial))
+        self._listen(TrialDone(cell.name, trial, cell.array.label))
 
     def _lose(self, cell: str, block: int, started: str, lost: RigLost) -> None:
         """Keep that a rig was lost under a trial."""
@@ -276,6 +330,11 @@ def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
     return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules)
 
 
+def specs_of(space: Space, kernel: str | None) -> Iterator[RigSpec]:
+    """The rig that each array needs."""
+    return (rig_spec(space.matrix, array, kernel) for array in space.arrays)
+
+
 def in_turn(reasons: Sequence[str]) -> str:
     """Why several attempts failed: each of their reasons in turn, or the one that they share."""
     if len(set(reasons)) == 1:
@@ -287,7 +346,9 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _trial_of(cell: Cell, block: int, attempt: int, measured: Measured, folder: str) -> Trial:
+def _trial_of(
+    cell: Cell, block: int, attempt: int, measured: Measured, company: Mapping[str, str], folder: str
+) -> Trial:
     found = measured.finding
     return Trial(
         cell=cell.id,
@@ -299,6 +360,6 @@ def _trial_of(cell: Cell, block: int, attempt: int, measured: Measured, folder: 
         attempts=attempt,
         figures=found.figures,
         readings=found.readings,
-        notes=measured.notes,
+        notes={**measured.notes, **company},
         folder=folder,
     )

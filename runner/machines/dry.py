@@ -140,6 +140,10 @@ class Dry:
         """It needs none."""
         return ""
 
+    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
+        """They take up none; what is said of more could not be followed."""
+        return 64
+
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
         """A rig that is there at once."""

@@ -136,5 +136,8 @@ class Machine(Protocol):
     def lacks(self, kernel: str) -> str:
         """Why it cannot have the kernel that a matrix names so; empty if it can."""
 
+    def room(self, spec: RigSpec) -> int:
+        """How many such rigs may be up at a time, found without starting anything; at least one."""
+
     def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
         """Bring a rig up; whatever was started is stopped on every way out. `scratch` is where disk files may live."""

@@ -93,16 +93,17 @@ def building_of(array: Array, pace: Pace) -> Building:
     return Building(written, seconds, seconds + sum(layer.waits for layer, _ in found))
 
 
-def estimate(plan: Plan, pace: Pace) -> Estimate:
-    """Walk the plan once, holding no more of it than one array."""
+def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
+    """Walk the plan once, holding no more of it than one array. `jobs`: so many visits are under way at a time."""
     cells = arrays = built = 0
     seconds = set_up = 0.0
-    waited = 0.0
+    waited = longest_least = longest_most = 0.0
     written = resync = 0
     rigs: set[str | None] = set()
     for visit in plan.visits(1):
         arrays += 1
         built += visit.builds
+        before = seconds + set_up, waited
         rigs.add(visit.array.kernel)
         building, builds = building_of(visit.array, pace), visit.builds
         set_up += builds * (pace.set_up + building.least)
@@ -122,6 +123,9 @@ def estimate(plan: Plan, pace: Pace) -> Estimate:
                 )
             seconds += cost[0]
             written += cost[1]
+        visit_least, visit_waited = seconds + set_up - before[0], waited - before[1]
+        longest_least = max(longest_least, visit_least)
+        longest_most = max(longest_most, visit_least + visit_waited)
     least, most = plan.repeat.min, plan.repeat.max
     return Estimate(
         cells=cells,
@@ -130,8 +134,8 @@ def estimate(plan: Plan, pace: Pace) -> Estimate:
         rigs=len(rigs),
         trials_least=cells * least,
         trials_most=cells * most,
-        seconds_least=(seconds + set_up) * least,
-        seconds_most=(seconds + set_up + waited) * most,
+        seconds_least=max((seconds + set_up) / jobs, longest_least) * least,
+        seconds_most=max((seconds + set_up + waited) / jobs, longest_most) * most,
         bytes_least=(written + resync) * least,
         bytes_most=(written + resync) * most,
     )

@@ -339,3 +339,19 @@ def test_disk_models_are_listed_and_one_that_there_is_not_is_bad_input(matrix: M
     assert unknown.returncode == 2
     assert "did you mean st3320620as?" in unknown.stderr
     assert matrix("disks", "check", "sata-ssd", "--size", "much").returncode == 2
+
+
+def test_a_plan_of_several_rigs_side_by_side_is_done_sooner_or_says_why_not(matrix: Matrix) -> None:
+    def seconds(*jobs: str) -> float:
+        found: float = json.loads(matrix("plan", "--on", "dry", *jobs, "--format", "json", "small.yaml").stdout)[
+            "seconds_most"
+        ]
+        return found
+
+    assert seconds("--jobs", "2") == seconds() / 2
+    said = matrix("plan", "--on", "dry", "--jobs", "2", "small.yaml").stdout
+    assert "2 rigs side by side" in said
+    alone = matrix("plan", "--jobs", "auto", "small.yaml").stdout
+    assert "note: one rig at a time: disks without a model" in alone
+    assert "side by side)" not in alone
+    assert matrix("plan", "--jobs", "2", "small.yaml").returncode == 2

@@ -267,3 +267,52 @@ def test_a_kernel_that_is_not_where_its_path_says_has_its_place(matrix: Matrix, 
     assert f"own.yaml:8:42: {tmp_path}/no.bin is no kernel image" in result.stderr
     if command != "validate":
         assert matrix(command, "--on", "dry", "own.yaml").returncode == 0
+
+
+def test_killed_with_several_rigs_up_the_same_command_goes_on_without_loss(matrix: Matrix, tmp_path: Path) -> None:
+    code = STOPPED.replace("signal.signal({signal}, signal.{answer})\n", "").format(signal=int(signal.SIGKILL))
+    killed = matrix(*RUN, "--jobs", "2", code=code)
+    assert killed.returncode == -signal.SIGKILL
+    result = matrix(*RUN, "--jobs", "auto")
+    assert result.returncode == 0, result.stderr
+    assert " (3 of 8 trials done)" in result.stdout
+    found = rows(folder_of(tmp_path) / "trials.csv")
+    assert len({(row["cell"], row["trial"]) for row in found}) == 8
+    assert [row["outcome"] for row in found] == ["measured"] * 8
+
+
+def test_asked_to_end_with_several_rigs_up_it_takes_all_of_them_down(matrix: Matrix, tmp_path: Path) -> None:
+    code = STOPPED.format(signal=int(signal.SIGINT), answer="default_int_handler")
+    result = matrix(*RUN, "--jobs", "2", code=code)
+    assert result.returncode == 130
+    assert "the same command goes on from there" in result.stderr
+    assert finished(folder_of(tmp_path)) is False
+    assert 3 <= len(rows(folder_of(tmp_path) / "trials.csv")) < 8
+    assert matrix(*RUN).returncode == 0
+
+
+def test_a_mistake_under_several_rigs_looks_like_under_one(matrix: Matrix, tmp_path: Path) -> None:
+    full = STOPPED.replace("os.kill(os.getpid(), {signal})", 'raise OSError(28, "No space left", "journal")')
+    results = [
+        matrix(*RUN, *jobs, "--fresh", code=full.format(signal=int(signal.SIGINT), answer="SIG_IGN"))
+        for jobs in ((), ("--jobs", "2"))
+    ]
+    assert [result.returncode for result in results] == [3, 3]
+    briefs = [result.stderr.splitlines()[0] for result in results]
+    assert briefs[0] == briefs[1]
+    assert "Group" not in results[1].stderr
+
+
+def test_rigs_that_would_hinder_each_other_are_not_run_side_by_side(matrix: Matrix, tmp_path: Path) -> None:
+    result = matrix("run", "--jobs", "2", "small.yaml")
+    assert result.returncode == 2
+    assert "--jobs 2: disks without a model are as fast as the host lets them be" in result.stderr
+    assert "leave --jobs out" in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "many", "1.5"])
+def test_what_is_no_number_of_rigs_is_bad_input(matrix: Matrix, jobs: str) -> None:
+    result = matrix(*RUN, "--jobs", jobs)
+    assert result.returncode == 2
+    assert f"'{jobs}' is neither a number of rigs nor auto" in result.stderr

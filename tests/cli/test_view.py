@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView
-from runner.execute.events import Event, RigUp, RigWasLost, TrialDone, TrialStarted, VisitStarted
+from runner.execute.events import (
+    Event,
+    RigUp,
+    RigWasLost,
+    TrialDone,
+    TrialStarted,
+    TrialStrained,
+    VisitDone,
+    VisitStarted,
+)
 from runner.store.record import Outcome, Trial
 from tests.reports.samples import direction, measured
 
 if TYPE_CHECKING:
     import pytest
 
+RED = "raid5/[red]"
 EVENTS: tuple[Event, ...] = (
-    VisitStarted(1, "raid5/[red]", 2),
-    RigUp("raid5/[red]", 1.5, {"kernel": "6.1"}),
-    TrialStarted("raid5/[red]/work", 1),
-    TrialDone("raid5/[red]/work", measured("c1", 1, direction(2e8, 1 << 20))),
-    RigWasLost("raid5/[red]/other", "the guest panicked", "a fresh one comes up"),
-    TrialDone("raid5/[red]/other", Trial("c2", 1, Outcome.BROKEN, "the guest panicked")),
+    VisitStarted(1, RED, 2),
+    RigUp(RED, 1.5, {"kernel": "6.1"}),
+    TrialStarted("raid5/[red]/work", 1, RED),
+    TrialDone("raid5/[red]/work", measured("c1", 1, direction(2e8, 1 << 20)), RED),
+    RigWasLost("raid5/[red]/other", "the guest panicked", "a fresh one comes up", RED),
+    TrialDone("raid5/[red]/other", Trial("c2", 1, Outcome.BROKEN, "the guest panicked"), RED),
+    VisitDone(1, RED),
 )
 
 
@@ -52,9 +64,12 @@ def test_json_has_a_line_for_every_event_but_the_start_of_a_trial(capsys: pytest
     view.notice("words")
     view.progress("booting", 0.5)
     said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [one["event"] for one in said] == ["visit", "rig-up", "trial", "rig-lost", "trial", "notice", "progress"]
+    assert [one["event"] for one in said] == [
+        *("visit", "rig-up", "trial", "rig-lost", "trial", "visit-done", "notice", "progress")
+    ]
     assert (said[2]["done"], said[2]["planned"], said[2]["read_bw"]) == (5, 10, 2e8)
     assert "write_bw" not in said[2]
+    assert {one["array"] for one in said[:6]} == {RED}
     assert (said[4]["outcome"], said[4]["reason"]) == ("broken", "the guest panicked")
 
 
@@ -89,3 +104,46 @@ def test_the_bar_keeps_what_went_wrong_above_itself(monkeypatch: pytest.MonkeyPa
     assert "a [word]" in said
     assert "6/10" in said
     assert "left" in said
+
+
+STRAINED = TrialStrained("raid5/[red]/work", 1, RED, "9.0% (answers late 9.0%, disks left waiting 0.0%)", 3)
+
+
+def test_why_a_trial_is_measured_again_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    PlainView(10, 0).event(STRAINED)
+    JsonView(10, 0).event(STRAINED)
+    plain, line = capsys.readouterr().out.splitlines()
+    assert plain == (
+        "raid5/[red]/work: strained beside 3 others, 9.0% (answers late 9.0%, disks left waiting 0.0%); "
+        "it is measured again alone"
+    )
+    said = json.loads(line)
+    assert (said["event"], said["name"], said["array"], said["beside"]) == ("strained", STRAINED.name, RED, 3)
+
+
+def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+
+    def seen(view: LiveView, *events: Event) -> str:
+        for event in events:
+            view.event(event)
+        terminal.seek(0)
+        terminal.truncate()
+        view._bar.refresh()
+        return terminal.getvalue()
+
+    with LiveView(planned=10, done=0) as view:
+        one = seen(view, VisitStarted(1, "raid5", 2))
+        assert "building raid5" in one
+        assert "rigs" not in one
+        two = seen(view, VisitStarted(1, "raid6", 2), TrialStarted("raid6/work", 1, "raid6"))
+        assert all(words in two for words in ("2 rigs", "building raid5", "raid6/work block 1"))
+        again = seen(view, TrialStarted("raid5/work", 1, "raid5"), replace(STRAINED, array="raid5", name="raid5/work"))
+        assert "raid5/work block 1, again alone" in again
+        left = seen(view, TrialDone("raid6/work", measured("c1", 1, direction(2e8, 1 << 20)), "raid6"))
+        assert "1/2" in left
+        last = seen(view, VisitDone(1, "raid6"))
+        assert "rigs" not in last
+        assert "again alone" in last

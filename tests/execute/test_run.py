@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runner.execute.events import Event, RigWasLost, TrialDone, TrialStarted
-from runner.execute.run import Execution
+from runner.execute.events import Event, Listener, RigWasLost, TrialDone, TrialStarted
+from runner.execute.run import ONE, Execution
+from runner.execute.together import Level
 from runner.expand.select import select
 from runner.machines.dry import Dry, DryRig, plausible
 from runner.machines.seam import RigLost, RigSpec, Step, StepResult
@@ -45,13 +46,19 @@ class Bench:
         self.machine = Dry()
 
     def run(
-        self, answer: Callable[[Step], StepResult] = plausible, boot_id: str = "one", machine: Dry | None = None
+        self,
+        answer: Callable[[Step], StepResult] = plausible,
+        boot_id: str = "one",
+        machine: Dry | None = None,
+        level: Level = ONE,
     ) -> None:
         self.machine = machine or Dry(answer)
-        execution = Execution(
-            self.plan, self.machine, self.journal, self.shelf, self.folder, self.events.append, boot_id=boot_id
+        asyncio.run(self.execution(self.events.append, boot_id, level).run())
+
+    def execution(self, listen: Listener, boot_id: str = "one", level: Level = ONE) -> Execution:
+        return Execution(
+            self.plan, self.machine, self.journal, self.shelf, self.folder, listen, boot_id=boot_id, level=level
         )
-        asyncio.run(execution.run())
 
     @property
     def trials(self) -> list[Trial]:
@@ -215,8 +222,8 @@ def test_what_broke_is_tried_again_on_request_and_its_attempts_are_counted_on(be
     bench.run(Dying(99, lambda job: "rw=read\n" in job))
     assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
     assert len(bench.journal.take_back()) == 4
-    with pytest.raises(_Killed):
-        bench.run(_killed_at(plausible, 3))
+    with pytest.raises(Killed):
+        bench.run(killed_at(plausible, 3))
     bench.run(Dying(1, lambda job: "rw=read\n" in job))
     assert bench.outcomes() == {Outcome.MEASURED: 8}
     assert Counter(trial.attempts for trial in bench.trials) == {1: 4, 2: 2, 4: 2}
@@ -236,8 +243,8 @@ def test_what_breaks_again_is_left_alone_again(bench: Bench) -> None:
 
 def test_quarantine_outlives_the_process(bench: Bench) -> None:
     dying = Dying(99, lambda job: "rw=read\n" in job)
-    with pytest.raises(_Killed):
-        bench.run(_killed_at(dying, 5))
+    with pytest.raises(Killed):
+        bench.run(killed_at(dying, 5))
     bench.run(dying)
     assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
     assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
@@ -258,16 +265,16 @@ def test_a_machine_that_never_comes_up_breaks_the_trials_and_ends(bench: Bench) 
     assert all("did not come up" in kept["set-up.log"] for kept in bench.shelf.kept.values())
 
 
-class _Killed(BaseException):
+class Killed(BaseException):
     """Stands for kill -9: nothing catches it, nothing is cleaned up by the loop."""
 
 
-def _killed_at(answer: Callable[[Step], StepResult], step: int) -> Callable[[Step], StepResult]:
+def killed_at(answer: Callable[[Step], StepResult], step: int) -> Callable[[Step], StepResult]:
     left = iter(range(step))
 
     def mortal(one: Step) -> StepResult:
         if next(left, None) is None:
-            raise _Killed
+            raise Killed
         return answer(one)
 
     return mortal
@@ -283,8 +290,8 @@ def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_tria
     bench = Bench(tmp_path_factory.mktemp("killed"))
     for step in kills:
         try:
-            bench.run(_killed_at(plausible, step))
-        except _Killed:
+            bench.run(killed_at(plausible, step))
+        except Killed:
             continue
     bench.run()
     found = [(trial.cell, trial.block) for trial in bench.trials]
@@ -295,12 +302,12 @@ def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_tria
 
 def test_a_killed_runner_is_not_held_against_the_cell_but_a_dead_host_is(bench: Bench) -> None:
     for _ in range(5):
-        with pytest.raises(_Killed):
-            bench.run(_killed_at(plausible, 3))
+        with pytest.raises(Killed):
+            bench.run(killed_at(plausible, 3))
     assert bench.journal.attempts() == []
     for boot_id in ("two", "three"):
-        with pytest.raises(_Killed):
-            bench.run(_killed_at(plausible, 3), boot_id=boot_id)
+        with pytest.raises(Killed):
+            bench.run(killed_at(plausible, 3), boot_id=boot_id)
     bench.run(boot_id="four")
     assert bench.outcomes() == {Outcome.MEASURED: 6, Outcome.BROKEN: 1, Outcome.SKIPPED: 1}
     (broken,) = [trial for trial in bench.trials if trial.outcome is Outcome.BROKEN]
@@ -324,14 +331,14 @@ def test_on_a_machine_that_stays_the_array_is_taken_apart_on_every_way_out(bench
     assert all(rig.told[-1].name == "tear-down" for rig in bench.machine.rigs)
     bench.journal.close()
     bench.journal = Journal.open(bench.folder / "other.sqlite")
-    with pytest.raises(_Killed):
+    with pytest.raises(Killed):
         bench.run(machine=Staying(_killed_at_measure))
     assert [step.name for step in bench.machine.rigs[-1].told][-1] == "tear-down"
 
 
 def _killed_at_measure(step: Step) -> StepResult:
     if step.name == "measure":
-        raise _Killed
+        raise Killed
     return plausible(step)
 
 

@@ -16,7 +16,7 @@ from runner.kernels import SUITES
 from runner.machines.qemu import Qemu, apt, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
 from runner.machines.qemu.guest import ended, first_cause, last_words
-from runner.machines.qemu.host import Host, beyond, crowded, kind_of
+from runner.machines.qemu.host import Host, beyond, crowded, kind_of, room
 from runner.machines.seam import RigSpec, Wishes
 
 BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
@@ -350,6 +350,14 @@ def test_what_is_advised_is_not_refused(memory: int, cpus: int, locked: int) -> 
     assert beyond(RigSpec((), memory=host.spare, cpus=cpus), host) == []
     assert crowded(RigSpec((), cpus=cpus), host) == ""
     assert f"this host {cpus}: they take turns" in crowded(RigSpec((), cpus=cpus + 1), host)
+
+
+@given(st.integers(1 << 28, 1 << 45), st.integers(1, 512), st.integers(1 << 28, 1 << 36), st.integers(1, 64))
+def test_as_many_machines_as_there_is_room_for_are_not_too_many(memory: int, cpus: int, each: int, wide: int) -> None:
+    host, spec = Host(memory, cpus), RigSpec((), memory=each, cpus=wide)
+    many = room(spec, host)
+    assert many == 1 or beyond(RigSpec((), memory=many * each, cpus=many * wide), host) == []
+    assert beyond(RigSpec((), memory=(many + 1) * each, cpus=(many + 1) * wide), host)
 
 
 def test_the_file_system_of_a_path_is_that_of_the_nearest_mount() -> None:

@@ -28,6 +28,9 @@ def test_every_block_holds_every_cell_once_and_every_array_once(seed: int) -> No
         assert all(cell.array is visit.array for visit in visits for cell in visit.cells)
 
 
+SHARED = st.sampled_from(["layout=single", "layout=striped", "layout=parity", "layout=far"])
+
+
 def _order(planned: Plan, block: int) -> list[str]:
     return [cell.id for visit in planned.visits(block) for cell in visit.cells]
 
@@ -59,6 +62,15 @@ def test_the_estimate_adds_up() -> None:
     assert (found.trials_least, found.trials_most) == (8, 8)
     assert found.seconds_least == found.seconds_most == 2 * (4 * 1.5 + 2 * 2.0)
     assert found.bytes_least == 2 * 2 * 10**8
+
+
+@given(SHARED, st.integers(1, 20))
+def test_side_by_side_nothing_takes_longer_and_no_block_less_than_its_longest_visit(chosen: str, jobs: int) -> None:
+    planned, pace = Plan(select(space(), [chosen]), Repeat(min=2, max=2), 1), Pace()
+    one, several = estimate(planned, pace), estimate(planned, pace, jobs)
+    assert one.seconds_least / jobs <= several.seconds_least <= one.seconds_least
+    assert several.seconds_least >= max(one.seconds_least / jobs, one.seconds_least / one.arrays * 0.999)
+    assert several.bytes_most == one.bytes_most
 
 
 def test_the_estimate_of_what_ends_with_its_size() -> None:
@@ -99,9 +111,6 @@ def test_a_share_of_the_device_is_a_share_of_what_the_layout_holds(size: str, pa
     holds = part * 3 * (64 << 20)
     assert found.bytes_least == pytest.approx(2 * holds, rel=0.05), "one of the two workloads writes"
     assert found.seconds_least == pytest.approx(2 * 2 * holds / 1e6, rel=0.05)
-
-
-SHARED = st.sampled_from(["layout=single", "layout=striped", "layout=parity", "layout=far"])
 
 
 @given(st.sets(SHARED, min_size=1), st.integers(1, 5))

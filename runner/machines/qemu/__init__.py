@@ -13,7 +13,7 @@ from runner.kernels import SUITES, is_path
 from runner.machines.qemu import argv, probe, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, provide
 from runner.machines.qemu.guest import running
-from runner.machines.qemu.host import beyond, crowded, this_host
+from runner.machines.qemu.host import beyond, crowded, room, this_host
 from runner.machines.seam import Refusal, Wishes
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class Qemu:
         """Names that we know, and images on this host."""
         return lacking(kernel)
 
+    def room(self, spec: RigSpec) -> int:
+        """As many as the host has memory and processors for."""
+        return room(spec, this_host())
+
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
         """A fresh clone, or a cold boot where that is asked for or all that works."""
@@ -63,7 +67,7 @@ class Qemu:
             raise BadInput(f"no such kernel: {spec.kernel}")
         self.tell_once(crowded(spec, this_host()))
         base = await provide(made, self.wishes.progress)
-        self._accel = self._accel or await probe.accelerator(base, scratch, self.wishes.notice)
+        self._accel = self._accel or await probe.accelerator(base, scratch, self.tell_once)
         vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec))
         if spec.kernel and made.image and "squashfs" in base.versions["not modules"]:
             self.wishes.notice(f"no modules lie beside {made.image}: virtio, squashfs, overlay and md must be built in")

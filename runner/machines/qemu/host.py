@@ -1,4 +1,4 @@
-"""What this host has for virtual machines, and which of them that cannot hold. One is up at a time."""
+"""What this host has for virtual machines, which of them that cannot hold, and how many at a time."""
 
 from __future__ import annotations
 
@@ -74,6 +74,11 @@ def beyond(spec: RigSpec, host: Host) -> list[Refusal]:
             )
         )
     return refused
+
+
+def room(spec: RigSpec, host: Host) -> int:
+    """How many such machines the host holds at a time."""
+    return max(1, min(host.spare // spec.memory, MOST_CROWDED * host.cpus // spec.cpus))
 
 
 def crowded(spec: RigSpec, host: Host) -> str:

@@ -1,0 +1,64 @@
+"""`--jobs`: how many rigs side by side, as it is written and as it may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from runner.errors import BadInput
+from runner.execute.together import Found, Told, one_at_a_time_because
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.execute.together import Level
+    from runner.machines.seam import Machine, RigSpec
+    from runner.model.layers.base import Layer
+
+Asked = int | Literal["auto"]
+AUTO: Literal["auto"] = "auto"
+
+
+def _understood(_context: click.Context, _option: click.Parameter, text: str) -> Asked:
+    """A number of rigs, or `auto`."""
+    if text == AUTO:
+        return AUTO
+    if not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"{text!r} is neither a number of rigs nor auto")
+    return int(text)
+
+
+jobs = click.option(
+    "--jobs",
+    metavar="N|auto",
+    callback=_understood,
+    default="1",
+    show_default=True,
+    help="Rigs at work side by side, where all disks are modelled; auto: as many as the host keeps up with.",
+)
+
+
+def level_of(asked: Asked, place: Machine, specs: Iterable[RigSpec], layers: Iterable[Layer]) -> tuple[Level, str]:
+    """The level to begin at, and what a user should know of it. What was told and cannot be is bad input."""
+    if asked == 1:
+        return Told(1), ""
+    kinds = set(specs)
+    why = one_at_a_time_because(place, kinds, layers)
+    room = min(map(place.room, kinds))
+    if asked == AUTO:
+        why = why or ("this host has no room for a second such machine" if room == 1 else "")
+        return (Told(1), f"one rig at a time: {why}") if why else (Found.up_to(room), "")
+    if why:
+        raise BadInput(
+            f"--jobs {asked}: {why}",
+            resolution="leave --jobs out; disks that all have a `model:` can be measured side by side",
+        )
+    if asked > room:
+        one = next(iter(kinds))
+        size = f"{one.memory // 2**20}MiB and {one.cpus} processors"
+        raise BadInput(
+            f"--jobs {asked}: this host has room for {room} at a time of machines with {size}",
+            resolution="`--jobs auto` takes as many as there is room for; their size is the matrix's `machine:`",
+        )
+    return Told(asked), ""

@@ -1,0 +1,52 @@
+"""How many rigs side by side: what is asked for, what may be, and what is said of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.cli.jobs import AUTO, Asked, level_of
+from runner.disks import Disk
+from runner.disks.physics import Physics
+from runner.errors import BadInput, Exit
+from runner.execute.together import Found, Told
+from runner.machines.qemu import Qemu
+from runner.machines.seam import RigSpec
+
+MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))
+BARE = RigSpec((Disk(1 << 28),))
+
+
+class Roomy(Qemu):
+    """A host that has room for so many."""
+
+    def __init__(self, rooms: int) -> None:
+        super().__init__()
+        self.rooms = rooms
+
+    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
+        return self.rooms
+
+
+@pytest.mark.parametrize(
+    ("asked", "spec", "rooms", "level", "said"),
+    [
+        (1, BARE, 1, Told(1), ""),
+        (4, MODELLED, 4, Told(4), ""),
+        (AUTO, MODELLED, 8, Found(most=8, now=2), ""),
+        (AUTO, MODELLED, 1, Told(1), "one rig at a time: this host has no room for a second such machine"),
+        (AUTO, BARE, 8, Told(1), "one rig at a time: disks without a model"),
+    ],
+)
+def test_what_may_be(asked: Asked, spec: RigSpec, rooms: int, level: object, said: str) -> None:
+    found, told = level_of(asked, Roomy(rooms), [spec], [])
+    assert found == level
+    assert told.startswith(said)
+    assert bool(told) == bool(said)
+
+
+@pytest.mark.parametrize(("asked", "spec", "brief"), [(2, BARE, "disks without a model"), (5, MODELLED, "room for 4")])
+def test_what_may_not_be(asked: Asked, spec: RigSpec, brief: str) -> None:
+    with pytest.raises(BadInput, match=brief) as caught:
+        level_of(asked, Roomy(4), [spec], [])
+    assert caught.value.exit_code == Exit.BAD_INPUT
+    assert caught.value.resolution

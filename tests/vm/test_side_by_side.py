@@ -1,0 +1,75 @@
+"""Several real machines at work at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from runner.execute.events import Event, TrialDone, TrialStrained, VisitDone, VisitStarted
+from runner.execute.run import Execution
+from runner.execute.together import Told
+from runner.expand.select import select
+from runner.machines.qemu import Qemu
+from runner.plan.order import Plan
+from runner.store.journal import Journal
+from runner.store.record import Outcome
+from tests.execute.test_run import Shelf
+from tests.matrices import space
+
+pytestmark = pytest.mark.vm
+
+VOLUMES = """\
+name: volumes
+disks: {count: 2, size: 128MiB, model: {kind: volume, iops: 80}}
+layouts: {striped: [md: {level: 0, chunk: [16KiB, 64KiB, 256KiB, 1MiB]}]}
+workloads: {mixed: {rw: [randread, randrw], bs: 4KiB, iodepth: 4, runtime: 2s}}
+repeat: 1
+"""
+
+
+def children() -> set[str]:
+    """What we have started and not yet put down."""
+    pid = os.getpid()
+    return set(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+
+
+def test_four_rigs_record_every_trial_once_also_when_they_are_stopped_between(tmp_path: Path) -> None:
+    found = space(VOLUMES)
+    plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
+    before = children()
+    events: list[Event] = []
+
+    async def run(journal: Journal, *, stop_after: int) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def listen(event: Event) -> None:
+            events.append(event)
+            if isinstance(event, TrialDone) and sum(isinstance(one, TrialDone) for one in events) == stop_after:
+                task.cancel()
+
+        shelf, level = Shelf(), Told(4)
+        await Execution(plan, Qemu(), journal, shelf, tmp_path, listen, boot_id="one", level=level).run()
+
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        with pytest.raises(asyncio.CancelledError):
+            asyncio.run(run(journal, stop_after=3))
+        assert children() <= before
+        assert not journal.begun()
+        assert 3 <= len(list(journal.trials())) < 8
+        asyncio.run(run(journal, stop_after=-1))
+        trials = list(journal.trials())
+    assert children() <= before
+    planned = sorted((cell.id, 1) for cell in plan.selection.cells())
+    assert sorted((trial.cell, trial.block) for trial in trials) == planned
+    assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
+    visits = [type(event) for event in events if isinstance(event, VisitStarted | VisitDone)]
+    assert visits[:4] == [VisitStarted] * 4
+    again = {(event.name, event.block) for event in events if isinstance(event, TrialStrained)}
+    assert {
+        (event.name, 1) for event in events if isinstance(event, TrialDone) and "repeated" in event.trial.notes
+    } <= again
+    assert all(trial.notes.get("beside") is None for trial in trials if "strained" in trial.notes)

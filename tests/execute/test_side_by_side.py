@@ -18,7 +18,7 @@ from runner.execute.together import Found, Told
 from runner.machines.dry import Dry, DryRig, plausible
 from runner.machines.seam import RigLost, RigSpec, Step, StepResult
 from runner.store.record import Outcome
-from tests.execute.test_run import Bench, Dying, Killed, killed_at
+from tests.execute.test_run import FAULTY, Bench, Dying, Killed, killed_at
 from tests.matrices import SMALL
 
 if TYPE_CHECKING:
@@ -140,6 +140,15 @@ def test_what_is_strained_alone_too_is_recorded_as_that(bench: Bench) -> None:
     assert all("strained" in trial.notes for trial in bench.trials)
     assert any("repeated" in trial.notes for trial in bench.trials)
     assert not any("beside" in trial.notes for trial in bench.trials)
+
+
+def test_disks_that_failed_in_company_fail_again_on_fresh_ones(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FAULTY)
+    bench.run(machine=(host := Bearing(1)), level=Told(3))
+    assert recorded(bench) == sorted(bench.planned())
+    assert any("repeated" in trial.notes for trial in bench.trials if "faults" in trial.notes)
+    rigs = [[step.name for step in rig.told] for rig in host.rigs]
+    assert {steps.count("measure") for steps in rigs if "aftermath" in steps} == {1}
 
 
 def test_auto_finds_how_many_the_host_bears(tmp_path: Path) -> None:

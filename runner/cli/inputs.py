@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
     from runner.expand.load import Declared
     from runner.expand.select import Selection
-    from runner.expand.space import Space
+    from runner.expand.space import Array, Space
     from runner.expand.variants import Variant
-    from runner.model.layers.base import Layer
     from runner.model.source import Flaw
     from runner.model.workload import Workload
     from runner.plan.order import Plan
@@ -75,11 +74,9 @@ class Asked:
         """All its cells."""
         return self.declared.space
 
-    def layers(self) -> Iterator[Layer]:
-        """Of every array that is wanted."""
-        for array in self.space.arrays:
-            if next(self.selection.cells_of(array), None):
-                yield from array.stack.value
+    def arrays(self) -> Iterator[Array]:
+        """Those that are wanted."""
+        return (array for array in self.space.arrays if next(self.selection.cells_of(array), None))
 
 
 def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from runner.execute.together import Level
+    from runner.expand.space import Array
     from runner.machines.seam import Machine, RigSpec
-    from runner.model.layers.base import Layer
 
 Asked = int | Literal["auto"]
 AUTO: Literal["auto"] = "auto"
@@ -39,12 +39,12 @@ jobs = click.option(
 )
 
 
-def level_of(asked: Asked, place: Machine, specs: Iterable[RigSpec], layers: Iterable[Layer]) -> tuple[Level, str]:
+def level_of(asked: Asked, place: Machine, specs: Iterable[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
     """The level to begin at, and what a user should know of it. What was told and cannot be is bad input."""
     if asked == 1:
         return Told(1), ""
     kinds = set(specs)
-    why = one_at_a_time_because(place, kinds, layers)
+    why = one_at_a_time_because(place, kinds, arrays)
     room = min(map(place.room, kinds))
     if asked == AUTO:
         why = why or ("this host has no room for a second such machine" if room == 1 else "")

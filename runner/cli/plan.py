@@ -40,16 +40,17 @@ def command(
     request = asked(matrix, only)
     check_kernels(request, place)
     pace = recorded_pace(results, place)
-    level, alone = level_of(jobs, machine(place, Wishes()), specs_of(request.space, None), request.layers())
+    level, alone = level_of(jobs, machine(place, Wishes()), specs_of(request.space, None), request.arrays())
     found = estimate(request.plan, pace, level.now)
     if form == "json":
-        _print_json(request, found)
+        _print_json(request, found, level.now, list(filter(None, [alone])))
         return
     if all_cells:
         for visit in request.plan.visits(1):
             for cell in visit.cells:
                 click.echo(f"{cell.id}  {cell.name}")
-    side_by_side = f", {level.now} rigs side by side" if level.now > 1 else ""
+    begins = " to begin with" if level.most > level.now else ""
+    side_by_side = f", {level.now} rigs side by side{begins}" if level.now > 1 else ""
     _print_text(request, found, pace, place, side_by_side, [*request.selection.notes(), *filter(None, [alone])])
 
 
@@ -109,7 +110,7 @@ def volume(count: int) -> str:
     return f"{count} bytes"
 
 
-def _print_json(request: Asked, found: Estimate) -> None:
+def _print_json(request: Asked, found: Estimate, jobs: int, notes: list[str]) -> None:
     """One JSON object; its cells are written one at a time, so that a million of them need no memory."""
     import dataclasses
 
@@ -119,7 +120,8 @@ def _print_json(request: Asked, found: Estimate) -> None:
         "matrix": request.space.matrix.name,
         "seed": request.plan.seed,
         "repeat": request.plan.repeat.model_dump(),
-        "notes": request.selection.notes(),
+        "jobs": jobs,
+        "notes": [*request.selection.notes(), *notes],
         **dataclasses.asdict(found),
     }
     click.echo(orjson.dumps(head).decode()[:-1] + ',"visits":[', nl=False)

@@ -85,7 +85,7 @@ def command(
     order = Order(request, place, kernel, templates, cold=cold)
     here, specs = machine(place, Wishes()), order.specs()
     refuse(here, specs)
-    level, alone = level_of(jobs, here, specs, request.layers())
+    level, alone = level_of(jobs, here, specs, request.arrays())
     with Stopping() as stopping:
         chosen = chosen_run(results, order.manifest(), fresh=fresh, retry_broken=retry_broken)
         folder = chosen.folder

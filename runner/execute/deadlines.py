@@ -53,7 +53,9 @@ def deadline(workload: Workload, span: int, laid_out: int = 0) -> float:
     return workload.ramp + total / _CRAWL + total / workload.bs * _SLOWEST_REQUEST + before
 
 
-def with_faults(seconds: float, faults: Sequence[Fault]) -> float:
+def with_faults(seconds: float, workload: Workload, faults: Sequence[Fault]) -> float:
     """The same where disks fail: what they lose is added, and what the kernel takes to give a disk up."""
     slowest = max((fault.factor for fault in faults), default=1.0)
-    return seconds * slowest + sum(GRACE + (fault.seconds or 0.0) for fault in faults)
+    drained = _SLOWEST_REQUEST * workload.iodepth * workload.numjobs * slowest
+    work = seconds + drained if workload.runtime is not None else seconds * slowest
+    return work + sum(GRACE + (fault.seconds or 0.0) for fault in faults)

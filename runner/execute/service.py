@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks: enough to see a cache fill, and no work for a host that has enough to do.
 INTERVAL = 0.5
+#: Of a trial that goes on for longer, half of them are forgotten, again and again.
+MOST_LOOKS = 2000
 _NAMES = tuple(one.name for one in fields(Report))
 
 
@@ -50,17 +52,20 @@ async def watched(rig: Rig) -> AsyncIterator[Service]:
     service = Service([(time.monotonic(), rig.disk_reports())])
 
     async def look() -> None:
+        interval = INTERVAL
         while service.looks[0][1]:
-            await asyncio.sleep(INTERVAL)
+            await asyncio.sleep(interval)
             service.looks.append((time.monotonic(), rig.disk_reports()))
+            if len(service.looks) > MOST_LOOKS:
+                del service.looks[1:-1:2]
+                interval *= 2
 
     looking = asyncio.create_task(look())
     try:
         yield service
     finally:
         looking.cancel()
-        with suppress(asyncio.CancelledError):
-            await looking
+        await asyncio.wait({looking})
     service.looks.append((time.monotonic(), rig.disk_reports()))
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from runner.expand.space import Array
     from runner.machines.seam import Machine, RigSpec
     from runner.model.layers.base import Layer
 
@@ -90,7 +91,7 @@ class Found:
         return replace(self, now=beside, row=0, patience=min(MOST_PATIENCE, 2 * self.patience))
 
 
-def one_at_a_time_because(machine: Machine, specs: Iterable[RigSpec], layers: Iterable[Layer]) -> str:
+def one_at_a_time_because(machine: Machine, specs: Iterable[RigSpec], arrays: Iterable[Array]) -> str:
     """Why no two rigs of a run may be at work at the same time, however many the host could hold; empty if they may."""
     if not machine.disposable:
         return f"{machine.name} has one machine, which stays"
@@ -100,7 +101,10 @@ def one_at_a_time_because(machine: Machine, specs: Iterable[RigSpec], layers: It
         return (
             "disks without a model are as fast as the host lets them be, and rigs side by side would measure each other"
         )
-    restless = [layer.title for layer in layers if _works_on(layer)]
+    arrays = list(arrays)
+    if any(array.faults for array in arrays):
+        return "an array whose disks fail may rebuild itself, also while others are measured alone"
+    restless = [layer.title for array in arrays for layer in array.stack.value if _works_on(layer)]
     return f"{restless[0]} resyncs in the background, also while others are measured alone" if restless else ""
 
 

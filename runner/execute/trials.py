@@ -110,14 +110,14 @@ class ArrayOnRig:
             results = await self._rig.run(
                 _steps(scripts, fio_job),
                 expected=deadlines.expected(work),
-                deadline=deadlines.with_faults(deadline, faults),
+                deadline=deadlines.with_faults(deadline, work, faults),
             )
-        aftermath = await self._aftermath() if faults else ""
+        aftermath = await self._aftermath() if faults and results[-1].name == "measure" else ""
         return Measured(
             finding=finding(results),
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - clock,
-            notes={**self._notes(), **notes_of(aftermath), **strained(service.done, work)},
+            notes={**self._notes(), **self._faults(results), **notes_of(aftermath), **strained(service.done, work)},
             scripts=files_of(self._scripts, scripts),
             outputs={**_outputs(results, fio_job, self.set_up_log, aftermath), **service.files()},
         )
@@ -132,8 +132,24 @@ class ArrayOnRig:
         """The kernel that really ran, what set-up said of itself, and how a first resync was dealt with."""
         ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
-        faults = {"faults": "; ".join(map(str, self._array.faults))} if self._array.faults else {}
-        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync, **faults}
+        return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
+
+    def _faults(self, results: Sequence[StepResult]) -> dict[str, str]:
+        """What went wrong with the disks, and what of that the trial cannot have met."""
+        if not self._array.faults:
+            return {}
+        used = {self._rig.disks.index(disk) for disk in self.stack.disks}
+        lasted = results[-1].seconds if results[-1].name == "measure" else 0.0
+        told = [
+            f"{fault}{_in_vain(used=fault.disk in used, over=fault.at > lasted > 0)}" for fault in self._array.faults
+        ]
+        return {"faults": "; ".join(told)}
+
+
+def _in_vain(*, used: bool, over: bool) -> str:
+    if not used:
+        return " (which this layout does not use)"
+    return " (when the work was over)" if over else ""
 
 
 def _lacking(array: Array, facts: Mapping[str, str]) -> str:

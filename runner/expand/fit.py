@@ -61,5 +61,5 @@ def _check_faults(space: Space, findings: Findings) -> None:
 
 def spellings(array: Array, workload: Variant[Workload]) -> Iterator[Coords]:
     """Where the cells of an array and a workload stand, however either was written."""
-    for stack, work in itertools.product((array.coords, *array.stack.also), (workload.coords, *workload.also)):
+    for stack, work in itertools.product((array.coords, *array.also), (workload.coords, *workload.also)):
         yield (*stack, *work)

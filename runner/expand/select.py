@@ -38,7 +38,7 @@ class BadRule(Exception):
 
 def values_of(space: Space) -> dict[str, set[str]]:
     """Every axis of a space with every value on it."""
-    factors: list[tuple[Coords, ...]] = [(array.coords, *array.stack.also) for array in space.arrays]
+    factors: list[tuple[Coords, ...]] = [(array.coords, *array.also) for array in space.arrays]
     factors += [(tune.coords, *tune.also) for array in space.arrays for tune in array.tunes]
     factors += [(workload.coords, *workload.also) for workload, _ in space.workloads]
     factors.append(space.impossible)
@@ -174,7 +174,7 @@ class Selection:
             for tune, workload in self.space.pairs(array):
                 yield cell_of(array, tune, workload)
             return
-        stack = self._marks("stack", (array.coords, *array.stack.also))
+        stack = self._marks("stack", (array.coords, *array.also))
         tunes = [(tune, self._marks("tune", (tune.coords, *tune.also)) & stack) for tune in array.tunes]
         workloads = [(one, self._marks("workload", (one.coords, *one.also))) for one in array.workloads]
         for tune, tune_marks in tunes:
@@ -192,7 +192,7 @@ class Selection:
             text
             for array in self.space.arrays
             if next(self.cells_of(array), None) is not None
-            for coords in (array.coords, *array.stack.also)
+            for coords in (array.coords, *array.also)
             for axis, text in coords
             if axis == "layout"
         }

@@ -49,6 +49,8 @@ class Array:
     tunes: tuple[Variant[Tune], ...]
     workloads: tuple[Variant[Workload], ...]
     coords: Coords
+    #: The coordinates of other spellings of it.
+    also: tuple[Coords, ...]
     label: str
     digest: bytes
     #: At least so many bytes can be used of its top, which is a file system or one device or several.
@@ -196,6 +198,10 @@ def _array(
     workloads: tuple[Variant[Workload], ...],
 ) -> Array:
     disks = [_content(disk) for disk in matrix.every_disk()]
+    coords, *also = (
+        tuple(itertools.chain(*spelling))
+        for spelling in itertools.product(*((part.coords, *part.also) for part in (kernel, stack, faults)))
+    )
     return Array(
         kernel=kernel.value,
         disks=disks_of(matrix),
@@ -203,7 +209,8 @@ def _array(
         faults=faults.value,
         tunes=tunes,
         workloads=workloads,
-        coords=(*kernel.coords, *stack.coords, *faults.coords),
+        coords=coords,
+        also=tuple(also),
         label="/".join(filter(None, (kernel.label, stack.label, faults.label))),
         digest=digest([kernel.value, disks, stack.digest.hex(), *([faults.digest.hex()] if faults.value else [])]),
         room=capacity(stack.value, matrix),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: What a disk knows to be bad, it keeps a list of.
 LARGEST_SPOT = 2**30
+#: What the board of a rig has room for.
+MOST_FAULTS = 64
 
 
 class _Fault(Model):
@@ -93,13 +95,14 @@ class _OneSetOrSeveral:
         if isinstance(value, list):
             return {UNNAMED: tuple(value)}
         if isinstance(value, dict):
+            if UNNAMED in value:
+                raise ValueError("of several sets of faults each needs a name")
             return {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
         return value
 
 
 #: The name of a set that needs none.
 UNNAMED = ""
-FaultSets = Annotated[
-    dict[Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_.+-]*)?$", max_length=80)], tuple[AnyFault, ...]],
-    _OneSetOrSeveral(),
-]
+_Name = Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_.+-]*)?$", max_length=80)]
+_Faults = Annotated[tuple[AnyFault, ...], Field(max_length=MOST_FAULTS)]
+FaultSets = Annotated[dict[_Name, _Faults], _OneSetOrSeveral()]

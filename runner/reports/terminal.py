@@ -74,7 +74,7 @@ def rate(bw: float | None, iops: float | None) -> str:
     if bw is None or iops is None:
         return ""
     # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
-    if not iops or round(bw / iops / _SECTOR) * _SECTOR >= LARGE:
+    if bw >= (LARGE - _SECTOR / 2) * iops:
         return f"{_digits(bw / 1e6)} MB/s"
     return f"{_digits(iops)} IOPS"
 

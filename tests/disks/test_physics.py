@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.disks.native import Board, Library, Simulated, built, library
+from runner.disks.native import Board, Library, Simulated, What, built, library
 from runner.disks.physics import Physics
 from runner.disks.predict import Job, predicted
 from runner.expand.load import disk_model
@@ -249,5 +249,47 @@ def test_a_shingled_disk_takes_random_writes_in_its_stride_until_its_landing_zon
     assert predicted(code, physics, SIZE, in_order, ramp=2, seconds=3).bytes == pytest.approx(
         predicted(code, flat, SIZE, in_order, ramp=2, seconds=3).bytes, rel=0.03
     )
-    read = Job("read", 4 * KIB, 1, random=True)
-    assert predicted(code, physics, SIZE, read, seconds=60) == predicted(code, flat, SIZE, read, seconds=60)
+
+
+def shingled(code: Library) -> Simulated:
+    return Simulated(code, named("archive-smr"), SIZE)
+
+
+def end_of(disk: Simulated, now: float, what: What, offset: int = 0, length: int = 0) -> float:
+    """When a command ends that nobody else is in the way of."""
+    disk.submit(now, what, offset, length, 1)
+    while not (known := list(disk.certain(now))):
+        now = max(now, disk.wakes())
+    return known[-1][1]
+
+
+def test_a_flush_waits_for_what_lands_and_not_for_a_band_to_be_put_in_order(code: Library) -> None:
+    disk, now = shingled(code), 0.0
+    for number in range(20):
+        now = end_of(disk, now, "write", (3 + 8 * number) * MIB + 4096, 4096)
+        flushed = end_of(disk, now, "flush")
+        assert flushed - now < 0.05
+        now = flushed
+
+
+def test_bands_are_put_in_order_while_nobody_wants_anything(code: Library) -> None:
+    """Whoever comes after half a minute finds it done; whoever comes in the middle of one waits for it."""
+    disk = shingled(code)
+    now = end_of(disk, end_of(disk, 0.0, "write", 3 * MIB + 4096, 4096), "flush")
+    waited = end_of(disk, now + 0.51, "read", GIB, 4096) - now - 0.51
+    assert 0.1 < waited < 0.5
+    later = end_of(disk, now + 30, "write", GIB + 4096, 4096)
+    assert later - now - 30 < 0.01
+    now = end_of(disk, later, "flush")
+    assert end_of(disk, now + 30, "read", GIB // 2, 4096) - now - 30 < 0.05
+
+
+def test_what_is_overwritten_in_order_need_not_be_put_in_order(code: Library) -> None:
+    disk, now = shingled(code), 0.0
+    for number in range(50):
+        now = end_of(disk, now, "write", (number * 7 % 64) * MIB + 4096, 4096)
+    now = end_of(disk, now, "flush")
+    for offset in range(0, 64 * MIB, MIB):
+        now = end_of(disk, now, "write", offset, MIB)
+    now = end_of(disk, now, "flush")
+    assert disk.wakes() == math.inf

@@ -98,6 +98,18 @@ def test_a_slow_or_stalled_disk_takes_its_time_and_no_strain(fault: Fault) -> No
     assert done.owed > 2 * usual.owed
 
 
+def test_faults_of_one_disk_at_once_make_it_as_slow_as_the_worst_of_them() -> None:
+    """An eightieth of a second a request, but twenty times as long from the beginning on, and nothing for a second."""
+    faults = (
+        *(Fault(0, "slow", at=0.0, factor=factor) for factor in (2.0, 20.0, 2.0)),
+        *(Fault(0, "stalls", at=0.1, seconds=seconds) for seconds in (0.5, 1.0)),
+    )
+    status, said, done = asked(VOLUME, "--rw=read", "--size=256k", faults=faults)
+    assert status == 0, said
+    # A quarter of a second from one request to the next, and what of the stalled second was left when the first came.
+    assert 3 * 20 / 80 < done.owed < 4 * 20 / 80 + 1.0
+
+
 QUIET = Report(
     reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0,
     busy=0.0, occupied=0.0, late=0.0, owed=0.0, failed=0, idle=5.0, starved=0.5,

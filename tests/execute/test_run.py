@@ -519,3 +519,34 @@ def test_a_trial_in_which_disks_fail_has_a_rig_of_its_own_and_tells_what_became_
     rigs = [[step.name for step in rig.told] for rig in faulty.machine.rigs]
     assert all(steps.count("measure") == 1 for steps in rigs if "aftermath" in steps)
     assert len(rigs) == 2 * (2 + 4)
+
+
+def test_what_a_trial_cannot_have_met_is_told_so(tmp_path: Path) -> None:
+    text = SMALL.replace("size: 64MiB", "size: 64MiB, model: st3320620as").replace("level: 5", "level: 5, devices: 3")
+    text = text.replace("runtime: 1s", "runtime: [1s, 60s]").replace("[16KiB, 64KiB]", "64KiB")
+    faulty = Bench(tmp_path, text + "faults: [{disk: 3, kind: dies}, {disk: 1, at: 30s, kind: dies}]\n")
+
+    def answer(step: Step) -> StepResult:
+        took = 60.5 if "runtime=60000ms" in step.files.get("job.fio", "") else 1.5
+        return replace(plausible(step), seconds=took)
+
+    faulty.run(answer)
+    told = {trial.notes["faults"].partition("; ")[2] for trial in faulty.trials}
+    unused = {trial.notes["faults"].partition("; ")[0] for trial in faulty.trials}
+    faulty.journal.close()
+    assert unused == {"disk 3 dies at 0 s (which this layout does not use)"}
+    assert told == {"disk 1 dies at 30 s", "disk 1 dies at 30 s (when the work was over)"}
+
+
+def test_a_trial_that_never_came_to_its_work_is_broken_for_that_reason(tmp_path: Path) -> None:
+    faulty = Bench(tmp_path, FAULTY)
+
+    def answer(step: Step) -> StepResult:
+        said = "reading\tmd.level\traid5\traid4\n"
+        return StepResult(step.name, 4, said, 0.0) if step.name == "verify" else plausible(step)
+
+    faulty.run(answer)
+    reasons = {trial.reason for trial in faulty.trials}
+    faulty.journal.close()
+    assert reasons == {"not as declared: md.level wanted raid5, kernel says raid4"}
+    assert not any(step.name == "aftermath" for rig in faulty.machine.rigs for step in rig.told)

@@ -14,6 +14,7 @@ from runner.execute.together import MOST_PATIENCE, Found, Level, Told, one_at_a_
 from runner.machines.dry import Dry
 from runner.machines.qemu import Qemu
 from runner.machines.seam import RigSpec
+from tests.execute.test_run import FAULTY
 from tests.matrices import SMALL, space
 
 COUNTS = st.integers(1, 40)
@@ -104,4 +105,9 @@ def test_a_machine_that_stays_is_one() -> None:
 @pytest.mark.parametrize("work", ["sync: background", "state: rebuilding"])
 def test_an_array_that_works_on_by_itself_leaves_nobody_alone(work: str) -> None:
     (array, _) = space(SMALL.replace("level: 5", f"level: 5, {work}")).arrays
-    assert "RAID 5 resyncs in the background" in one_at_a_time_because(Qemu(), [MODELLED], array.stack.value)
+    assert "RAID 5 resyncs in the background" in one_at_a_time_because(Qemu(), [MODELLED], [array])
+
+
+def test_an_array_whose_disks_fail_may_rebuild_while_others_are_to_be_alone() -> None:
+    array, *_ = (array for array in space(FAULTY).arrays if array.faults)
+    assert "disks fail" in one_at_a_time_because(Qemu(), [MODELLED], [array])

@@ -55,6 +55,16 @@ def test_lists_by_name_are_an_axis_and_without_any_fault_a_cell_is_what_it_was()
     assert len(list(select(space(MODELLED + NAMED + rules)).cells())) == len(healthy)
 
 
+def test_rules_find_every_spelling_of_layouts_and_of_faults() -> None:
+    twice = MODELLED.replace("workloads:", "  same: [md: {level: 5, chunk: [16KiB, 64KiB]}]\nworkloads:")
+    twice += "faults: {none: [], dies: [{disk: 2, kind: dies}], gone: [{disk: 2, kind: dies}]}\n"
+    every = space(twice).count()
+    assert every == 2 * space(MODELLED).count()
+    for rule in ("layout: same, faults: gone", "layout: raid5, faults: dies", "layout: same, faults: none"):
+        assert select(space(f"{twice}only: [{{{rule}}}]\n")).count() == every // 2
+    assert select(space(f"{twice}exclude: [{{faults: [dies, gone]}}]\n")).count() == every // 2
+
+
 def test_an_array_whose_disks_fail_is_built_for_each_trial() -> None:
     found = space(MODELLED + NAMED)
     told = estimate(Plan(select(found), found.matrix.repeat, 1), Pace())
@@ -71,6 +81,8 @@ def test_an_array_whose_disks_fail_is_built_for_each_trial() -> None:
         ("[{disk: 0, kind: dyes}]", "'dyes' is none of dies, slow, stalls, medium; did you mean dies?"),
         ("[{disk: 0, kind: dies, last: 3s}]", "unknown key 'last'; did you mean at or lasts?"),
         ("[{disk: 0, at: 1s, kind: dies}]", "by then all work is over: ramp and runtime are 1s at most"),
+        ("{'': [], dies: []}", "of several sets of faults each needs a name"),
+        (f"[{', '.join(['{disk: 0, kind: dies}'] * 65)}]", "64"),
         ("{'a b': []}", "does not have the form"),
     ],
 )

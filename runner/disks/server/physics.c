@@ -56,7 +56,8 @@ struct physics {
   int leaving_held;
 
   /* hdd, shingled */
-  double stream;           /* where the last write that went to its place ended */
+  double stream, stream_from; /* where the last write that went to its place ended; from where on nothing landed behind it */
+  double asked;            /* when somebody last wanted something */
   double landed;           /* bytes that landed elsewhere */
   double landing_next;     /* where the next will */
   double astray[MOST_BANDS]; /* of each band, how many of its bytes are there */
@@ -200,16 +201,23 @@ static int in_turn(const struct physics *p, double start) {
   return p->model.band <= 0 || start == p->stream || fmod(start, p->model.band) == 0;
 }
 
+/* What lies in a band that was written anew from its beginning to its end is elsewhere no more. */
+static void overwritten(struct physics *p, double start, double end) {
+  for (double border = floor(start / p->model.band + 1) * p->model.band; border <= end; border += p->model.band)
+    if (border - p->model.band >= p->stream_from) {
+      int band = band_of(p, border - 1);
+      p->landed -= p->astray[band];
+      p->astray[band] = 0;
+    }
+}
+
 static void to_platter(struct physics *p, double now, double start, double end) {
   double length = end - start, takes = most(length, ENTRY);
   if (in_turn(p, start)) {
     move_to(p, now, start, end);
+    if (start != p->stream) p->stream_from = start;
     p->stream = end;
-    if (p->model.band > 0 && fmod(end, p->model.band) == 0) { /* nothing of it is elsewhere any more */
-      int band = band_of(p, end - 1);
-      p->landed -= p->astray[band];
-      p->astray[band] = 0;
-    }
+    if (p->model.band > 0) overwritten(p, start, end);
     return;
   }
   while (p->landed > 0 && p->landed + takes > p->model.landing) {
@@ -221,6 +229,7 @@ static void to_platter(struct physics *p, double now, double start, double end) 
   p->landing_next += length;
   p->landed += takes;
   p->astray[band_of(p, start)] += takes;
+  if (start < p->stream && end > p->stream_from) p->stream_from = p->stream;
 }
 
 /* ---- hdd: the write cache ---- */
@@ -413,11 +422,16 @@ static void write_back(struct physics *p, int at, double now) {
   if (!p->extents) p->dirty_bytes = 0;
 }
 
+/* When a shingled disk that nobody wants anything of puts a band in order. */
+static double tidies(const struct physics *p) {
+  return p->landed > 0 ? most(p->free, p->asked) + LEISURE : INFINITY;
+}
+
 static double hdd_wakes(const struct physics *p) {
   double first = INFINITY;
   if (p->commands) first = p->waiting[0].arrival;
   for (int at = 0; at < p->extents; at++) first = least(first, p->dirty[at].since);
-  if (first == INFINITY) return p->landed > 0 ? p->free + LEISURE : INFINITY;
+  if (first == INFINITY) return tidies(p);
   return most(first, p->free);
 }
 
@@ -428,7 +442,7 @@ static void hdd_advance(struct physics *p, double now) {
     if (next.command >= 0 && p->waiting[next.command].what == PHYSICS_READ) read_medium(p, next.command, at);
     else if (next.command >= 0) write_medium(p, next.command, at);
     else if (next.extent >= 0) write_back(p, next.extent, at);
-    else if (!p->commands && p->landed > 0) put_worst_in_order(p, at);
+    else if (!p->commands && at >= tidies(p)) put_worst_in_order(p, at);
     else break;
   }
   answer_at_once(p, now);
@@ -548,7 +562,11 @@ void physics_submit(struct physics *p, double now, int what, uint64_t offset, ui
   struct command c = {what, fua, 0, tag, (double)offset, (double)length, now};
   count(p, what, c.length);
   switch ((int)p->model.kind) {
-    case PHYSICS_HDD: p->waiting[p->commands++] = c; break;
+    case PHYSICS_HDD:
+      if (!p->commands) hdd_advance(p, now); /* it may have been at work on its own until now */
+      p->asked = now;
+      p->waiting[p->commands++] = c;
+      break;
     case PHYSICS_SSD: ssd(p, &c); break;
     case PHYSICS_VOLUME: volume(p, &c); break;
     default: ends(p, tag, transferred(p, now, c.length, now), 1);

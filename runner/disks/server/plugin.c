@@ -124,29 +124,46 @@ static int disk_awake(void) {
 
 static struct fault faults[MOST_FAULTS];
 
+/* How fast a disk's time passes at a moment: as fast as the worst of its faults lets it. */
+static double pace(int known, double at) {
+  double slowest = 1;
+  for (int one = 0; one < known; one++) {
+    const struct fault *f = &faults[one];
+    double its = f->kind == FAULT_STALLS ? 0 : f->kind == FAULT_SLOW ? 1 / f->factor : 1;
+    if (at >= f->from && at < f->until && its < slowest) slowest = its;
+  }
+  return slowest;
+}
+
+/* The next moment after `at` at which a fault begins or ends; infinite if there is none. */
+static double changes(int known, double at) {
+  double next = INFINITY;
+  for (int one = 0; one < known; one++) {
+    if (faults[one].from > at && faults[one].from < next) next = faults[one].from;
+    if (faults[one].until > at && faults[one].until < next) next = faults[one].until;
+  }
+  return next;
+}
+
 /* Seconds that a slow or stalled disk has lost by a time. */
 static double lost(int known, double at) {
   double sum = 0;
-  for (int one = 0; one < known; one++) {
-    const struct fault *f = &faults[one];
-    double part = f->kind == FAULT_STALLS ? 1 : f->kind == FAULT_SLOW ? 1 - 1 / f->factor : 0;
-    double until = at < f->until ? at : f->until;
-    if (until > f->from) sum += part * (until - f->from);
+  for (double from = 0, until; from < at; from = until) {
+    until = fmin(changes(known, from), at);
+    sum += (1 - pace(known, from)) * (until - from);
   }
   return sum;
 }
 
 /* When a disk that lost time has come to a moment of its physics. */
-static double regained(int known, double at) {
-  double low = at, high = at + 1;
-  if (!known) return at;
-  while (high - lost(known, high) < at) high = at + 2 * (high - at);
-  while (high - low > 1e-7) {
-    double middle = (low + high) / 2;
-    if (middle - lost(known, middle) < at) low = middle;
-    else high = middle;
+static double regained(int known, double moment) {
+  double passed = 0;
+  for (double from = 0;;) {
+    double until = changes(known, from), speed = pace(known, from);
+    if (speed > 0 && passed + speed * (until - from) >= moment) return from + (moment - passed) / speed;
+    passed += speed * (until - from);
+    from = until;
   }
-  return high;
 }
 
 static int dead(int known, double now) {

@@ -115,7 +115,8 @@ class QemuRig:
         except HarnessBroken as error:
             # Whatever garbled the answer, a fresh rig may do better, and the run goes on without this one.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
-        if self._armed and not any(result.status for result in results):
+        unheard, self._armed = self._armed, ()
+        if unheard and not any(result.status for result in results):
             raise RigLost("disks were to fail, but nobody said that the work began", tail=self.guest.tail())
         return results
 

@@ -52,7 +52,7 @@ def level_of(asked: Asked, place: Machine, specs: Iterable[RigSpec], arrays: Ite
     if why:
         raise BadInput(
             f"--jobs {asked}: {why}",
-            resolution="leave --jobs out; disks that all have a `model:` can be measured side by side",
+            resolution="leave --jobs out, or choose cells with --only for which that is not so",
         )
     if asked > room:
         one = next(iter(kinds))

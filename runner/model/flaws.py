@@ -29,6 +29,7 @@ _KINDS = {
     "dict_type": "a map",
     "float_type": "a number",
     "int_type": "a whole number",
+    "model_attributes_type": "a map",
     "model_type": "a map",
     "string_type": "text",
     "tuple_type": "a list",
@@ -145,8 +146,9 @@ def _message(error: ErrorDetails) -> str:
             return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
         what = "layer" if len(around) == 3 and around[0] == "layouts" else "key"
         return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around))}"
-    if kind == "missing":
-        return f"'{error['loc'][-1]}' is missing here"
+    if kind in {"missing", "union_tag_not_found"}:
+        name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
+        return f"'{name}' is missing here"
     if kind in {"union_tag_invalid", "literal_error"}:
         return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
     if kind in _KINDS:

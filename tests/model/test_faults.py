@@ -77,6 +77,8 @@ def test_an_array_whose_disks_fail_is_built_for_each_trial() -> None:
         ("[{disk: 4, kind: dies}]", "there is no disk 4; they are numbered from 0 to 3"),
         ("{one: [{disk: 0, kind: medium, start: 100%, length: 4KiB}]}", "this place ends beyond the disk"),
         ("[{disk: 0, kind: stalls}]", "'lasts' is missing"),
+        ("[{disk: 0, at: 100ms}]", "'kind' is missing here"),
+        ("[dies]", "'dies' is not a map"),
         ("[{disk: 0, kind: slow, times: 1}]", "more than 1"),
         ("[{disk: 0, kind: dyes}]", "'dyes' is none of dies, slow, stalls, medium; did you mean dies?"),
         ("[{disk: 0, kind: dies, last: 3s}]", "unknown key 'last'; did you mean at or lasts?"),

@@ -350,8 +350,8 @@ static struct choice chosen(const struct physics *p, double now) {
     if (oldest < 0) oldest = at;
     if (seen++ >= (int)p->model.window) break;
     double cost = access_time(p, now, here, c->offset);
-    int streaming = c->what == PHYSICS_READ && c->offset >= p->segment_start && c->offset <= here;
-    if (streaming) cost = 0;
+    int streaming = c->what == PHYSICS_READ && c->offset >= p->segment_start && c->offset <= most(here, p->ahead);
+    if (streaming) cost = c->offset > here ? passing(p, here, c->offset) : 0;
     if (now - c->arrival > PATIENCE) cost = -1;
     if (cost < best.cost) {
       best = (struct choice){at, -1, cost};
@@ -374,7 +374,7 @@ static void read_medium(struct physics *p, int at, double now) {
   struct command c = p->waiting[at];
   double end = c.offset + c.length, here = head_at(p, now);
   remove_command(p, at);
-  if (c.offset >= p->segment_start && c.offset <= here) {
+  if (c.offset >= p->segment_start && c.offset <= most(here, p->ahead)) {
     /* The head is about to pass it, or has to come round again if it had read as far as it was to. */
     double begun = now;
     if (here < end) {

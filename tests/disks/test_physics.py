@@ -293,3 +293,19 @@ def test_what_is_overwritten_in_order_need_not_be_put_in_order(code: Library) ->
         now = end_of(disk, now, "write", offset, MIB)
     now = end_of(disk, now, "flush")
     assert disk.wakes() == math.inf
+
+
+def test_requests_that_come_in_the_wrong_order_cost_no_turn_of_the_platter(code: Library) -> None:
+    """Side by side they go through threads of QEMU and of the server: which of two comes first is chance."""
+    took = []
+    for order in ((0, 1), (1, 0)):
+        disk, now = Simulated(code, hdd(), SIZE), 0.0
+        for pair in range(32):
+            known: dict[int, float] = {}
+            for which in order:
+                disk.submit(now, "read", (2 * pair + which) * 256 * KIB, 256 * KIB, which)
+                known.update(disk.certain(now))
+                now += 20e-6
+            now = max({**known, **ended(disk, now)}.values())
+        took.append(now)
+    assert took[1] == pytest.approx(took[0], abs=2 * 60 / 7200)

@@ -331,6 +331,11 @@ static void answer_at_once(struct physics *p, double now) {
 
 /* ---- hdd: what to do next ---- */
 
+/* It has been read, or will be by only reading on: two requests that come in the wrong order cost no turn. */
+static int on_the_way(const struct physics *p, const struct command *c, double here) {
+  return c->what == PHYSICS_READ && c->offset >= p->segment_start && c->offset <= most(here, p->ahead);
+}
+
 struct choice {
   int command, extent;
   double cost;
@@ -350,7 +355,7 @@ static struct choice chosen(const struct physics *p, double now) {
     if (oldest < 0) oldest = at;
     if (seen++ >= (int)p->model.window) break;
     double cost = access_time(p, now, here, c->offset);
-    int streaming = c->what == PHYSICS_READ && c->offset >= p->segment_start && c->offset <= most(here, p->ahead);
+    int streaming = on_the_way(p, c, here);
     if (streaming) cost = c->offset > here ? passing(p, here, c->offset) : 0;
     if (now - c->arrival > PATIENCE) cost = -1;
     if (cost < best.cost) {
@@ -374,7 +379,7 @@ static void read_medium(struct physics *p, int at, double now) {
   struct command c = p->waiting[at];
   double end = c.offset + c.length, here = head_at(p, now);
   remove_command(p, at);
-  if (c.offset >= p->segment_start && c.offset <= most(here, p->ahead)) {
+  if (on_the_way(p, &c, here)) {
     /* The head is about to pass it, or has to come round again if it had read as far as it was to. */
     double begun = now;
     if (here < end) {

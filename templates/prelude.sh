@@ -7,8 +7,9 @@ fail() {
 
 # The name under /sys/class/block of a device or of a link to one, in $REPLY. Links are looked up once a script.
 declare -A kernel_names=()
+searched=0
 look_up() {
-  local node
+  local node nodes
   REPLY=${kernel_names[$1]-}
   if [[ -n $REPLY ]]; then return 0; fi
   REPLY=${1#/dev/}
@@ -28,7 +29,12 @@ look_up() {
       fi
     done
   fi
-  for node in /sys/class/block/*; do
+  # Links are mostly asked for in the order of what they lead to: the search goes on where the last one ended.
+  nodes=(/sys/class/block/*)
+  for node in "${nodes[@]:searched}" "${nodes[@]::searched}"; do
+{% raw %}
+    searched=$(((searched + 1) % ${#nodes[@]}))
+{% endraw %}
     REPLY=${node##*/}
     if [[ /dev/${REPLY//!//} -ef $1 ]]; then
       kernel_names[$1]=$REPLY

@@ -5,42 +5,46 @@ set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
-rows=
-# setting wanted file: what the kernel says is the first line of the file
-look() { rows+=$1$'\t'$2$'\tfile\t'$3$'\n'; }
-# the same of what was asked about: that there is no such file is worth a line
-look_anyway() { rows+=$1$'\t'$2$'\tasked\t'$3$'\n'; }
+readings=
+differences=()
+# setting wanted got: what was asked for already
+told() {
+  readings+=$'reading\t'$1$'\t'$2$'\t'$3$'\n'
+  if [[ $2 != - && $2 != "$3" ]]; then differences+=("$1 wanted $2, kernel says $3"); fi
+}
+# wanted file: what the kernel says in a file, in $REPLY; empty if it says nothing
+hear() {
+  first_line "$2"
+  # Where a bitmap lies is the business of the kernel; whether there is one was declared.
+  if [[ $2 == */md/bitmap/location && $REPLY == [-+0-9]* ]]; then REPLY=internal; fi
+  # Whose limit of a resync it is, is told behind it.
+  if [[ $1 != - && $REPLY == *' ('@(local|system)')' ]]; then REPLY=${REPLY% (*}; fi
+} 2>/dev/null
+# setting wanted file: that there is no such file is worth a line
+look_anyway() {
+  local REPLY
+  hear "$2" "$3"
+  told "$1" "$2" "${REPLY:-absent}"
+}
+# the same, but it is worth one only if something was asked for
+look() {
+  local REPLY
+  hear "$2" "$3"
+  if [[ $2 != - || -n $REPLY ]]; then told "$1" "$2" "${REPLY:-absent}"; fi
+}
 # the same of files of the device "$at" that nothing was asked of: its name, and their names
 look_on() {
-  local file
-  for file in "${@:2}"; do rows+=$1.$file$'\t-\tfile\t'$at/$file$'\n'; done
-}
-# setting wanted text: what the kernel says was asked for already
-told() { rows+=$1$'\t'$2$'\ttext\t'$3$'\n'; }
-
-# One process compares everything: a shell would take a millisecond a line on an emulated processor.
-judge() {
-  exec awk -F '\t' '
-    {
-      got = $4
-      if ($3 != "text") {
-        got = "absent"
-        if ((getline line < $4) > 0) got = line
-        close($4)
-        if (match(got, /\[[^]]*\]/)) got = substr(got, RSTART + 1, RLENGTH - 2)  # the chosen one of a list
-        # Where a bitmap lies is the business of the kernel; whether there is one was declared.
-        if ($4 ~ /\/md\/bitmap\/location$/ && got ~ /^[-+0-9]/) got = "internal"
-      }
-      if ($2 == "-" && got == "absent" && $3 == "file") next
-      if ($2 != "-") sub(/ \((local|system)\)$/, "", got)  # whose limit of a resync it is
-      printf "reading\t%s\t%s\t%s\n", $1, $2, got
-      if ($2 != "-" && $2 != got) wrong[++mismatches] = $1 " wanted " $2 ", kernel says " got
-    }
-    END {
-      for (one = 1; one <= mismatches; one++) print "matrix: not as declared: " wrong[one] >"/dev/stderr"
-      exit mismatches ? 4 : 0
-    }' <<<"${rows%$'\n'}"
-}
+  local file REPLY
+  for file in "${@:2}"; do
+    REPLY=
+    read -r REPLY <"$at/$file" || true
+    if [[ $REPLY == *\[*\]* ]]; then
+      REPLY=${REPLY#*\[}
+      REPLY=${REPLY%%\]*}
+    fi
+    if [[ -n $REPLY ]]; then readings+=$'reading\t'$1.$file$'\t-\t'$REPLY$'\n'; fi
+  done
+} 2>/dev/null
 
 {% if 'cache' in ways %}
 {% include 'drive-cache.sh' %}
@@ -90,4 +94,8 @@ done
 {% include 'verify/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}
 
-judge
+printf %s "$readings"
+if [[ -n ${differences[*]-} ]]; then
+  printf 'matrix: not as declared: %s\n' "${differences[@]}" >&2
+  exit 4
+fi

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from runner.machines.seam import Step
 
+#: How many working directories are made at a time.
+ROOMS = 8
 #: A step runs in a subshell by `eval`: a new bash would cost another start, and eval keeps a step's syntax errors,
 #: `exit` and `set -e` to itself just as well. Output is framed by lines that begin with an unguessable word.
 PRELUDE = """\
@@ -45,11 +47,22 @@ def pack(steps: Sequence[Step], mark: str, enter: str, finally_: str = ":") -> s
 
 
 def fresh(folder: str, remove: str = "rm") -> str:
-    """Shell text that goes to an empty working directory. Nothing is started if it is there and empty already."""
+    """Shell text that goes to an empty working directory.
+
+    They are made several at a time, because making and emptying one costs two processes. One that was worked in stays
+    as it is until the others are used up too.
+    """
     where = quote(folder)
-    there = f"{{ [ -d {where} ] || mkdir -p -- {where}; }} && cd -- {where}"
-    empty = f'set -- *; [ $# = 0 ] || {remove} -rf -- "$@"'
-    return f"{there} &&\nshopt -s nullglob dotglob && {{ {empty}; }} && shopt -u nullglob dotglob"
+    return f"""\
+matrix_enter() {{
+  local room
+  for room in {where}/{{1..{ROOMS}}}; do
+    set -- "$room"/*
+    if [ $# = 0 ] && [ -d "$room" ]; then cd -- "$room"; return; fi
+  done
+  {remove} -rf -- {where} && mkdir -p -- {where}/{{1..{ROOMS}}} && cd -- {where}/1
+}}
+shopt -s nullglob dotglob && matrix_enter && shopt -u nullglob dotglob"""
 
 
 def one(number: int, step: Step) -> str:

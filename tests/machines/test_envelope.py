@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from pathlib import Path
 from shlex import quote
 
 import pytest
@@ -47,11 +48,12 @@ def test_later_steps_read_what_earlier_ones_wrote() -> None:
 
 def test_each_run_starts_in_an_empty_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(2):
+        for _ in range(2 * envelope.ROOMS + 2):
             step = Step("a", "ls -A; touch .x y", {"given": ""})
             script = envelope.pack([step], MARK, envelope.fresh(folder))
             done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=True)
             assert envelope.unpack([step], MARK, done.stdout)[0].output == "given\n"
+        assert len(list(Path(folder).iterdir())) == envelope.ROOMS
 
 
 @pytest.mark.parametrize(

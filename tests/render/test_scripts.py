@@ -83,7 +83,7 @@ def test_every_knob_at_once_is_pinned(snapshot: SnapshotAssertion) -> None:
     )
     files = rendered(cell)
     scripts = [
-        files[name][files[name].index("# Sets the file" if "tune" in name else "rows=") :]
+        files[name][files[name].index("# Sets the file" if "tune" in name else "readings=") :]
         for name in ("2-tune.sh", "3-verify.sh")
     ]
     scripts.append(files["aftermath.sh"][files["aftermath.sh"].index("note()") :])

@@ -36,9 +36,9 @@ ARGUMENT_LIMIT = 120_000
 #: What the bell says.
 BEGINS, ENDS = b"b", b"."
 #: How often to look whether a command ended although the bell did not ring.
-DOUBT = 0.5
-#: The agent has the result within milliseconds once the bell rang.
-EAGER = 0.004
+DOUBT = 2.0
+#: What a shell that rang takes to be gone. Then the agent has its result; asking sooner only keeps the guest from it.
+EAGER = 0.002
 #: How long QEMU may take to answer, however busy the host: it has no more to do than to read a line.
 ANSWER_DEADLINE = 60.0
 #: How long QEMU may take to be gone after it closed its channels.
@@ -221,6 +221,8 @@ class Guest:
                 begun()
                 if ENDS not in rung:
                     continue
+            if rung:
+                await asyncio.sleep(EAGER)
             status = await self.ask("guest-exec-status", pid=started["pid"])
             if status["exited"]:
                 return ended(status)

@@ -4,7 +4,7 @@ import argparse
 import subprocess
 import sys
 
-ALL = ("help", "expand", "reports", "cells", "boot", "parallel")
+ALL = ("help", "expand", "reports", "cells", "boot", "parallel", "monitor")
 
 
 def main() -> None:

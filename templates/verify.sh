@@ -52,6 +52,7 @@ look_on() {
 {% endif %}
 {% for inspection in inspections %}
 kernel_name {{ inspection.device }}
+told {{ inspection.name ~ '.node' }} - "$REPLY"
 at=/sys/class/block/$REPLY
 {% for one in inspection.expects %}
 {% if one.file == 'cache_type' %}

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.expand.space import Cell
+    from runner.model.matrix import Matrix
 
 
 @click.command("render", epilog="Example:  matrix render matrix/chunk-sweep.yaml 'raid5/*' --to /tmp/raid5")
@@ -52,7 +53,7 @@ def command(
     with _writable(to):
         for cell in request.selection.cells():
             if _meant(cell, cells):
-                _write(cell, paths, to, templates, request.space.matrix.seed, zeroed=zeroed)
+                _write(cell, paths, to, templates, request.space.matrix, zeroed=zeroed)
                 written += 1
     if not written:
         raise BadInput(
@@ -79,14 +80,14 @@ def _meant(cell: Cell, patterns: tuple[str, ...]) -> bool:
     )
 
 
-def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, seed: int, *, zeroed: bool) -> None:
+def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:
     from runner.render.scripts import array_scripts, cell_scripts, files_of, job, trial_seed
     from runner.store.run import parts_of
 
     array = array_scripts(cell.array, disks, zeroed=zeroed, own=own)
-    files = files_of(array, cell_scripts(cell, array.stack, own))
+    files = files_of(array, cell_scripts(cell, array.stack, own, matrix.monitor))
     folder = to.joinpath(*parts_of(cell.name))
     (folder / "trial-1").mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_text(text)
-    (folder / "trial-1" / "job.fio").write_text(job(cell, array.stack, trial_seed(seed, cell.id, 1), own))
+    (folder / "trial-1" / "job.fio").write_text(job(cell, array.stack, trial_seed(matrix.seed, cell.id, 1), own))

@@ -15,6 +15,8 @@ from runner.execute.complaint import evidence
 from runner.execute.interpret import Finding, finding, notes_of
 from runner.execute.service import watched
 from runner.machines.seam import RigLost, Step
+from runner.monitor.beside import buses, notes, seen
+from runner.monitor.counters import split
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 
 if TYPE_CHECKING:
@@ -23,9 +25,12 @@ if TYPE_CHECKING:
 
     from runner.disks.native import Report
     from runner.expand.space import Array, Cell
+    from runner.fio.result import Figures
     from runner.machines.seam import Machine, Rig, StepResult
     from runner.model.matrix import Matrix
     from runner.model.workload import Workload
+    from runner.monitor.beside import Beside
+    from runner.monitor.counters import Counted
     from runner.render.stack import Built
 
 
@@ -85,7 +90,7 @@ class ArrayOnRig:
 
     def scripts_of(self, cell: Cell) -> dict[str, str]:
         """The scripts of a cell, as they run here."""
-        return files_of(self._scripts, cell_scripts(cell, self._scripts.stack, self._own))
+        return files_of(self._scripts, cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor))
 
     async def tear_down(self) -> None:
         """Take the array apart, on a rig that outlives it; if a second try leaves no bare disks either, it is lost."""
@@ -99,7 +104,7 @@ class ArrayOnRig:
 
     async def measure(self, cell: Cell, block: int) -> Measured:
         """Tune, read back, measure; raises RigLost."""
-        scripts = cell_scripts(cell, self._scripts.stack, self._own)
+        scripts = cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, block), self._own)
         work = cell.workload.value
         faults = self._array.faults
@@ -112,15 +117,41 @@ class ArrayOnRig:
                 expected=deadlines.expected(work),
                 deadline=deadlines.with_faults(deadline, work, faults),
             )
+        results, before, after = _without_counters(results)
+        samples = results.pop().output if results[-1].name == "samples" else ""
         aftermath = await self._aftermath() if faults and results[-1].name == "measure" else ""
+        found = finding(results)
+        strain = strained(service.done, work)
+        beside = seen(before, after, found.readings, found.figures, work)
         return Measured(
-            finding=finding(results),
+            finding=found,
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - clock,
-            notes={**self._notes(), **self._faults(results), **notes_of(aftermath), **strained(service.done, work)},
+            notes={
+                **self._notes(),
+                **self._faults(results),
+                **notes_of(aftermath),
+                **strain,
+                **self._held_back(beside, found.figures, work, service.done, strain.get("strained", "")),
+            },
             scripts=files_of(self._scripts, scripts),
-            outputs={**_outputs(results, fio_job, self.set_up_log, aftermath), **service.files()},
+            outputs={
+                **_outputs(results, fio_job, self.set_up_log, aftermath),
+                **service.files(),
+                **(beside.files() if beside else {}),
+                **({"samples.json": samples} if samples else {}),
+            },
         )
+
+    def _held_back(
+        self, beside: Beside | None, figures: Figures | None, work: Workload, done: Sequence[Report], strain: str
+    ) -> dict[str, str]:
+        """What was seen beside the work, in words."""
+        if beside is None or figures is None:
+            return {}
+        spares = sum(getattr(layer, "spare", 0) for layer in self._array.stack.value)
+        links = buses(self._matrix.every_disk(), done, beside.seconds)
+        return notes(beside, figures, work, spares, links, strain)
 
     async def _aftermath(self) -> str:
         """How the array stands now that its disks failed; raises RigLost."""
@@ -174,7 +205,17 @@ def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:
         Step("tune", scripts.tune),
         Step("verify", scripts.verify),
         Step("measure", scripts.measure, {"job.fio": fio_job}),
+        *([Step("samples", scripts.samples)] if scripts.samples else []),
     ]
+
+
+def _without_counters(results: Sequence[StepResult]) -> tuple[list[StepResult], Counted | None, Counted | None]:
+    """What the steps said, and what the kernel had counted before and after the measurement."""
+    for at, result in enumerate(results):
+        if result.name == "measure":
+            output, before, after = split(result.output)
+            return [*results[:at], replace(result, output=output), *results[at + 1 :]], before, after
+    return list(results), None, None
 
 
 def _outputs(results: list[StepResult], fio_job: str, set_up_log: str, aftermath: str) -> dict[str, str]:

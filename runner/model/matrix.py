@@ -22,6 +22,7 @@ from runner.model.base import Model
 from runner.model.disks import BusLimit, Disks, DiskSets
 from runner.model.faults import UNNAMED, FaultSets
 from runner.model.layers import LAYERS
+from runner.model.monitor import AUTO, Monitor
 from runner.model.tune import Tune
 from runner.model.units import Percent, Size
 from runner.model.workload import Workload
@@ -203,6 +204,7 @@ class Matrix(Model):
     tune: TuneAxes = Field(default_factory=TuneAxes)
     workloads: Annotated[dict[Name, WorkloadAxes], Field(min_length=1)]
     repeat: Repeat = Repeat()
+    monitor: Monitor = AUTO
     exclude: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
     only: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
 

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.model.monitor import OFF, interval
 from runner.render.environment import render
 from runner.render.knobs import host, inspections, knobs
 from runner.render.stack import Built, built
@@ -69,6 +70,8 @@ class CellScripts:
     tune: str
     verify: str
     measure: str
+    #: Tells what was sampled beside it; empty if nothing is to be.
+    samples: str
 
 
 def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> ArrayScripts:
@@ -82,8 +85,8 @@ def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path
     return ArrayScripts(stack, script("set-up"), script("tear-down"), script("activate"), aftermath)
 
 
-def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScripts:
-    """The scripts of a cell on an array that is up."""
+def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
+    """The scripts of a cell on an array that is up; `monitor` as the matrix has it."""
     tuned, place = knobs(cell.tune.value, stack), place_of(cell, stack)
     values = {
         "stack": stack,
@@ -93,12 +96,16 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None) -> CellScrip
         "host": host(tuned),
         "governor": next((knob.value for knob in tuned if knob.way == "governor"), None) or "-",
         "work": cell.workload.value,
+        "samples": interval(monitor, cell.workload.value),
         "files": place.files,
         "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}) if place.files else "",
     }
-    return CellScripts(
-        *(render(f"{phase}.sh", own, title=cell.name, **values) for phase in ("tune", "verify", "measure"))
-    )
+
+    def script(phase: str) -> str:
+        return render(f"{phase}.sh", own, title=cell.name, **values)
+
+    samples = script("samples") if values["samples"] else ""
+    return CellScripts(script("tune"), script("verify"), script("measure"), samples)
 
 
 def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:
@@ -143,7 +150,7 @@ def trial_seed(seed: int, cell: str, block: int) -> int:
 def files_of(array: ArrayScripts, cell: CellScripts) -> dict[str, str]:
     """A cell's folder: its scripts, numbered in the order in which they run; `activate` is for after a reboot.
 
-    `aftermath` runs after the measurement, if disks are to fail during that.
+    `aftermath` runs after the measurement, if disks are to fail during that; `samples`, if it was sampled.
     """
     return {
         "1-set-up.sh": array.set_up,
@@ -153,4 +160,5 @@ def files_of(array: ArrayScripts, cell: CellScripts) -> dict[str, str]:
         "5-tear-down.sh": array.tear_down,
         "activate.sh": array.activate,
         **({"aftermath.sh": array.aftermath} if array.aftermath else {}),
+        **({"samples.sh": cell.samples} if cell.samples else {}),
     }

@@ -67,6 +67,10 @@ TRIAL_FIGURES = (
     Column("errors", "", "I/O errors that the job was told to carry on after"),
 )
 TRIAL_TAIL = (
+    Column(
+        "evenness", "", "bytes that the least used disk moved, as a part of those of the most used; 1: all used alike"
+    ),
+    Column("bottleneck", "", "what held the work back, as far as what was counted beside it tells, and the evidence"),
     Column("strained", "", "the host could not keep up with modelled disks: by how much, and why; empty if it could"),
     Column("seconds", "s", "wall time of the trial with all its tries, without building the array"),
     Column(

@@ -17,7 +17,7 @@ import pytest
 
 from runner.disks import Disk
 from runner.execute.run import rig_spec
-from runner.execute.trials import ArrayOnRig
+from runner.execute.trials import ArrayOnRig, Measured
 from runner.expand.space import Space
 from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig, RigSpec, Step
@@ -79,6 +79,45 @@ def test_every_level_is_built_verified_measured_and_taken_apart(text: str, tmp_p
     reasons = asyncio.run(_every_layout(found, tmp_path, Qemu()))
     assert set(reasons) == set(found.matrix.layouts)
     assert {label: found - {""} for label, found in reasons.items()} == {label: set() for label in reasons}
+
+
+WATCHED = """\
+name: watched
+disks: {count: 3, size: 64MiB}
+layouts: {raid5: [md: {level: 5, sync: wait}]}
+monitor: 1s
+workloads: {work: {rw: randrw, bs: 4KiB, iodepth: 4, runtime: 3s}}
+repeat: 1
+"""
+
+
+async def _watched(scratch: Path) -> Measured:
+    found, machine = space(WATCHED), Qemu()
+    async with machine.rig(rig_spec(found.matrix, found.arrays[0], None), scratch) as rig:
+        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
+        return await built.measure(next(iter(found.cells())), 1)
+
+
+def test_what_happens_beside_a_trial_is_seen(tmp_path: Path) -> None:
+    measured = asyncio.run(_watched(tmp_path))
+    figures = measured.finding.figures
+    assert figures
+    assert figures.read
+    assert figures.write
+    devices = {row["device"]: row for row in csv.DictReader(measured.outputs["devices.csv"].splitlines())}
+    assert set(devices) == {"md", "disk0", "disk1", "disk2"}
+    # fio is done when the array is: nothing else reads or writes it.
+    assert int(devices["md"]["read_bytes"]) == figures.read.bytes
+    assert int(devices["md"]["written_bytes"]) == figures.write.bytes
+    on_disks = sum(int(devices[f"disk{number}"]["written_bytes"]) for number in range(3))
+    assert on_disks >= 2 * figures.write.bytes  # with every block its parity
+    assert float(measured.notes["evenness"]) > 0.5
+    assert measured.notes["bottleneck"]
+    (host,) = json.loads(measured.outputs["samples.json"])["sysstat"]["hosts"]
+    (*_, last) = host["statistics"]
+    assert {disk["disk-device"] for disk in last["disk"]} >= {row["node"] for row in devices.values()}
+    assert {"iowait", "idle", "sys"} <= set(last["cpu-load-all"][0] if "cpu-load-all" in last else last["cpu-load"][0])
+    assert not json.loads(measured.outputs["fio.json"])["jobs"][0]["error"]
 
 
 SABOTAGE = """\

@@ -1,0 +1,1 @@
+"""What happened beside fio while it worked: pure functions over what the kernel counted."""

@@ -1,0 +1,108 @@
+"""Everything that was seen beside a trial, as files of its folder and as notes."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from runner.monitor.bottleneck import Bus, Evidence, bottleneck, evenness
+from runner.monitor.counters import KINDS, Use, processors, used
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.disks import Disk
+    from runner.disks.native import Report
+    from runner.fio.result import Figures
+    from runner.model.workload import Workload
+    from runner.monitor.counters import Counted, Processors
+    from runner.store.record import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What devices and processors did while fio ran; `seconds`: for which fio was at work."""
+
+    devices: tuple[Use, ...]
+    processors: Processors
+    seconds: float
+
+    @property
+    def disks(self) -> tuple[Use, ...]:
+        """The devices that no layer made."""
+        return tuple(one for one in self.devices if one.device.startswith("disk"))
+
+    def files(self) -> dict[str, str]:
+        """As files of the trial."""
+        return {"devices.csv": _devices(self.devices, self.seconds), "processors.csv": _processors(self.processors)}
+
+
+def seen(
+    before: Counted | None, after: Counted | None, readings: Sequence[Reading], figures: Figures | None, work: Workload
+) -> Beside | None:
+    """What the counters tell; None if they are not all there."""
+    if before is None or after is None:
+        return None
+    at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
+    return Beside(used(before, after, readings), processors(before, after), at_work)
+
+
+def notes(
+    beside: Beside, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], strained: str
+) -> dict[str, str]:
+    """How evenly disks were used, and what held the work back."""
+    even = evenness(beside.disks, spares)
+    told = bottleneck(
+        Evidence(
+            seconds=beside.seconds,
+            disks=beside.disks,
+            processors=beside.processors,
+            fio=(figures.cpu_usr + figures.cpu_sys) / 100,
+            in_flight=in_flight(work),
+            buses=buses,
+            strained=strained,
+        )
+    )
+    return {**({} if even is None else {"evenness": f"{even:.3f}"}), "bottleneck": told}
+
+
+def in_flight(work: Workload) -> int | None:
+    """How many requests the workload keeps under way at most, where it is the workload that decides it."""
+    return work.iodepth * work.numjobs if work.direct else None
+
+
+def buses(declared: Sequence[Disk], done: Sequence[Report], seconds: float) -> tuple[Bus, ...]:
+    """What moved over the links that modelled disks share."""
+    moved: dict[tuple[str, float], float] = {}
+    for disk, report in zip(declared, done, strict=False):
+        if disk.link and seconds:
+            key = (disk.link.name, disk.link.rate)
+            moved[key] = moved.get(key, 0.0) + (report.read_bytes + report.written_bytes) / seconds
+    return tuple(Bus(name, rate, limit) for (name, limit), rate in moved.items())
+
+
+def _devices(devices: Sequence[Use], seconds: float) -> str:
+    rows = [
+        (
+            *(one.device, one.node, one.reads, one.writes, one.read_bytes, one.written_bytes),
+            f"{one.waited / max(1, one.reads + one.writes):.6g}",
+            *(f"{total / seconds if seconds else 0:.4g}" for total in (one.queued, one.busy)),
+        )
+        for one in devices
+    ]
+    head = ("device", "node", "reads", "writes", "read_bytes", "written_bytes", "await", "queue", "utilisation")
+    return _csv((head, *rows))
+
+
+def _processors(found: Processors) -> str:
+    shares = [f"{found.shares.get(kind, 0):.4f}" for kind in KINDS]
+    head = ("seconds", *KINDS, "interrupts", "context_switches")
+    return _csv((head, (f"{found.seconds:.3f}", *shares, found.interrupts, found.switches)))
+
+
+def _csv(rows: Sequence[Sequence[object]]) -> str:
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -96,6 +96,12 @@ SUMMARY_HEAD = (
     Column("strained", "", "measured trials in which the host could not keep up with modelled disks"),
     Column("until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty: none"),
     Column("reached", "true/false", "whether every bandwidth is known that well; empty where `until` or figures are"),
+    Column(
+        "stopped",
+        "",
+        "why no more trials follow: `fixed` (so many were asked for), `precise` (known to `until`), "
+        "`max` (not, after as many as there may be), `unfinished` (more are to follow)",
+    ),
     *_PLACE,
 )
 _SUMMARISED = {

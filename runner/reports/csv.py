@@ -107,6 +107,7 @@ def _summary_row(
         "" if summary.least_ios is None else summary.least_ios,
         summary.strained,
         *_aim(summary, until),
+        str(summary.stopped),
         *shared,
         *(summary.cell.axes.get(axis, "") for axis in axes),
         confidence,

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from runner.reports.summary import summary
+from runner.stats.stopping import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,11 +30,20 @@ class Recorded:
     confidence: float = 0.95
     #: Half width of the intervals that was asked for, as a part of the mean.
     until: float | None = None
+    #: Trials of a cell, at least and at most; None: it is not known how many there may be.
+    least: int = 2
+    most: int | None = None
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
         """One line for every cell, in the order of the cells."""
-        return [summary(cell, self.by_cell[cell.id], self.confidence) for cell in self.cells]
+        return [summary(cell, self.by_cell[cell.id], self.rule) for cell in self.cells]
+
+    @cached_property
+    def rule(self) -> Rule:
+        """By which cells were measured for so long."""
+        most = max((len(trials) for trials in self.by_cell.values()), default=0) if self.most is None else self.most
+        return Rule(self.least, most, self.until, self.confidence)
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:

@@ -24,6 +24,11 @@ from runner.stats.interval import t_factor
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+#: So much of the stated chance of error is used by `unpaired` where samples were stopped early: for its intervals to
+#: cover, and for its small chances, which correction for many relies on, to be no smaller than they should. By
+#: simulation.
+SHARE = 0.65
+
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
@@ -70,8 +75,15 @@ def paired(a: Mapping[int, float], b: Mapping[int, float], confidence: float = 0
     return _ratio(mean, error, n - 1, (n, n), confidence, paired=True)
 
 
-def unpaired(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> Ratio | None:
-    """The ratio of two samples that share no blocks (other runs, other hosts), by Welch's t of their logarithms.
+def unpaired(a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, early: bool = False) -> Ratio | None:
+    """The ratio of two samples that share no blocks (other runs, other hosts); values in the order of their blocks.
+
+    `early`: whether the doubt of either one had a say in how many values there are (`until`). If not, by Welch's t of
+    the logarithms. If so, Welch's would see the very noise that looked small enough to stop, and cover 89 %; Scheffé's
+    (1943) asks differences instead, each value of the shorter sample less one of the longer, scaled to size: it uses
+    both means in full, stopping hardly knows its noise, and at a somewhat higher confidence it covers 94 to 97 %. Of as
+    few as three values it is nearly twice as wide as Welch's: cells that are to be compared across runs want a `min` of
+    5 and more.
 
     Assumes independent values, roughly normal in their logarithms; their noise may differ. What differs from one run to
     the next and stays all through it (a host in another mood) is part of the ratio: no sample of trials can tell it
@@ -79,9 +91,13 @@ def unpaired(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -
     """
     if not (a and b and _positive(a) and _positive(b)):
         return None
-    (mean_a, error_a), (mean_b, error_b) = (_mean_and_error([log(value) for value in side]) for side in (a, b))
+    logs_a, logs_b = ([log(value) for value in side] for side in (a, b))
+    (mean_a, error_a), (mean_b, error_b) = _mean_and_error(logs_a), _mean_and_error(logs_b)
+    sizes = len(a), len(b)
+    if early:
+        return _ratio(mean_b - mean_a, _scheffe(logs_a, logs_b), min(sizes) - 1, sizes, confidence, share=SHARE)
     error = sqrt(error_a**2 + error_b**2)
-    return _ratio(mean_b - mean_a, error, _welch(error_a, len(a), error_b, len(b)), (len(a), len(b)), confidence)
+    return _ratio(mean_b - mean_a, error, _welch(error_a, len(a), error_b, len(b)), sizes, confidence)
 
 
 def verdicts(ratios: Sequence[Ratio | None], within: float) -> list[Verdict]:
@@ -118,14 +134,21 @@ def _corrected(chances: Sequence[float], ratios: Sequence[Ratio | None]) -> Sequ
 
 
 def _ratio(
-    mean: float, error: float, freedom: float, sizes: tuple[int, int], confidence: float, *, paired: bool = False
+    mean: float,
+    error: float,
+    freedom: float,
+    sizes: tuple[int, int],
+    confidence: float,
+    *,
+    paired: bool = False,
+    share: float = 1.0,
 ) -> Ratio:
+    """`share`: so much of the chance of error is used."""
     if freedom <= 0:
         return Ratio(exp(mean), 0.0, inf, *sizes, confidence, 1.0, paired)
-    half = t_factor(freedom, confidence) * error
-    return Ratio(
-        exp(mean), _exp(mean - half), _exp(mean + half), *sizes, confidence, _chance(mean, error, freedom), paired
-    )
+    half = t_factor(freedom, 1 - share * (1 - confidence)) * error
+    p = min(1.0, _chance(mean, error, freedom) / share)
+    return Ratio(exp(mean), _exp(mean - half), _exp(mean + half), *sizes, confidence, p, paired)
 
 
 def _exp(power: float) -> float:
@@ -145,6 +168,13 @@ def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """The mean and its standard error; 0 for a single value, whose doubt is dealt with as no freedom."""
     n, mean = len(values), fmean(values)
     return mean, dist(values, (mean,) * n) / sqrt(n * (n - 1)) if n > 1 else 0.0
+
+
+def _scheffe(a: Sequence[float], b: Sequence[float]) -> float:
+    """Standard error of the difference of two means, from as many differences as the shorter sample has values."""
+    shorter, longer = sorted((a, b), key=len)
+    scale = sqrt(len(shorter) / len(longer))
+    return _mean_and_error([one - scale * other for one, other in zip(shorter, longer, strict=False)])[1]
 
 
 def _welch(error_a: float, n_a: int, error_b: float, n_b: int) -> float:

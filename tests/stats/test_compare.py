@@ -10,8 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.stats.compare import Ratio, Verdict, paired, unpaired, verdicts
+from runner.stats.compare import SHARE, Ratio, Verdict, paired, unpaired, verdicts
+from runner.stats.stopping import Rule, known
 
+RULE = Rule(least=3, most=20, until=0.05)
 rates = st.floats(1e-3, 1e12)
 samples = st.lists(rates, min_size=2, max_size=20)
 blocks = st.dictionaries(st.integers(1, 30), rates, min_size=1, max_size=20)
@@ -47,6 +49,57 @@ def test_paired_is_the_paired_test_of_the_logarithms(pairs: list[tuple[float, fl
     assert ours.paired
     assert ours.p == pytest.approx(theirs.pvalue, rel=1e-6, abs=1e-9)
     assert log(ours.low) == pytest.approx(theirs.confidence_interval().low, rel=1e-6, abs=1e-9)
+
+
+@given(st.lists(st.tuples(rates, rates), min_size=2, max_size=20))
+def test_samples_that_stopped_early_are_paired_in_order_with_some_reserve(pairs: list[tuple[float, float]]) -> None:
+    a, b = (list(side) for side in zip(*pairs, strict=True))
+    assume(spread([two / one for one, two in pairs]) > 1e-3)
+    ours, theirs = unpaired(a, b, 0.9, early=True), stats.ttest_rel(np.log(b), np.log(a))
+    assert ours is not None
+    assert ours.p == pytest.approx(min(1, theirs.pvalue / SHARE), rel=1e-6, abs=1e-9)
+    bounds = theirs.confidence_interval(1 - SHARE * 0.1)
+    assert np.log([ours.low, ours.high]) == pytest.approx(list(bounds), rel=1e-6, abs=1e-9)
+
+
+@given(samples, samples)
+def test_of_samples_that_stopped_early_all_values_count(a: list[float], b: list[float]) -> None:
+    ours, plain = unpaired(a, b, early=True), unpaired(a, b)
+    back = unpaired(b, a, early=True)
+    assert ours is not None
+    assert plain is not None
+    assert back is not None
+    assert (ours.ratio, ours.n_a, ours.n_b) == (plain.ratio, plain.n_a, plain.n_b)
+    assert ours.ratio * back.ratio == pytest.approx(1)
+    assert ours.p == pytest.approx(back.p, rel=1e-6, abs=1e-12)
+
+
+def test_scheffes_example_by_hand() -> None:
+    # logarithms 0, 2 against 0, 1, 2, 5; scaled by 1/√2 the differences are 0 and 2 - 1/√2
+    found = unpaired([1.0, exp(2)], [1.0, exp(1), exp(2), exp(5)], early=True)
+    assert found is not None
+    assert log(found.ratio) == pytest.approx(1)
+    error = (2 - 2**-0.5) / 2
+    assert found.p == pytest.approx(min(1, 2 * stats.t.sf(1 / error, 1) / SHARE))
+
+
+def measured_until_known(chance: np.random.Generator, noise: float) -> list[float]:
+    values: list[float] = []
+    while len(values) < RULE.most and not known([(value, 0.0) for value in values], RULE):
+        values.append(float(np.exp(noise * chance.standard_normal())))
+    return values
+
+
+def test_stopping_early_biases_no_ratio_and_raises_no_more_alarms_than_stated() -> None:
+    chance = np.random.default_rng(13)
+    pairs = [[measured_until_known(chance, 0.05) for _ in range(2)] for _ in range(2000)]
+    across = [unpaired(a, b, early=True) for a, b in pairs]
+    within = [paired(dict(enumerate(a)), dict(enumerate(b))) for a, b in pairs]
+    for found in (across, within):
+        assert np.mean([log(one.ratio) for one in found if one]) == pytest.approx(0, abs=0.0025)
+        assert 0.03 <= np.mean([one.p <= 0.05 for one in found if one]) <= 0.065
+    welch = [unpaired(a, b) for a, b in pairs]
+    assert np.mean([one.p <= 0.05 for one in welch if one]) > 0.09  # why there is another test for these
 
 
 @given(blocks, blocks)

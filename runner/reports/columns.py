@@ -102,6 +102,12 @@ SUMMARY_HEAD = (
         "why no more trials follow: `fixed` (so many were asked for), `precise` (known to `until`), "
         "`max` (not, after as many as there may be), `unfinished` (more are to follow)",
     ),
+    Column(
+        "states",
+        "bytes/s",
+        "bandwidths whose trials (8 and more) fall into two groups with nothing between, which no mean tells: "
+        "how many there are around which; else empty",
+    ),
     *_PLACE,
 )
 _SUMMARISED = {

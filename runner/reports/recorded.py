@@ -7,12 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from runner.reports.summary import summary
+from runner.stats.drift import drift
 from runner.stats.stopping import Rule
+from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.reports.summary import CellSummary
+    from runner.stats.drift import Drift
     from runner.store.record import Attempt, CellRow, Trial
 
 
@@ -55,7 +58,20 @@ class Recorded:
             trials.sort(key=lambda trial: trial.block)
         return found
 
+    @cached_property
+    def drift(self) -> Drift | None:
+        """Whether all rates went up or down from block to block; None where too little was measured to tell."""
+        return None if self.made_up else drift(_rates_by_block(self.by_cell.values()), self.confidence)
+
     @property
     def warning(self) -> str:
         """What must stand wherever these numbers are shown; empty for measurements."""
         return f"made up by the {self.machine} machine" if self.made_up else ""
+
+
+def _rates_by_block(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
+    """Of each cell that reads, and of each that writes, its bandwidths."""
+    for trials in cells:
+        measured = [(one.block, one.figures) for one in trials if one.outcome is Outcome.MEASURED and one.figures]
+        yield {block: figures.read.bw for block, figures in measured if figures.read}
+        yield {block: figures.write.bw for block, figures in measured if figures.write}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from runner.stats.states import States, two_states
 from runner.stats.stopping import Stopped, interval_of, stopped
 from runner.store.record import Outcome
 
@@ -56,6 +57,8 @@ class CellSummary:
     strained: int = 0
     #: Why no more trials follow.
     stopped: Stopped = Stopped.UNFINISHED
+    #: Bandwidths whose trials fall into two groups with nothing between.
+    states: Mapping[str, States] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome | None:
@@ -83,6 +86,7 @@ def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
         figures={name: _estimate(values[name], rule, how) for name in METRICS if name in values},
         strained=sum("strained" in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
+        states={name: found for name in ("read_bw", "write_bw") if (found := two_states(values.get(name, ())))},
         least_ios=_least_ios(measured),
     )
 

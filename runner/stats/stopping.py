@@ -10,7 +10,7 @@ trials:
 
 Assumed is what Student's t assumes: independent values, roughly normal in their mean. The mean of such values says
 nothing of their noise, so stopping by noise alone leaves means, and ratios of means, where they are; `bench.coverage`
-shows how far that carries: 94 to 96 % for normal and skewed values at any noise. What no rule can know is what it has
+shows how far that carries: 94 to 96.5 % for normal and skewed values at any noise. What no rule can know is what it has
 not seen: of a cell with two far-off states, three trials may all have met the same one. There, only a larger `min`
 helps.
 """

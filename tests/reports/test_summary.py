@@ -116,3 +116,26 @@ def test_any_run_can_be_summarised(run: Recorded) -> None:
         for estimate in summary.figures.values():
             assert 1 <= estimate.n <= summary.counts[Outcome.MEASURED]
             assert (estimate.interval is None) == (estimate.n == 1)
+
+
+def drifting(*, made_up: bool = False) -> Recorded:
+    """Two cells on a machine that becomes slower by a tenth; the second was known early."""
+    trials = [measured("c1", block, direction(2e8 * 0.9 ** (block / 5), 1 << 20)) for block in range(6)]
+    trials += [measured("c2", block, None, direction(1e6 * 0.9 ** (block / 5), 4096)) for block in range(3)]
+    return Recorded("m", "qemu", made_up, [SEQ, samples.RAND], trials)
+
+
+def test_what_all_cells_share_is_drift() -> None:
+    found = drifting().drift
+    assert found is not None
+    assert found.change == pytest.approx(0.9)
+    assert (found.blocks, found.cells) == (6, 2)
+    assert found.p < 0.001
+
+
+def test_made_up_rates_do_not_drift() -> None:
+    assert drifting(made_up=True).drift is None
+
+
+def test_of_two_blocks_no_drift_can_be_told() -> None:
+    assert RUN.drift is None

@@ -1,8 +1,8 @@
 """When a cell is known well enough, and what its interval is then.
 
 Whoever looks at an interval after every block and stops when it is narrow, stops above all when the noise looked small
-by accident: intervals of 95 % then cover 90 %. Three things together repair that, at the price of some 15 % more
-trials:
+by accident: intervals of 95 % then cover 90 %. Three things together repair that, at the price of up to
+a third more trials, and of none where noise is low:
 
 * the interval that is looked at is that of a somewhat higher confidence (96.25 % for 95 %);
 * after the first look it must be narrow enough after two blocks in a row: one accident is not enough;
@@ -84,10 +84,10 @@ def interval_of(values: Sequence[float], rule: Rule, how: Stopped) -> Interval |
     cover more where they do not.
     """
     found = student(values, rule.watched)
-    if found is None:
-        return None
+    if found is None or rule.until is None:
+        return found
     found = replace(found, confidence=rule.confidence)
-    if how is not Stopped.PRECISE or rule.until is None or len(values) <= rule.first_look:
+    if how is not Stopped.PRECISE or len(values) <= rule.first_look:
         return found
     least = rule.until * abs(found.mean)
     return replace(found, low=min(found.low, found.mean - least), high=max(found.high, found.mean + least))

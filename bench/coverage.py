@@ -142,17 +142,30 @@ def _at_stop(known: NDArray[np.bool_], means: Table, halves: Table) -> Stops:
     return Stops(at + 1, precise, means[rows, at], halves[rows, at])
 
 
-def coverage(scenario: Scenario, noise: float, rule: Rule, cells: int, seed: int) -> tuple[float, float, float, float]:
-    """Per cent covered and mean trials: by our rule, and by the naive one."""
+@dataclass(frozen=True)
+class Covered:
+    """Per cent of cells whose interval holds the truth, that stopped early, and that do of those that stopped early."""
+
+    all: float
+    early: float
+    of_early: float
+    trials: float
+
+
+def coverage(scenario: Scenario, noise: float, rule: Rule, cells: int, seed: int) -> tuple[Covered, Covered]:
+    """By our rule, and by the naive one."""
     chance = np.random.default_rng([seed, *scenario.name.encode(), int(noise * 1e6)])
     slope = scenario.drift * noise * np.arange(rule.most) / 19
     values = scenario.draw(chance, (cells, rule.most), noise) + slope
     truths = 1 + np.cumsum(slope) / np.arange(1, rule.most + 1)
-    told = []
-    for stops in (measured(values, rule), naive(values, rule)):
-        covered = abs(stops.means - truths[stops.counts - 1]) <= stops.halves
-        told += [100 * float(covered.mean()), float(stops.counts.mean())]
-    return told[0], told[1], told[2], told[3]
+    return _covered(measured(values, rule), truths), _covered(naive(values, rule), truths)
+
+
+def _covered(stops: Stops, truths: Table) -> Covered:
+    hold = abs(stops.means - truths[stops.counts - 1]) <= stops.halves
+    early = stops.precise
+    of_early = 100 * float(hold[early].mean()) if early.any() else float("nan")
+    return Covered(100 * float(hold.mean()), 100 * float(early.mean()), of_early, float(stops.counts.mean()))
 
 
 def show_coverage(scenarios: Sequence[Scenario], rule: Rule, cells: int, seed: int) -> None:
@@ -161,12 +174,16 @@ def show_coverage(scenarios: Sequence[Scenario], rule: Rule, cells: int, seed: i
     print(f"{'noise of one trial':38}{header}")
     for scenario in scenarios:
         rows = [coverage(scenario, noise, rule, cells, seed) for noise in NOISE]
-        print(f"{scenario.name:32}{'ours':6}" + "".join(_marked(row[0]) for row in rows))
-        print(f"{'':32}{'naive':6}" + "".join(_marked(row[2]) for row in rows))
+        print(f"{scenario.name:32}{'ours':6}" + "".join(_marked(ours.all) for ours, _ in rows))
+        print(f"{'':32}{'naive':6}" + "".join(_marked(plain.all) for _, plain in rows))
         if scenario is scenarios[0]:
-            print(f"{'  mean trials':32}{'ours':6}" + "".join(f"{row[1]:7.1f} " for row in rows))
-            print(f"{'':32}{'naive':6}" + "".join(f"{row[3]:7.1f} " for row in rows))
+            print(f"{'  mean trials':32}{'ours':6}" + "".join(f"{ours.trials:7.1f} " for ours, _ in rows))
+            print(f"{'':32}{'naive':6}" + "".join(f"{plain.trials:7.1f} " for _, plain in rows))
             print(f"{'':32}{'fixed':6}" + f"{rule.most:7.1f} " * len(rows))
+            print(f"{'  stopped as precise, %':32}{'ours':6}" + "".join(f"{ours.early:7.1f} " for ours, _ in rows))
+            print(
+                f"{'    covered, of these alone':32}{'ours':6}" + "".join(f"{ours.of_early:7.1f} " for ours, _ in rows)
+            )
 
 
 def _marked(covered: float) -> str:
@@ -179,7 +196,7 @@ def show_bounds(cells: int, seed: int) -> None:
     for least, most in BOUNDS:
         rule = Rule(least, most, UNTIL)
         cases = [*SCENARIOS[:4], SCENARIOS[6]]
-        spans = [[coverage(one, noise, rule, cells, seed)[0] for noise in NOISE] for one in cases]
+        spans = [[coverage(one, noise, rule, cells, seed)[0].all for noise in NOISE] for one in cases]
         told = "".join(f"{f'{min(span):.1f} to {max(span):.1f}':>16}" for span in spans)
         print(f"min {least:2}, max {most:2}  {told}")
 
@@ -188,7 +205,7 @@ def show_confidences(cells: int, seed: int) -> None:
     print("\nworst and best coverage over all these noises, normal, min 3, max 20, by what is stated")
     for confidence in (0.8, 0.9, 0.95, 0.99):
         rule = Rule(3, 20, UNTIL, confidence)
-        span = [coverage(SCENARIOS[0], noise, rule, cells, seed)[0] for noise in NOISE]
+        span = [coverage(SCENARIOS[0], noise, rule, cells, seed)[0].all for noise in NOISE]
         print(f"{100 * confidence:.0f} %            {min(span):.1f} to {max(span):.1f}")
 
 
@@ -244,6 +261,15 @@ def show_alarms(seed: int) -> None:
     print(f"runs with any false alarm         {100 * np.mean([n > 0 for n in together]):5.1f} %   (stated: 5 %)")
     print(f"  without correction for many     {100 * np.mean([n > 0 for n in one_by_one]):5.1f} %")
     print(f"cells said to be the same ± 5 %   {100 * same:5.1f} %")
+    for blocks in (3, 5, 10):
+        rates = 100 * np.mean([_alarms(_fixed(chance, blocks)) > 0 for _ in range(RUNS)])
+        print(f"{f'the same with repeat: {blocks}':34}{rates:5.1f} %")
+
+
+def _fixed(chance: Generator, blocks: int) -> list[Verdict]:
+    noises = chance.choice([0.01, 0.03, 0.06, 0.1], CELLS_A_RUN)
+    sides = [[list(lognormal(chance, (1, blocks), noise)[0]) for noise in noises] for _ in range(2)]
+    return verdicts([unpaired(a, b) for a, b in zip(*sides, strict=True)], UNTIL)
 
 
 def _alarms(row: Sequence[Verdict]) -> int:

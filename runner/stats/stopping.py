@@ -1,8 +1,8 @@
 """When a cell is known well enough, and what its interval is then.
 
 Whoever looks at an interval after every block and stops when it is narrow, stops above all when the noise looked small
-by accident: intervals of 95 % then cover 90 %. Three things together repair that, at the price of up to
-a third more trials, and of none where noise is low:
+by accident: intervals of 95 % then cover 90 %. Three things together repair that, at the price of up to a
+third more trials, and of none where noise is low:
 
 * the interval that is looked at is that of a somewhat higher confidence (96.25 % for 95 %);
 * after the first look it must be narrow enough after two blocks in a row: one accident is not enough;

@@ -263,7 +263,7 @@ def show_alarms(seed: int) -> None:
     print(f"cells said to be the same ± 5 %   {100 * same:5.1f} %")
     for blocks in (3, 5, 10):
         rates = 100 * np.mean([_alarms(_fixed(chance, blocks)) > 0 for _ in range(RUNS)])
-        print(f"{f'the same with repeat: {blocks}':34}{rates:5.1f} %")
+        print(f"{f'any false alarm with repeat: {blocks}':34}{rates:5.1f} %")
 
 
 def _fixed(chance: Generator, blocks: int) -> list[Verdict]:

@@ -11,7 +11,7 @@ from runner.reports.write import recorded, write_reports
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from runner.reports.recorded import Recorded
@@ -55,7 +55,20 @@ class Ending:
                 f"±{self.content.until * 100:g} % was asked for and is not reached by {count} of {of} cells "
                 "(`reached` in summary.csv); a larger `max:` buys more trials"
             )
-        return [*said, self.where]
+        return [*said, *self._drifted(), self.where]
+
+    def _drifted(self) -> Iterator[str]:
+        """That the machine was not the same all the time; blocks keep that from looking like a difference of cells."""
+        from runner.reports.terminal import percent  # brings what draws tables along
+
+        drift = self.content.drift
+        if drift and drift.p <= 1 - drift.confidence:
+            bounds = sorted(abs(bound - 1) for bound in (drift.low, drift.high))
+            yield (
+                f"from the first block to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
+                f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): cells that stopped "
+                "early were measured in other times than the rest; compare them over the blocks that they share"
+            )
 
     @property
     def where(self) -> str:

@@ -144,6 +144,8 @@ class Order:
             planned=self.planned,
             confidence=matrix.repeat.confidence,
             until=matrix.repeat.until,
+            least=matrix.repeat.min,
+            most=matrix.repeat.max,
         )
 
     def fingerprint(self) -> str:

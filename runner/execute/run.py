@@ -15,7 +15,7 @@ from runner.execute.together import Level, Told
 from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
 from runner.execute.turns import Turn, Turns, Work
 from runner.machines.seam import RigLost, RigSpec
-from runner.stats.precision import known_to
+from runner.stats.stopping import Rule, known
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class Known:
     #: Seconds that went into attempts which lost their rig.
     spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     quarantined: dict[str, str] = field(default_factory=dict)
-    rates: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    #: Of each cell, of reading and of writing, by block.
+    rates: dict[str, dict[int, tuple[float, float]]] = field(default_factory=lambda: defaultdict(dict))
 
     @classmethod
     def of(cls, journal: Journal) -> Known:
@@ -72,9 +73,9 @@ class Known:
         self.finished.add((trial.cell, trial.block))
         if trial.outcome is Outcome.BROKEN and len(self.against(trial.cell, trial.block)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
-        if trial.figures is not None:
+        if trial.outcome is Outcome.MEASURED and trial.figures is not None:
             read, write = trial.figures.read, trial.figures.write
-            self.rates.setdefault(trial.cell, []).append((read.bw if read else 0.0, write.bw if write else 0.0))
+            self.rates[trial.cell][trial.block] = (read.bw if read else 0.0, write.bw if write else 0.0)
 
     def lose(self, attempt: Attempt) -> None:
         """One more attempt lost its rig."""
@@ -155,9 +156,8 @@ class Execution:
             )
             return False
         repeat = self._plan.repeat
-        if block <= repeat.min or repeat.until is None:
-            return True
-        return not known_to(self._known.rates.get(cell.id, []), repeat.until, repeat.confidence)
+        rates = [rates for _, rates in sorted(self._known.rates[cell.id].items())]
+        return not known(rates, Rule(repeat.min, repeat.max, repeat.until, repeat.confidence))
 
     async def _visit(self, visit: Visit, cells: deque[Cell]) -> None:
         """Measure these cells on their array; with a fresh rig whenever one is lost, until none is left."""

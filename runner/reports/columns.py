@@ -96,6 +96,18 @@ SUMMARY_HEAD = (
     Column("strained", "", "measured trials in which the host could not keep up with modelled disks"),
     Column("until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty: none"),
     Column("reached", "true/false", "whether every bandwidth is known that well; empty where `until` or figures are"),
+    Column(
+        "stopped",
+        "",
+        "why no more trials follow: `fixed` (so many were asked for), `precise` (known to `until`), "
+        "`max` (not, after as many as there may be), `unfinished` (more are to follow)",
+    ),
+    Column(
+        "states",
+        "bytes/s",
+        "bandwidths whose trials (8 and more) fall into two groups with nothing between, which no mean tells: "
+        "how many there are around which; else empty",
+    ),
     *_PLACE,
 )
 _SUMMARISED = {

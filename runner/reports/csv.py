@@ -16,11 +16,12 @@ from runner.reports.summary import LATENCIES, METRICS
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from runner.fio.result import Direction, Figures
     from runner.reports.recorded import Recorded
     from runner.reports.summary import CellSummary, Estimate
+    from runner.stats.states import States
     from runner.store.record import CellRow, Trial
 
 _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
@@ -107,6 +108,8 @@ def _summary_row(
         "" if summary.least_ios is None else summary.least_ios,
         summary.strained,
         *_aim(summary, until),
+        str(summary.stopped),
+        _states(summary.states),
         *shared,
         *(summary.cell.axes.get(axis, "") for axis in axes),
         confidence,
@@ -122,6 +125,12 @@ def _estimate(estimate: Estimate | None) -> tuple[Any, ...]:
         return (estimate.mean, "", "", "")
     # Nothing that is measured here can be negative, though Student's t knows nothing of that; `_rel` stays what it is.
     return (estimate.mean, max(0.0, interval.low), interval.high, interval.relative)
+
+
+def _states(states: Mapping[str, States]) -> str:
+    return "; ".join(
+        f"{name}: {one.n_low} around {one.low:.0f}, {one.n_high} around {one.high:.0f}" for name, one in states.items()
+    )
 
 
 def _truth(value: bool) -> str:

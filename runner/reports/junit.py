@@ -91,6 +91,7 @@ def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]
     yield "machine", recorded.machine
     yield "made_up", "true" if recorded.made_up else "false"
     yield from summary.cell.axes.items()
+    yield "stopped", str(summary.stopped)
     reached = summary.reached(recorded.until)
     if reached is not None:
         yield "until", f"{recorded.until:g}"

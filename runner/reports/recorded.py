@@ -7,11 +7,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from runner.reports.summary import summary
+from runner.stats.drift import drift
+from runner.stats.stopping import Rule
+from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.reports.summary import CellSummary
+    from runner.stats.drift import Drift
     from runner.store.record import Attempt, CellRow, Trial
 
 
@@ -29,11 +33,20 @@ class Recorded:
     confidence: float = 0.95
     #: Half width of the intervals that was asked for, as a part of the mean.
     until: float | None = None
+    #: Trials of a cell, at least and at most; None: it is not known how many there may be.
+    least: int = 2
+    most: int | None = None
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
         """One line for every cell, in the order of the cells."""
-        return [summary(cell, self.by_cell[cell.id], self.confidence) for cell in self.cells]
+        return [summary(cell, self.by_cell[cell.id], self.rule) for cell in self.cells]
+
+    @cached_property
+    def rule(self) -> Rule:
+        """By which cells were measured for so long."""
+        most = max((len(trials) for trials in self.by_cell.values()), default=0) if self.most is None else self.most
+        return Rule(self.least, most, self.until, self.confidence)
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:
@@ -45,7 +58,20 @@ class Recorded:
             trials.sort(key=lambda trial: trial.block)
         return found
 
+    @cached_property
+    def drift(self) -> Drift | None:
+        """Whether all rates went up or down from block to block; None where too little was measured to tell."""
+        return None if self.made_up else drift(_rates_by_block(self.by_cell.values()), self.confidence)
+
     @property
     def warning(self) -> str:
         """What must stand wherever these numbers are shown; empty for measurements."""
         return f"made up by the {self.machine} machine" if self.made_up else ""
+
+
+def _rates_by_block(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
+    """Of each cell that reads, and of each that writes, its bandwidths."""
+    for trials in cells:
+        measured = [(one.block, one.figures) for one in trials if one.outcome is Outcome.MEASURED and one.figures]
+        yield {block: figures.read.bw for block, figures in measured if figures.read}
+        yield {block: figures.write.bw for block, figures in measured if figures.write}

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from runner.stats.interval import Interval, student
+from runner.stats.states import States, two_states
+from runner.stats.stopping import Stopped, interval_of, stopped
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.fio.result import Figures
+    from runner.stats.interval import Interval
+    from runner.stats.stopping import Rule
     from runner.store.record import CellRow, Trial
 
 #: What is summarised of each direction. A p99 here is the mean over trials of each trial's own p99.
@@ -52,6 +55,10 @@ class CellSummary:
     least_ios: int | None = None
     #: Trials in which the host could not keep up with modelled disks.
     strained: int = 0
+    #: Why no more trials follow.
+    stopped: Stopped = Stopped.UNFINISHED
+    #: Bandwidths whose trials fall into two groups with nothing between.
+    states: Mapping[str, States] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome | None:
@@ -64,19 +71,23 @@ class CellSummary:
         known = [estimate.relative for name, estimate in self.figures.items() if name.endswith("_bw")]
         if until is None or not known:
             return None
-        return all(one is not None and one <= until for one in known)
+        return self.stopped is Stopped.PRECISE or all(one is not None and one <= until for one in known)
 
 
-def summary(cell: CellRow, trials: Sequence[Trial], confidence: float) -> CellSummary:
-    """What the trials of one cell say together."""
-    values = _values(trial.figures for trial in trials if trial.outcome is Outcome.MEASURED and trial.figures)
+def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
+    """What the trials of one cell say together; they are in the order of their blocks."""
+    measured = [trial.figures for trial in trials if trial.outcome is Outcome.MEASURED and trial.figures]
+    how = stopped(_rates(measured), len(trials), rule)
+    values = _values(measured)
     return CellSummary(
         cell=cell,
         counts=Counter(trial.outcome for trial in trials),
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
-        figures={name: _estimate(values[name], confidence) for name in METRICS if name in values},
+        figures={name: _estimate(values[name], rule, how) for name in METRICS if name in values},
         strained=sum("strained" in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
-        least_ios=_least_ios(trial.figures for trial in trials if trial.outcome is Outcome.MEASURED and trial.figures),
+        stopped=how,
+        states={name: found for name in ("read_bw", "write_bw") if (found := two_states(values.get(name, ())))},
+        least_ios=_least_ios(measured),
     )
 
 
@@ -97,6 +108,12 @@ def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
     return values
 
 
-def _estimate(values: Sequence[float], confidence: float) -> Estimate:
-    interval = student(values, confidence)
+def _rates(measured: Iterable[Figures]) -> list[tuple[float, float]]:
+    """What is watched while a run goes on, as it was seen then."""
+    sides = ((figures.read, figures.write) for figures in measured)
+    return [(read.bw if read else 0.0, write.bw if write else 0.0) for read, write in sides]
+
+
+def _estimate(values: Sequence[float], rule: Rule, how: Stopped) -> Estimate:
+    interval = interval_of(values, rule, how)
     return Estimate(mean=interval.mean if interval else values[0], n=len(values), interval=interval)

@@ -107,7 +107,8 @@ def _outcome(summary: CellSummary) -> Text:
     told = [f"{count} {outcome}" for outcome in Outcome if (count := summary.counts.get(outcome, 0))]
     words = str(summary.outcome or "not yet run") if len(told) < 2 else ", ".join(told)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
-    return Text(words + _few(summary.least_ios) + _strained(summary.strained) + reason, style=_STYLES[summary.outcome])
+    marks = _few(summary.least_ios) + _strained(summary.strained) + (" (!) two states" if summary.states else "")
+    return Text(words + marks + reason, style=_STYLES[summary.outcome])
 
 
 def _few(ios: int | None) -> str:

@@ -27,6 +27,8 @@ def recorded(run: RunFolder, journal: Journal) -> Recorded:
         attempts=journal.attempts(),
         confidence=run.manifest.confidence,
         until=run.manifest.until,
+        least=run.manifest.least,
+        most=run.manifest.most,
     )
 
 

@@ -53,7 +53,7 @@ def student(values: Sequence[float], confidence: float = 0.95) -> Interval | Non
 
 
 @lru_cache(maxsize=1024)
-def t_factor(freedom: int, confidence: float) -> float:
+def t_factor(freedom: float, confidence: float) -> float:
     """How many standard errors each bound lies from the mean, for so many degrees of freedom."""
     from scipy.special import stdtrit  # a slow import that most commands never need
 

@@ -64,6 +64,8 @@ class Manifest(BaseModel):
     planned: int = Field(ge=0, description="trials the plan asks for")
     confidence: float = Field(default=0.95, description="confidence of the intervals")
     until: float | None = Field(default=None, description="half width asked for, as a part of the mean")
+    least: int = Field(default=2, description="trials of a cell before it is first asked whether they are enough")
+    most: int | None = Field(default=None, description="trials of a cell at most; null: not noted, in older runs")
     finished: bool = False
 
 

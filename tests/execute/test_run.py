@@ -12,15 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runner.execute.events import Event, Listener, RigWasLost, TrialDone, TrialStarted
-from runner.execute.run import ONE, Execution
+from runner.execute.run import ONE, Execution, Known
 from runner.execute.together import Level
 from runner.expand.select import select
 from runner.machines.dry import Dry, DryRig, plausible
 from runner.machines.seam import RigLost, RigSpec, Step, StepResult
 from runner.plan.order import Plan
+from runner.stats.stopping import Rule, known
 from runner.store.journal import Journal
 from runner.store.record import Outcome, Trial
 from tests.matrices import SMALL, space
+from tests.reports.samples import direction, measured
 
 
 class Shelf:
@@ -550,3 +552,23 @@ def test_a_trial_that_never_came_to_its_work_is_broken_for_that_reason(tmp_path:
     faulty.journal.close()
     assert reasons == {"not as declared: md.level wanted raid5, kernel says raid4"}
     assert not any(step.name == "aftermath" for rig in faulty.machine.rigs for step in rig.told)
+
+
+def test_only_what_counts_in_the_summary_is_asked_whether_it_is_enough() -> None:
+    """A broken trial may have figures; one that was tried again belongs where its block is."""
+    known = Known()
+    for block, rate, outcome in ((3, 3e8, Outcome.MEASURED), (1, 1e8, Outcome.MEASURED), (2, 2e8, Outcome.BROKEN)):
+        known.add(replace(measured("c1", block, direction(rate, 4096)), outcome=outcome))
+    assert known.rates == {"c1": {3: (3e8, 0.0), 1: (1e8, 0.0)}}
+
+
+def test_a_cell_goes_on_until_two_blocks_in_a_row_say_it_is_known(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, SMALL.replace("repeat: 2", "repeat: {min: 2, max: 30, until: 5%}"))
+    bench.run()
+    rule = Rule(2, 30, 0.05)
+    for cell in bench.plan.selection.cells():
+        trials = sorted((trial for trial in bench.trials if trial.cell == cell.id), key=lambda trial: trial.block)
+        sides = [(trial.figures.read, trial.figures.write) for trial in trials if trial.figures]
+        rates = [(read.bw if read else 0.0, write.bw if write else 0.0) for read, write in sides]
+        assert [known(rates[:n], rule) for n in range(len(rates) + 1)] == [False] * len(rates) + [True]
+    bench.journal.close()

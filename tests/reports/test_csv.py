@@ -94,11 +94,34 @@ def test_no_bound_lies_where_nothing_can_be_measured() -> None:
     assert float(row["read_bw_rel"]) > 1
 
 
-@pytest.mark.parametrize(("until", "reached"), [(0.7, "true"), (0.6, "false"), (None, "")])
-def test_whether_it_is_known_as_well_as_was_asked_for(until: float | None, reached: str) -> None:
-    seq, _, untried = read(summary_csv(replace(RUN, until=until)))
+@pytest.mark.parametrize(
+    ("until", "most", "reached", "stopped"),
+    [
+        (0.85, 5, "true", "precise"),
+        (0.7, 5, "false", "unfinished"),
+        (0.7, 2, "false", "max"),
+        (None, 2, "", "fixed"),
+        (None, 3, "", "unfinished"),
+    ],
+)
+def test_whether_it_is_known_as_well_as_was_asked_for(
+    until: float | None, most: int, reached: str, stopped: str
+) -> None:
+    seq, _, untried = read(summary_csv(replace(RUN, until=until, most=most)))
     assert (seq["until"], seq["reached"]) == ("" if until is None else str(until), reached)
-    assert untried["reached"] == ""
+    assert (seq["stopped"], untried["reached"], untried["stopped"]) == (stopped, "", "unfinished")
+
+
+def test_two_states_are_told_with_what_they_are() -> None:
+    rates = (100e6, 200e6, 101e6, 99e6, 201e6, 199e6, 100e6, 100e6)
+    trials = [measured("c1", block, direction(rate, 1 << 20), direction(5e6, 4096)) for block, rate in enumerate(rates)]
+    (row,) = read(summary_csv(Recorded("m", "qemu", False, [samples.SEQ], trials)))
+    assert row["states"] == "read_bw: 5 around 100000000, 3 around 200000000"
+    assert {row["states"] for row in read(summary_csv(RUN))} == {""}
+
+
+def test_a_run_that_did_not_note_how_many_trials_there_may_be_had_as_many_as_any_cell_has() -> None:
+    assert [row["stopped"] for row in read(summary_csv(RUN))] == ["unfinished", "fixed", "unfinished"]
 
 
 def test_the_confidence_can_be_chosen() -> None:

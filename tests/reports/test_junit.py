@@ -90,7 +90,7 @@ def test_properties_of_a_cell_are_its_id_its_axes_and_its_means() -> None:
 def test_a_cell_says_whether_it_is_known_as_well_as_was_asked_for() -> None:
     assert "until_reached" not in properties(parsed(junit(RUN))[0])
     shown = properties(parsed(junit(replace(RUN, until=0.1)))[0])
-    assert (shown["until"], shown["until_reached"]) == ("0.1", "false")
+    assert (shown["until"], shown["until_reached"], shown["stopped"]) == ("0.1", "false", "unfinished")
 
 
 def test_what_belongs_to_a_trial_is_in_its_output() -> None:

@@ -14,6 +14,7 @@ from runner.reports.junit import junit
 from runner.reports.recorded import Recorded
 from runner.reports.summary import METRICS
 from runner.stats.interval import student
+from runner.stats.stopping import Stopped
 from runner.store.record import Outcome, Trial
 from tests.reports import samples
 from tests.reports.samples import RUN, SEQ, direction, measured
@@ -28,6 +29,25 @@ def test_a_mean_comes_with_its_interval() -> None:
     assert (bandwidth.mean, bandwidth.n) == (210e6, 2)
     assert bandwidth.interval == student([200e6, 220e6])
     assert bandwidth.relative == pytest.approx(0.605, abs=1e-3)
+
+
+def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> None:
+    trials = [measured("c1", block, direction(200e6 + block, 1 << 20)) for block in (3, 1, 4, 2)]
+    run = Recorded("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=9)
+    (seq,) = run.summaries
+    assert (seq.stopped, seq.reached(0.05)) == (Stopped.PRECISE, True)
+    assert {name: estimate.relative for name, estimate in seq.figures.items()} == dict.fromkeys(
+        ("read_bw", "read_iops", "read_lat_mean", "read_lat_p99"), pytest.approx(0.05)
+    )
+
+
+@pytest.mark.parametrize(
+    ("rates", "how"), [((200, 200, 200, 230), Stopped.PRECISE), ((230, 200, 200, 200), Stopped.UNFINISHED)]
+)
+def test_how_a_cell_stopped_is_told_from_its_blocks_in_order(rates: tuple[int, ...], how: Stopped) -> None:
+    trials = [measured("c1", block, direction(rate * 1e6, 1 << 20)) for block, rate in enumerate(rates, 1)]
+    run = Recorded("m", "qemu", False, [SEQ], trials[::-1], until=0.2, least=2, most=9)
+    assert run.summaries[0].stopped is how
 
 
 def test_a_single_trial_has_a_mean_and_no_interval() -> None:
@@ -96,3 +116,26 @@ def test_any_run_can_be_summarised(run: Recorded) -> None:
         for estimate in summary.figures.values():
             assert 1 <= estimate.n <= summary.counts[Outcome.MEASURED]
             assert (estimate.interval is None) == (estimate.n == 1)
+
+
+def drifting(*, made_up: bool = False) -> Recorded:
+    """Two cells on a machine that becomes slower by a tenth; the second was known early."""
+    trials = [measured("c1", block, direction(2e8 * 0.9 ** (block / 5), 1 << 20)) for block in range(6)]
+    trials += [measured("c2", block, None, direction(1e6 * 0.9 ** (block / 5), 4096)) for block in range(3)]
+    return Recorded("m", "qemu", made_up, [SEQ, samples.RAND], trials)
+
+
+def test_what_all_cells_share_is_drift() -> None:
+    found = drifting().drift
+    assert found is not None
+    assert found.change == pytest.approx(0.9)
+    assert (found.blocks, found.cells) == (6, 2)
+    assert found.p < 0.001
+
+
+def test_made_up_rates_do_not_drift() -> None:
+    assert drifting(made_up=True).drift is None
+
+
+def test_of_two_blocks_no_drift_can_be_told() -> None:
+    assert RUN.drift is None

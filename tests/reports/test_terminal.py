@@ -154,3 +154,13 @@ def test_requests_of_64_kib_are_large_whatever_fio_cuts_off(ios: int, millisecon
     bw, iops = ios * 65536 * 1000 // milliseconds, round(ios * 1000 / milliseconds, 6)
     if iops >= 0.1:
         assert rate(float(bw), iops).endswith("MB/s")
+
+
+def test_a_cell_that_jumps_between_two_states_is_marked() -> None:
+    jumps, steady = (
+        [measured("c1", block, direction(rate, 1 << 20)) for block, rate in enumerate(rates)]
+        for rates in ((1e8, 2e8) * 4, (1e8, 1.01e8) * 4)
+    )
+    assert "(!) two states" in shown(Recorded("m", "qemu", False, [samples.SEQ], jumps))
+    assert "two states" not in shown(Recorded("m", "qemu", False, [samples.SEQ], steady))
+    assert "(!) two states" not in shown(RUN)

@@ -1,0 +1,334 @@
+"""What intervals, ratios and alarms are worth, by simulation: how often they hold what they say.
+
+    python -m bench.coverage [--cells 20000] [--seed 1]
+
+Cells of made-up noise are measured by the rule of `repeat: {min, max, until: 5%, confidence: 95%}`, and it is counted
+how often the interval that is reported holds the truth. Beside it `naive`: stop as soon as the interval of 95 % is
+narrow, report that. Truth is the mean of what trials are drawn from; where the machine drifts, its mean over the blocks
+in which the cell was measured. The rule is written for whole arrays here; a test holds it to the one of
+`runner.stats.stopping`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import stdtrit
+
+from runner.stats.axis import highest
+from runner.stats.compare import Verdict, paired, unpaired, verdicts
+from runner.stats.drift import changes, drift
+from runner.stats.stopping import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.random import Generator
+    from numpy.typing import NDArray
+
+    from runner.stats.compare import Ratio
+
+    Table = NDArray[np.float64]
+    Shape = tuple[int, int]
+
+UNTIL = 0.05
+RULE = Rule(least=3, most=20, until=UNTIL)
+NOISE = (0.001, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
+#: What is promised of intervals of 95 %.
+PROMISED = (93.0, 97.0)
+BOUNDS = ((2, 20), (3, 10), (3, 50), (5, 20), (6, 20), (10, 30))
+RUNS, CELLS_A_RUN = 400, 20
+
+
+def normal(chance: Generator, shape: Shape, noise: float) -> Table:
+    values: Table = 1 + noise * chance.standard_normal(shape)
+    return values
+
+
+def lognormal(chance: Generator, shape: Shape, noise: float) -> Table:
+    spread = np.sqrt(np.log1p(noise**2))
+    values: Table = np.exp(spread * chance.standard_normal(shape) - spread**2 / 2)
+    return values
+
+
+def two_states(share: float, apart: float) -> Callable[[Generator, Shape, float], Table]:
+    """Two states, so many standard deviations of their own noise apart; `share` of the trials meet the second."""
+
+    def draw(chance: Generator, shape: Shape, noise: float) -> Table:
+        values = apart * (chance.random(shape) < share) + chance.standard_normal(shape)
+        scaled: Table = 1 + noise * (values - apart * share) / np.sqrt(1 + apart**2 * share * (1 - share))
+        return scaled
+
+    return draw
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    draw: Callable[[Generator, Shape, float], Table]
+    #: How far the machine drifts in 20 blocks, as a multiple of the noise.
+    drift: float = 0.0
+
+
+SCENARIOS = (
+    Scenario("normal", normal),
+    Scenario("lognormal", lognormal),
+    Scenario("two states 50:50, 3 sd apart", two_states(0.5, 3)),
+    Scenario("two states 80:20, 3 sd apart", two_states(0.2, 3)),
+    Scenario("drift of 1 x noise", normal, drift=1),
+    Scenario("drift of 3 x noise", normal, drift=3),
+    Scenario("two states 50:50, 10 sd apart", two_states(0.5, 10)),
+    Scenario("two states 80:20, 10 sd apart", two_states(0.2, 10)),
+)
+
+
+@dataclass(frozen=True)
+class Stops:
+    """For each cell: how many trials, whether known by then, and the mean and half width that are reported."""
+
+    counts: NDArray[np.int64]
+    precise: NDArray[np.bool_]
+    means: Table
+    halves: Table
+
+
+def running(values: Table) -> tuple[Table, Table]:
+    """Mean and standard error after every block."""
+    n = np.arange(1, values.shape[1] + 1)
+    base = values[:, :1]  # far from zero, squares of what matters would drown in the mean's
+    means = np.cumsum(values - base, axis=1) / n
+    squares = np.cumsum((values - base) ** 2, axis=1) - n * means**2
+    return means + base, np.sqrt(np.maximum(squares, 0) / np.maximum(n - 1, 1) / n)
+
+
+def factors(blocks: int, confidence: float) -> Table:
+    """Student's, after every block."""
+    return np.concatenate([[np.inf], stdtrit(np.arange(1, blocks), (1 + confidence) / 2)])
+
+
+def measured(values: Table, rule: Rule) -> Stops:
+    """As `runner.stats.stopping` would have it."""
+    means, errors = running(values)
+    with np.errstate(invalid="ignore"):
+        halves = factors(values.shape[1], rule.watched) * errors
+    narrow = halves <= (rule.until or 0) * abs(means)
+    narrow[:, 0] = False
+    known = narrow.copy()
+    known[:, rule.first_look :] &= narrow[:, rule.first_look - 1 : -1]
+    known[:, : rule.first_look - 1] = False
+    found = _at_stop(known, means, halves)
+    least = (rule.until or 0) * abs(found.means) * (found.precise & (found.counts > rule.first_look))
+    return Stops(found.counts, found.precise, found.means, np.maximum(found.halves, least))
+
+
+def naive(values: Table, rule: Rule) -> Stops:
+    """Stop at the first interval that is narrow enough, and report that."""
+    means, errors = running(values)
+    with np.errstate(invalid="ignore"):
+        halves = factors(values.shape[1], rule.confidence) * errors
+    known = halves <= (rule.until or 0) * abs(means)
+    known[:, : rule.first_look - 1] = False
+    return _at_stop(known, means, halves)
+
+
+def _at_stop(known: NDArray[np.bool_], means: Table, halves: Table) -> Stops:
+    precise: NDArray[np.bool_] = np.any(known, axis=1, keepdims=True)[:, 0]
+    last = known.shape[1] - 1
+    at = np.where(precise, known.argmax(axis=1), last)
+    rows = np.arange(len(known))
+    return Stops(at + 1, precise, means[rows, at], halves[rows, at])
+
+
+@dataclass(frozen=True)
+class Covered:
+    """Per cent of cells whose interval holds the truth, that stopped early, and that do of those that stopped early."""
+
+    all: float
+    early: float
+    of_early: float
+    trials: float
+
+
+def coverage(scenario: Scenario, noise: float, rule: Rule, cells: int, seed: int) -> tuple[Covered, Covered]:
+    """By our rule, and by the naive one."""
+    chance = np.random.default_rng([seed, *scenario.name.encode(), int(noise * 1e6)])
+    slope = scenario.drift * noise * np.arange(rule.most) / 19
+    values = scenario.draw(chance, (cells, rule.most), noise) + slope
+    truths = 1 + np.cumsum(slope) / np.arange(1, rule.most + 1)
+    return _covered(measured(values, rule), truths), _covered(naive(values, rule), truths)
+
+
+def _covered(stops: Stops, truths: Table) -> Covered:
+    hold = abs(stops.means - truths[stops.counts - 1]) <= stops.halves
+    early = stops.precise
+    of_early = 100 * float(hold[early].mean()) if early.any() else float("nan")
+    return Covered(100 * float(hold.mean()), 100 * float(early.mean()), of_early, float(stops.counts.mean()))
+
+
+def show_coverage(scenarios: Sequence[Scenario], rule: Rule, cells: int, seed: int) -> None:
+    header = "".join(f"{100 * noise:7g}%" for noise in NOISE)
+    print(f"\ncovered by intervals of 95 %, until ± 5 %, min {rule.least}, max {rule.most} (!: not in 93 to 97)")
+    print(f"{'noise of one trial':38}{header}")
+    for scenario in scenarios:
+        rows = [coverage(scenario, noise, rule, cells, seed) for noise in NOISE]
+        print(f"{scenario.name:32}{'ours':6}" + "".join(_marked(ours.all) for ours, _ in rows))
+        print(f"{'':32}{'naive':6}" + "".join(_marked(plain.all) for _, plain in rows))
+        if scenario is scenarios[0]:
+            print(f"{'  mean trials':32}{'ours':6}" + "".join(f"{ours.trials:7.1f} " for ours, _ in rows))
+            print(f"{'':32}{'naive':6}" + "".join(f"{plain.trials:7.1f} " for _, plain in rows))
+            print(f"{'':32}{'fixed':6}" + f"{rule.most:7.1f} " * len(rows))
+            print(f"{'  stopped as precise, %':32}{'ours':6}" + "".join(f"{ours.early:7.1f} " for ours, _ in rows))
+            print(
+                f"{'    covered, of these alone':32}{'ours':6}" + "".join(f"{ours.of_early:7.1f} " for ours, _ in rows)
+            )
+
+
+def _marked(covered: float) -> str:
+    return f"{covered:7.1f}" + (" " if PROMISED[0] <= covered <= PROMISED[1] else "!")
+
+
+def show_bounds(cells: int, seed: int) -> None:
+    print("\nworst and best coverage over all these noises, by bounds")
+    print(f"{'':16}{'normal':>16}{'lognormal':>16}{'50:50, 3 sd':>16}{'80:20, 3 sd':>16}{'50:50, 10 sd':>16}")
+    for least, most in BOUNDS:
+        rule = Rule(least, most, UNTIL)
+        cases = [*SCENARIOS[:4], SCENARIOS[6]]
+        spans = [[coverage(one, noise, rule, cells, seed)[0].all for noise in NOISE] for one in cases]
+        told = "".join(f"{f'{min(span):.1f} to {max(span):.1f}':>16}" for span in spans)
+        print(f"min {least:2}, max {most:2}  {told}")
+
+
+def show_confidences(cells: int, seed: int) -> None:
+    print("\nworst and best coverage over all these noises, normal, min 3, max 20, by what is stated")
+    for confidence in (0.8, 0.9, 0.95, 0.99):
+        rule = Rule(3, 20, UNTIL, confidence)
+        span = [coverage(SCENARIOS[0], noise, rule, cells, seed)[0].all for noise in NOISE]
+        print(f"{100 * confidence:.0f} %            {min(span):.1f} to {max(span):.1f}")
+
+
+def pairs(
+    chance: Generator, cells: int, noises: tuple[float, float], mood: float
+) -> Iterator[tuple[dict[int, float], dict[int, float]]]:
+    """Two cells of one run with the same true figure, each measured for as long as its own doubt wants."""
+    shape = (cells, RULE.most)
+    shared = np.exp(mood * chance.standard_normal(shape))
+    sides = [lognormal(chance, shape, noise) * np.sqrt(1 + noise**2) * shared for noise in noises]
+    counts = [measured(side, RULE).counts for side in sides]
+    for a, b, n_a, n_b in zip(*sides, *counts, strict=True):
+        yield dict(enumerate(a[:n_a])), dict(enumerate(b[:n_b]))
+
+
+def show_ratios(cells: int, seed: int) -> None:
+    print("\nratio of two equal cells, each stopped by its own doubt (bias with its standard error; alarm: p <= 5 %)")
+    print(f"{'noises, moods of blocks':28}{'paired: bias %':>20}{'covered %':>11}{'alarm %':>9}", end="")
+    print(f"{'two runs: bias %':>22}{'covered %':>11}{'alarm %':>9}")
+    for noises in ((0.001, 0.001), (0.02, 0.02), (0.05, 0.05), (0.1, 0.1), (0.01, 0.1), (0.05, 0.1), (0.2, 0.2)):
+        for mood in (0.0, 0.03):
+            chance = np.random.default_rng([seed, int(1e4 * noises[0]), int(1e4 * noises[1]), int(100 * mood)])
+            drawn = list(pairs(chance, cells, noises, mood))
+            apart = zip((a for a, _ in drawn), (b for _, b in reversed(drawn)), strict=True)
+            within = [paired(a, b) for a, b in drawn]
+            across = [unpaired(list(a.values()), list(b.values()), early=True) for a, b in apart]
+            told = f"{100 * noises[0]:g} % and {100 * noises[1]:g} %, {100 * mood:g} %"
+            print(f"{told:28}" + "".join(_ratios(found, width) for found, width in ((within, 20), (across, 22))))
+
+
+def _ratios(found: Sequence[Ratio | None], width: int) -> str:
+    ratios = [one for one in found if one]
+    logs = np.log([one.ratio for one in ratios])
+    bias = f"{100 * logs.mean():+.3f} ± {100 * logs.std() / np.sqrt(len(logs)):.3f}"
+    covered, alarms = (
+        100 * np.mean(one) for one in zip(*((r.low <= 1 <= r.high, r.p <= 0.05) for r in ratios), strict=True)
+    )
+    return f"{bias:>{width}}{covered:11.1f}{alarms:9.1f}"
+
+
+def show_alarms(seed: int) -> None:
+    chance = np.random.default_rng([seed, 5])
+    said, apart = [], []
+    for _ in range(RUNS):
+        noises = tuple(chance.choice([0.01, 0.03, 0.06, 0.1], CELLS_A_RUN))
+        drawn = [next(pairs(chance, 1, (noise, noise), 0.0)) for noise in noises]
+        ratios = [unpaired(list(a.values()), list(b.values()), early=True) for a, b in drawn]
+        said.append(verdicts(ratios, UNTIL))
+        apart.append([verdicts([ratio], UNTIL)[0] for ratio in ratios])
+    one_by_one, together = ([_alarms(row) for row in rows] for rows in (apart, said))
+    same = np.mean([verdict is Verdict.SAME for row in said for verdict in row])
+    print(f"\n{RUNS} comparisons of two runs of the same {CELLS_A_RUN} cells (noise 1 to 10 %), stopped by their doubt")
+    print(f"runs with any false alarm         {100 * np.mean([n > 0 for n in together]):5.1f} %   (stated: 5 %)")
+    print(f"  without correction for many     {100 * np.mean([n > 0 for n in one_by_one]):5.1f} %")
+    print(f"cells said to be the same ± 5 %   {100 * same:5.1f} %")
+    for blocks in (3, 5, 10):
+        rates = 100 * np.mean([_alarms(_fixed(chance, blocks)) > 0 for _ in range(RUNS)])
+        print(f"{f'any false alarm with repeat: {blocks}':34}{rates:5.1f} %")
+
+
+def _fixed(chance: Generator, blocks: int) -> list[Verdict]:
+    noises = chance.choice([0.01, 0.03, 0.06, 0.1], CELLS_A_RUN)
+    sides = [[list(lognormal(chance, (1, blocks), noise)[0]) for noise in noises] for _ in range(2)]
+    return verdicts([unpaired(a, b) for a, b in zip(*sides, strict=True)], UNTIL)
+
+
+def _alarms(row: Sequence[Verdict]) -> int:
+    return sum(verdict in {Verdict.MORE, Verdict.LESS} for verdict in row)
+
+
+def show_others(seed: int) -> None:
+    chance = np.random.default_rng([seed, 6])
+    print("\nother alarms where nothing is the matter, and what is found where something is")
+    for blocks, cells in ((3, 20), (6, 20), (20, 20)):
+        rates = [_drifts(chance, blocks, cells, by) for by in (0.0, 0.1)]
+        told = f"drift, {blocks} blocks of {cells} cells"
+        print(f"{told:34}{rates[0]:5.1f} %   (stated: 5 %); a drift of 10 % is found in {rates[1]:.0f} %")
+    told = "drift, cells stop after 3 to 20"
+    print(f"{told:34}{_drifts(chance, 20, 20, 0.0, early=True):5.1f} %   (stated: 5 %)")
+    for nights in (10, 30, 100):
+        rates = [_changes(chance, nights, step) for step in (1.0, 0.9)]
+        told = f"change in {nights} nights of 3 % noise"
+        print(f"{told:34}{rates[0]:5.1f} %   (stated: 1 %); a step of 10 % half way is found in {rates[1]:.0f} %")
+    means = np.array([1.0, 0.99, 0.95, 0.8])
+    found = [highest([dict(enumerate(row)) for row in _moody(chance, means, 5)]) for _ in range(RUNS)]
+    kept = [one.candidates for one in found if one]
+    ruled, left = np.mean([0 not in one for one in kept]), np.mean([len(one) for one in kept])
+    print(f"{'best of four is ruled out':34}{100 * ruled:5.1f} %   (stated: at most 5 %); {left:.1f} of them stay in")
+
+
+def _moody(chance: Generator, means: Table, blocks: int) -> Table:
+    mood = np.exp(0.03 * chance.standard_normal(blocks))
+    return means[:, None] * mood * lognormal(chance, (len(means), blocks), 0.03)
+
+
+def _drifts(chance: Generator, blocks: int, cells: int, by: float, *, early: bool = False) -> float:
+    alarms = 0
+    for _ in range(RUNS):
+        table = _moody(chance, np.ones(cells), blocks) * np.linspace(1, 1 + by, blocks)
+        counts = chance.choice([3, 4, 6, blocks], cells) if early else [blocks] * cells
+        found = drift(dict(enumerate(row[:count])) for row, count in zip(table, counts, strict=True))
+        alarms += found is not None and found.p <= 0.05
+    return 100 * alarms / RUNS
+
+
+def _changes(chance: Generator, nights: int, step: float) -> float:
+    level = np.where(np.arange(nights) < nights // 2, 1, step)
+    histories = level * lognormal(chance, (RUNS, nights), 0.03)
+    return 100 * float(np.mean([bool(changes(list(history))) for history in histories]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--cells", type=int, default=20_000, help="a scenario and noise (20000)")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    show_coverage(SCENARIOS, RULE, asked.cells, asked.seed)
+    show_bounds(asked.cells, asked.seed)
+    show_confidences(asked.cells, asked.seed)
+    show_ratios(asked.cells // 2, asked.seed)
+    show_alarms(asked.seed)
+    show_others(asked.seed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What becomes of a figure along an axis: how it scales, how steeply, and where it is highest.
+
+Samples are the values of one cell for each value of the axis, by block, in the order of the axis. They are compared
+over the blocks that they share, as `compare.paired` does, with its assumptions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from statistics import fmean, linear_regression
+from typing import TYPE_CHECKING
+
+from runner.stats.compare import Ratio, paired
+from runner.stats.interval import student
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.stats.interval import Interval
+
+    Sample = Mapping[int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme:
+    """Where the highest (or lowest) mean was seen, and all places that may have the highest true one."""
+
+    at: int
+    #: In the order of the axis; `at` is one of them.
+    candidates: tuple[int, ...]
+    #: With at least which confidence the true one is among them.
+    confidence: float
+
+
+def factors(samples: Sequence[Sample], confidence: float = 0.95) -> list[Ratio | None]:
+    """Each sample as a multiple of the first: 1.00, 2.01, 3.05. The first is 1 for sure.
+
+    Each interval covers by itself; they err together where the first does.
+    """
+    return [paired(samples[0], sample, confidence) for sample in samples]
+
+
+def exponent(places: Sequence[float], samples: Sequence[Sample], confidence: float = 0.95) -> Interval | None:
+    """How steeply a figure goes with a number: as its power of so much (1: in proportion, 0: not at all, -1:
+    inversely).
+
+    The slope of the least-squares line through the logarithms, found anew in every block that measured all of the axis;
+    the interval is Student's over these. Nothing is assumed of the noise of single cells, and what a block does to all
+    alike cancels. The curve need not be a straight line, but is summed up as one. None for less than two such blocks or
+    places, or if anything is not positive.
+    """
+    blocks = _shared(samples)
+    numbers = [*places, *(sample[block] for sample in samples for block in blocks)]
+    if len(set(places)) < 2 or min(numbers) <= 0:
+        return None
+    steps = [log(place) for place in places]
+    slopes = [linear_regression(steps, [log(sample[block]) for sample in samples]).slope for block in blocks]
+    return student(slopes, confidence)
+
+
+def highest(samples: Sequence[Sample], confidence: float = 0.95, *, lowest: bool = False) -> Extreme | None:
+    """Where the figure is highest, with all places that cannot be told apart from it; `lowest`: where it is lowest.
+
+    A place is ruled out if the best-looking one beats it in a one-sided paired test at the stated confidence, corrected
+    (Bonferroni) for which of the others looked best: so the truly highest one is among the candidates with at least
+    that confidence. Tukey's test would assume equal noise everywhere, and could not use that blocks are shared. None
+    where nothing is positive.
+    """
+    levels = {place: _level(sample, _shared(samples)) for place, sample in enumerate(samples) if _positive(sample)}
+    if not levels:
+        return None
+    sign = -1 if lowest else 1
+    best = max(levels, key=lambda place: sign * levels[place])
+    others = {place: paired(samples[place], samples[best], confidence) for place in levels if place != best}
+    beaten = {place for place, ratio in others.items() if ratio and _beats(ratio, sign, len(others))}
+    return Extreme(best, tuple(place for place in levels if place not in beaten), confidence)
+
+
+def _beats(ratio: Ratio, sign: int, choices: int) -> bool:
+    """Whether the first of two is surely the better one; it was chosen among so many."""
+    return sign * log(ratio.ratio) > 0 and ratio.p / 2 <= (1 - ratio.confidence) / choices
+
+
+def _shared(samples: Sequence[Sample]) -> list[int]:
+    """The blocks in which all were measured."""
+    return sorted(set(samples[0]).intersection(*samples[1:])) if samples else []
+
+
+def _level(sample: Sample, blocks: Sequence[int]) -> float:
+    return fmean(log(sample[block]) for block in blocks or sample)
+
+
+def _positive(sample: Sample) -> bool:
+    return bool(sample) and min(sample.values()) > 0

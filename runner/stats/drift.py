@@ -1,0 +1,167 @@
+"""Whether a machine became faster or slower while it was measured, and from when on: over blocks, and over nights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp
+from typing import TYPE_CHECKING
+
+from runner.stats.compare import Ratio, unpaired
+from runner.stats.interval import t_factor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: A level is made of so many nights at least: one or two that are off are no change.
+SETTLED = 3
+#: Random orders that a history is compared with.
+ORDERS = 1999
+#: What is left of equal figures by arithmetic.
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """From the first block to the last, all figures became so many times what they were."""
+
+    change: float
+    low: float
+    high: float
+    confidence: float
+    #: Chance of a trend as steep as this, or steeper, if there were none.
+    p: float
+    blocks: int
+    cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From `at` on (counted from 0), a history is at another level; `ratio`: the new level over the one before."""
+
+    at: int
+    ratio: Ratio
+    #: Chance of a step as clear as this one anywhere, if only chance had put the nights in their order.
+    p: float
+
+
+def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> Drift | None:
+    """The common trend of many cells over blocks; a sample is the values of one figure of a cell, by block.
+
+    What each block did to all cells is told from what the cells are by least squares on logarithms, so cells that were
+    known after three blocks take part as well as those that needed twenty. The trend is the straight line through
+    these effects (`scipy.stats.linregress`). The blocks are its values, not the trials: what moves all cells of
+    a block together is one accident, however many cells there are. Assumes that these accidents are independent from
+    block to block and of about one size; where only few cells go on to the last blocks these are noisier, and 8 % of
+    such runs instead of 5 % seem to drift without. None for less than three blocks, or where no cell was measured
+    twice.
+    """
+    table = _table(samples)
+    if table.shape[1] < 3 or not len(table):
+        return None
+    blocks, effects = table.shape[1], _effects(table)
+    if effects.max() - effects.min() < ROUNDING:
+        return Drift(1.0, 1.0, 1.0, confidence, 1.0, blocks, len(table))
+    from scipy.stats import linregress
+
+    line = linregress(range(blocks), effects)
+    half = t_factor(blocks - 2, confidence) * float(line.stderr)
+    change, low, high = (exp((float(line.slope) + by) * (blocks - 1)) for by in (0.0, -half, half))
+    return Drift(change, low, high, confidence, float(line.pvalue), blocks, len(table))
+
+
+def changes(nights: Sequence[float], alarms: float = 0.01, *, seed: int = 1) -> list[Change]:
+    """Where a history of figures, one a night, goes over to another level.
+
+    The place with the clearest step (the largest difference of the means before and after, for the numbers of nights on
+    both sides) is a change if next to no random order of the same nights has one as clear:
+    `scipy.stats.permutation_test`, which assumes nothing but that nights are exchangeable where nothing changed. Both
+    sides are then searched in the same way. A history in which nothing changed raises an alarm with a chance of
+    `alarms`, however long it is, whatever its noise. How sure each night's own figure is need not be known: nights
+    differ by that and by more. A slow trend is told as steps. No change is told of fewer than nine nights or so: they
+    have too few orders.
+    """
+    nights = [float(night) for night in nights]
+    logs = _logs(nights)
+    found = sorted(_split(logs, 0, len(logs), alarms, seed))
+    ends = [*(at for at, _ in found[1:]), len(nights)]
+    begins = [0, *(at for at, _ in found)]
+    told = []
+    for (at, p), begin, end in zip(found, begins, ends, strict=False):
+        ratio = unpaired(nights[begin:at], nights[at:end])
+        if ratio is not None:
+            told.append(Change(at, ratio, p))
+    return told
+
+
+def _split(logs: NDArray[np.float64], begin: int, end: int, alarms: float, seed: int) -> list[tuple[int, float]]:
+    """The changes between two places of a history, with their p."""
+    nights = logs[begin:end]
+    if len(nights) < 2 * SETTLED or not nights.std():
+        return []
+    from scipy.stats import permutation_test
+
+    chance = permutation_test(
+        (nights,),
+        _clearest,
+        permutation_type="pairings",
+        vectorized=True,
+        n_resamples=ORDERS,
+        alternative="greater",
+        rng=seed,
+    ).pvalue
+    if chance > alarms:
+        return []
+    at = begin + SETTLED + int(_steps(nights).argmax())
+    return [*_split(logs, begin, at, alarms, seed), (at, float(chance)), *_split(logs, at, end, alarms, seed)]
+
+
+def _clearest(nights: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = _steps(nights, axis).max(axis=axis)
+    return found
+
+
+def _steps(nights: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
+    """How clear a step is at every place where there may be one: the variance between both sides."""
+    import numpy as np
+
+    nights = np.moveaxis(nights, axis, -1)
+    n = nights.shape[-1]
+    before = np.arange(SETTLED, n - SETTLED + 1)
+    sums = np.cumsum(nights - nights.mean(axis=-1, keepdims=True), axis=-1)[..., SETTLED - 1 : n - SETTLED]
+    clearness: NDArray[np.float64] = np.moveaxis(sums**2 / (before * (n - before)), -1, axis)
+    return clearness
+
+
+def _logs(values: Sequence[float]) -> NDArray[np.float64]:
+    import numpy as np
+
+    logs: NDArray[np.float64] = np.log(np.asarray(values, dtype=float))
+    return logs
+
+
+def _table(samples: Iterable[Mapping[int, float]]) -> NDArray[np.float64]:
+    """Logarithms by cell and block; NaN where a cell was not measured. Only cells that were measured twice."""
+    import numpy as np
+
+    told = [sample for sample in samples if len(sample) > 1 and min(sample.values()) > 0]
+    blocks = {block: column for column, block in enumerate(sorted({block for sample in told for block in sample}))}
+    table = np.full((len(told), len(blocks)), np.nan)
+    for row, sample in enumerate(told):
+        table[row, [blocks[block] for block in sample]] = _logs(list(sample.values()))
+    return table
+
+
+def _effects(table: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What each block did to all cells: least squares with a level for each cell and one for each block."""
+    import numpy as np
+
+    there = ~np.isnan(table)
+    counts = there.sum(axis=1)
+    centred = np.where(there, table - np.nanmean(table, axis=1, keepdims=True), 0.0)
+    shares = there / counts[:, None]
+    normal = np.diag(there.sum(axis=0)) - there.T.astype(float) @ shares
+    effects: NDArray[np.float64] = np.linalg.lstsq(normal, centred.sum(axis=0))[0]
+    return effects

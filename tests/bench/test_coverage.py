@@ -1,0 +1,59 @@
+"""The rule of stopping is written twice: for one cell in the runner, for many at once in the bench. They are the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.coverage import SCENARIOS, Scenario, coverage, measured, naive
+from runner.stats.interval import student
+from runner.stats.stopping import Rule, Stopped, interval_of, known
+
+rules = st.builds(
+    Rule, st.integers(1, 6), st.integers(7, 20), st.sampled_from([0.01, 0.05, 0.2]), st.sampled_from([0.8, 0.95, 0.99])
+)
+
+
+@given(rules, st.sampled_from(SCENARIOS), st.sampled_from([0.001, 0.02, 0.05, 0.1, 0.3]), st.integers(0, 10**6))
+def test_the_bench_stops_where_the_runner_does_and_reports_the_same(
+    rule: Rule, scenario: Scenario, noise: float, seed: int
+) -> None:
+    values = scenario.draw(np.random.default_rng(seed), (8, rule.most), noise)
+    stops = measured(values, rule)
+    for row, count, precise, mean, half in zip(
+        values, stops.counts, stops.precise, stops.means, stops.halves, strict=True
+    ):
+        rates = [(float(value), 0.0) for value in row]
+        at = next((n for n in range(1, rule.most + 1) if known(rates[:n], rule)), None)
+        assert (count, precise) == (at or rule.most, at is not None)
+        taken = [rate for rate, _ in rates[:count]]
+        reported = interval_of(taken, rule, Stopped.PRECISE if precise else Stopped.MAX)
+        assert reported is not None
+        assert (mean, half) == (pytest.approx(reported.mean), pytest.approx(reported.half_width, rel=1e-6))
+
+
+@given(rules, st.sampled_from([0.001, 0.05, 0.3]), st.integers(0, 10**6))
+def test_naive_is_the_first_interval_that_is_narrow(rule: Rule, noise: float, seed: int) -> None:
+    values = SCENARIOS[0].draw(np.random.default_rng(seed), (1, rule.most), noise)
+    stops = naive(values, rule)
+    widths = [student(list(values[0, :n]), rule.confidence) for n in range(1, rule.most + 1)]
+    assert rule.until is not None
+    narrow = [bool(one and one.relative is not None and one.relative <= rule.until) for one in widths]
+    looks = range(rule.first_look, rule.most + 1)
+    assert stops.counts[0] == next((n for n in looks if narrow[n - 1]), rule.most)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS[:2], ids=lambda scenario: scenario.name)
+@pytest.mark.parametrize("noise", [0.001, 0.05, 0.1, 0.3])
+def test_what_the_runner_promises_holds(scenario: Scenario, noise: float) -> None:
+    ours, plain = coverage(scenario, noise, Rule(3, 20, 0.05), 10_000, seed=3)
+    assert 93 <= ours.all <= 97
+    assert ours.all > plain.all
+    assert ours.trials >= plain.trials
+
+
+def test_a_simulation_is_the_same_again() -> None:
+    first, again, other = (coverage(SCENARIOS[0], 0.05, Rule(3, 20, 0.05), 500, seed) for seed in (1, 1, 2))
+    assert first == again != other

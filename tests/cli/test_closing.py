@@ -1,0 +1,30 @@
+"""What is said below the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.cli.closing import Ending
+from runner.errors import Exit
+from runner.reports.recorded import Recorded
+from tests.reports.samples import RUN, SEQ, direction, measured
+
+
+def lines(content: Recorded) -> str:
+    return "\n".join(Ending(Path("results/x"), content, (), len(content.trials), Exit.ALL_MEASURED).lines())
+
+
+@pytest.mark.parametrize(
+    ("step", "said"), [(0.97, "rates fell by 14 % (14 % to 14 %)"), (1.02, "rates rose by 10 % (")]
+)
+def test_drift_is_told_with_its_size(step: float, said: str) -> None:
+    trials = [measured("c1", block, direction(2e8 * step**block, 1 << 20)) for block in range(6)]
+    assert f"from the first block to the last, {said}" in lines(Recorded("m", "qemu", False, [SEQ], trials))
+
+
+def test_where_nothing_drifts_nothing_is_said() -> None:
+    trials = [measured("c1", block, direction(2e8 + (-1) ** block * 1e6, 1 << 20)) for block in range(6)]
+    assert "first block" not in lines(Recorded("m", "qemu", False, [SEQ], trials))
+    assert "first block" not in lines(RUN)

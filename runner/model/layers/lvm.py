@@ -51,6 +51,7 @@ class Lvm(Grouped):
 
     kind: ClassVar[str] = "lvm"
     noun: ClassVar[str] = "volumes"
+    maps: ClassVar[bool] = True
     type: Annotated[Type | None, Field(description="striped if stripes > 1, else linear, if not given")] = None
     stripes: Annotated[
         int | None, Field(ge=1, description="data stripes (lvcreate -i); parity and copies come on top of them")
@@ -284,7 +285,9 @@ class Lvm(Grouped):
         """The volume."""
         asked = self.asked(below)
         return Shape(
-            self._room(below) if asked is None else asked, *self._striping(below, self.striped_over(below.count))
+            self._room(below) if asked is None else asked,
+            *self._striping(below, self.striped_over(below.count)),
+            sector=max(device.sector for device in self._devices(below)),
         )
 
     def _striping(self, below: Below, stripes: int) -> tuple[int | None, int]:

@@ -1,4 +1,4 @@
-"""Partitions of what the device mapper made: built, verified, started again, tuned, torn down, and what is refused."""
+"""Partitions of what the device mapper made, and several volumes of a group: built, verified, tuned, torn down, refused."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runner.execute.trials import ArrayOnRig, SetUpFailed
-from runner.expand.space import Array
+from runner.expand.space import Array, Space
 from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig, Step, StepResult
 from runner.render.scripts import array_scripts, cell_scripts
@@ -31,18 +31,6 @@ tune: {partition: {readahead: [64KiB]}}
 workloads: {work: {rw: randwrite, bs: 4KiB, size: 1MiB, iodepth: 4, fio: {verify: crc32c}}}
 repeat: 1
 """
-
-
-def test_partitions_of_mappings_are_built_verified_written_through_and_taken_apart(tmp_path: Path) -> None:
-    found, told = space(MAPPED), list[str]()
-
-    async def visit(rig: Rig, machine: Qemu) -> None:
-        for array in found.arrays:
-            told.append(await _round(found, array, rig, machine))
-            assert await _say(rig, f"wipefs {' '.join(rig.disks)}; ls /dev/mapper") == "control"
-
-    asyncio.run(_with_rig(found, tmp_path, visit))
-    assert len(told) == len(found.arrays) == 7
 
 
 SMALL = """\
@@ -154,5 +142,88 @@ def test_a_set_up_that_cannot_be_says_why(tmp_path: Path) -> None:
         await _say(rig, "mv /usr/sbin/kpartx /usr/sbin/kpartx.gone")
         with pytest.raises(SetUpFailed, match="kpartx"):
             await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+
+    asyncio.run(_with_rig(found, tmp_path, visit))
+
+
+SEVERAL = """\
+name: several
+disks: {count: 5, size: 64MiB}
+layouts:
+  linear: [lvm: {volumes: 3, extent_size: 1MiB}]
+  striped: [lvm: {stripes: 5, volumes: 2, size: [100%, 25%, 33MB]}]
+  uneven: [partition: {from: 25%}, lvm: {volumes: 7, stripes: 3, devices: 3}]
+  mirror: [disks: {count: 4}, lvm: {type: mirror, volumes: 3, sync: wait}]
+  raid1: [disks: {count: 4}, lvm: {type: raid1, volumes: 3, extent_size: 1MiB, sync: [auto, wait]}]
+  raid5: [lvm: {type: raid5, volumes: 2, order: "5 4 3 2 1"}]
+  raid6: [lvm: {type: raid6, volumes: 2, extent_size: 1MiB}]
+  raid10: [disks: {count: 4}, lvm: {type: raid10, volumes: 3, extent_size: 1MiB}]
+  thin: [lvm: {type: thin, volumes: 3, stripes: 5}]
+  groups: [disks: {count: 4}, lvm: {groups: 2, volumes: 2}, md: {level: 10, chunk: 64KiB}]
+  parts: [lvm: {volumes: 2}, partition: {count: 2}, lvm: {stripes: 4}]
+  syncing: [disks: {count: 3}, lvm: {type: raid5, volumes: 2, sync: background}]
+workloads: {work: {rw: randwrite, bs: 4KiB, size: 1MiB, iodepth: 4, fio: {verify: crc32c}}}
+repeat: 1
+"""
+
+
+def _all_are_built_written_through_and_taken_apart(found: Space, scratch: Path) -> None:
+    told = list[str]()
+
+    async def visit(rig: Rig, machine: Qemu) -> None:
+        for array in found.arrays:
+            told.append(await _round(found, array, rig, machine))
+            assert await _say(rig, f"wipefs {' '.join(rig.disks)}; ls /dev/mapper") == "control"
+
+    asyncio.run(_with_rig(found, scratch, visit))
+    assert len(told) == len(found.arrays)
+
+
+FEW = """\
+name: few
+disks: {count: 3, size: 64MiB}
+layouts:
+  volumes: [lvm: {volumes: 2}, partition: {count: 2}, md: {level: 5, chunk: 64KiB}]
+  secret: [disk, crypt: {format: plain, sector_size: 4KiB}, partition: {count: 2, align: 4KiB}]
+  thin: [lvm: {type: thin, volumes: 3}]
+workloads: {work: {rw: randwrite, bs: 4KiB, size: 1MiB, iodepth: 4, fio: {verify: crc32c}}}
+repeat: 1
+"""
+
+
+def test_partitions_of_mappings_and_several_volumes(tmp_path: Path) -> None:
+    _all_are_built_written_through_and_taken_apart(space(FEW), tmp_path)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("text", [MAPPED, SEVERAL], ids=["mapped", "several"])
+def test_every_kind_of_them(text: str, tmp_path: Path) -> None:
+    _all_are_built_written_through_and_taken_apart(space(text), tmp_path)
+
+
+def test_each_of_several_volumes_is_read_back(tmp_path: Path) -> None:
+    several = "lvm: {stripes: 2, volumes: 2, alignment: 4MiB}"
+    found = space(
+        SMALL.replace("lvm: {}, partition: {count: 2}", several).replace("partition: {readahead: 64KiB}, ", "")
+    )
+    (array,) = found.arrays
+
+    async def visit(rig: Rig, machine: Qemu) -> None:
+        built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
+        phases = cell_scripts(_cell(found, array), built.stack)
+        await _say(rig, f"({phases.tune}\n)")
+        readings = read(await _say(rig, f"({phases.verify}\n)"))
+        assert readings["lvm[1].order"] == readings["lvm[2].order"] == ("1 2", "1 2")
+        assert readings["lvm[1].bytes"] == readings["lvm[2].bytes"]
+        assert readings["lvm[1].data_start"] == ("4194304", "4194304")
+        assert readings["lvm[2].data_start"][0] == "-"
+        second = "matrix--0-volume2"
+        size = await _say(rig, f"blockdev --getsz /dev/mapper/{second}")
+        await _say(rig, f"dmsetup load {second} --table '0 {size} linear {rig.disks[0]} 8192'")
+        await _say(rig, f"dmsetup suspend --noudevsync {second}; dmsetup resume --noudevsync {second}")
+        result = await _run(rig, phases.verify)
+        assert result.status == 4
+        assert "lvm[2].stripes wanted 2, kernel says 1" in result.output
+        await built.tear_down()
 
     asyncio.run(_with_rig(found, tmp_path, visit))

@@ -208,6 +208,24 @@ def test_several_volumes_are_equal_parts_of_their_group() -> None:
     )  # fmt: skip
 
 
+def test_linear_volumes_lie_one_behind_the_other_in_the_order_of_the_devices() -> None:
+    below = Below((Shape(66 * MIB), Shape(34 * MIB)))
+    layer = Lvm.model_construct(extent_size=MIB, volumes=3, order="2 1").settled(below)
+    assert [layer.pieces(below, number) for number in range(3)] == [
+        [(0, 0, 31)], [(1, 0, 31)], [(1, 32, 63)],
+    ]  # fmt: skip
+    half = Lvm.model_construct(extent_size=MIB, size="50%").settled(below)
+    (found,) = views(half, Ground(("/dev/a:1", "/dev/b"), below, 0, zeroed=True))
+    assert isinstance(found, LvmView)
+    assert found.commands[1][-3:] == ("48", "matrix-0", "/dev/a\\:1:0-47")
+    assert {one.setting: one.wanted for one in found.volumes[0].readings}["order"] == "1"
+    most = half.model_copy(update={"size": "75%"})
+    (found,) = views(most, Ground(("/dev/a", "/dev/b"), below, 0, zeroed=True))
+    assert isinstance(found, LvmView)
+    assert found.commands[2] == ("lvextend", "--extents", "+8", "matrix-0/volume", "/dev/b:0-7")
+    assert {one.setting: one.wanted for one in found.volumes[0].readings}["order"] == "1 2"
+
+
 def test_several_thin_volumes_share_one_pool_and_fit_into_it() -> None:
     found = view(type="thin", volumes=3, chunk=384 * 1024, extent_size=256 * 1024)
     pool, *more = [command for command in found.commands if command[0] == "lvcreate"]

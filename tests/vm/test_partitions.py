@@ -150,7 +150,7 @@ SEVERAL = """\
 name: several
 disks: {count: 5, size: 64MiB}
 layouts:
-  linear: [lvm: {volumes: 3, extent_size: 1MiB}]
+  linear: [lvm: {volumes: 3, extent_size: 1MiB, order: "5 4 3 2 1"}, lvm: {size: 60%, order: "3 1 2"}]
   striped: [lvm: {stripes: 5, volumes: 2, size: [100%, 25%, 33MB]}]
   uneven: [partition: {from: 25%}, lvm: {volumes: 7, stripes: 3, devices: 3}]
   mirror: [disks: {count: 4}, lvm: {type: mirror, volumes: 3, sync: wait}]
@@ -161,7 +161,6 @@ layouts:
   thin: [lvm: {type: thin, volumes: 3, stripes: 5}]
   groups: [disks: {count: 4}, lvm: {groups: 2, volumes: 2}, md: {level: 10, chunk: 64KiB}]
   parts: [lvm: {volumes: 2}, partition: {count: 2}, lvm: {stripes: 4}]
-  syncing: [disks: {count: 3}, lvm: {type: raid5, volumes: 2, sync: background}]
 workloads: {work: {rw: randwrite, bs: 4KiB, size: 1MiB, iodepth: 4, fio: {verify: crc32c}}}
 repeat: 1
 """

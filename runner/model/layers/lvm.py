@@ -316,8 +316,20 @@ class Lvm(Grouped):
         everything = share == 1 and self.volumes == 1
         return None if everything else int(self.room(below) * share) // row * row
 
+    def pieces(self, below: Below, volume: int) -> list[tuple[int, int, int]]:
+        """Where a linear volume lies, one behind the other: place in the order, first and last extent on it."""
+        each = self.over(below).size // self.extent_size
+        begin, end, start, found = volume * each, (volume + 1) * each, 0, []
+        for place, device in enumerate(self._devices(below)):
+            stop = start + self._usable(device) // self.extent_size
+            first, last = max(begin, start) - start, min(end, stop) - start - 1
+            if first <= last:
+                found.append((place, first, last))
+            start = stop
+        return found
+
     def over(self, below: Below) -> Shape:
-        """The volume."""
+        """The volume, or each of them."""
         asked = self.asked(below)
         return Shape(
             self.room(below) if asked is None else asked,

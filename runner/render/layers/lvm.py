@@ -78,8 +78,8 @@ def _group(layer: Lvm, ground: Ground, name: str) -> LvmView:
     tag = f"matrix-{mark(layer, members)}"
     prefix = f"{name.replace('-', '--')}-"
     volumes = tuple(
-        Volume(one, prefix + one, tuple(_readings(layer, ground, resync, first=one in {VOLUME, f"{VOLUME}1"})))
-        for one in _called(layer)
+        Volume(one, prefix + one, tuple(_readings(layer, ground, resync, number)))
+        for number, one in enumerate(_called(layer))
     )
     return LvmView(
         kind="lvm",
@@ -144,7 +144,22 @@ def _volumes(layer: Lvm, ground: Ground, name: str, members: tuple[str, ...], re
         # LVM would begin with the largest.
         first, *more = ((*head, *how, "--extents", "100%PVS", name, slow[0]), *slow[1:])
         return [first, *(("lvextend", "--extents", "+100%PVS", f"{name}/{VOLUME}", str(one)) for one in more)]
+    if layer.type == "linear" and not _is_whole(layer):
+        return [command for number in range(len(heads)) for command in _linear(layer, ground, name, members, number)]
     return [(*one, *how, *_size(layer, ground, "FREE"), name, *slow) for one in heads]
+
+
+def _linear(layer: Lvm, ground: Ground, name: str, members: tuple[str, ...], number: int) -> list[tuple[str, ...]]:
+    """The commands that make a volume of a part of the devices: told which, LVM keeps their order."""
+    volume = _called(layer)[number]
+    head: tuple[str, ...] = ("lvcreate", "--name", volume, "--type", "linear")
+    found, sign, of = list[tuple[str, ...]](), "", name
+    for place, first, last in layer.pieces(ground.below, number):
+        # Behind a colon stand the extents, so those of a path are told apart.
+        path = members[place].replace(":", "\\:").replace("@", "\\@")
+        found.append((*head, "--extents", f"{sign}{last - first + 1}", of, f"{path}:{first}-{last}"))
+        head, sign, of = ("lvextend",), "+", f"{name}/{volume}"
+    return found
 
 
 def _is_whole(layer: Lvm) -> bool:
@@ -193,14 +208,16 @@ def _cache(layer: Lvm, name: str, members: tuple[str, ...]) -> list[tuple[str, .
     ]  # fmt: skip
 
 
-def _readings(layer: Lvm, ground: Ground, resync: str, *, first: bool) -> list[Reading]:
+def _readings(layer: Lvm, ground: Ground, resync: str, number: int) -> list[Reading]:
     """What must be in the device mapper's tables of a volume; only the first begins where data do."""
     order = (layer.order or "").split()
     slow, fast = order[: len(order) - (layer.fast or 0)], order[len(order) - (layer.fast or 0) :]
     even = len({shape.size for shape in ground.below.devices[: layer.devices]}) == 1
     # Where an image has several devices, or they differ in size, LVM chooses; it may not need them all.
-    fixed = _is_whole(layer) or (even and len(slow) == layer.images(layer.stripes or 1))
-    plain = first and layer.type in {"linear", "striped"}
+    if layer.type == "linear" and not _is_whole(layer):
+        slow = [slow[place] for place, _, _ in layer.pieces(ground.below, number)]
+    fixed = layer.type == "linear" or (even and len(slow) == layer.images(layer.stripes or 1))
+    plain = number == 0 and layer.type in {"linear", "striped"}
     start = layer.data_start(None) if layer.alignment is not None and plain else None
     found = [
         Reading("type", "type", layer.type),

@@ -309,3 +309,12 @@ def test_requests_that_come_in_the_wrong_order_cost_no_turn_of_the_platter(code:
             now = max({**known, **ended(disk, now)}.values())
         took.append(now)
     assert took[1] == pytest.approx(took[0], abs=2 * 60 / 7200)
+
+
+@pytest.mark.parametrize("name", models())
+@pytest.mark.parametrize("what", ["read", "write"])
+@pytest.mark.parametrize("block", [4 * KIB, 1024 * KIB])
+def test_no_shipped_model_takes_longer_than_it_says_at_most(code: Library, name: str, what: What, block: int) -> None:
+    physics = disk_model(name).physics(1)
+    found = predicted(code, physics, SIZE, Job(what, block, 1, random=True), ramp=5, seconds=60)
+    assert 1 / found.iops <= physics.slowest(block)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from runner.errors import MatrixError
@@ -36,6 +36,7 @@ def recorded_pace(results: Path, machine: str) -> Pace:
     set_ups = [took.setup for took in taken if took.setup is not None]
     # What a dry run says that it wrote is made up.
     rates = [took.write_rate for took in taken if took.write_rate and not made_up]
+    scatter = [one for took in taken for one in took.scatter]
     guess = Pace()
     return Pace(
         overhead=max(0.0, fmean(overheads)),
@@ -43,4 +44,5 @@ def recorded_pace(results: Path, machine: str) -> Pace:
         write_rate=fmean(rates) if rates else guess.write_rate,
         runs=len(overheads),
         rated=len(rates),
+        scatter=median(scatter) if scatter and not made_up else None,
     )

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.budget import budget
 from runner.cli.inputs import Asked, asked, check_kernels, matrix_file, on, only, results
 from runner.cli.jobs import jobs, level_of
+from runner.plan.budget import ENDLESS, Cost, repeats
 
 if TYPE_CHECKING:
     from runner.cli.jobs import Asked as Jobs
+    from runner.model.matrix import Repeat
     from runner.plan.estimate import Estimate, Pace
 
 _SHOWN = 40
@@ -23,12 +26,21 @@ _SHOWN = 40
 @on
 @results
 @jobs
+@budget
 @click.option(
     "--cells", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first block."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
-    matrix: Path, only: tuple[str, ...], place: str, results: Path, jobs: Jobs, all_cells: bool, form: str
+    matrix: Path,
+    only: tuple[str, ...],
+    place: str,
+    results: Path,
+    jobs: Jobs,
+    budget: float,
+    bytes_budget: float,
+    all_cells: bool,
+    form: str,
 ) -> None:
     """Show what a run would do: cells, arrays, rigs, how long it takes, how much it writes. Starts nothing."""
     from runner.cli.pace import recorded_pace
@@ -52,6 +64,8 @@ def command(
     begins = " to begin with" if level.most > level.now else ""
     side_by_side = f", {level.now} rigs side by side{begins}" if level.now > 1 else ""
     _print_text(request, found, pace, place, side_by_side, [*request.selection.notes(), *filter(None, [alone])])
+    if (wanted := Cost(budget, bytes_budget)) != ENDLESS:
+        click.echo(f"{'budget':>8}  {_budget(wanted, found, request.plan.repeat, pace, place)}")
 
 
 def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by_side: str, notes: list[str]) -> None:
@@ -73,6 +87,24 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by
     ]
     for name, text in rows:
         click.echo(f"{name:>8}  {text}")
+
+
+def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:
+    """What a budget is enough for, and how well everything will be known then."""
+    from runner.stats.interval import t_factor
+
+    block = Cost(found.seconds_least / repeat.min, found.bytes_least / repeat.min)
+    times = repeats(budget, block, repeat.max)
+    if times < repeat.min:
+        return f"not enough for {repeat.min} times each: for {times}"
+    enough = f"enough for {times} times each" + (", the most there are to be" if times == repeat.max else "")
+    if pace.scatter is None:
+        return f"{enough}; how well they will be known nobody can tell before some were"
+    if times < 2:
+        return f"{enough}, which says nothing of their doubt"
+    half = t_factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
+    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(pace.runs, place)}"
+    return f"{enough}; known to ±{half:.1%} {scatter}, better where it is needed"
 
 
 def _builds(found: Estimate) -> str:

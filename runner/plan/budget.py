@@ -43,6 +43,12 @@ class Wish:
     cost: Cost
 
 
+def repeats(budget: Cost, block: Cost, most: int) -> int:
+    """How often each cell can be measured, if all are measured alike; `block`: what once costs."""
+    times = (left / one for left, one in ((budget.seconds, block.seconds), (budget.written, block.written)) if one)
+    return int(min([most, *times]))
+
+
 def bought(wishes: Iterable[Wish], set_ups: Mapping[str, Cost], left: Cost) -> set[str]:
     """The cells that are measured once more: those of most doubt, as long as they fit into what is left.
 

@@ -25,6 +25,7 @@ class Pace:
     write_rate: float = ASSUMED_RATE  # bytes/s while a workload writes
     runs: int = 0
     rated: int = 0  # how many of them say how fast is written
+    scatter: float | None = None  # deviation of a cell's trials, as a part of their mean; None: unknown
 
 
 @dataclass(frozen=True, slots=True)

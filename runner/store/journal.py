@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from math import sqrt
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import orjson
@@ -54,6 +55,7 @@ class Took:
     setup: float | None  # bringing an array up, over all visits
     overhead: float | None  # the part of a measured trial that was not fio's own run time
     write_rate: float | None  # bytes/s, over the trials that wrote
+    scatter: tuple[float, ...] = ()  # of the trials of each cell that has several: deviation, as a part of the mean
 
 
 class Journal:
@@ -215,7 +217,16 @@ class Journal:
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
         ((overhead, written),) = self._rows(means.where(trials.outcome == Outcome.MEASURED.value))
         ((setup,),) = self._rows(sa.select(sa.func.avg(schema.visits.c.seconds)))
-        return Took(setup, overhead, written)
+        return Took(setup, overhead, written, tuple(self._scatter()))
+
+    def _scatter(self) -> Iterator[float]:
+        trials = schema.trials.c
+        rate = sa.func.coalesce(trials.read_bw, 0.0) + sa.func.coalesce(trials.write_bw, 0.0)
+        moments = sa.select(sa.func.count(), sa.func.avg(rate), sa.func.avg(rate * rate))
+        measured = moments.where(trials.outcome == Outcome.MEASURED.value).group_by(trials.cell)
+        for count, mean, of_squares in self._rows(measured):
+            if count > 1 and mean:
+                yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean
 
     def _begin_if_new(self) -> None:
         """Make the tables, if there is nothing at all in the file."""

@@ -5,7 +5,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.plan.budget import ENDLESS, Cost, Wish, bought
+from runner.plan.budget import ENDLESS, Cost, Wish, bought, repeats
 
 COSTS = st.builds(Cost, st.floats(0.1, 100), st.sampled_from([0.0, 1e6, 5e7]))
 WISHES = st.lists(
@@ -18,6 +18,14 @@ SET_UPS = {"X": Cost(5, 0), "Y": Cost(1, 1e6), "Z": Cost()}
 
 def wish(cell: str, doubt: float, seconds: float = 1.0, array: str = "Z", written: float = 0.0) -> Wish:
     return Wish(cell, array, doubt, Cost(seconds, written))
+
+
+def test_everybody_alike_is_as_often_as_the_scarcer_of_time_and_bytes_allows() -> None:
+    assert repeats(Cost(100, inf), Cost(10, 5), 20) == 10
+    assert repeats(Cost(100, 24), Cost(10, 5), 20) == 4
+    assert repeats(Cost(100, 24), Cost(10, 0), 20) == 10
+    assert repeats(ENDLESS, Cost(10, 5), 20) == 20
+    assert repeats(Cost(1, 1), Cost(), 20) == 20
 
 
 def test_what_is_most_doubted_is_bought_first() -> None:

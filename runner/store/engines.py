@@ -45,11 +45,14 @@ def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
 
 
 def sqlite_reader(path: Path) -> sa.Engine:
-    """A file that may not be written, not even beside itself, where SQLite wants to keep its log."""
+    """A file that may not be written, not even beside itself, where SQLite wants to keep its log.
+
+    Where there is a log already (of a process that is at it, or was killed), what stands in it is read too.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    unchanging = {} if log.exists() and log.stat().st_size else {"immutable": "1"}
     url = sa.URL.create(
-        "sqlite",
-        database=f"file:{quote(str(path.absolute()))}",
-        query={"mode": "ro", "immutable": "1", "uri": "true"},
+        "sqlite", database=f"file:{quote(str(path.absolute()))}", query={"mode": "ro", "uri": "true", **unchanging}
     )
     return _engine(url, poolclass=sa.StaticPool)
 

@@ -6,6 +6,7 @@ never do.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -16,16 +17,18 @@ from sqlalchemy.exc import IntegrityError
 
 from runner.errors import BadInput, HarnessBroken
 from runner.store import schema
-from runner.store.engines import sqlite_engine, upsert
+from runner.store.engines import sqlite_engine, sqlite_reader, upsert
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 from runner.store.rows import COLUMNS, row_of, trial_of
 from runner.store.trouble import damaged, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
+#: Outcome, attempts, when it began.
+State = tuple[Any, ...]
 _BATCH = 1000
 _BUSY_MS = 30_000
 
@@ -76,9 +79,10 @@ class Journal:
         """Open a journal file that there is, to read it."""
         if not path.exists():
             raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
-        journal = cls(_engine(path), path)
+        fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+        journal = cls(sqlite_reader(path) if fixed else _engine(path), path)
         with journal._closed_on_trouble():
-            if journal._understood() < schema.JOURNAL.version:
+            if journal._understood() < schema.JOURNAL.version and not fixed:
                 journal._prepare()
         return journal
 
@@ -184,6 +188,19 @@ class Journal:
         """Identities (cell, block) of all recorded trials."""
         rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.block))
         return {(row[0], row[1]) for row in rows}
+
+    def states(self) -> dict[tuple[str, int], State]:
+        """Of every recorded trial, by its identity, what tells whether it is still the one that it was."""
+        table = schema.trials.c
+        query = sa.select(table.cell, table.block, table.outcome, table.attempts, table.started)
+        return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query)}
+
+    def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
+        """Some of the trials, in the order they were recorded."""
+        table = schema.trials.c
+        cells = sorted({cell for cell, _ in identities})
+        rows = self._rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
+        return [trial_of(row) for row in rows if (row[0], row[1]) in identities]
 
     def trials(self) -> Iterator[Trial]:
         """All trials, in the order they were recorded."""

@@ -58,6 +58,8 @@ class RunRow:
     finished: bool
     confidence: float
     until: float | None
+    least: int
+    most: int | None
     environment: Mapping[str, str]
 
 
@@ -258,6 +260,8 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "planned": manifest.planned,
         "confidence": manifest.confidence,
         "until": manifest.until,
+        "least": manifest.least,
+        "most": manifest.most,
         "environment": _clean_map(manifest.environment),
         "settled": settled,
     }

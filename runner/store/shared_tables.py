@@ -6,10 +6,15 @@ trials that read back the same. A trial's key is (run, cell, block).
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text
+from typing import TYPE_CHECKING
+
+from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
 
 from runner.store.schema import direction_columns
 from runner.store.versions import Versioned
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 tables = MetaData()
 
@@ -37,6 +42,8 @@ runs = Table(
     Column("planned", Integer, nullable=False),
     Column("confidence", Float, nullable=False),
     Column("until", Float),
+    Column("least", Integer, nullable=False, server_default="2"),
+    Column("most", Integer),
     Column("environment", JSON, nullable=False),
     # Digest of the manifest with which everything was here; empty while something may be missing.
     Column("settled", Text, nullable=False),
@@ -86,11 +93,19 @@ readings = Table(
     sqlite_with_rowid=False,
 )
 
+
+def _with_how_long(connection: Connection) -> None:
+    """Version 2: how often cells are measured, which only the manifests know; so all are looked at once more."""
+    connection.execute(text("ALTER TABLE runs ADD COLUMN least INTEGER NOT NULL DEFAULT 2"))
+    connection.execute(text("ALTER TABLE runs ADD COLUMN most INTEGER"))
+    connection.execute(runs.update().values(settled=""))
+
+
 SHARED = Versioned(
     "shared store",
     tables,
     meta,
-    (),
+    (_with_how_long,),
     stranger="name another file or database with `--store`; an empty one is made a store",
     newer="use the newer program, or name another store with `--store`; the runs' own journals hold everything it does",
 )

@@ -5,13 +5,19 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 
 from runner.store.journal import Journal
 from runner.store.record import Outcome
+from runner.store.shared import SharedStore
 from runner.store.versions import Versioned
+
+if TYPE_CHECKING:
+    from runner.store.address import Address
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -53,6 +59,23 @@ def test_a_journal_of_version_1_that_has_retried_already(tmp_path: Path) -> None
         connection.execute("insert into retried values (1, 'c1', 2, 3, 'broken', 'lost', '')")
     with Journal.open(path) as journal:
         assert journal.retried() == {("c1", 2): 3}
+
+
+def test_a_store_of_version_1_is_brought_up_to_date_with_its_data(address: Address) -> None:
+    text = (DATA / "store-1.sql").read_text()
+    if address.file:
+        address.file.parent.mkdir()
+        from_text(address.file, "store-1.sql")
+    else:
+        assert address.url is not None
+        with psycopg.connect(address.url.render_as_string(hide_password=False)) as connection:
+            connection.execute(text.encode())
+    for _ in range(2):
+        with SharedStore.existing(address) as store:
+            (run,) = store.runs()
+            assert (run.name, run.least, run.most, run.environment) == ("run-1", 2, None, {"host.cpu": "some cpu"})
+            assert store.trials(("run", "cell", "block", "read_bw", "write_bw")) == [("run1", "c1", 1, 2e8, None)]
+            assert store.settled() == {""}, "what is not known of it is in its manifest"
 
 
 def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> None:

@@ -18,13 +18,19 @@ _FILE = "store.db"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One of the two."""
+    """One of the two, or none: a store that nobody else sees."""
 
     file: Path | None = None
     url: sa.URL | None = None
 
     def __str__(self) -> str:
-        return str(self.file) if self.url is None else self.url.render_as_string(hide_password=True)
+        if self.url is not None:
+            return self.url.render_as_string(hide_password=True)
+        return str(self.file) if self.file else "in memory"
+
+
+#: Gone with the process: for answers where nothing can be written.
+IN_MEMORY = Address()
 
 
 def address_of(told: str | None, results: Path) -> Address:

@@ -57,6 +57,11 @@ def sqlite_reader(path: Path) -> sa.Engine:
     return _engine(url, poolclass=sa.StaticPool)
 
 
+def memory_engine() -> sa.Engine:
+    """A database that is gone with its engine."""
+    return _engine(sa.URL.create("sqlite"), poolclass=sa.StaticPool)
+
+
 def postgresql_engine(url: sa.URL) -> sa.Engine:
     """A server. What the URL says itself counts more than what we would."""
     ours = {name: value for name, value in _POSTGRESQL.items() if name not in url.query}

@@ -16,7 +16,7 @@ from runner.store.run import InUse, folders_of_runs, load, state_of
 from runner.store.shared import SharedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from runner.store.address import Address
@@ -107,17 +107,27 @@ class Feed:
 def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
     """Add what the runs below a folder have and the store has not; returns what could not be added, and why."""
     settled = store.settled()
-    notes = []
-    for path in folders_of_runs(results):
-        if state_of(path) in settled:
-            continue
+    waiting = [path for path in folders_of_runs(results) if state_of(path) not in settled]
+    if store.fixed:
+        which = _few([path.name for path in waiting])
+        return (
+            [f"{store.address} cannot be written and is taken as it is; it may lack trials of {which}"]
+            if waiting
+            else []
+        )
+    failed: dict[str, list[str]] = {}
+    for path in waiting:
         try:
             _add_run(store, path)
         except InUse:
             continue  # whoever is at it feeds the store himself
         except MatrixError as trouble:
-            notes.append(f"{path.name} is not in the store as it is: {trouble.brief}")
-    return notes
+            failed.setdefault(trouble.brief, []).append(path.name)
+    return [f"not in the store as it is: {_few(names)}: {brief}" for brief, names in failed.items()]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _add_run(store: SharedStore, path: Path) -> None:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runner.errors import BadInput, HarnessBroken
 from runner.store import shared_tables as tables
-from runner.store.engines import postgresql_engine, sqlite_engine, sqlite_reader, upsert
+from runner.store.engines import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
 from runner.store.record import CellRow
 from runner.store.rows import row_of
 from runner.store.trouble import named
@@ -77,8 +77,10 @@ _RUN_ROW = tuple(tables.runs.c[name] for name in RunRow.__dataclass_fields__)
 class SharedStore:
     """See the module. Get one by `open` or `existing`; close it, or use it as a context manager."""
 
-    def __init__(self, engine: sa.Engine, address: Address) -> None:
+    def __init__(self, engine: sa.Engine, address: Address, *, fixed: bool = False) -> None:
         self._engine, self.address = engine, address
+        #: It cannot be written.
+        self.fixed = fixed
         self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
         self._cells = upsert(engine, tables.cells, ("name", "axes"))
         self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
@@ -94,8 +96,10 @@ class SharedStore:
         """Open a store that there is, to read it; it may be one that cannot be written."""
         if address.file and not address.file.exists():
             raise BadInput(f"there is no store at {address}", resolution="`matrix run` makes one; or name another")
-        fixed = address.file and not (os.access(address.file, os.W_OK) and os.access(address.file.parent, os.W_OK))
-        store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address)
+        fixed = address.file is not None and not all(
+            os.access(path, os.W_OK) for path in (address.file, address.file.parent)
+        )
+        store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address, fixed=fixed)
         with store._closed_on_trouble(), store._transaction() as connection:
             version = tables.SHARED.understood(connection, str(address))
         return store if fixed or version == tables.SHARED.version else store._prepared()
@@ -270,7 +274,8 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
 def _engine(address: Address) -> sa.Engine:
     if address.url is not None:
         return postgresql_engine(address.url)
-    assert address.file is not None  # noqa: S101 - an address is one of the two
+    if address.file is None:
+        return memory_engine()
     with named(address.file):
         address.file.parent.mkdir(parents=True, exist_ok=True)
     return sqlite_engine(address.file, busy_ms=_BUSY_MS, durable=False)

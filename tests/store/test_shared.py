@@ -101,7 +101,7 @@ def test_a_finished_run_is_looked_at_once_until_its_manifest_changes(address: Ad
     assert catch_up(address, tmp_path) == []
     load(folder.path).with_manifest(ended="2026-03-04T06:00:00+00:00")
     (note,) = catch_up(address, tmp_path)
-    assert "run-1 is not in the store as it is: there is no journal" in note
+    assert "not in the store as it is: run-1: there is no journal" in note
 
 
 def test_a_run_that_somebody_is_at_is_left_to_him(address: Address, tmp_path: Path) -> None:

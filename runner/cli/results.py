@@ -1,0 +1,127 @@
+"""`matrix results`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.inputs import only, results, store
+from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.history.grid import Grid
+    from runner.history.samples import Samples
+
+_EPILOG = """\b
+Examples:
+  matrix results latest                                        what the latest run came to
+  matrix results 'nightly-*' --only 'layout=raid5,bs=4KiB'     some cells of many runs
+  matrix results latest --pivot md.chunk --metric read_bw      chunk sizes beside each other
+  matrix results --outcome broken                              what broke, and why
+  matrix results --trials --metric read_lat_p99 --format csv   every trial, for a program
+
+\b
+RUNS are folders below results/ or their names, patterns of names, the beginning of a run's id, `latest`, or the name of
+a matrix for its latest run; `latest~1` and `MATRIX~1` are the ones before. Without RUNS: all that the store holds.
+"""
+
+
+@click.command("results", epilog=_EPILOG)
+@click.argument("runs", nargs=-1)
+@only
+@click.option(
+    "--outcome", type=click.Choice(["measured", "broken", "skipped"]), help="Only trials that this became of."
+)
+@click.option("--pivot", metavar="AXIS", help="A column for each value of this axis, a row for all others.")
+@click.option(
+    "--metric", "metrics", multiple=True, help="Figures, e.g. read_bw, write_lat_p99; may be given repeatedly."
+)
+@click.option("--trials", "by_trial", is_flag=True, help="A row for every trial instead of one for every cell.")
+@click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
+@form
+@to
+@results
+@store
+def command(
+    runs: tuple[str, ...],
+    only: tuple[str, ...],
+    outcome: str | None,
+    pivot: str | None,
+    metrics: tuple[str, ...],
+    by_trial: bool,
+    rows: int,
+    form: str,
+    to: Path | None,
+    results: Path,
+    store: str | None,
+) -> None:
+    """Show what was measured: of some runs or all, some cells or all."""
+    from runner.errors import BadInput
+    from runner.history.choose import cells_that
+    from runner.history.samples import read
+
+    if pivot and (by_trial or len(metrics) > 1):
+        raise BadInput(
+            "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
+        )
+    asked = checked(metrics) or ("read_bw", "write_bw", "read_iops", "write_iops")
+    with opened(store, results) as shared:
+        wanted = chosen_runs(shared, runs)
+        keys = cells_that(only, shared.cells([run.id for run in wanted])) if only else None
+        found = of_outcome(read(shared, wanted, asked, keys=keys), outcome)
+    if not found:
+        raise BadInput(
+            "no trial in the store is all that was asked for",
+            resolution="`matrix results` without --only and --outcome shows what there is",
+        )
+    if pivot:
+        answer(_pivoted(found, pivot, metrics, plain=form not in SHOWN), form, to)
+    else:
+        answer(_listed(found, asked, rows, form, by_trial=by_trial), form, to)
+
+
+def checked(metrics: Sequence[str]) -> tuple[str, ...]:
+    """The figures that were asked for; refused, if there is no such figure."""
+    from runner.errors import BadInput
+    from runner.history.metrics import METRICS
+    from runner.model.flaws import did_you_mean
+
+    for metric in metrics:
+        if metric not in METRICS:
+            raise BadInput(
+                f"there is no figure '{metric}'; {did_you_mean(metric, list(METRICS))}",
+                resolution=f"there are {', '.join(METRICS)}",
+            )
+    return tuple(dict.fromkeys(metrics))
+
+
+def of_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
+    """What is left of them if only trials of one outcome count."""
+    from dataclasses import replace
+
+    if outcome is None:
+        return found
+    left = (replace(one, trials=[trial for trial in one.trials if trial.outcome == outcome]) for one in found)
+    return [one for one in left if one.trials]
+
+
+def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], *, plain: bool) -> Grid:
+    from runner.history.results import full_name, pivot
+
+    reads = any(one.blocks("read_bw") for one in found) if not metrics else False
+    metric = metrics[0] if metrics else ("read_bw" if reads else "write_bw")
+    return pivot(found, full_name(axis, found), metric, plain=plain)
+
+
+def _listed(found: list[Samples], metrics: tuple[str, ...], rows: int, form: str, *, by_trial: bool) -> Grid:
+    from runner.history.results import cells_grid, shown, shown_trials, trials_grid
+
+    if by_trial:
+        return shown_trials(found, metrics, most=rows) if form == "table" else trials_grid(found, metrics)
+    return (
+        shown(found, metrics, most=rows if form == "table" else None) if form in SHOWN else cells_grid(found, metrics)
+    )

@@ -226,6 +226,8 @@ def _notes(a: Side, b: Side) -> tuple[str, ...]:
             "one run a side: what stays the same all through a run and differs in the next (a host in another mood) is "
             "part of the ratio"
         )
+    if len(a.runs) > 1 and len(b.runs) > 1:
+        notes.append("several runs a side: each run counts as one value, as trials of one have more in common")
     return tuple(notes)
 
 
@@ -246,9 +248,16 @@ def _mean(several: Sequence[Samples], metric: str) -> float:
 
 
 def _ratio(a: Sequence[Samples], b: Sequence[Samples], metric: str, confidence: float) -> Ratio | None:
-    """Block by block where both were measured in the blocks of one run; else as two samples."""
+    """Block by block where both were measured in the blocks of one run; else as two samples.
+
+    Where there are several runs on either side, each is one value: trials of one run have more in common than those of
+    two, and would make the doubt look smaller than it is.
+    """
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
         return paired(a[0].blocks(metric), b[0].blocks(metric), confidence)
+    means = [[_mean([one], metric) for one in side if one.blocks(metric)] for side in (a, b)]
+    if min(map(len, means)) > 1:
+        return unpaired(means[0], means[1], confidence)
     return unpaired(_values(a, metric), _values(b, metric), confidence)
 
 

@@ -303,7 +303,7 @@ def _environment(side: Side) -> dict[str, set[str]]:
             kernel, colon, fact = name.partition(": ")
             if not colon:
                 found.setdefault(name, set()).add(text)
-            elif kernel in kernels:
+            elif not kernel or kernel in kernels:
                 found.setdefault(f"guest.{fact}", set()).add(text)
     if kernels:
         found["guest.kernel"] = kernels

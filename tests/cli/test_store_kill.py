@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,14 +21,39 @@ from runner.store.shared import SharedStore
 from tests.matrices import SMALL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 KILLS = 100
 #: Long enough that kills fall on all of it: they hit some two or three trials on.
 MATRIX = SMALL.replace("repeat: 2", "repeat: 75")
 TRIALS = 4 * 75
+#: Calls of functions that two or three trials are made of.
+STEPS = 60_000
 #: What makes a trial what it is, wherever and whenever it ran.
 SAME = ("cell", "block", "outcome", "read_bw", "write_bw", "readings", "kernel")
+
+
+def killing_itself(trial: int, steps: int) -> None:
+    """Have this process kill itself so many calls of functions after it has begun its n-th trial.
+
+    Half of all kills are such: they are as likely between any two steps of ours, however fast those are. The others
+    come from outside, in the middle of whatever takes long, like what the disk does.
+    """
+    begin, left = Journal.begin, [trial, steps]
+
+    def step(*_: object) -> None:
+        left[1] -= 1
+        if left[1] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(self: Journal, *arguments: Any) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            sys.setprofile(step)
+        begin(self, *arguments)
+
+    setattr(Journal, "begin", counted)  # noqa: B010 - another signature, on purpose
 
 
 def run_matrix(place: Path, speak: int) -> None:
@@ -48,12 +73,13 @@ def run_matrix(place: Path, speak: int) -> None:
     main()
 
 
-def started(place: Path) -> tuple[int, int]:
+def started(place: Path, prepared: Callable[[], None] = lambda: None) -> tuple[int, int]:
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(read)
+            prepared()
             run_matrix(place, write)
         except SystemExit as ended:
             sys.stdout.flush()
@@ -65,16 +91,22 @@ def started(place: Path) -> tuple[int, int]:
 
 
 def killed(place: Path, chance: random.Random) -> bool:
-    """Run it, and kill it a random number of steps after a random trial; False if it was finished before."""
-    child, read = started(place)
-    with os.fdopen(read, "rb") as lines:
-        for _ in range(chance.choice((0, 1, 1, 2, 3, 4, 5))):
-            lines.readline()
-        for _ in range(chance.randrange(60_000)):
-            pass
-        os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
+    """Run it, and kill it at a random moment; False if it was finished before."""
+    trial = chance.choice((1, 1, 2))
+    if chance.random() < 0.5:
+        steps = chance.randrange(STEPS)
+        child, read = started(place, lambda: killing_itself(trial, steps))
+        with os.fdopen(read, "rb") as lines:
+            lines.read()
+    else:
+        child, read = started(place)
+        with os.fdopen(read, "rb") as lines:
+            for _ in range(trial):
+                lines.readline()
+            for _ in range(chance.randrange(300_000)):
+                pass
+            os.kill(child, signal.SIGKILL)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
 def finished(place: Path) -> None:

@@ -110,7 +110,7 @@ def _compared(
     results: Path,
     store: str | None,
 ) -> Comparison:
-    from runner.history.choose import cells_that
+    from runner.history.choose import wanted
     from runner.history.comparison import compared
     from runner.history.samples import read
     from runner.history.sides import key_of, runs_of, side_of
@@ -122,8 +122,7 @@ def _compared(
             among = [run for run in among if not run.made_up] or among
         of = {word: runs_of(kind, word, among) for word in (a, b)}
         every = list({run.id: run for several in of.values() for run in several}.values())
-        keys = cells_that(only, shared.cells([run.id for run in every])) if only else None
-        found = read(shared, every, metrics, keys=keys)
+        found = read(shared, every, metrics, wanted(None, only, shared.different_cells() if only else ()))
     sides = []
     for word in (a, b):
         ids = {run.id for run in of[word]}

@@ -46,7 +46,7 @@ def command(
     """Follow CELL, by its name or id, through all runs: its figure, its doubt, and where it changed."""
     from runner.cli.results import checked
     from runner.errors import BadInput
-    from runner.history.choose import cell_named, cells_that
+    from runner.history.choose import wanted
     from runner.history.metrics import USUAL
     from runner.history.samples import read
 
@@ -57,11 +57,7 @@ def command(
         among = chosen_runs(shared, runs)
         if not runs:  # what somebody walked through on the dry machine is no part of a history of measurements
             among = [run for run in among if not run.made_up] or among
-        known = shared.cells([run.id for run in among])
-        ids = cell_named(cell, (one.cell for one in known)) if cell else None
-        keys = cells_that(only, known) if only else None
-        of = ids if ids is not None else {key[1] for key in keys or ()}
-        found = read(shared, among, asked, cells=of, keys=keys)
+        found = read(shared, among, asked, wanted(cell, only, shared.different_cells()))
 
     from runner.history.timeline import shown, tidy, timelines
 

@@ -61,18 +61,24 @@ def command(
 ) -> None:
     """Show what was measured: of some runs or all, some cells or all."""
     from runner.errors import BadInput
-    from runner.history.choose import cells_that
-    from runner.history.samples import read
+    from runner.history.choose import wanted
+    from runner.history.results import cells_grid, shown, shown_trials, trials_grid
+    from runner.history.samples import read, read_some
 
     if pivot and (by_trial or len(metrics) > 1):
         raise BadInput(
             "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
         )
     asked = checked(metrics) or ("read_bw", "write_bw", "read_iops", "write_iops")
+    some = form == "table" and not (pivot or outcome or by_trial)
+    unread = 0
     with opened(store, results) as shared:
-        wanted = chosen_runs(shared, runs)
-        keys = cells_that(only, shared.cells([run.id for run in wanted])) if only else None
-        found = of_outcome(read(shared, wanted, asked, keys=keys), outcome)
+        among = chosen_runs(shared, runs)
+        cells = wanted(None, only, shared.different_cells() if only else ())
+        if some:
+            found, unread = read_some(shared, among, asked, cells, rows)
+        else:
+            found = of_outcome(read(shared, among, asked, cells), outcome)
     if not found:
         raise BadInput(
             "no trial in the store is all that was asked for",
@@ -80,20 +86,26 @@ def command(
         )
     if pivot:
         answer(_pivoted(found, pivot, metrics, plain=form not in SHOWN), form, to)
+    elif by_trial:
+        answer(shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked), form, to)
+    elif form in SHOWN:
+        answer(shown(found, asked, most=rows if form == "table" else None, unread=unread), form, to)
     else:
-        answer(_listed(found, asked, rows, form, by_trial=by_trial), form, to)
+        answer(cells_grid(found, asked), form, to)
 
 
 def checked(metrics: Sequence[str]) -> tuple[str, ...]:
     """The figures that were asked for; refused, if there is no such figure."""
+    from difflib import get_close_matches
+
     from runner.errors import BadInput
     from runner.history.metrics import METRICS
-    from runner.model.flaws import did_you_mean
 
     for metric in metrics:
         if metric not in METRICS:
+            near = get_close_matches(metric, METRICS, n=2)
             raise BadInput(
-                f"there is no figure '{metric}'; {did_you_mean(metric, list(METRICS))}",
+                f"there is no figure '{metric}'" + (f"; did you mean {' or '.join(near)}?" if near else ""),
                 resolution=f"there are {', '.join(METRICS)}",
             )
     return tuple(dict.fromkeys(metrics))
@@ -115,13 +127,3 @@ def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], *, plain
     reads = any(one.blocks("read_bw") for one in found) if not metrics else False
     metric = metrics[0] if metrics else ("read_bw" if reads else "write_bw")
     return pivot(found, full_name(axis, found), metric, plain=plain)
-
-
-def _listed(found: list[Samples], metrics: tuple[str, ...], rows: int, form: str, *, by_trial: bool) -> Grid:
-    from runner.history.results import cells_grid, shown, shown_trials, trials_grid
-
-    if by_trial:
-        return shown_trials(found, metrics, most=rows) if form == "table" else trials_grid(found, metrics)
-    return (
-        shown(found, metrics, most=rows if form == "table" else None) if form in SHOWN else cells_grid(found, metrics)
-    )

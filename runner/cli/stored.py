@@ -34,8 +34,8 @@ def opened(told: str | None, results: Path) -> Iterator[SharedStore]:
     """The store, with everything in it that the runs here have recorded; what could not be added is said."""
     from runner.errors import BadInput
     from runner.store.address import address_of
-    from runner.store.feed import bring_up_to_date
-    from runner.store.run import folders_of_runs
+    from runner.store.folders import folders_of_runs
+    from runner.store.missing import bring_up_to_date
 
     address = address_of(told, results)
     if address.file and not address.file.exists() and not folders_of_runs(results):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.store.record import CellRow
-    from runner.store.shared import CellOfRun, RunRow
+    from runner.store.shared import RunRow
 
 LATEST = "latest"
 _BACK = re.compile(r"(?P<name>.+?)~(?P<back>\d+)")
@@ -61,16 +62,39 @@ def _there(runs: Sequence[RunRow]) -> str:
     return f"it holds {', '.join(run.name for run in runs[:5])}{more}"
 
 
-def cells_that(only: Iterable[str], cells: Sequence[CellOfRun]) -> set[CellKey]:
-    """Keys of the cells that any of these rules means (all of them, if there is no rule)."""
-    from runner.expand.select import BadRule, parse_only, rule_of  # slow to import
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Cells that were asked for: their ids, and rules of which any must hold for what a run says of such a cell."""
+
+    ids: frozenset[str]
+    rules: Sequence[Mapping[str, frozenset[str]]] = ()
+
+    def takes(self, cell: CellRow) -> bool:
+        """Whether a cell, as some run has it, is one of them."""
+        if cell.id not in self.ids:
+            return False
+        return not self.rules or any(_fits(cell.axes, rule) for rule in self.rules)
+
+
+def wanted(word: str | None, only: Sequence[str], cells: Sequence[CellRow]) -> Wanted | None:
+    """What a name or id and the rules of `--only` ask for of these cells; None if that is all."""
+    if word is None and not only:
+        return None
+    rules = _rules(only, cells)
+    named = cell_named(word, cells) if word is not None else {cell.id for cell in cells}
+    return Wanted(frozenset({cell.id for cell in cells if Wanted(frozenset(named), rules).takes(cell)}), rules)
+
+
+def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, frozenset[str]]]:
+    if not only:
+        return []
+    from runner.expand.rules import BadRule, parse_only, rule_of
 
     values: dict[str, set[str]] = {}
-    different = {id(one.cell): one.cell for one in cells}
-    for cell in different.values():
+    for cell in cells:
         for axis, value in cell.axes.items():
             values.setdefault(axis, set()).add(value)
-    rules = []
+    rules: list[Mapping[str, frozenset[str]]] = []
     for text in only:
         try:
             rules.append(rule_of(parse_only(text), values))
@@ -78,8 +102,7 @@ def cells_that(only: Iterable[str], cells: Sequence[CellOfRun]) -> set[CellKey]:
             raise BadInput(
                 f"--only '{text}': {error.message}", resolution="`matrix results --format csv` shows all axes"
             ) from None
-    wanted = {key for key, cell in different.items() if any(_fits(cell.axes, rule) for rule in rules)}
-    return {(one.run, one.cell.id) for one in cells if id(one.cell) in wanted}
+    return rules
 
 
 def _fits(axes: Mapping[str, str], rule: Mapping[str, frozenset[str]]) -> bool:
@@ -102,6 +125,3 @@ def cell_named(text: str, cells: Iterable[CellRow]) -> set[str]:
             resolution="`matrix results` lists cells; `--only 'AXIS=VALUE'` chooses by axes",
         )
     return found
-
-
-CellKey = tuple[str, str]

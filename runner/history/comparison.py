@@ -258,7 +258,8 @@ def _ratio(a: Sequence[Samples], b: Sequence[Samples], metric: str, confidence: 
     means = [[_mean([one], metric) for one in side if one.blocks(metric)] for side in (a, b)]
     if min(map(len, means)) > 1:
         return unpaired(means[0], means[1], confidence)
-    return unpaired(_values(a, metric), _values(b, metric), confidence)
+    early = any(one.run.until is not None for one in (*a, *b))
+    return unpaired(_values(a, metric), _values(b, metric), confidence, early=early)
 
 
 def _speed(verdict: Verdict, metric: str) -> Speed:

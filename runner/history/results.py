@@ -58,9 +58,9 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     return Grid(columns, rows, warnings(one.run for one in found))
 
 
-def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None) -> Grid:
-    """One row a cell of a run, for people; at most so many."""
-    several = len({one.run.id for one in found}) > 1
+def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0) -> Grid:
+    """One row a cell of a run, for people; at most so many. `unread`: runs that nobody looked into for that."""
+    several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
     usual = set(metrics) == {"read_bw", "write_bw", "read_iops", "write_iops"}
     heads = ("read", "write", "±") if usual else tuple(head for one in metrics for head in (one, "±"))
@@ -75,7 +75,11 @@ def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None)
         )
         for one in cut
     ]
-    left = (f"{len(found) - len(cut):,} more cells; `--rows` shows more, `--format csv` all",) if cut != found else ()
+    rest = (
+        f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
+        f"{unread} more runs" if unread else "",
+    )
+    left = (f"{' and '.join(filter(None, rest))}; `--rows` shows more, `--format csv` all",) if any(rest) else ()
     title = () if several or not found else (f"run {found[0].run.name}",)
     return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
 

@@ -6,15 +6,16 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from runner.stats.stopping import Rule, Stopped, interval_of, stopped
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from runner.history.choose import CellKey
+    from runner.history.choose import Wanted
     from runner.stats.interval import Interval
     from runner.store.record import CellRow
     from runner.store.shared import RunRow, SharedStore
@@ -112,26 +113,35 @@ class Samples:
 
 
 def read(
-    store: SharedStore,
-    runs: Sequence[RunRow],
-    metrics: Sequence[str],
-    cells: Collection[str] | None = None,
-    keys: Collection[CellKey] | None = None,
+    store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: Wanted | None = None
 ) -> list[Samples]:
     """All trials of these runs, and of these cells if any are named; runs in the order given, cells by their names."""
     by_id = {run.id: run for run in runs}
-    known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, cells)}
-    rows = store.trials((*_HEAD, *metrics), by_id, cells)
+    ids = None if wanted is None else wanted.ids
+    known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
+    rows = store.trials((*_HEAD, *metrics), by_id, ids)
     asked = tuple(metrics)
     found = []
-    for key, several in groupby(rows, key=lambda row: (row[0], row[1])):
-        run = by_id.get(key[0])
-        if run is None or key not in known or (keys is not None and key not in keys):
+    for key, several in groupby(rows, key=itemgetter(0, 1)):
+        run, cell = by_id.get(key[0]), known.get(key)
+        if run is None or cell is None or (wanted is not None and not wanted.takes(cell)):
             continue
         trials = [
             Sample(block, outcome, reason, kernel, bool(strained), (read or 0.0, write or 0.0), tuple(values))
             for _, _, block, outcome, reason, kernel, strained, read, write, *values in several
         ]
-        found.append(Samples(run, known[key], asked, trials))
+        found.append(Samples(run, cell, asked, trials))
     place = {run.id: number for number, run in enumerate(runs)}
     return sorted(found, key=lambda one: (place[one.run.id], one.cell.name, one.cell.id))
+
+
+def read_some(
+    store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: Wanted | None, least: int
+) -> tuple[list[Samples], int]:
+    """The same, but no more runs than it takes for so many cells; and in how many runs nobody looked."""
+    found: list[Samples] = []
+    for number, run in enumerate(runs):
+        if len(found) > least:
+            return found, len(runs) - number
+        found += read(store, [run], metrics, wanted)
+    return found, 0

@@ -11,15 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from runner.errors import MatrixError
-from runner.store.journal import Journal
-from runner.store.run import InUse, folders_of_runs, load, state_of
 from runner.store.shared import SharedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable
 
     from runner.store.address import Address
+    from runner.store.journal import Journal
     from runner.store.record import Trial
     from runner.store.run import RunFolder
 
@@ -102,35 +100,3 @@ class Feed:
         )
         with suppress(MatrixError):  # if the journal is in trouble too, the run will say so
             self._journal.troubled(datetime.now(UTC).isoformat(timespec="seconds"), f"shared store: {told}")
-
-
-def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
-    """Add what the runs below a folder have and the store has not; returns what could not be added, and why."""
-    settled = store.settled()
-    waiting = [path for path in folders_of_runs(results) if state_of(path) not in settled]
-    if store.fixed:
-        which = _few([path.name for path in waiting])
-        return (
-            [f"{store.address} cannot be written and is taken as it is; it may lack trials of {which}"]
-            if waiting
-            else []
-        )
-    failed: dict[str, list[str]] = {}
-    for path in waiting:
-        try:
-            _add_run(store, path)
-        except InUse:
-            continue  # whoever is at it feeds the store himself
-        except MatrixError as trouble:
-            failed.setdefault(trouble.brief, []).append(path.name)
-    return [f"not in the store as it is: {_few(names)}: {brief}" for brief, names in failed.items()]
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _add_run(store: SharedStore, path: Path) -> None:
-    folder = load(path)
-    with folder.locked_if_possible(), Journal.existing(folder.journal) as journal:
-        store.catch_up(load(path), journal)

@@ -21,13 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from runner.errors import BadInput
 from runner.store.environment import Digests, DiskFacts, Host, Revision, flat
 from runner.store.files import sweep, sync_folder, write_atomically
+from runner.store.folders import MANIFEST as _MANIFEST
+from runner.store.folders import folders_of_runs, state_of
 from runner.store.trouble import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-_MANIFEST = "manifest.json"
 _PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 
@@ -205,22 +206,6 @@ def runs(results: Path) -> Iterator[RunFolder]:
             yield load(folder)
         except BadInput:
             continue
-
-
-def folders_of_runs(results: Path) -> list[Path]:
-    """Their folders, whatever is in their manifests."""
-    if not results.is_dir():
-        return []
-    with named(results):
-        return sorted(folder for folder in results.iterdir() if (folder / _MANIFEST).is_file())
-
-
-def state_of(folder: Path) -> str:
-    """Another one whenever the manifest of the run in a folder is; empty if it cannot be read."""
-    try:
-        return blake2b((folder / _MANIFEST).read_bytes(), digest_size=16).hexdigest()
-    except OSError:
-        return ""
 
 
 def _make_unique(results: Path, name: str) -> Path:

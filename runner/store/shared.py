@@ -204,6 +204,12 @@ class SharedStore:
         order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
         return [RunRow(*row) for row in self._rows(sa.select(*_RUN_ROW).order_by(*order))]
 
+    def different_cells(self) -> list[CellRow]:
+        """All cells as the runs have them, each once."""
+        table = tables.cells.c
+        rows = self._rows(sa.select(table.id, table.name, sa.cast(table.axes, sa.Text)).distinct())
+        return [CellRow(id_, name, orjson.loads(axes)) for id_, name, axes in rows]
+
     def cells(self, runs: Collection[str] | None = None, ids: Collection[str] | None = None) -> list[CellOfRun]:
         """Cells of runs of which there are trials. Equal axes are one object: there are as many as distinct ones."""
         table = tables.cells.c

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from runner.cli.plan import duration, volume
 from runner.cli.schema import schema_text
-from runner.store.run import folders_of_runs
+from runner.store.folders import folders_of_runs
 from tests.matrices import SMALL, SWEEP
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.store.run import folders_of_runs
+from runner.store.folders import folders_of_runs
 from tests.matrices import SMALL
 
 ROOT = Path(__file__).parents[2]

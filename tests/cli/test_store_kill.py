@@ -15,8 +15,9 @@ import pytest
 from runner.cli import main, run
 from runner.store.address import address_of
 from runner.store.environment import Host
+from runner.store.folders import folders_of_runs
 from runner.store.journal import Journal
-from runner.store.run import folders_of_runs, load
+from runner.store.run import load
 from runner.store.shared import SharedStore
 from tests.matrices import SMALL
 

@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from runner.store import shared_tables
 from runner.store.address import Address, address_of
-from runner.store.feed import Feed, bring_up_to_date
+from runner.store.feed import Feed
 from runner.store.journal import Journal
+from runner.store.missing import bring_up_to_date
 from runner.store.record import Outcome, Trial
 from runner.store.shared import SharedStore
 from tests.store import past

@@ -17,8 +17,8 @@ from runner.errors import BadInput, HarnessBroken
 from runner.store import shared_tables
 from runner.store.address import Address, address_of
 from runner.store.environment import Host
-from runner.store.feed import bring_up_to_date
 from runner.store.journal import Journal
+from runner.store.missing import bring_up_to_date
 from runner.store.record import CellRow, Outcome, Trial
 from runner.store.run import load
 from runner.store.shared import SharedStore

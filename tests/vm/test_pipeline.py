@@ -22,8 +22,8 @@ from runner.expand.space import Space
 from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig, RigSpec, Step
 from runner.render.scripts import array_scripts, cell_scripts
+from runner.store.folders import folders_of_runs
 from runner.store.record import Outcome
-from runner.store.run import folders_of_runs
 from tests.matrices import space
 
 pytestmark = pytest.mark.vm

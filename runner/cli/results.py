@@ -113,12 +113,9 @@ def checked(metrics: Sequence[str]) -> tuple[str, ...]:
 
 def of_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
     """What is left of them if only trials of one outcome count."""
-    from dataclasses import replace
-
     if outcome is None:
         return found
-    left = (replace(one, trials=[trial for trial in one.trials if trial.outcome == outcome]) for one in found)
-    return [one for one in left if one.trials]
+    return [left for one in found if (left := one.of_outcome(outcome)).rows]
 
 
 def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], *, plain: bool) -> Grid:

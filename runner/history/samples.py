@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.stats.stopping import Rule, Stopped, interval_of, stopped
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from runner.history.choose import Wanted
     from runner.stats.interval import Interval
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
 
 #: What is read of every trial besides figures; the rates are what cells are stopped by.
 _HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "read_bw", "write_bw")
+_RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _READ, _WRITE = range(len(_HEAD))
+Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One trial. `values`: as many as were asked for, None where nothing was measured."""
 
     block: int
     outcome: str
     reason: str
-    kernel: str
     strained: bool
-    rates: tuple[float, float]
     values: tuple[float | None, ...]
 
 
@@ -53,17 +52,33 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Samples:
-    """The trials of one cell in one run, by block."""
+    """The trials of one cell in one run, by block: rows as they were read, of which there may be a hundred thousand."""
 
     run: RunRow
     cell: CellRow
     metrics: tuple[str, ...]
-    trials: Sequence[Sample]
+    rows: Sequence[Row]
+
+    @property
+    def trials(self) -> list[Sample]:
+        """They, one by one."""
+        return [
+            Sample(row[_BLOCK], row[_OUTCOME], row[_REASON], bool(row[_STRAINED]), tuple(row[len(_HEAD) :]))
+            for row in self.rows
+        ]
+
+    def of_outcome(self, outcome: str) -> Samples:
+        """Those trials alone that this became of."""
+        return replace(self, rows=[row for row in self.rows if row[_OUTCOME] == outcome])
+
+    def under(self, meant: Callable[[str], bool]) -> Samples:
+        """Those trials alone that ran under such kernels."""
+        return replace(self, rows=[row for row in self.rows if meant(row[_KERNEL])])
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Trials by outcome."""
-        return Counter(trial.outcome for trial in self.trials)
+        return Counter(row[_OUTCOME] for row in self.rows)
 
     @property
     def outcome(self) -> str:
@@ -74,34 +89,34 @@ class Samples:
     @property
     def reasons(self) -> list[str]:
         """Why trials are broken or skipped, each once."""
-        return list(dict.fromkeys(trial.reason for trial in self.trials if trial.reason))
+        return list(dict.fromkeys(row[_REASON] for row in self.rows if row[_REASON]))
 
     @property
     def kernels(self) -> list[str]:
         """Those that ran."""
-        return sorted({trial.kernel for trial in self.trials if trial.kernel})
+        return sorted({row[_KERNEL] for row in self.rows if row[_KERNEL]})
 
     @property
     def strained(self) -> int:
         """Trials in which the host could not keep up with modelled disks."""
-        return sum(trial.strained for trial in self.trials)
+        return sum(bool(row[_STRAINED]) for row in self.rows)
 
     @cached_property
     def rule(self) -> Rule:
         """How long it was to be measured."""
-        most = len(self.trials) if self.run.most is None else self.run.most
+        most = len(self.rows) if self.run.most is None else self.run.most
         return Rule(self.run.least, most, self.run.until, self.run.confidence)
 
     @cached_property
     def stopped(self) -> Stopped:
         """Why no more trials follow."""
-        rates = [trial.rates for trial in self.trials if trial.outcome == Outcome.MEASURED]
-        return stopped(rates, len(self.trials), self.rule)
+        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self.rows if row[_OUTCOME] == Outcome.MEASURED]
+        return stopped(rates, len(self.rows), self.rule)
 
     def blocks(self, metric: str) -> dict[int, float]:
         """What was measured of a figure, by block."""
-        at = self.metrics.index(metric)
-        return {trial.block: value for trial in self.trials if (value := trial.values[at]) is not None}
+        at = len(_HEAD) + self.metrics.index(metric)
+        return {row[_BLOCK]: row[at] for row in self.rows if row[at] is not None}
 
     def estimate(self, metric: str) -> Estimate | None:
         """The mean of a figure and its doubt; None where nothing was measured."""
@@ -122,15 +137,10 @@ def read(
     rows = store.trials((*_HEAD, *metrics), by_id, ids)
     asked = tuple(metrics)
     found = []
-    for key, several in groupby(rows, key=itemgetter(0, 1)):
+    for key, several in groupby(rows, key=itemgetter(_RUN, _CELL)):
         run, cell = by_id.get(key[0]), known.get(key)
-        if run is None or cell is None or (wanted is not None and not wanted.takes(cell)):
-            continue
-        trials = [
-            Sample(block, outcome, reason, kernel, bool(strained), (read or 0.0, write or 0.0), tuple(values))
-            for _, _, block, outcome, reason, kernel, strained, read, write, *values in several
-        ]
-        found.append(Samples(run, cell, asked, trials))
+        if run is not None and cell is not None and (wanted is None or wanted.takes(cell)):
+            found.append(Samples(run, cell, asked, list(several)))
     place = {run.id: number for number, run in enumerate(runs)}
     return sorted(found, key=lambda one: (place[one.run.id], one.cell.name, one.cell.id))
 

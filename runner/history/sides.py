@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.errors import BadInput
@@ -85,13 +85,12 @@ def key_of(kind: str, found: Sequence[Samples]) -> Callable[[Samples], Key]:
 def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
     """The trials under one kernel: its release, or its beginning up to a dot or dash, or as the matrix names it."""
 
-    def meant(one: Samples, kernel: str) -> bool:
-        begins = kernel == word or (kernel.startswith(word) and kernel[len(word)] in ".-+_")
-        return begins or one.cell.axes.get(_KERNEL_AXIS) == word
+    def release(kernel: str) -> bool:
+        return kernel == word or (kernel.startswith(word) and kernel[len(word)] in ".-+_")
 
-    left = (replace(one, trials=[trial for trial in one.trials if meant(one, trial.kernel)]) for one in found)
+    left = [one if one.cell.axes.get(_KERNEL_AXIS) == word else one.under(release) for one in found]
     kernels = {kernel for one in found for kernel in one.kernels}
-    return _some([one for one in left if one.trials], "kernel", word, kernels)
+    return _some([one for one in left if one.rows], "kernel", word, kernels)
 
 
 def _some(fitting: list[_T], kind: str, word: str, there: Iterable[str]) -> list[_T]:

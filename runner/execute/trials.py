@@ -14,6 +14,7 @@ from runner.execute import deadlines
 from runner.execute.complaint import evidence
 from runner.execute.interpret import Finding, finding, notes_of
 from runner.execute.service import watched
+from runner.fio.profile import at_places, over_positions, over_time
 from runner.machines.seam import RigLost, Step
 from runner.monitor.beside import buses, notes, seen
 from runner.monitor.counters import split
@@ -118,7 +119,7 @@ class ArrayOnRig:
                 deadline=deadlines.with_faults(deadline, work, faults),
             )
         results, before, after = _without_counters(results)
-        samples = results.pop().output if results[-1].name == "samples" else ""
+        results, seen_beside = _without_courses(results, work, cell.span)
         aftermath = await self._aftermath() if faults and results[-1].name == "measure" else ""
         found = finding(results)
         strain = strained(service.done, work)
@@ -139,7 +140,7 @@ class ArrayOnRig:
                 **_outputs(results, fio_job, self.set_up_log, aftermath),
                 **service.files(),
                 **(beside.files() if beside else {}),
-                **({"samples.json": samples} if samples else {}),
+                **seen_beside,
             },
         )
 
@@ -206,7 +207,23 @@ def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:
         Step("verify", scripts.verify),
         Step("measure", scripts.measure, {"job.fio": fio_job}),
         *([Step("samples", scripts.samples)] if scripts.samples else []),
+        *([Step("profile", scripts.profile)] if scripts.profile else []),
     ]
+
+
+def _without_courses(
+    results: Sequence[StepResult], work: Workload, span: int
+) -> tuple[list[StepResult], dict[str, str]]:
+    """What the steps said up to the measurement; and how that went, as files."""
+    said = {result.name: result.output for result in results if result.status == 0 and result.output.strip()}
+    files = {"samples.json": said["samples"]} if "samples" in said else {}
+    if "profile" in said and work.profile == "position":
+        window = work.window(span)
+        told = said["profile"]
+        files["profile.csv"] = at_places(told, window, work.bs) if work.each else over_positions(told, window)
+    elif "profile" in said:
+        files["profile.csv"] = over_time(said["profile"], work.course)
+    return [result for result in results if result.name not in {"samples", "profile"}], files
 
 
 def _without_counters(results: Sequence[StepResult]) -> tuple[list[StepResult], Counted | None, Counted | None]:

@@ -105,6 +105,10 @@ def _engine(value: object) -> object:
     return value
 
 
+#: At so many places, evenly apart, a profile over positions tells a rate.
+POINTS = 100
+#: The seconds over which a profile over time averages, and those of work that lasts less than ten times as long.
+COURSE, SHORT_COURSE = 1.0, 0.1
 OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
 
 
@@ -149,6 +153,16 @@ class Workload(Model):
     direct: bool = True
     sync: Annotated[Literal["none", "sync", "dsync"], Field(description="O_SYNC or O_DSYNC on every write")] = "none"
     fsync: Annotated[int, Field(ge=0, description="an fsync after so many writes; 0: never")] = 0
+    profile: Annotated[
+        Literal["position", "time"] | None,
+        Field(description="also keep the course of the rate: over the device, which is gone over once, or over time"),
+    ] = None
+    each: Annotated[
+        Size | None,
+        Field(
+            gt=0, description=f"of a profile over positions: at {POINTS} places so much each; everything if not given"
+        ),
+    ] = None
     fio: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], OpenValue] = Field(
         default_factory=dict, description="any other fio option, by fio's own name"
     )
@@ -161,6 +175,8 @@ class Workload(Model):
             idle["rwmixread"] = f"rw={values['rw']} does not mix reads and writes"
         if str(values["rw"]).startswith("rand"):
             idle["skip"] = f"rw={values['rw']} goes from one place to another anyway"
+        if values.get("profile") != "position":
+            idle["each"] = "only a profile over positions has places"
         if values.get("ioengine") in SYNCHRONOUS:
             idle["iodepth"] = f"ioengine={values['ioengine']} has one request under way"
         return idle
@@ -186,7 +202,8 @@ class Workload(Model):
 
     def settled(self) -> Workload:
         """With the run time filled in where it was left open (None stays where a size decides)."""
-        open_ended = self.runtime is None and self.size is None and self.file_size is None
+        ends = (self.runtime, self.size, self.file_size)
+        open_ended = ends == (None, None, None) and self.profile != "position"
         return self.model_copy(update={"runtime": DEFAULT_RUNTIME}) if open_ended else self
 
     @property
@@ -204,6 +221,8 @@ class Workload(Model):
             yield Problem("skip", "direct I/O goes in whole sectors of 512 bytes")
         if self.direct and self.ioengine == "mmap":
             yield Problem("ioengine", "mmap always goes through memory; write `direct: false` with it")
+        if self.profile == "position":
+            yield from self._profile_problems()
         for option in self.fio:
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
@@ -215,6 +234,18 @@ class Workload(Model):
                 )
         if isinstance(self.offset, str):
             yield from self._share_problems(_share(self.offset))
+
+    def _profile_problems(self) -> Iterator[Problem]:
+        """What has no place after the other."""
+        if self.rw not in {"read", "write"}:
+            yield Problem("profile", f"a profile over positions is read or written in order, which rw={self.rw} is not")
+        if self.numjobs > 1:
+            yield Problem("numjobs", "a profile over positions is of one job: several are at several places")
+        if self.runtime is not None or self.ramp:
+            field = "runtime" if self.runtime is not None else "ramp"
+            yield Problem(field, "a profile over positions ends when it has gone over all of them")
+        if self.each is not None and self.each % self.bs:
+            yield Problem("each", f"not a multiple of bs, {format_size(self.bs)}")
 
     def _share_problems(self, offset: Fraction) -> Iterator[Problem]:
         """Shares that cannot be on a device of any size."""
@@ -232,7 +263,18 @@ class Workload(Model):
 
     def touched(self, span: int) -> int:
         """Bytes that are read or written when so many are gone over once."""
+        if self.each is not None:
+            return self.each * max(1, span // self.window(span))
         return span * self.bs // (self.bs + self.skip)
+
+    def window(self, span: int) -> int:
+        """How far the places of a profile are from each other."""
+        return max(-(-span // (POINTS * self.bs)) * self.bs, self.each or 0)
+
+    @property
+    def course(self) -> float:
+        """Seconds over which a profile over time averages."""
+        return SHORT_COURSE if self.runtime is not None and self.runtime < 10 * COURSE else COURSE
 
     def _skip_problem(self, span: int) -> Problem | None:
         """Holes that are as large as what is gone over: every request would be the first one again."""
@@ -257,6 +299,8 @@ class Workload(Model):
     def files_misfit(self, capacity: int) -> Problem | None:
         """Why its files cannot be in a file system of at least `capacity` bytes; None if they can."""
         files = self.fileset(capacity)
+        if self.profile == "position" and files.count > 1:
+            return Problem("profile", f"its positions are those of one file, and there are {files.count}")
         field = "file_size" if self.file_size is not None else "files" if self.size is None and self.files else "size"
         if files.each < self.bs:
             return Problem(field, f"files of {format_size(files.each)} do not hold one block of {format_size(self.bs)}")
@@ -272,6 +316,8 @@ class Workload(Model):
     def misfit(self, capacity: int, devices: int) -> Problem | None:
         """Why it cannot be on devices of at most `capacity` bytes together; None if it can."""
         room = capacity // devices
+        if self.profile == "position" and devices > 1:
+            return Problem("profile", f"its positions are those of one device, and there are {devices}")
         each = "" if devices == 1 else f" on each of {devices} devices"
         offset = bytes_of(self.offset, room)
         size = self.bs if self.size is None else bytes_of(self.size, capacity) // devices

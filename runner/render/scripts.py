@@ -43,6 +43,8 @@ class Place:
 
     devices: tuple[str, ...] = ()
     files: Files | None = None
+    #: Bytes that each job goes over.
+    span: int = 2**30
 
     @property
     def filename(self) -> str:
@@ -72,6 +74,8 @@ class CellScripts:
     measure: str
     #: Tells what was sampled beside it; empty if nothing is to be.
     samples: str
+    #: Tells the course of the rate; empty if nothing asks for it.
+    profile: str
 
 
 def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> ArrayScripts:
@@ -98,6 +102,7 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int
         "work": cell.workload.value,
         "samples": interval(monitor, cell.workload.value),
         "files": place.files,
+        "window": cell.workload.value.window(place.span),
         "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}) if place.files else "",
     }
 
@@ -105,7 +110,8 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int
         return render(f"{phase}.sh", own, title=cell.name, **values)
 
     samples = script("samples") if values["samples"] else ""
-    return CellScripts(script("tune"), script("verify"), script("measure"), samples)
+    course = script("profile") if cell.workload.value.profile else ""
+    return CellScripts(script("tune"), script("verify"), script("measure"), samples, course)
 
 
 def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:
@@ -117,16 +123,17 @@ def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:
 def place_of(cell: Cell, stack: Built) -> Place:
     """Where a cell works."""
     if stack.directory is None or cell.files is None:
-        return Place(stack.tops)
+        return Place(stack.tops, span=cell.span)
     name = f"{cell.files.name}{'' if cell.leaves_files else '-spent'}"
     return Place(
+        span=cell.span,
         files=Files(
             directory=f"{stack.directory}/matrix/{name}",
             each=cell.files.each,
             count=cell.files.count,
             span=cell.files.span,
             spent=not cell.leaves_files,
-        )
+        ),
     )
 
 
@@ -150,7 +157,8 @@ def trial_seed(seed: int, cell: str, block: int) -> int:
 def files_of(array: ArrayScripts, cell: CellScripts) -> dict[str, str]:
     """A cell's folder: its scripts, numbered in the order in which they run; `activate` is for after a reboot.
 
-    `aftermath` runs after the measurement, if disks are to fail during that; `samples`, if it was sampled.
+    `aftermath` runs after the measurement, if disks are to fail during that; `samples` and `profile`, if it is to be
+    seen how it went.
     """
     return {
         "1-set-up.sh": array.set_up,
@@ -161,4 +169,5 @@ def files_of(array: ArrayScripts, cell: CellScripts) -> dict[str, str]:
         "activate.sh": array.activate,
         **({"aftermath.sh": array.aftermath} if array.aftermath else {}),
         **({"samples.sh": cell.samples} if cell.samples else {}),
+        **({"profile.sh": cell.profile} if cell.profile else {}),
     }

@@ -121,6 +121,47 @@ def test_what_happens_beside_a_trial_is_seen(tmp_path: Path) -> None:
     assert not json.loads(measured.outputs["fio.json"])["jobs"][0]["error"]
 
 
+COURSES = """\
+name: courses
+disks: {count: 2, size: 64MiB}
+layouts: {raid0: [md: {level: 0, chunk: 16KiB}]}
+workloads:
+  all: {rw: read, bs: 64KiB, iodepth: 4, profile: position}
+  some: {rw: write, bs: 64KiB, profile: position, each: 128KiB}
+  time: {rw: randrw, bs: 4KiB, iodepth: 4, numjobs: 2, runtime: 1s, profile: time}
+repeat: 1
+"""
+
+
+async def _courses(scratch: Path) -> dict[str, tuple[Measured, list[dict[str, str]]]]:
+    found, machine = space(COURSES), Qemu()
+    async with machine.rig(rig_spec(found.matrix, found.arrays[0], None), scratch) as rig:
+        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
+        measured = {cell.workload.label: await built.measure(cell, 1) for cell in found.cells()}
+    return {
+        name: (one, list(csv.DictReader(one.outputs["profile.csv"].splitlines()))) for name, one in measured.items()
+    }
+
+
+def test_the_course_of_a_rate_is_kept(tmp_path: Path) -> None:
+    found = asyncio.run(_courses(tmp_path))
+    everything, rows = found["all"]
+    assert everything.finding.figures
+    assert everything.finding.figures.read
+    assert sum(int(row["bytes"]) for row in rows) == everything.finding.figures.read.bytes
+    offsets = [int(row["offset"]) for row in rows]
+    assert offsets == list(range(0, everything.finding.figures.read.bytes, offsets[1]))
+    assert 50 <= len(rows) <= 100
+    some, rows = found["some"]
+    assert some.finding.figures
+    assert some.finding.figures.write
+    assert some.finding.figures.write.bytes == 128 * 1024 * len(rows)
+    assert {int(row["bytes"]) for row in rows} == {64 * 1024}  # after the first request at each place
+    _, rows = found["time"]
+    assert all(float(row["read_bw"]) > 0 or float(row["write_bw"]) > 0 for row in rows)
+    assert rows
+
+
 SABOTAGE = """\
 name: sabotage
 disks: {count: 4, size: 64MiB, bus: sata}

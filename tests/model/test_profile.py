@@ -1,0 +1,84 @@
+"""Workloads of which the course is kept."""
+
+import pytest
+
+from runner.errors import BadInput
+from runner.expand.load import parse
+from runner.model.workload import POINTS, Workload
+from runner.render.scripts import array_scripts, cell_scripts, files_of, job
+from tests.matrices import space
+
+MATRIX = """\
+name: m
+disks: {count: 2, size: 1GiB}
+layouts: {LAYOUT}
+workloads: {work: {WORK}}
+"""
+
+
+def matrix(work: str, layout: str = "one: [disk]") -> str:
+    return MATRIX.replace("WORK", work).replace("LAYOUT", layout)
+
+
+def rendered(work: str) -> tuple[str, dict[str, str]]:
+    (cell,) = space(matrix(work)).cells()
+    array = array_scripts(cell.array, ("/dev/a", "/dev/b"), zeroed=True)
+    return job(cell, array.stack, 1), files_of(array, cell_scripts(cell, array.stack))
+
+
+def test_positions_are_gone_over_once() -> None:
+    text, files = rendered("rw: read, bs: 1MiB, profile: position")
+    assert "runtime" not in text
+    assert "write_lat_log=profile\nlog_offset=1\n" in text
+    assert "zonemode" not in text
+    assert f"window={11 * 2**20}" in files["profile.sh"]  # a hundredth of the disk in whole requests, rounded up
+
+
+def test_at_each_place_so_much_and_no_more() -> None:
+    text, _ = rendered("rw: read, bs: 1MiB, profile: position, each: 4MiB")
+    places = 2**30 // (11 * 2**20)
+    assert f"zonesize={4 * 2**20}\nzonerange={11 * 2**20}\nio_size={places * 4 * 2**20}\n" in text
+
+
+@pytest.mark.parametrize(("runtime", "milliseconds"), [("3s", 100), ("10s", 1000), (None, 1000)])
+def test_time_is_averaged_over_a_second_or_a_tenth(runtime: str | None, milliseconds: int) -> None:
+    text, files = rendered(f"rw: randrw, profile: time, {f'runtime: {runtime}' if runtime else 'size: 1GiB'}")
+    assert f"write_bw_log=profile\nlog_avg_msec={milliseconds}\n" in text
+    assert f"stretch={milliseconds}" in files["profile.sh"]
+
+
+def test_without_it_nothing_is_logged() -> None:
+    text, files = rendered("rw: read")
+    assert "log" not in text
+    assert "profile.sh" not in files
+
+
+@pytest.mark.parametrize(
+    ("work", "layout", "said"),
+    [
+        ("rw: randread, profile: position", "one: [disk]", "which rw=randread is not"),
+        ("rw: read, profile: position, numjobs: 2", "one: [disk]", "of one job"),
+        ("rw: read, profile: position, runtime: 5s", "one: [disk]", "ends when it has gone over all of them"),
+        ("rw: read, profile: position, ramp: 5s", "one: [disk]", "ends when it has gone over all of them"),
+        ("rw: read, profile: position, bs: 64KiB, each: 100KiB", "one: [disk]", "not a multiple of bs, 64KiB"),
+        ("rw: read, profile: position", "two: [disks]", "of one device, and there are 2"),
+        ("rw: read, profile: position, files: 3", "fs: [disk, fs: {type: ext4}]", "of one file, and there are 3"),
+        ("rw: read, each: 1MiB, runtime: 1s", "one: [disk]", "only a profile over positions has places"),
+        ("rw: read, profile: speed", "one: [disk]", "none of position or time"),
+    ],
+)
+def test_what_has_no_course_is_told(work: str, layout: str, said: str) -> None:
+    with pytest.raises(BadInput) as error:
+        parse("m.yaml", matrix(work, layout))
+    assert said in error.value.details
+
+
+@pytest.mark.parametrize("span", [4096, 2**20, 2**30, 10**12, 99 * 4096, 101 * 4096])
+@pytest.mark.parametrize("each", [None, "4KiB", "64KiB"])
+def test_no_more_places_than_there_are_to_be_and_none_beyond_the_end(span: int, each: str | None) -> None:
+    work = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position", "each": each})
+    window = work.window(span)
+    assert window % 4096 == 0
+    assert -(-span // window) <= POINTS
+    if each and span >= window:
+        assert (work.touched(span) // (work.each or 1)) * window <= span

@@ -15,7 +15,7 @@ from runner.cli.inputs import results, store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.fio.foreign import Group
+    from runner.history.foreign import Group
     from runner.store.record import CellRow, Trial
     from runner.store.run import Manifest, RunFolder
 
@@ -63,7 +63,7 @@ def command(
     store: str | None,
 ) -> None:
     """Make a run of fio's JSON FILES that were measured elsewhere, in results/ and in the store."""
-    from runner.fio.foreign import groups
+    from runner.history.foreign import groups
     from runner.store.address import address_of
     from runner.store.feed import Feed
     from runner.store.journal import Journal

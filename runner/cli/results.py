@@ -13,8 +13,8 @@ from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.history.grid import Grid
     from runner.history.samples import Samples
+    from runner.reports.grid import Grid
 
 _EPILOG = """\b
 Examples:

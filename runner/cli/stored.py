@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.history.grid import Grid
+    from runner.reports.grid import Grid
     from runner.store.address import Address
     from runner.store.shared import RunRow, SharedStore
 
@@ -37,6 +38,8 @@ def opened(told: str | None, results: Path) -> Iterator[SharedStore]:
     from runner.store.folders import folders_of_runs
     from runner.store.missing import bring_up_to_date
 
+    # A process that answers once and ends has no garbage worth looking for among a hundred thousand rows.
+    gc.disable()
     address = address_of(told, results)
     if address.file and not address.file.exists() and not folders_of_runs(results):
         raise BadInput(

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
-from runner.history.grid import Grid
 from runner.history.metrics import METRICS, more_is_faster
 from runner.history.results import warnings
 from runner.reports.figures import figure, times
+from runner.reports.grid import Grid
 from runner.reports.terminal import percent
 from runner.stats.compare import Verdict, paired, unpaired, verdicts
 from runner.store.record import Outcome
@@ -19,9 +19,9 @@ from runner.store.record import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from runner.history.grid import Value
     from runner.history.samples import Samples
     from runner.history.sides import Key, Side
+    from runner.reports.grid import Value
     from runner.stats.compare import Ratio
 
 

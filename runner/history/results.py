@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
-from runner.history.grid import Grid
 from runner.history.metrics import METRICS
 from runner.reports.figures import figure
+from runner.reports.grid import Grid
 from runner.reports.terminal import percent, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.history.grid import Value
     from runner.history.samples import Estimate, Samples
+    from runner.reports.grid import Value
     from runner.store.shared import RunRow
 
 _CELL = ("run", "cell", "name", "machine", "made_up", "host", "kernel", "revision", "started")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.history.grid import Grid
 from runner.history.metrics import METRICS, more_is_faster
 from runner.history.results import warnings
 from runner.reports.figures import figure, times
+from runner.reports.grid import Grid
 from runner.reports.terminal import percent
 from runner.stats.drift import changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.history.grid import Value
     from runner.history.samples import Estimate, Samples
+    from runner.reports.grid import Value
     from runner.stats.drift import Change
     from runner.store.record import CellRow
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from runner.history.grid import Grid, Value
+    from runner.reports.grid import Grid, Value
 
 
 def as_csv(grid: Grid) -> bytes:

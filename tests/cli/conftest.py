@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
             main()
+        gc.enable()  # which those that only answer do without
         said = capfd.readouterr()
         return Said(said.out, said.err, int(ended.value.code or 0))
 

@@ -145,7 +145,7 @@ def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> C
 def _manifest(
     name: str, read: Sequence[Group], texts: Iterable[str], axes: Mapping[str, str], host: str, kernel: str
 ) -> Manifest:
-    from runner.cli.choice import readable
+    from runner.cli.choice import command_line
     from runner.expand.variants import digest
     from runner.store.environment import Host
     from runner.store.run import Manifest
@@ -159,7 +159,7 @@ def _manifest(
         machine=MACHINE,
         made_up=False,
         seed=0,
-        command=tuple(map(readable, sys.argv)),
+        command=command_line(sys.argv),
         text=_TEXT,
         versions={kernel: {"fio": ", ".join(versions)}} if versions else {},
         host=Host(kernel="", cpu="", cores=0, memory=0, hostname=host or None),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.choice import chosen_run, readable
+from runner.cli.choice import chosen_run, command_line, readable
 from runner.cli.closing import Ending, report
 from runner.cli.host import boot_id, host_facts, revision
 from runner.cli.inputs import (
@@ -160,7 +160,7 @@ class Order:
             machine=self.machine,
             made_up=self.machine == "dry",
             seed=matrix.seed,
-            command=tuple(map(readable, sys.argv)),
+            command=command_line(sys.argv),
             text=source.text,
             used={readable(name): text for name, text in source.used.items()},
             host=host_facts(),

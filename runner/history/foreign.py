@@ -121,5 +121,10 @@ def _number(job: Mapping[str, Any]) -> int:
 
 
 def _ended(whole: Mapping[str, Any]) -> datetime:
-    stamp = whole.get("timestamp_ms", 0) / 1000 or whole.get("timestamp", 0)
-    return datetime.fromtimestamp(stamp, UTC)
+    """When it was written; the beginning of time, if it does not say so in a way that can be understood."""
+    try:
+        return datetime.fromtimestamp(
+            float(whole.get("timestamp_ms", 0)) / 1000 or float(whole.get("timestamp", 0)), UTC
+        )
+    except (TypeError, ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)

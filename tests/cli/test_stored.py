@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.cli.choice import command_line
 from runner.history.metrics import METRICS
 from runner.store.address import address_of
 from runner.store.environment import Host
@@ -311,6 +312,11 @@ def test_another_store_by_option_and_by_environment(
     monkeypatch.setenv("MATRIX_STORE", str(tmp_path / "lab" / "shared.db"))
     shutil.rmtree(tmp_path / "results")
     assert call("results", "latest").status == 0, "the store alone is enough to answer"
+
+
+def test_no_password_is_kept() -> None:
+    words = ("matrix", "run", "--store", "postgresql://me:se:cret@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
+    assert command_line(words)[3:] == ("postgresql://me:***@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
 
 
 def test_import(call: Call, tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class SharedStore:
 
     @classmethod
     def existing(cls, address: Address) -> Self:
-        """Open a store that there is, to read it; it may be one that cannot be written."""
+        """Open a store to read it: it may be one that cannot be written, or a database in which nothing is yet."""
         if address.file and not address.file.exists():
             raise BadInput(f"there is no store at {address}", resolution="`matrix run` makes one; or name another")
         fixed = address.file is not None and not all(
@@ -101,7 +101,8 @@ class SharedStore:
         )
         store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address, fixed=fixed)
         with store._closed_on_trouble(), store._transaction() as connection:
-            version = tables.SHARED.understood(connection, str(address))
+            empty = not fixed and not sa.inspect(connection).get_table_names()
+            version = 0 if empty else tables.SHARED.understood(connection, str(address))
         return store if fixed or version == tables.SHARED.version else store._prepared()
 
     def _prepared(self) -> Self:

@@ -70,6 +70,14 @@ def test_it_holds_what_the_journals_hold(address: Address, tmp_path: Path) -> No
         assert [(one.run, one.cell) for one in store.cells(ids=["c1"])] == [("run1", past.READ), ("run2", past.READ)]
 
 
+def test_a_database_in_which_nothing_is_yet(address: Address) -> None:
+    if address.file:
+        address.file.parent.mkdir()
+        address.file.touch()
+    with SharedStore.existing(address) as store:
+        assert store.runs() == []
+
+
 def test_feeding_again_changes_nothing(address: Address, tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS)
     catch_up(address, tmp_path)

@@ -1,9 +1,22 @@
+{% if layer.mapped %}
+# The kernel looks for no table on mappings. kpartx maps what it finds there, and waits for udev where there is one.
+kpartx -a -s -p -part "$disk"
+kernel_name "$disk"
+first_line "/sys/class/block/$REPLY/dm/uuid"
+whole=$REPLY
+{% else %}
 blockdev --rereadpt "$disk"
 if command -v udevadm >/dev/null; then udevadm settle; fi
+{% endif %}
 number=0
 parts=({{ layer.tops }})
 for part in "${parts[@]}"; do
   number=$((number + 1))
+{% if layer.mapped %}
+  look_up "$part" || fail "the partition $part did not appear"
+  first_line "/sys/class/block/$REPLY/dm/uuid"
+  [[ $REPLY == "part$number-$whole" ]] || fail "there is a mapping $part already, and it is not ours"
+{% else %}
   if [[ ! -b $part && -L $disk ]]; then
     # Partitions of links have links of their own. Where no udev makes them, we do, as mdadm does for its arrays.
     kernel_name "$disk"
@@ -11,4 +24,5 @@ for part in "${parts[@]}"; do
     ln -sf "/dev/$REPLY$number" "$part"
   fi
   [[ -b $part ]] || fail "the partition $part did not appear"
+{% endif %}
 done

@@ -1,10 +1,10 @@
 {# What is read of all volumes at once: one process, the rest is the shell's own. #}
 # The device mapper's tables, by name.
 declare -A table=() volume=() number_of=()
-tables=$(dmsetup table)
+dm_tables=$(dmsetup table)
 while IFS= read -r line; do
   table[${line%%: *}]+=${line#*: }$'\n'
-done <<<"$tables"
+done <<<"$dm_tables"
 
 # What the device mapper calls a device, given by its numbers; in $REPLY.
 mapped_name() {

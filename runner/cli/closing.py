@@ -82,9 +82,9 @@ def verdict(content: Recorded) -> Exit:
     return Exit.BROKEN if broken else Exit.ALL_MEASURED
 
 
-def report(folder: RunFolder, journal: Journal, *, interrupted: bool) -> Ending:
-    """Write the reports of a run, as far as it is."""
+def report(folder: RunFolder, journal: Journal, *, interrupted: bool, short: int = 0) -> Ending:
+    """Write the reports of a run, as far as it is. `short`: trials of the minimum that a budget was too small for."""
     content = recorded(folder, journal)
     files = write_reports(folder, content)
-    end = Exit.INTERRUPTED if interrupted else verdict(content)
+    end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else verdict(content)
     return Ending(folder.path, content, tuple(files), folder.manifest.planned, end)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.budget import budget, short_of
 from runner.cli.choice import chosen_run, command_line, readable
 from runner.cli.closing import Ending, report
 from runner.cli.host import boot_id, host_facts, revision
@@ -28,15 +29,18 @@ from runner.cli.inputs import (
     templates,
 )
 from runner.cli.jobs import jobs, level_of
+from runner.cli.pace import recorded_pace
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
 from runner.errors import BadInput, Exit
 from runner.execute.events import RigUp, TrialDone
 from runner.execute.run import Execution, specs_of
+from runner.execute.spending import Spending
 from runner.expand.variants import digest
 from runner.machines import machine
 from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.machines.seam import Wishes
+from runner.plan.budget import Cost
 from runner.render.environment import in_effect
 from runner.store.address import address_of
 from runner.store.environment import Digests, DiskFacts
@@ -62,7 +66,8 @@ Examples:
   matrix run --fresh --only 'level=5' my.yaml           some of its cells, from the beginning
   matrix run --kernel debian-13 my.yaml                 under another kernel
   matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
-  matrix run --store postgresql://lab@db/matrix my.yaml  into a history that several hosts share
+  matrix run --budget 2h my.yaml                        as well as two hours can tell
+  matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
 """
 
 
@@ -75,6 +80,7 @@ Examples:
 @results
 @store
 @jobs
+@budget
 @click.option("--fresh", is_flag=True, help="Start anew, even if a run of this matrix is unfinished.")
 @click.option(
     "--retry-broken", is_flag=True, help="Go on with the latest run, finished or not, and try what broke once more."
@@ -91,6 +97,8 @@ def command(
     results: Path,
     store: str | None,
     jobs: Jobs,
+    budget: float,
+    bytes_budget: float,
     fresh: bool,
     retry_broken: bool,
     cold: bool,
@@ -120,7 +128,8 @@ def command(
                     view.notice(told)
                 view.begins(folder.path)
                 feed = Feed(address, folder, journal, view.trouble)
-                end = _carry_out(order, level, folder, journal, feed, view, stopping)
+                spending = Spending(Cost(budget, bytes_budget), recorded_pace(results, place))
+                end = _carry_out(order, level, spending, folder, journal, feed, view, stopping)
             view.ends(end)
             if end.exit is Exit.INTERRUPTED:
                 click.echo(
@@ -218,7 +227,14 @@ def check_kernel(asked_for: str | None, declared: tuple[str, ...]) -> None:
 
 
 def _carry_out(
-    order: Order, level: Level, folder: RunFolder, journal: Journal, feed: Feed, view: View, stopping: Stopping
+    order: Order,
+    level: Level,
+    spending: Spending,
+    folder: RunFolder,
+    journal: Journal,
+    feed: Feed,
+    view: View,
+    stopping: Stopping,
 ) -> Ending:
     """Run it to its end, or to where it was stopped; the reports are written either way."""
     place = machine(order.machine, Wishes(order.cold, view.progress, view.notice))
@@ -242,13 +258,17 @@ def _carry_out(
         own_templates=order.templates,
         kernel=order.kernel,
         level=level,
+        spending=spending,
     )
-    finished = False
+    finished = done = False
     try:
-        finished = stopping.run(execution.run())
+        done = stopping.run(execution.run())
+        finished = done and not execution.short
     finally:
+        if said := short_of(execution.short, execution.left_out, spending.budget):
+            view.notice(said)
         folder = folder.with_manifest(versions=versions)
-        end = report(folder, journal, interrupted=not finished)
+        end = report(folder, journal, interrupted=not done, short=execution.short)
         # Last, so that whatever comes between, the same command goes on and makes the reports anew.
         folder = folder.with_manifest(finished=finished, ended=datetime.now(UTC).isoformat(timespec="milliseconds"))
         feed.end(folder)

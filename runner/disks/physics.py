@@ -36,6 +36,27 @@ class Physics:
             return round(60 / numbers["revolution"])
         return 1 if self.kind == "ssd" else 0
 
+    def slowest(self, length: int) -> float:
+        """Seconds that a request of so many bytes takes at most, once everything that makes it quicker is used up."""
+        numbers = dict(self.numbers)
+        moving = _seconds(length, numbers.get("interface"))
+        if self.kind == "hdd":
+            rate = min(rate for _, rate in self.zones)
+            # A shingled drive may have to read a band and write it anew for every request.
+            moving += (length + 2 * numbers.get("band", 0)) / rate
+            return numbers["seek_full"] + 2 * numbers["revolution"] + moving
+        if self.kind == "volume":
+            counted = max(1.0, length / numbers["io_size"])
+            return counted / numbers["iops"] + numbers["latency"] + _seconds(length, numbers["bandwidth"]) + moving
+        if self.kind == "ssd":
+            rate = min(filter(None, (numbers["read_rate"], numbers["write_rate"], numbers.get("cliff_rate"))))
+            return max(numbers["read_latency"], numbers["write_latency"]) + length / rate + moving
+        return moving
+
     def content(self) -> dict[str, object]:
         """What tells it from others."""
         return {"kind": self.kind, **dict(self.numbers), **({"zones": self.zones} if self.zones else {})}
+
+
+def _seconds(length: int, rate: float | None) -> float:
+    return length / rate if rate else 0.0

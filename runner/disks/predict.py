@@ -38,11 +38,14 @@ class Rate:
 def predicted(
     library: Library, physics: Physics, size: int, job: Job, *, ramp: float = 0.0, seconds: float, seed: int = 1
 ) -> Rate:
-    """The rate over so many seconds, after a ramp, on a disk that has done nothing before."""
+    """The rate over so many seconds, after a ramp, on a disk that has done nothing before.
+
+    What is under way at their end is waited for, and counts as fio has it: with the time that it takes.
+    """
     disk, chance, tag = Simulated(library, physics, size), random.Random(seed), 0  # noqa: S311 - no secret
     low, high = (int(share * size) // job.block for share in (job.first, job.last))
     begun: list[tuple[float, int]] = []
-    now, ended = 0.0, 0
+    now, ended, counted, end = 0.0, 0, 0, ramp + seconds
 
     def submit() -> None:
         nonlocal tag
@@ -57,13 +60,16 @@ def predicted(
 
     for _ in range(job.depth):
         submit()
-    while now < ramp + seconds:
+    while ended < tag:
         wakes = disk.wakes()
         if begun and begun[0][0] <= wakes:
             now = max(now, heapq.heappop(begun)[0])
-            ended += ramp <= now < ramp + seconds
-            submit()
+            ended += 1
+            counted += now >= ramp
+            if now < end:
+                submit()
         else:
             now = max(now, wakes)
             settle()
-    return Rate(ended / seconds, ended * job.block / seconds)
+    lasted = max(now, end) - ramp
+    return Rate(counted / lasted, counted * job.block / lasted)

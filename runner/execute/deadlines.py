@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from runner.expand.layouts import levels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from runner.disks import Disk
     from runner.disks.faults import Fault
     from runner.expand.layouts import Stack
     from runner.model.layers import Layer
@@ -21,8 +22,10 @@ GRACE = 120.0
 SET_UP = 900.0
 #: Nothing that is worth measuring moves less than this, bytes/s …
 _CRAWL = 10**6
-#: … and no request takes longer than this, a few at a time or not.
+#: … and no request takes longer than this, a few at a time or not, unless a disk's model says so.
 _SLOWEST_REQUEST = 0.05
+#: So many requests to one disk may come, one after the other, of one to an array.
+_IN_TURN = 4
 
 
 def set_up(stack: Stack, disks: Below) -> float:
@@ -41,21 +44,30 @@ def expected(workload: Workload) -> float:
     return workload.ramp + (workload.runtime or 0.0)
 
 
-def deadline(workload: Workload, span: int, laid_out: int = 0) -> float:
+def slowest_request(workload: Workload, disks: Iterable[Disk]) -> float:
+    """No request of the workload's takes longer, one or a few at a time."""
+    modelled = (disk.physics.slowest(workload.bs) for disk in disks if disk.physics)
+    return max(_SLOWEST_REQUEST, _IN_TURN * max(modelled, default=0.0))
+
+
+def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = _SLOWEST_REQUEST) -> float:
     """After so many seconds a trial is given up.
 
-    `span`: bytes that each job goes over, for a workload with no end time; `laid_out`: bytes of files written before.
+    `span`: bytes that each job goes over, for a workload with no end time; `laid_out`: bytes of files written before;
+    `slowest`: what a request takes at most.
     """
     before = laid_out / _CRAWL + GRACE
     if workload.runtime is not None:
-        return expected(workload) + before
+        return expected(workload) + slowest * workload.iodepth * workload.numjobs + before
     total = span * workload.numjobs
-    return workload.ramp + total / _CRAWL + total / workload.bs * _SLOWEST_REQUEST + before
+    return workload.ramp + total / _CRAWL + total / workload.bs * slowest + before
 
 
-def with_faults(seconds: float, workload: Workload, faults: Sequence[Fault]) -> float:
+def with_faults(
+    seconds: float, workload: Workload, faults: Sequence[Fault], slowest: float = _SLOWEST_REQUEST
+) -> float:
     """The same where disks fail: what they lose is added, and what the kernel takes to give a disk up."""
-    slowest = max((fault.factor for fault in faults), default=1.0)
-    drained = _SLOWEST_REQUEST * workload.iodepth * workload.numjobs * slowest
-    work = seconds + drained if workload.runtime is not None else seconds * slowest
+    factor = max((fault.factor for fault in faults), default=1.0)
+    drained = slowest * workload.iodepth * workload.numjobs * factor
+    work = seconds + drained if workload.runtime is not None else seconds * factor
     return work + sum(GRACE + (fault.seconds or 0.0) for fault in faults)

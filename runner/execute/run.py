@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
+from runner.execute.spending import Spending
 from runner.execute.together import Level, Told
 from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
 from runner.execute.turns import Turn, Turns, Work
 from runner.machines.seam import RigLost, RigSpec
-from runner.stats.stopping import Rule, known
+from runner.plan.budget import Wish, bought
+from runner.stats.stopping import Rule, doubt, known
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
@@ -111,11 +113,15 @@ class Execution:
         own_templates: Path | None = None,
         kernel: str | None = None,
         level: Level = ONE,
+        spending: Spending | None = None,
     ) -> None:
         self._plan, self._machine, self._journal, self._shelf = plan, machine, journal, shelf
         self._scratch, self._listen, self._boot_id = scratch, listen, boot_id
         self._own, self._kernel = own_templates, kernel
         self._known = Known()
+        self._spending = spending or Spending()
+        #: Trials that the budget was too small for: of those that every cell is to have, and of all.
+        self.short = self.left_out = 0
         self._turns = Turns(level)
         #: Trials to be measured again because others were at work beside them, and how it was. Not kept: whoever is
         #: killed before finds out anew.
@@ -130,15 +136,43 @@ class Execution:
         self._journal.remember(CellRow(cell.id, cell.name, cell.axes) for cell in self._plan.selection.cells())
         self._known = Known.of(self._journal)
         self._own_up_to_dead_hosts()
+        for trial in self._journal.trials():
+            self._spending.add(trial)
         for block in self._plan.blocks:
             await self._turns.side_by_side(self._visits(block))
 
     def _visits(self, block: int) -> Iterator[Work]:
         """What is left of a block. What is still wanted is asked when its turn comes."""
+        bought = self._bought(block)
         for visit in self._plan.visits(block):
-            cells = deque(cell for cell in visit.cells if self._wanted(cell, block))
+            wanted = [cell for cell in visit.cells if self._wanted(cell, block)]
+            cells = deque(cell for cell in wanted if bought is None or cell.id in bought)
+            self.left_out += len(wanted) - len(cells)
             if cells:
                 yield self._visit(visit, cells)
+
+    def _bought(self, block: int) -> set[str] | None:
+        """What a budget is spent on, once every cell has its minimum; None: on everything."""
+        if not self._spending.limited or block <= self._plan.repeat.min:
+            return None
+        wanted = [cell for visit in self._plan.visits(block) for cell in visit.cells if self._wanted(cell, block)]
+        wishes = [
+            Wish(cell.id, cell.array.key, doubt(self._rates(cell), self._rule), self._spending.of_cell(cell))
+            for cell in wanted
+        ]
+        set_ups = {cell.array.key: self._spending.of_array(cell.array) for cell in wanted}
+        return bought(wishes, set_ups, self._spending.left)
+
+    def _affordable(self, cells: deque[Cell], block: int, *, built: bool) -> bool:
+        """Whether there is a cell that the budget is enough for; those before it are left out."""
+        while cells:
+            cost = self._spending.of_cell(cells[0])
+            if self._spending.affords(cost if built else cost + self._spending.of_array(cells[0].array)):
+                return True
+            cells.popleft()
+            self.left_out += 1
+            self.short += block <= self._plan.repeat.min
+        return False
 
     def _own_up_to_dead_hosts(self) -> None:
         """Trials that were under way when the host itself went down count as tries; a killed runner does not."""
@@ -155,16 +189,23 @@ class Execution:
                 cell, Trial(cell.id, block, Outcome.SKIPPED, f"quarantined: {self._known.quarantined[cell.id]}")
             )
             return False
+        return not known(self._rates(cell), self._rule)
+
+    @property
+    def _rule(self) -> Rule:
         repeat = self._plan.repeat
-        rates = [rates for _, rates in sorted(self._known.rates[cell.id].items())]
-        return not known(rates, Rule(repeat.min, repeat.max, repeat.until, repeat.confidence))
+        return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
+
+    def _rates(self, cell: Cell) -> list[tuple[float, float]]:
+        """What was measured of a cell, in the order of blocks."""
+        return [rates for _, rates in sorted(self._known.rates[cell.id].items())]
 
     async def _visit(self, visit: Visit, cells: deque[Cell]) -> None:
         """Measure these cells on their array; with a fresh rig whenever one is lost, until none is left."""
         self._listen(VisitStarted(visit.block, visit.array.label, len(cells)))
         never_up: list[str] = []
         started = _now()
-        while cells:
+        while self._affordable(cells, visit.block, built=False):
             try:
                 await self._on_one_rig(visit.array, visit.block, cells)
             except _TrialLost:
@@ -191,9 +232,10 @@ class Execution:
                 built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own)
                 seconds = time.monotonic() - clock
                 self._journal.visited(block, array.key, seconds)
+                self._spending.built(array, seconds)
                 self._listen(RigUp(array.label, seconds, rig.facts))
             try:
-                while cells:
+                while self._affordable(cells, block, built=True):
                     await asyncio.sleep(0)  # where a machine answers at once, nothing else lets Ctrl-C in
                     await self.trial(built, cells, block)
                     if array.faults:
@@ -271,6 +313,7 @@ class Execution:
     def _record(self, cell: Cell, trial: Trial) -> None:
         self._journal.record(trial)
         self._known.add(trial)
+        self._spending.add(trial)
         self._listen(TrialDone(cell.name, trial, cell.array.label))
 
     def _lose(self, cell: str, block: int, started: str, lost: RigLost) -> None:

@@ -109,14 +109,15 @@ class ArrayOnRig:
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, block), self._own)
         work = cell.workload.value
         faults = self._array.faults
-        deadline = deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0)
+        slowest = deadlines.slowest_request(work, self._matrix.every_disk())
+        deadline = deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
         started, clock = datetime.now(UTC), time.monotonic()
         self._rig.arm(faults)
         async with watched(self._rig) as service:
             results = await self._rig.run(
                 _steps(scripts, fio_job),
                 expected=deadlines.expected(work),
-                deadline=deadlines.with_faults(deadline, work, faults),
+                deadline=deadlines.with_faults(deadline, work, faults, slowest),
             )
         results, before, after = _without_counters(results)
         results, seen_beside = _without_courses(results, work, cell.span)

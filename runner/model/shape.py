@@ -17,6 +17,8 @@ class Shape:
     stripes: int = 1
     #: A file system: what stands on it are files.
     files: bool = False
+    #: What can be read or written at least.
+    sector: int = 512
 
     @property
     def full_stripe(self) -> int | None:

@@ -119,13 +119,19 @@ def meant_kind(name: str, top: str) -> str:
     return "md" if key in OF_PARITY | OF_REDUNDANT or key.startswith("sysfs.md/") else "disk"
 
 
-def _target(name: str, kinds: tuple[str, ...]) -> str:
-    """The kind of devices whose files a tunable sets in a stack of these kinds."""
-    kind = meant_kind(name, kinds[-1])
-    if kind == "partition" and kind in kinds:
-        # A partition has no queue: what is set by its name is set on what it is a part of.
-        return kinds[kinds.index(kind) - 1]
-    return kind
+def _levels(name: str, stack: tuple[Layer, ...]) -> frozenset[int]:
+    """The levels of a stack whose files a tunable sets, counted from its disks; none if it is the machine's."""
+    layers = [layer for layer in stack if layer.tunable and layer.kind != "disk"]
+    kinds = ["disk", *(layer.kind for layer in layers)]
+    # A partition that is no mapping has no queue: what is set by its name is set on what it is a part of.
+    own = [0, *(at if kind != "partition" or _is_mapped(layers, at) else at - 1 for at, kind in enumerate(kinds) if at)]
+    kind = meant_kind(name, top="top")
+    return frozenset(own[-1:] if kind == "top" else (level for of, level in zip(kinds, own, strict=True) if of == kind))
+
+
+def _is_mapped(layers: list[Layer], level: int) -> bool:
+    """Whether what stands at a level stands on mappings."""
+    return level > 1 and layers[level - 2].maps
 
 
 def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> str:
@@ -182,11 +188,11 @@ def exclusive(names: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def clashes(names: Iterable[str], stack: tuple[Layer, ...]) -> Iterator[tuple[str, str]]:
     """Tunables that come to the same file of the same devices of a stack: the later one, and the one before it."""
-    kinds = kinds_of(stack)
-    seen: dict[tuple[str, str], str] = {}
+    seen: dict[tuple[int, str], str] = {}
     for name in names:
         key = split(name)[1]
-        place = (_target(name, kinds), ALSO_TYPED.get(key.removeprefix("sysfs."), key))
-        if place in seen:
-            yield name, seen[place]
-        seen.setdefault(place, name)
+        file = ALSO_TYPED.get(key.removeprefix("sysfs."), key)
+        places = [(level, file) for level in _levels(name, stack)]
+        if before := next((seen[place] for place in places if place in seen), None):
+            yield name, before
+        seen = {**dict.fromkeys(places, name), **seen}

@@ -9,6 +9,7 @@ from runner.model.axes import written
 from runner.model.tune import OF_PARITY, OF_REDUNDANT, SCOPES, meant_kind, split
 from runner.render.layers import Expectation
 from runner.render.layers.md import MdView
+from runner.render.layers.partition import TableView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,16 +159,18 @@ def _has(view: View, key: str) -> bool:
 
 
 def _with_queues(devices: tuple[str, ...], stack: Built) -> tuple[str, ...]:
-    """The devices themselves; of a partition what it is a part of, of a file system what it lies on."""
-    below = {
-        top: view.members
-        for view in stack.layers
-        if view.kind == "partition" or view.kind not in (*SCOPES, "pick")
-        for top in view.tops
-    }
+    """The devices themselves; of a partition that is no mapping what it is a part of, of files what they lie on."""
+    below = {top: view.members for view in stack.layers if not _has_queues(view) for top in view.tops}
     while any(device in below for device in devices):
         devices = tuple(one for device in devices for one in below.get(device, (device,)))
     return tuple(dict.fromkeys(devices))
+
+
+def _has_queues(view: View) -> bool:
+    """Whether its devices have queues of their own, if only for their readahead."""
+    if isinstance(view, TableView):
+        return view.mapped
+    return view.kind in (*SCOPES, "pick")
 
 
 @dataclass(frozen=True, slots=True)

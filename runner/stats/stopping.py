@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING
 
 from runner.stats.interval import student
@@ -65,7 +66,16 @@ def known(rates: Sequence[tuple[float, float]], rule: Rule) -> bool:
     """Whether a cell with these rates of reading and writing, in the order of their blocks, needs no more trials."""
     if rule.until is None or len(rates) < rule.first_look:
         return False
-    return _narrow(rates, rule) and (len(rates) == rule.first_look or _narrow(rates[:-1], rule))
+    narrow = doubt(rates, rule) <= rule.until
+    return narrow and (len(rates) == rule.first_look or doubt(rates[:-1], rule) <= rule.until)
+
+
+def doubt(rates: Sequence[tuple[float, float]], rule: Rule) -> float:
+    """The widest relative half-width of the directions that do I/O; infinite where nothing is known of one."""
+    directions = [values for values in zip(*rates, strict=True) if any(values)]
+    intervals = [student(values, rule.watched) for values in directions]
+    widths = [interval.relative if interval else None for interval in intervals]
+    return max((inf if width is None else width for width in widths), default=inf)
 
 
 def stopped(rates: Sequence[tuple[float, float]], trials: int, rule: Rule) -> Stopped:
@@ -91,13 +101,3 @@ def interval_of(values: Sequence[float], rule: Rule, how: Stopped) -> Interval |
         return found
     least = rule.until * abs(found.mean)
     return replace(found, low=min(found.low, found.mean - least), high=max(found.high, found.mean + least))
-
-
-def _narrow(rates: Sequence[tuple[float, float]], rule: Rule) -> bool:
-    """Whether the mean of every direction that does I/O is known to a relative half-width of `until`."""
-    directions = [values for values in zip(*rates, strict=True) if any(values)]
-    intervals = [student(values, rule.watched) for values in directions]
-    widths = [interval.relative if interval else None for interval in intervals]
-    return bool(widths) and all(
-        width is not None and rule.until is not None and width <= rule.until for width in widths
-    )

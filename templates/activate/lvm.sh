@@ -1,5 +1,5 @@
 
-if [[ ! -b {{ layer.device }} ]]; then
+if [[ {% for top in layer.tops %}{% if not loop.first %} || {% endif %}! -b {{ top }}{% endfor %} ]]; then
   export LVM_SUPPRESS_FD_WARNINGS=1
   config={{ layer.config }}
   memory=${MATRIX_STATE:-/run/matrix}/lvm

@@ -6,7 +6,7 @@ if [[ -z ${groups_found+x} ]]; then
   groups_found=" ${groups_found//$'\n'/ } "
 fi
 group={{ layer.name }}
-if [[ $groups_found == *" $group "* || -e {{ layer.device }} ]]; then
+if [[ $groups_found == *" $group "* {% for top in layer.tops %} || -e {{ top }}{% endfor %} ]]; then
   fail "a volume group $group is there already, and it is not ours"
 fi
 {% if layer.stands_on_layers %}
@@ -28,7 +28,9 @@ lvm {{ command[0] }} --config "$config" --yes {{ command[1:] }}
 {% include 'volume-sync.sh' %}
 
 # The first resync would otherwise run beside the first measurements.
-while read_sync {{ layer.mapped }} && [[ ${volume[sync_action]} != idle ]]; do
+{% for one in layer.volumes %}
+while read_sync {{ one.mapped }} && [[ ${volume[sync_action]} != idle ]]; do
   sleep 0.2
 done
+{% endfor %}
 {% endif %}

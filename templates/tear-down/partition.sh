@@ -4,11 +4,19 @@ disk={{ layer.members }}
 if [[ -b $disk ]]; then
   id=$(sfdisk --disk-id "$disk" 2>/dev/null || true)
   if [[ ${id,,} == {{ layer.uuid }} ]]; then
+{% if layer.mapped %}
+    # Mappings first: as long as there is one, the table must tell whose it is.
+    retry kpartx -d -s -p -part "$disk"
+    wipefs --quiet --all "$disk"
+{% else %}
     wipefs --quiet --all "$disk"
     retry blockdev --rereadpt "$disk"
+{% endif %}
   fi
 fi
+{% if not layer.mapped %}
 parts=({{ layer.tops }})
 for part in "${parts[@]}"; do
   if [[ -L $part && ! -e $part ]]; then rm -f -- "$part"; fi
 done
+{% endif %}

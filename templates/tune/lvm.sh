@@ -3,6 +3,8 @@
 {% include 'volume-sync.sh' %}
 
 # A resync that came to its end begins anew.
-read_sync {{ layer.mapped }}
-if [[ ${volume[sync_action]} == idle ]]; then dmsetup message {{ layer.mapped }} 0 repair; fi
+{% for one in layer.volumes %}
+read_sync {{ one.mapped }}
+if [[ ${volume[sync_action]} == idle ]]; then dmsetup message {{ one.mapped }} 0 repair; fi
+{% endfor %}
 {% endif %}

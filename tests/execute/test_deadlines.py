@@ -1,4 +1,7 @@
-from runner.execute.deadlines import GRACE, deadline, expected, set_up
+from runner.disks import Disk
+from runner.execute.deadlines import GRACE, deadline, expected, set_up, slowest_request
+from runner.expand.load import disk_model
+from runner.model.disks import Volume
 from runner.model.workload import Workload
 from tests.matrices import space
 
@@ -6,7 +9,7 @@ from tests.matrices import space
 def test_a_timed_workload_is_quiet_for_its_time_and_hung_well_after_it() -> None:
     work = Workload.model_construct(rw="read", runtime=10.0, ramp=2.0)
     assert expected(work) == 12
-    assert deadline(work, 1 << 40) == 12 + GRACE
+    assert deadline(work, 1 << 40) == 12 + 0.05 + GRACE  # with the last request
 
 
 def test_a_workload_that_ends_with_its_size_may_be_slow() -> None:
@@ -38,4 +41,19 @@ def test_building_is_given_up_within_the_hour_unless_it_has_much_to_write() -> N
 def test_laying_files_out_takes_its_time() -> None:
     """It is not part of what is measured, but the machine is busy all the same."""
     work = Workload.model_construct(rw="read", runtime=10.0)
-    assert deadline(work, 10**9, laid_out=10**9) == 10 + 1000 + GRACE
+    assert deadline(work, 10**9, laid_out=10**9) == 10 + 0.05 + 1000 + GRACE
+
+
+def test_a_disk_that_is_declared_to_be_slow_is_not_hung_because_it_is() -> None:
+    crawling = Volume.model_validate({"kind": "volume", "iops": 4})
+    disks = [Disk(1 << 30, physics=disk_model("nas-7200").physics(1)), Disk(1 << 30, physics=crawling.physics(1))]
+    work = Workload.model_construct(rw="randwrite", bs=4096, size=1 << 20, iodepth=8)
+    assert slowest_request(work, disks) >= 0.25
+    assert deadline(work, 1 << 20, slowest=slowest_request(work, disks)) > (1 << 20) / 4096 / 4
+    timed = work.model_copy(update={"runtime": 10.0})
+    assert deadline(timed, 1 << 20, slowest=1.0) == 10 + 8 + GRACE
+
+
+def test_without_a_model_a_request_takes_what_any_may() -> None:
+    work = Workload.model_construct(rw="read", bs=4096)
+    assert slowest_request(work, [Disk(1 << 30)]) == slowest_request(work, []) == 0.05

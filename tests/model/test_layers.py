@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.disks import Disk
-from runner.model.layers import Md, OneDisk, Partition, Pick
+from runner.model.layers import Crypt, Integrity, Layer, Lvm, Md, OneDisk, Partition, Pick, Precondition
 from runner.model.layers.superblock import usable
 from runner.model.shape import Below, Shape
 from runner.model.tune import impossible, meaningless
@@ -158,7 +158,13 @@ def test_what_is_picked_keeps_its_name() -> None:
     below = Below((Shape(GIB),) * 2, "partitions")
     assert Pick.model_construct(number=1).called(below) == "partitions"
     (found,) = Partition.model_construct(count=2).problems(below)
-    assert found.message == "only disks and arrays can be partitioned: the kernel looks for no table on partitions"
+    assert found.message.startswith("partitions cannot be partitioned: the kernel looks for no table on them")
+    assert not list(Partition.model_construct(count=2).problems(Below((Shape(GIB),), "volumes")))
+
+
+def test_what_is_preconditioned_keeps_its_name() -> None:
+    below = Below((Shape(GIB),) * 2, "partitions")
+    assert Precondition.model_construct(how="fill").called(below) == "partitions"
 
 
 @pytest.mark.parametrize(
@@ -172,4 +178,33 @@ def test_what_is_picked_keeps_its_name() -> None:
 )
 def test_partitions_begin_where_they_should(fields: dict[str, Any], ranges: list[tuple[int, int]]) -> None:
     layer: Any = Partition.model_construct(**fields)
-    assert layer.ranges(64 << 20) == ranges
+    assert layer.ranges(Shape(64 << 20)) == ranges
+
+
+def test_on_large_sectors_a_table_is_longer_and_partitions_begin_at_whole_ones() -> None:
+    large = Below((Shape(64 << 20, sector=4096),), "encrypted devices")
+    odd: Any = Partition.model_construct(align=512)
+    (found,) = odd.problems(large)
+    assert found == ("align", "partitions begin at whole sectors of 4KiB")
+    layer: Any = Partition.model_construct(align=4096, count=2)
+    assert not list(layer.problems(large))
+    assert layer.ranges(large.devices[0])[0][0] == 6 * 4096
+    assert {shape.sector for shape in layer.above(large)} == {4096}
+
+
+@pytest.mark.parametrize(
+    ("layer", "sector"),
+    [
+        (Crypt.model_construct(sector_size=512), 2048),
+        (Crypt.model_construct(sector_size=4096), 4096),
+        (Integrity.model_construct(sector_size=4096), 4096),
+        (Integrity.model_construct(), 2048),
+        (Md.model_construct(level=0), 2048),
+        (Md.model_construct(level=1), 2048),
+        (Md.model_construct(level="linear"), 2048),
+        (Lvm.model_construct(), 2048),
+        (Partition.model_construct(count=1), 2048),
+    ],
+)
+def test_sectors_get_no_smaller_on_the_way_up(layer: Layer, sector: int) -> None:
+    assert {shape.sector for shape in layer.above(Below((Shape(GIB, sector=2048),) * 2))} == {sector}

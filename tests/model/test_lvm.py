@@ -1,5 +1,6 @@
 """What may be declared of LVM: what is refused, what is filled in, what comes out on top."""
 
+import itertools
 import re
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from runner.errors import BadInput
 from runner.model.layers import Lvm
 from runner.model.shape import Below, Shape
-from runner.render.layers import Ground, LvmView, views
+from runner.render.layers import Ground, LvmView, tops, views
 from runner.render.layers.lvm import config
 from tests.matrices import space
 
@@ -66,6 +67,9 @@ def settled(count: int = 4, **fields: Any) -> Lvm:
         ({"type": "cache", "chunk": 16 * 1024}, "chunk: chunks of a cache volume are a multiple of 32KiB, up to 1GiB"),
         ({"type": "raid6", "devices": 5, "sync": "assume-clean"}, "sync: LVM always synchronises raid6"),
         ({"type": "mirror", "sync": "background"}, "sync: a mirror cannot be made to synchronise again"),
+        ({"type": "cache", "volumes": 2}, "volumes: a cache is that of one volume; use `groups` for several"),
+        ({"stripes": 4, "volumes": 256}, "volumes: less than one extent (4MiB) would be left for each stripe of 256"),
+        ({"volumes": 4, "size": GIB}, "size: there is room for 1020MiB each"),
     ],
 )  # fmt: skip
 def test_what_lvm_would_refuse(fields: dict[str, Any], said: str) -> None:
@@ -133,20 +137,21 @@ TYPES = ["linear", "striped", "mirror", "raid0", "raid1", "raid4", "raid5", "rai
 
 @given(
     st.sampled_from(TYPES), st.integers(1, 8), st.sampled_from([128 * 1024, MIB, 4 * MIB, 384 * 1024]),
-    st.sampled_from(["100%", "50%", 33 * 10**6]),
+    st.sampled_from(["100%", "50%", 33 * 10**6]), st.integers(1, 9),
 )  # fmt: skip
 def test_what_comes_out_is_whole_extents_and_no_more_than_there_is(
-    kind: Any, count: int, extent: int, size: Any
+    kind: Any, count: int, extent: int, size: Any, volumes: int
 ) -> None:
-    layer = Lvm.model_construct(type=kind, extent_size=extent, size=size)
+    layer = Lvm.model_construct(type=kind, extent_size=extent, size=size, volumes=volumes)
     below = disks(count)
     if list(layer.problems(below)):
         return
     found = layer.settled(below)
-    (shape,) = found.above(below)
+    shape, *others = found.above(below)
+    assert others == [shape] * (volumes - 1)
     assert shape == layer.above(below)[0]
     assert shape.size % (extent * (found.stripes or 1)) == 0
-    assert 0 < shape.size < GIB * (count - found.cached) / found.copies
+    assert 0 < shape.size * volumes < GIB * (count - found.cached) / found.copies
     assert shape.stripes == (found.stripes or 1)
 
 
@@ -187,6 +192,55 @@ def test_the_first_resync_is_ruled_out_where_lvm_lets_it() -> None:
     assert "--nosync" not in view(type="raid5", sync="wait").commands[1]
     assert view(5, type="raid6").resync == "waited for"
     assert view(type="raid5", sync="background").under_way == "resync"
+
+
+def test_several_volumes_are_equal_parts_of_their_group() -> None:
+    below = disks(4)
+    layer = Lvm.model_construct(groups=2, volumes=3, size="50%").settled(below)
+    assert len(layer.above(below)) == 6
+    one = Lvm.model_construct(groups=2).settled(below).above(below)[0].size
+    assert 0 <= one / 6 - layer.above(below)[0].size < 4 * MIB
+    ground = Ground(tuple(f"/dev/{letter}" for letter in "abcd"), below, 1, zeroed=True)
+    assert tops(views(layer, ground)) == (
+        "/dev/mapper/matrix--1--0-volume1", "/dev/mapper/matrix--1--1-volume1",
+        "/dev/mapper/matrix--1--0-volume2", "/dev/mapper/matrix--1--1-volume2",
+        "/dev/mapper/matrix--1--0-volume3", "/dev/mapper/matrix--1--1-volume3",
+    )  # fmt: skip
+
+
+def test_linear_volumes_lie_one_behind_the_other_in_the_order_of_the_devices() -> None:
+    below = Below((Shape(66 * MIB), Shape(34 * MIB)))
+    layer = Lvm.model_construct(extent_size=MIB, volumes=3, order="2 1").settled(below)
+    assert [layer.pieces(below, number) for number in range(3)] == [
+        [(0, 0, 31)], [(1, 0, 31)], [(1, 32, 63)],
+    ]  # fmt: skip
+    half = Lvm.model_construct(extent_size=MIB, size="50%").settled(below)
+    (found,) = views(half, Ground(("/dev/a:1", "/dev/b"), below, 0, zeroed=True))
+    assert isinstance(found, LvmView)
+    assert found.commands[1][-3:] == ("48", "matrix-0", "/dev/a\\:1:0-47")
+    assert {one.setting: one.wanted for one in found.volumes[0].readings}["order"] == "1"
+    most = half.model_copy(update={"size": "75%"})
+    (found,) = views(most, Ground(("/dev/a", "/dev/b"), below, 0, zeroed=True))
+    assert isinstance(found, LvmView)
+    assert found.commands[2] == ("lvextend", "--extents", "+8", "matrix-0/volume", "/dev/b:0-7")
+    assert {one.setting: one.wanted for one in found.volumes[0].readings}["order"] == "1 2"
+
+
+def test_several_thin_volumes_share_one_pool_and_fit_into_it() -> None:
+    found = view(type="thin", volumes=3, chunk=384 * 1024, extent_size=256 * 1024)
+    pool, *more = [command for command in found.commands if command[0] == "lvcreate"]
+    assert [command[2] for command in (pool, *more)] == ["volume1", "volume2", "volume3"]
+    sizes = dict(itertools.pairwise(pool))
+    each = int(sizes["--virtualsize"].removesuffix("b"))
+    assert each % (384 * 1024) == 0
+    assert 3 * each <= int(sizes["--size"].removesuffix("b"))
+    assert all(f"{each}b" in command and "--size" not in command for command in more)
+
+
+def test_a_group_of_one_volume_is_what_it_was_before_there_could_be_several() -> None:
+    one, plain = (space(MATRIX % text) for text in ("volumes: 1, stripes: 2", "stripes: 2"))
+    assert [(cell.id, cell.name) for cell in one.cells()] == [(cell.id, cell.name) for cell in plain.cells()]
+    assert [cell.id for cell in plain.cells()] == ["80b05ce2f903f04d"]
 
 
 def test_concatenating_unequal_devices_keeps_their_order() -> None:

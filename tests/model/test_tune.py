@@ -16,7 +16,7 @@ from runner.disks import Disk
 from runner.expand.select import select
 from runner.expand.space import Space
 from runner.model.axes import constructed, written
-from runner.model.layers import LAYERS, Md, OneDisk, Partition
+from runner.model.layers import LAYERS, Lvm, Md, OneDisk, Partition
 from runner.model.sysfs import LEADING_OUT, OF_THE_LAYOUT, TYPED, path_in_sysfs
 from runner.model.tune import SCOPES, Tune, clashes, exclusive, impossible, meaningless, split
 from runner.render.environment import SHIPPED
@@ -285,6 +285,27 @@ def test_a_default_is_never_refused() -> None:
     assert impossible(values, (Disk(GIB, "sata"),)) == {}
     assert list(exclusive({"vm.dirty_ratio": 1, "vm.dirty_background_bytes": 1})) == []
     assert list(clashes(["readahead", "disk.readahead"], (Md.model_construct(level=0),))) == []
+
+
+PARTED = Partition.model_construct(count=2)
+VOLUMES, ARRAY = Lvm.model_construct(), Md.model_construct(level=0)
+
+
+@pytest.mark.parametrize(
+    ("names", "stack", "clashing"),
+    [
+        (["disk.readahead", "partition.readahead"], (PARTED,), True),
+        (["md.readahead", "partition.readahead"], (ARRAY, PARTED), True),
+        (["lvm.readahead", "partition.readahead"], (VOLUMES, PARTED), False),
+        (["readahead", "partition.readahead"], (VOLUMES, PARTED), True),
+        (["readahead", "lvm.readahead"], (VOLUMES, PARTED), False),
+        (["disk.readahead", "partition.readahead"], (PARTED, VOLUMES, PARTED), True),
+        (["readahead", "md.readahead"], (VOLUMES, ARRAY, VOLUMES), False),
+        (["readahead", "lvm.readahead"], (VOLUMES, ARRAY, VOLUMES), True),
+    ],
+)
+def test_a_partition_of_a_mapping_has_a_readahead_of_its_own(names: list[str], stack: Any, clashing: bool) -> None:
+    assert bool(list(clashes(names, stack))) == clashing
 
 
 VALUES = st.fixed_dictionaries(

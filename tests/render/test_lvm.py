@@ -16,7 +16,8 @@ name: everything
 disks: {count: 5, size: 1GiB}
 layouts:
   plain: [lvm: {type: [linear, striped, raid0, raid5, thin, cache, mirror], stripes: 2}]
-  synced: [lvm: {type: raid6, stripes: 3, sync: [wait, background]}]
+  synced: [lvm: {type: raid6, stripes: 3, sync: [wait, background], volumes: [1, 2]}]
+  several: [lvm: {type: [linear, thin], volumes: 3}, crypt: {format: plain}, partition: {count: 2}]
   nested: [partition: {count: 2}, md: {level: linear, groups: 2}, lvm: {groups: 2}, lvm: {order: "2 1"}]
 workloads: {work: {rw: read}}
 """

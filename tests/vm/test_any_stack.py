@@ -25,6 +25,7 @@ DISKS, MIB = 6, 128
 STACKS = int(os.environ.get("MATRIX_TEST_STACKS", "12"))
 SEED = int(os.environ.get("MATRIX_TEST_SEED", "1"))
 CHUNKS = ["4KiB", "16KiB", "64KiB", "256KiB"]
+SECTORS = ["512B", "4KiB"]
 
 
 def _md(dice: random.Random) -> dict[str, Any]:
@@ -46,8 +47,9 @@ def _md(dice: random.Random) -> dict[str, Any]:
 
 
 def _lvm(dice: random.Random) -> dict[str, Any]:
-    kind = dice.choice(["linear", "striped", "striped", "raid1", "raid5", "raid10"])
+    kind = dice.choice(["linear", "striped", "striped", "raid1", "raid5", "raid10", "thin"])
     chosen = {"type": kind, "groups": dice.choice([1, 1, 2, 3]), "extent_size": dice.choice(["1MiB", "4MiB"])}
+    chosen |= {"volumes": dice.choice([1, 1, 2, 3]), "size": dice.choice(["100%", "100%", "60%"])}
     if kind in {"striped", "raid5", "raid10"}:
         chosen |= {"stripes": dice.choice([2, 3]), "stripe_size": dice.choice(CHUNKS)}
     return {"lvm": chosen}
@@ -63,11 +65,12 @@ def _disks(dice: random.Random) -> dict[str, Any]:
 
 
 def _crypt(dice: random.Random) -> dict[str, Any]:
-    return {"crypt": {"format": dice.choice(["plain", "luks1", "luks2"])}}
+    chosen = {"format": dice.choice(["plain", "luks1", "luks2"])}
+    return {"crypt": chosen if chosen["format"] == "luks1" else {**chosen, "sector_size": dice.choice(SECTORS)}}
 
 
 def _integrity(dice: random.Random) -> dict[str, Any]:
-    return {"integrity": {"mode": dice.choice(["direct", "bitmap"])}}
+    return {"integrity": {"mode": dice.choice(["direct", "bitmap"]), "sector_size": dice.choice(SECTORS)}}
 
 
 def _fs(dice: random.Random) -> dict[str, Any]:
@@ -78,9 +81,9 @@ def _stack(dice: random.Random) -> list[dict[str, Any]]:
     """Any three layers; many of them cannot stand on each other. dm-integrity wipes, so only what is small and quick."""
     bottom = dice.choice([_md, _lvm, _partition, _partition, _disks])
     middle = dice.choice(
-        [_md, _md, _lvm, _crypt, _integrity] if bottom in {_disks, _partition} else [_md, _lvm, _crypt]
+        [_md, _lvm, _crypt, _integrity] if bottom in {_disks, _partition} else [_md, _lvm, _crypt, _partition]
     )
-    top = dice.choice([_md, _lvm, _crypt, _fs, _fs])
+    top = dice.choice([_md, _lvm, _crypt, _partition, _partition, _fs, _fs])
     return [bottom(dice), middle(dice), top(dice)]
 
 

@@ -140,6 +140,23 @@ def test_an_older_kernel_has_linear_too(tmp_path: Path) -> None:
     bench(OLDER, tmp_path, whole_way, kernel="debian-12")
 
 
+async def stopped(bench: Bench) -> None:
+    """An array that somebody stopped, started again."""
+    built = await bench.build("mirrored")
+    scripts = built.scripts_of(bench.cell("mirrored"))
+    await bench.shell(scripts["activate.sh"])  # which is up already
+    await bench.shell("mdadm --stop --quiet /dev/md/matrix-0")
+    await bench.shell(scripts["activate.sh"])
+    found = (await built.measure(bench.cell("mirrored"), 1)).finding
+    assert found.reason == ""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("kernel", ["debian-12", "debian-13"])
+def test_what_was_stopped_is_started_again_even_where_an_empty_device_stays(kernel: str, tmp_path: Path) -> None:
+    bench("  mirrored: [md: {level: 1, devices: 2}]\n", tmp_path, stopped, kernel=kernel)
+
+
 @pytest.mark.exhaustive
 def test_large_chunks(tmp_path: Path) -> None:
     bench("  large: [md: {level: [0, 5, 10], chunk: 64MiB}]\n", tmp_path, whole_way, size="1GiB")

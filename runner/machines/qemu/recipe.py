@@ -28,7 +28,7 @@ KERNEL_PACKAGE = "linux-image-amd64"
 PACKAGES = (
     *("base-files", "bash", "btrfs-progs", "busybox-static", "coreutils", "cryptsetup-bin", "dash", "diffutils"),
     *("dmsetup", "dosfstools", "e2fsprogs", "f2fs-tools", "fdisk", "findutils", "fio", "gdisk", "grep", "gzip"),
-    *("hdparm", "kmod", "libc-bin"),
+    *("hdparm", "kmod", "kpartx", "libc-bin"),
     *("lvm2", "mawk", "mdadm", "mount", "ncurses-base", "parted", "perl-base", "procps", "qemu-guest-agent", "sed"),
     *("sysstat", "tar", "thin-provisioning-tools", "util-linux", "xfsprogs"),
 )

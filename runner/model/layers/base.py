@@ -39,6 +39,8 @@ class Layer(Model):
     keeps_zeros: ClassVar[bool] = True
     #: It makes block devices, so `tune` has a map of its name. False where it only passes devices on, or makes files.
     tunable: ClassVar[bool] = True
+    #: Its devices are mappings: the kernel looks for no partitions on them, so these are mappings too.
+    maps: ClassVar[bool] = False
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from runner.model.layers.base import Layer, Problem
-from runner.model.shape import Shape
 from runner.model.units import Size, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.model.shape import Below
+    from runner.model.shape import Below, Shape
 
 MIB = 2**20
 #: What a header takes at the beginning of a device, by format.
@@ -37,6 +37,7 @@ class Crypt(Layer):
 
     kind: ClassVar[str] = "crypt"
     noun: ClassVar[str] = "encrypted devices"
+    maps: ClassVar[bool] = True
     #: Zeros below are noise above.
     keeps_zeros: ClassVar[bool] = False
     format: Annotated[
@@ -88,7 +89,11 @@ class Crypt(Layer):
     def above(self, below: Below) -> tuple[Shape, ...]:
         """Each device without its header."""
         return tuple(
-            Shape(max(0, device.size - self._taken(device)) // 4096 * 4096, device.chunk, device.stripes)
+            replace(
+                device,
+                size=max(0, device.size - self._taken(device)) // 4096 * 4096,
+                sector=max(device.sector, self.sector_size),
+            )
             for device in below.devices
         )
 

@@ -174,6 +174,9 @@ class Fs(Layer):
         yield from power_of_two("block_size", size, 1024, "a block")
         if size > PAGE:
             yield Problem("block_size", "the kernel takes no blocks larger than a page of memory, which is 4KiB")
+        sector = max(device.sector for device in below.devices)
+        if size < sector:
+            yield Problem("block_size", f"blocks are no smaller than sectors, which are {format_size(sector)} here")
         found = self.alignment(below)
         if found and (found[0] % size or not found[0]):
             yield Problem("align", f"{format_size(found[0])} is not a whole number of blocks of {format_size(size)}")

@@ -34,6 +34,7 @@ class Integrity(Layer):
 
     kind: ClassVar[str] = "integrity"
     noun: ClassVar[str] = "integrity devices"
+    maps: ClassVar[bool] = True
     algorithm: Literal["crc32", "crc32c", "xxhash64", "sha1", "sha256", "sha512"] = "crc32c"
     mode: Annotated[
         Literal["journal", "bitmap", "direct"],
@@ -88,7 +89,9 @@ class Integrity(Layer):
 
     def above(self, below: Below) -> tuple[Shape, ...]:
         """Each device without its tags. They lie between the data, so what was aligned below is not above."""
-        return tuple(Shape(self._left(device.size)) for device in below.devices)
+        return tuple(
+            Shape(self._left(device.size), sector=max(device.sector, self.sector_size)) for device in below.devices
+        )
 
     def _left(self, size: int) -> int:
         """What is left at least: without superblock, journal, and the tags of every area, each rounded up."""

@@ -1,7 +1,8 @@
-"""LVM: physical volumes, a volume group over them, and one logical volume that fills it."""
+"""LVM: physical volumes, a volume group over them, and the logical volumes that fill it."""
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -47,11 +48,13 @@ def _kind_of(declared: str | None, stripes: int | None) -> str:
 
 
 class Lvm(Grouped):
-    """A volume group over the devices below, with one logical volume."""
+    """A volume group over the devices below, with one logical volume or several equal ones."""
 
     kind: ClassVar[str] = "lvm"
     noun: ClassVar[str] = "volumes"
+    maps: ClassVar[bool] = True
     type: Annotated[Type | None, Field(description="striped if stripes > 1, else linear, if not given")] = None
+    volumes: Annotated[int, Field(ge=1, le=256, description="so many logical volumes, each of an equal part")] = 1
     stripes: Annotated[
         int | None, Field(ge=1, description="data stripes (lvcreate -i); parity and copies come on top of them")
     ] = None
@@ -67,7 +70,9 @@ class Lvm(Grouped):
     alignment: Annotated[
         Size | None, Field(ge=512, description="data begins at a multiple of it; what LVM finds right if not given")
     ] = None
-    size: Annotated[Extent, Field(description="of the volume: bytes, or a share of what is free")] = "100%"
+    size: Annotated[
+        Extent, Field(description="of each volume: bytes, or a share of what is free, or of its equal part of that")
+    ] = "100%"
     order: Annotated[
         Annotated[str, BeforeValidator(_order)] | None,
         Field(description='order in which the devices are used, counted from 1, like "4 3 1 2"'),
@@ -209,6 +214,9 @@ class Lvm(Grouped):
                 "chunk", f"chunks of a {self.segment} volume are a multiple of {format_size(least)}, up to 1GiB"
             )
 
+        if self.volumes > 1 and self.segment == "cache":
+            yield Problem("volumes", "a cache is that of one volume; use `groups` for several, each with its own")
+
     def _order_problems(self, count: int) -> Iterator[Problem]:
         used = self.used(count)
         if self.order is not None and sorted(map(int, self.order.split())) != list(range(1, used + 1)):
@@ -222,13 +230,14 @@ class Lvm(Grouped):
 
     def _room_problems(self, below: Below) -> Iterator[Problem]:
         extent, devices = self.extent_size, self._devices(below)
-        smallest = min(device.size for device in devices)
-        room = self._room(below)
+        room = self.room(below)
         if room <= 0:
-            told = f"too large for devices of {format_size(smallest)}: no extent would be left to use"
-            yield Problem("extent_size", f"{format_size(extent)} is {told}")
+            yield self._no_room(below)
         elif isinstance(self.size, int) and not 0 < self.size <= room:
-            yield Problem("size", f"there is room for {format_size(room)}" if self.size else "nothing would be left")
+            each = " each" if self.volumes > 1 else ""
+            yield Problem(
+                "size", f"there is room for {format_size(room)}{each}" if self.size else "nothing would be left"
+            )
         elif self.over(below).size <= 0:
             yield Problem("size", f"less than one extent ({format_size(extent)}) for each stripe")
         elif self.cached:
@@ -239,6 +248,16 @@ class Lvm(Grouped):
                 yield Problem(
                     "chunk", f"too small for a cache of {format_size(cache)}: LVM takes a million chunks at most"
                 )
+
+    def _no_room(self, below: Below) -> Problem:
+        """What is too many, or too large."""
+        smallest, extent = min(device.size for device in self._devices(below)), format_size(self.extent_size)
+        if self.volumes > 1 and self.model_copy(update={"volumes": 1}).room(below) > 0:
+            return Problem(
+                "volumes", f"less than one extent ({extent}) would be left for each stripe of {self.volumes}"
+            )
+        told = f"too large for devices of {format_size(smallest)}: no extent would be left to use"
+        return Problem("extent_size", f"{extent} is {told}")
 
     def _devices(self, below: Below) -> tuple[Shape, ...]:
         """In the order in which they are used."""
@@ -255,8 +274,23 @@ class Lvm(Grouped):
         """Whole extents of a physical volume."""
         return max(0, device.size - self.data_start(device.full_stripe)) // self.extent_size * self.extent_size
 
-    def _room(self, below: Below) -> int:
-        """What a volume that takes everything has, at least."""
+    def above(self, below: Below) -> tuple[Shape, ...]:
+        """The first volume of each group, then the second of each."""
+        return super().above(below) * self.volumes
+
+    def room(self, below: Below) -> int:
+        """What each volume has at least, if they take everything."""
+        together, row = self._together(below), self._row(below)
+        return together if self.volumes == 1 else together // self.volumes // row * row
+
+    def _row(self, below: Below) -> int:
+        """What the size of a volume is a multiple of; of several in a pool, none ends with a part of a chunk."""
+        row = self.extent_size * self.striped_over(below.count)
+        several = self.segment == "thin" and self.volumes > 1
+        return math.lcm(row, self.chunk or 64 * KIB) if several else row
+
+    def _together(self, below: Below) -> int:
+        """What volumes that take everything have, at least."""
         devices = self._devices(below)
         slow = devices[: len(devices) - self.cached]
         stripes = self.striped_over(below.count)
@@ -264,7 +298,8 @@ class Lvm(Grouped):
             room = sum(map(self._usable, slow))
         else:
             image = min(map(self._usable, slow)) * (len(slow) // self.images(stripes))
-            room = stripes * (image - (self.extent_size if self.segment in WITH_METADATA else 0))
+            metadata = self.volumes * self.extent_size if self.segment in WITH_METADATA else 0
+            room = stripes * (image - metadata)
         return room - stripes * self.pool_metadata(room) if self.segment == "thin" else room
 
     def pool_metadata(self, data: int) -> int:
@@ -273,18 +308,33 @@ class Lvm(Grouped):
         return -(-wanted // self.extent_size) * self.extent_size
 
     def asked(self, below: Below) -> int | None:
-        """Bytes of a volume that does not take everything: whole extents on every stripe."""
-        row = self.extent_size * self.striped_over(below.count)
+        """Bytes of a volume that does not take everything there is: whole extents on every stripe."""
+        row = self._row(below)
         if isinstance(self.size, int):
             return -(-self.size // row) * row
         share = float(self.size.removesuffix("%")) / 100
-        return None if share == 1 else int(self._room(below) * share) // row * row
+        everything = share == 1 and self.volumes == 1
+        return None if everything else int(self.room(below) * share) // row * row
+
+    def pieces(self, below: Below, volume: int) -> list[tuple[int, int, int]]:
+        """Where a linear volume lies, one behind the other: place in the order, first and last extent on it."""
+        each = self.over(below).size // self.extent_size
+        begin, end, start, found = volume * each, (volume + 1) * each, 0, []
+        for place, device in enumerate(self._devices(below)):
+            stop = start + self._usable(device) // self.extent_size
+            first, last = max(begin, start) - start, min(end, stop) - start - 1
+            if first <= last:
+                found.append((place, first, last))
+            start = stop
+        return found
 
     def over(self, below: Below) -> Shape:
-        """The volume."""
+        """The volume, or each of them."""
         asked = self.asked(below)
         return Shape(
-            self._room(below) if asked is None else asked, *self._striping(below, self.striped_over(below.count))
+            self.room(below) if asked is None else asked,
+            *self._striping(below, self.striped_over(below.count)),
+            sector=max(device.sector for device in self._devices(below)),
         )
 
     def _striping(self, below: Below, stripes: int) -> tuple[int | None, int]:

@@ -343,15 +343,16 @@ class Md(Grouped):
         active = self.active(below.count)
         members = below.devices[:active]
         chunk, stripes = common(members)
+        sector = max(member.sector for member in members)
         sizes = [self._usable(member, below.devices[0]) for member in members]
         if self.level == "linear":
-            return Shape(sum(sizes), chunk, stripes)
+            return Shape(sum(sizes), chunk, stripes, sector=sector)
         each = min(*sizes, self.size or sizes[0])
         if self.level == 1:
-            return Shape(self.size or each // _MIRRORED * _MIRRORED, chunk, stripes)
+            return Shape(self.size or each // _MIRRORED * _MIRRORED, chunk, stripes, sector=sector)
         unit = self.chunk or DEFAULT_CHUNK
         chunks = sum(size // unit for size in sizes) if self.level == 0 else self._chunks(each // unit, active)
-        return Shape(chunks * unit, unit, self._data(active))
+        return Shape(chunks * unit, unit, self._data(active), sector=sector)
 
     def resynced(self, below: Below) -> int:
         """All that is there more than once, if the resync is waited for in any case."""

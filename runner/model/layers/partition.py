@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, create_model
 
 from runner.model.layers.base import Layer, Problem
-from runner.model.shape import Shape
 from runner.model.units import Extent, Size, bytes_of, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.model.shape import Below
+    from runner.model.shape import Below, Shape
 
 MIB = 2**20
 #: The second copy of the table, and what rounding takes.
 TAIL = MIB
+#: What a table has entries for, so that there is room for as many.
+ENTRIES = 128 * 128
+
+
+def table_end(sector: int) -> int:
+    """Where the table ends at the beginning of a device, and data may begin at the earliest."""
+    return 2 * sector + ENTRIES
 
 
 class _Fields(Layer):
@@ -79,26 +86,30 @@ class Partition(_Ranged):
         return self.model_copy(update={"from": self.begins, "at": None})
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        """A range that is none, or devices on which the kernel looks for no table."""
-        if below.noun not in {"disks", "arrays"}:
+        """A range that is none, or devices that cannot be parted again."""
+        if below.noun == self.noun:
             yield Problem(
-                "count", f"only disks and arrays can be partitioned: the kernel looks for no table on {below.noun}"
+                "count",
+                "partitions cannot be partitioned: the kernel looks for no table on them; make more of them below",
             )
         if self.at is not None and getattr(self, "from") is not None:
             yield Problem("at", "`at` and `from` say the same; write one of them")
         if self.size is not None and self.to is not None:
             yield Problem("size", "`size` and `to` both say where it ends; write one of them")
-        elif self.align % 512:
-            yield Problem("align", "partitions begin at whole sectors of 512B")
+            return
+        sector = max(device.sector for device in below.devices)
+        if self.align % sector:
+            yield Problem("align", f"partitions begin at whole sectors of {format_size(sector)}")
         else:
-            yield from self._range_problems(below.smallest)
+            yield from self._range_problems(min(below.devices, key=lambda device: device.size))
 
-    def _range_problems(self, size: int) -> Iterator[Problem]:
+    def _range_problems(self, device: Shape) -> Iterator[Problem]:
+        size = device.size
         if self.count is not None:
             if self.count * 4 * MIB > size:
                 yield Problem("count", f"{self.count} partitions are too many for a device of {format_size(size)}")
             return
-        begin, end = self.ranges(size)[0]
+        begin, end = self.ranges(device)[0]
         field = next((name for name in ("size", "to", "at") if getattr(self, name) is not None), "from")
         if end <= begin:
             where = f"between {format_size(begin)} and {format_size(end)}"
@@ -114,9 +125,10 @@ class Partition(_Ranged):
             return bytes_of(self.begins, size) + bytes_of(self.size, size)
         return bytes_of(self.to, size) if self.to is not None else size
 
-    def ranges(self, size: int) -> list[tuple[int, int]]:
+    def ranges(self, device: Shape) -> list[tuple[int, int]]:
         """Where partitions begin and end on a device, in bytes: aligned, and clear of the table at either end."""
-        head = -(-max(self.align, 34 * 512) // self.align) * self.align
+        size = device.size
+        head = -(-max(self.align, table_end(device.sector)) // self.align) * self.align
         room = (size - TAIL) // self.align * self.align
         if self.count is not None:
             each = (room - head) // self.count // self.align * self.align
@@ -127,7 +139,6 @@ class Partition(_Ranged):
     def above(self, below: Below) -> tuple[Shape, ...]:
         """First partitions first."""
         per_device = [
-            [Shape(end - begin, device.chunk, device.stripes) for begin, end in self.ranges(device.size)]
-            for device in below.devices
+            [replace(device, size=end - begin) for begin, end in self.ranges(device)] for device in below.devices
         ]
         return tuple(shape for several in zip(*per_device, strict=True) for shape in several)

@@ -83,6 +83,10 @@ class Precondition(Layer):
         """All of it once; what is written until it is steady nobody knows beforehand."""
         return 0 if self.how == "none" else sum(device.size for device in below.devices)
 
+    def called(self, below: Below) -> str:
+        """What they are called below."""
+        return below.noun
+
     def above(self, below: Below) -> tuple[Shape, ...]:
         """The same devices."""
         return below.devices

@@ -88,7 +88,7 @@ def as_uuid(digits: str) -> str:
 
 
 def partition_path(disk: str, number: int) -> str:
-    """What the n-th partition of a disk is called: by the kernel, or by udev if the disk is a link of udev's."""
-    if disk.startswith("/dev/disk/"):
+    """What the n-th partition of a device is called: by the kernel, by udev if it is a link of udev's, or by us."""
+    if disk.startswith(("/dev/disk/", "/dev/mapper/")):
         return f"{disk}-part{number}"
     return f"{disk}p{number}" if disk[-1].isdigit() else f"{disk}{number}"

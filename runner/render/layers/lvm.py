@@ -31,21 +31,35 @@ class Reading:
     wanted: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """One logical volume: what LVM calls it, what the device mapper does, and what must be read of it."""
+
+    name: str
+    mapped: str
+    readings: tuple[Reading, ...]
+
+    @property
+    def path(self) -> str:
+        """The device."""
+        return f"/dev/mapper/{self.mapped}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LvmView(View):
-    """One volume group with its volume."""
+    """One volume group with its volumes."""
 
     name: str
     tag: str
-    #: As it is called by the device mapper.
-    mapped: str
+    volumes: tuple[Volume, ...]
     #: Shows LVM these devices and no others.
     config: str
     #: Shows LVM all there are.
     sees_all: str
     #: What `lvm` is told, in this order; the first word is the command.
     commands: tuple[tuple[str, ...], ...]
-    readings: tuple[Reading, ...]
+    #: What the device mapper calls the volume that is the cache; empty if there is none.
+    cache: str
     redundant: bool
     #: It stands on other layers, not on disks: whatever is found on these devices is left over from earlier ones.
     stands_on_layers: bool
@@ -62,23 +76,32 @@ def _group(layer: Lvm, ground: Ground, name: str) -> LvmView:
     members = tuple(ground.devices[int(number) - 1] for number in (layer.order or "").split())
     resync = _resync(layer, zeroed=ground.zeroed)
     tag = f"matrix-{mark(layer, members)}"
-    mapped = f"{name.replace('-', '--')}-{VOLUME}"
+    prefix = f"{name.replace('-', '--')}-"
+    volumes = tuple(
+        Volume(one, prefix + one, tuple(_readings(layer, ground, resync, number)))
+        for number, one in enumerate(_called(layer))
+    )
     return LvmView(
         kind="lvm",
         members=ground.devices[: layer.devices],
-        tops=(f"/dev/mapper/{mapped}",),
+        tops=tuple(one.path for one in volumes),
         name=name,
         tag=tag,
-        mapped=mapped,
+        volumes=volumes,
         config=config(members),
         sees_all=CONFIG.format(filter='"a|.*|"'),
-        commands=(_vgcreate(layer, name, tag, members), *_volume(layer, ground, name, members, resync)),
-        readings=tuple(_readings(layer, ground, resync)),
+        commands=(_vgcreate(layer, name, tag, members), *_volumes(layer, ground, name, members, resync)),
+        cache=f"{prefix}fast_cvol" if layer.type == "cache" else "",
         redundant=layer.type in REDUNDANT,
         resync=resync,
         under_way="resync" if resync == "background" else "",
         stands_on_layers=ground.depth > 0,
     )
+
+
+def _called(layer: Lvm) -> tuple[str, ...]:
+    """What LVM is to call the volumes."""
+    return (VOLUME,) if layer.volumes == 1 else tuple(f"{VOLUME}{number + 1}" for number in range(layer.volumes))
 
 
 def config(devices: tuple[str, ...]) -> str:
@@ -106,20 +129,42 @@ def _vgcreate(layer: Lvm, name: str, tag: str, members: tuple[str, ...]) -> tupl
     return ("vgcreate", "--addtag", tag, "--setautoactivation", "n", *extent, *align, name, *members)
 
 
-def _volume(layer: Lvm, ground: Ground, name: str, members: tuple[str, ...], resync: str) -> list[tuple[str, ...]]:
-    """The commands that make the volume."""
+def _volumes(layer: Lvm, ground: Ground, name: str, members: tuple[str, ...], resync: str) -> list[tuple[str, ...]]:
+    """The commands that make the volumes."""
     slow = members[: len(members) - (layer.fast or 0)]
-    head = ("lvcreate", "--name", VOLUME)
+    heads = [("lvcreate", "--name", one) for one in _called(layer)]
+    head = heads[0]
     if layer.type == "thin":
-        return [(*head, *_thin(layer, ground), name, *slow)]
+        virtual = ("--type", "thin", "--thinpool", "pool", "--virtualsize", f"{layer.over(ground.below).size}b", name)
+        return [(*head, *_thin(layer, ground), name, *slow), *((*more, *virtual) for more in heads[1:])]
     if layer.type == "cache":
         return [(*head, *_plain(layer), *_size(layer, ground, "PVS"), name, *slow), *_cache(layer, name, members)]
     how = (*_plain(layer), *_copies(layer), *(("--nosync",) if resync == "assume-clean" else ()))
-    if layer.type == "linear" and layer.size == "100%" and len({shape.size for shape in ground.below.devices}) > 1:
+    if _is_whole(layer) and len({shape.size for shape in ground.below.devices}) > 1:
         # LVM would begin with the largest.
         first, *more = ((*head, *how, "--extents", "100%PVS", name, slow[0]), *slow[1:])
         return [first, *(("lvextend", "--extents", "+100%PVS", f"{name}/{VOLUME}", str(one)) for one in more)]
-    return [(*head, *how, *_size(layer, ground, "FREE"), name, *slow)]
+    if layer.type == "linear" and not _is_whole(layer):
+        return [command for number in range(len(heads)) for command in _linear(layer, ground, name, members, number)]
+    return [(*one, *how, *_size(layer, ground, "FREE"), name, *slow) for one in heads]
+
+
+def _linear(layer: Lvm, ground: Ground, name: str, members: tuple[str, ...], number: int) -> list[tuple[str, ...]]:
+    """The commands that make a volume of a part of the devices: told which, LVM keeps their order."""
+    volume = _called(layer)[number]
+    head: tuple[str, ...] = ("lvcreate", "--name", volume, "--type", "linear")
+    found, sign, of = list[tuple[str, ...]](), "", name
+    for place, first, last in layer.pieces(ground.below, number):
+        # Behind a colon stand the extents, so those of a path are told apart.
+        path = members[place].replace(":", "\\:").replace("@", "\\@")
+        found.append((*head, "--extents", f"{sign}{last - first + 1}", of, f"{path}:{first}-{last}"))
+        head, sign, of = ("lvextend",), "+", f"{name}/{volume}"
+    return found
+
+
+def _is_whole(layer: Lvm) -> bool:
+    """Whether it is a linear volume that takes its devices one after the other to their ends."""
+    return layer.type == "linear" and layer.size == "100%" and layer.volumes == 1
 
 
 def _plain(layer: Lvm) -> tuple[str, ...]:
@@ -144,7 +189,7 @@ def _size(layer: Lvm, ground: Ground, of: str) -> tuple[str, str]:
 
 def _thin(layer: Lvm, ground: Ground) -> tuple[str, ...]:
     """A pool of everything, and in it a volume as large as was asked for."""
-    whole = layer.model_copy(update={"size": "100%"}).over(ground.below).size
+    whole = layer.model_copy(update={"size": "100%", "volumes": 1}).over(ground.below).size
     return (
         "--type", "thin", "--thinpool", "pool", *_plain(layer)[2:], "--chunksize", f"{layer.chunk}b",
         "--poolmetadatasize", f"{layer.pool_metadata(whole)}b", "--poolmetadataspare", "n",
@@ -163,15 +208,16 @@ def _cache(layer: Lvm, name: str, members: tuple[str, ...]) -> list[tuple[str, .
     ]  # fmt: skip
 
 
-def _readings(layer: Lvm, ground: Ground, resync: str) -> list[Reading]:
-    """What must be in the device mapper's tables."""
+def _readings(layer: Lvm, ground: Ground, resync: str, number: int) -> list[Reading]:
+    """What must be in the device mapper's tables of a volume; only the first begins where data do."""
     order = (layer.order or "").split()
     slow, fast = order[: len(order) - (layer.fast or 0)], order[len(order) - (layer.fast or 0) :]
     even = len({shape.size for shape in ground.below.devices[: layer.devices]}) == 1
     # Where an image has several devices, or they differ in size, LVM chooses; it may not need them all.
-    whole = layer.type == "linear" and layer.size == "100%"
-    fixed = whole or (even and len(slow) == layer.images(layer.stripes or 1))
-    plain = layer.type in {"linear", "striped"}
+    if layer.type == "linear" and not _is_whole(layer):
+        slow = [slow[place] for place, _, _ in layer.pieces(ground.below, number)]
+    fixed = layer.type == "linear" or (even and len(slow) == layer.images(layer.stripes or 1))
+    plain = number == 0 and layer.type in {"linear", "striped"}
     start = layer.data_start(None) if layer.alignment is not None and plain else None
     found = [
         Reading("type", "type", layer.type),

@@ -1,0 +1,65 @@
+"""`--budget` and `--bytes-budget`: what a run may cost."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.plan.budget import ENDLESS, Cost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def _time(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
+    from runner.model.units import parse_time
+
+    return _parsed(text, parse_time)
+
+
+def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
+    from runner.model.units import parse_size
+
+    return _parsed(text, parse_size)
+
+
+def _parsed(text: str | None, parse: Callable[[object], float]) -> float:
+    """Without an end where nothing is given."""
+    if text is None:
+        return inf
+    try:
+        found = parse(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is {error}") from None
+    if found <= 0:
+        raise click.BadParameter(f"{text!r} buys nothing")
+    return found
+
+
+def budget(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Both options."""
+    seconds = click.option(
+        "--budget",
+        metavar="TIME",
+        callback=_time,
+        help="Be done within so much time, as 2h: every cell at its minimum first, then where the doubt is largest.",
+    )
+    written = click.option(
+        "--bytes-budget", metavar="SIZE", callback=_size, help="Write at most so much, as 500GB, in the whole run."
+    )
+    return seconds(written(command))
+
+
+def short_of(short: int, left_out: int, cost: Cost) -> str:
+    """What a run says that had to stop for its budget; empty if it had not."""
+    if cost == ENDLESS or not left_out:
+        return ""
+    if short:
+        return (
+            f"the budget is used up: {short:,} trials of the minimum are missing; the same command goes on with them, "
+            "and `matrix plan` tells what they take"
+        )
+    return f"the budget is used up: every cell has its minimum, and {left_out:,} trials more were wanted"

@@ -1,0 +1,56 @@
+"""`--budget` as a user meets it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_commands import ROOT
+
+MATRIX = """\
+name: small
+disks: {count: 1, size: 64MiB}
+layouts: {disk: [disk]}
+workloads: {work: {rw: [read, write], bs: 4KiB, runtime: 1s}}
+repeat: {min: 2, max: 4, until: 0.0001%}
+"""
+
+
+def run(folder: Path, *words: str) -> tuple[int, str]:
+    (folder / "budget.yaml").write_text(MATRIX)
+    command = [sys.executable, "-m", "runner.cli", "run", "--on", "dry", *words, "budget.yaml"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_run_whose_budget_is_used_up_before_its_minimum_is_not_finished(tmp_path: Path) -> None:
+    status, said = run(tmp_path, "--bytes-budget", "1kB")
+    assert status == 3
+    assert "2 trials of the minimum are missing; the same command goes on with them" in said
+    status, said = run(tmp_path)
+    assert status == 0
+    assert "budget" not in said
+    assert len([one for one in (tmp_path / "results").iterdir() if one.is_dir()]) == 1
+
+
+def test_one_after_the_minimum_is_and_says_so(tmp_path: Path) -> None:
+    status, said = run(tmp_path, "--bytes-budget", "500MB")
+    assert status == 0
+    assert "the budget is used up: every cell has its minimum, and " in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--budget", "soon"), "'soon' is not a time"),
+        (("--budget", "0s"), "'0s' buys nothing"),
+        (("--bytes-budget", "12"), "'12' is no unit"),
+    ],
+)
+def test_what_is_no_budget_is_bad_input(tmp_path: Path, words: tuple[str, str], said: str) -> None:
+    status, output = run(tmp_path, *words)
+    assert status == 2
+    assert said in output

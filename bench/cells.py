@@ -26,9 +26,10 @@ from runner.machines.qemu import Qemu
 from runner.machines.seam import Step
 from runner.plan.order import Plan
 from runner.render.scripts import array_scripts, job, trial_seed
+from runner.store.environment import Host
 from runner.store.journal import Journal
 from runner.store.record import CellRow
-from runner.store.run import Host, Manifest, create
+from runner.store.run import Manifest, create
 
 if TYPE_CHECKING:
     from runner.expand.space import Cell, Space

@@ -24,8 +24,9 @@ from runner.expand.load import parse
 from runner.expand.select import select
 from runner.machines.qemu import Qemu
 from runner.plan.order import Plan
+from runner.store.environment import Host
 from runner.store.journal import Journal
-from runner.store.run import Host, Manifest, create
+from runner.store.run import Manifest, create
 
 if TYPE_CHECKING:
     from runner.expand.space import Space

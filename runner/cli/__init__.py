@@ -17,10 +17,16 @@ _COMMANDS = {
     "render": "Write the scripts and fio jobs of cells without running them.",
     "run": "Run a matrix, or go on with an unfinished run of it.",
     "report": "Write the reports of a run anew from its journal.",
+    "results": "Show what was measured, in one run or many: filtered, as a pivot, as CSV, JSON, Parquet.",
+    "compare": "Say which cells are faster or slower: between runs, kernels, hosts, revisions.",
+    "history": "Follow a cell through all runs, and where it changed.",
+    "import": "Make a run of fio's JSON that was measured elsewhere.",
     "schema": "Print the JSON Schema of the matrix language.",
     "disks": "Show the disk models, and check that they are what they say.",
     "doctor": "Say what this host can do, and what is missing for the rest.",
 }
+#: Where a module cannot be called as its command.
+_MODULES = {"import": "importing"}
 
 
 class _LazyGroup(click.Group):
@@ -30,7 +36,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"runner.cli.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"runner.cli.{_MODULES.get(cmd_name, cmd_name)}").command
         return command
 
     def resolve_command(
@@ -53,9 +59,11 @@ Examples:
   matrix run matrix/chunk-sweep.yaml              run it in VMs made for it
   matrix run --on dry my.yaml                     walk through it; figures are made up
   matrix plan --only 'layout=parity' my.yaml      what would be run of it, and for how long
+  matrix results latest                           what the latest run came to
+  matrix compare latest~1 latest                  what became faster or slower since the one before
 
 \b
-Exit codes: 0 all measured, 2 bad input, 3 something broke, 130 interrupted (1 is kept for claims that fail).
+Exit codes: 0 all measured, 1 something is slower (compare), 2 bad input, 3 something broke, 130 interrupted.
 """
 
 

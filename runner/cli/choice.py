@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -10,10 +11,13 @@ from runner.errors import BadInput
 from runner.store.run import RunFolder, create, latest, runs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from runner.store.journal import Journal
     from runner.store.run import Manifest
+
+_PASSWORD = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,11 @@ def chosen_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bo
 def readable(text: str) -> str:
     """A name from the command line or of a file, which need not be UTF-8, as a text that can be stored."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def command_line(words: Iterable[str]) -> tuple[str, ...]:
+    """A command line as it is kept: readable, and without the passwords of databases."""
+    return tuple(_PASSWORD.sub(r"\1:***@", readable(word)) for word in words)
 
 
 def _name(manifest: Manifest) -> tuple[str, str]:

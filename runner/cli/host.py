@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.errors import HarnessBroken
+from runner.process import run
 from runner.processor import processor
 
 if TYPE_CHECKING:
-    from runner.store.run import Host
+    from collections.abc import Iterable
+
+    from runner.store.environment import Host, Revision
+
+_CPU = Path("/sys/devices/system/cpu")
+#: Programs of the host that have a part in what is measured, and how they tell their version.
+_PROGRAMS = {
+    "qemu": ("qemu-system-x86_64", "--version"),
+    "nbdkit": ("nbdkit", "--version"),
+    "fio": ("fio", "--version"),
+}
+#: A git that asks for a password, or a slow network file system, must not hold up a run.
+_PATIENCE = 10
 
 
 def boot_id() -> str:
@@ -20,12 +35,57 @@ def boot_id() -> str:
 
 def host_facts() -> Host:
     """What the manifest says of the host."""
-    from runner.store.run import Host
+    from runner import __version__
+    from runner.store.environment import Host
 
+    versions = {name: told for name, argv in _PROGRAMS.items() if (told := _told(*argv))}
     return Host(
         kernel=platform.release(),
         cpu=processor(),
         cores=len(os.sched_getaffinity(0)),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         hostname=platform.node(),
+        system=_system(),
+        command_line=_read(Path("/proc/cmdline")),
+        governor=_one_of(_CPU.glob("cpu[0-9]*/cpufreq/scaling_governor")),
+        turbo=_read(_CPU / "cpufreq/boost") or _read(_CPU / "intel_pstate/no_turbo").translate({48: "1", 49: "0"}),
+        mitigations={file.name: _read(file) for file in sorted(_CPU.glob("vulnerabilities/*"))},
+        versions={"matrix": __version__, "python": platform.python_version(), **versions},
     )
+
+
+def revision(folder: Path) -> Revision | None:
+    """Where a folder is in a git repository; None if it is in none, or git is not there to be asked."""
+    from runner.store.environment import Revision
+
+    commit = _told("git", "-C", str(folder), "rev-parse", "HEAD")
+    if not commit:
+        return None
+    changed = _told("git", "-C", str(folder), "--no-optional-locks", "status", "--porcelain", "--", ".")
+    branch = _told("git", "-C", str(folder), "rev-parse", "--abbrev-ref", "HEAD")
+    return Revision(commit=commit, dirty=bool(changed), branch="" if branch == "HEAD" else branch)
+
+
+def _told(*argv: str) -> str:
+    """The first line of what a program says; nothing if it is not there, fails, or takes its time."""
+    try:
+        said = run(argv, timeout=_PATIENCE)
+    except HarnessBroken:
+        return ""
+    return said.stdout.strip().partition("\n")[0] if said.returncode == 0 else ""
+
+
+def _system() -> str:
+    with suppress(OSError):
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    return ""
+
+
+def _read(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(errors="replace").strip()
+    return ""
+
+
+def _one_of(files: Iterable[Path]) -> str:
+    return ", ".join(sorted({text for file in files if (text := _read(file))}))

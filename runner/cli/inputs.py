@@ -60,6 +60,13 @@ results = click.option(
     help="Where runs are kept.",
 )
 
+store = click.option(
+    "--store",
+    metavar="FILE|URL",
+    help="The store of all runs: a file, or postgresql://USER@HOST/DATABASE. "
+    "If not given: $MATRIX_STORE, else store.db where runs are kept.",
+)
+
 
 @dataclass(frozen=True)
 class Asked:

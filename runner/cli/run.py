@@ -6,21 +6,34 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.cli.budget import budget, short_of
-from runner.cli.choice import chosen_run, readable
+from runner.cli.choice import chosen_run, command_line, readable
 from runner.cli.closing import Ending, report
-from runner.cli.host import boot_id, host_facts
-from runner.cli.inputs import Asked, asked, check_jobs, check_kernels, kernel, matrix_file, on, only, results, templates
+from runner.cli.host import boot_id, host_facts, revision
+from runner.cli.inputs import (
+    Asked,
+    asked,
+    check_jobs,
+    check_kernels,
+    kernel,
+    matrix_file,
+    on,
+    only,
+    results,
+    store,
+    templates,
+)
 from runner.cli.jobs import jobs, level_of
 from runner.cli.pace import recorded_pace
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
 from runner.errors import BadInput, Exit
-from runner.execute.events import RigUp
+from runner.execute.events import RigUp, TrialDone
 from runner.execute.run import Execution, specs_of
 from runner.execute.spending import Spending
 from runner.expand.variants import digest
@@ -29,6 +42,9 @@ from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.machines.seam import Wishes
 from runner.plan.budget import Cost
 from runner.render.environment import in_effect
+from runner.store.address import address_of
+from runner.store.environment import Digests, DiskFacts
+from runner.store.feed import Feed
 from runner.store.journal import Journal
 from runner.store.run import Manifest, RunFolder
 
@@ -36,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from runner.cli.jobs import Asked as Jobs
+    from runner.disks import Disk
     from runner.execute.events import Event
     from runner.execute.together import Level
     from runner.machines.seam import Machine, RigSpec
@@ -50,6 +67,7 @@ Examples:
   matrix run --kernel debian-13 my.yaml                 under another kernel
   matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
   matrix run --budget 2h my.yaml                        as well as two hours can tell
+  matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
 """
 
 
@@ -60,6 +78,7 @@ Examples:
 @kernel
 @templates
 @results
+@store
 @jobs
 @budget
 @click.option("--fresh", is_flag=True, help="Start anew, even if a run of this matrix is unfinished.")
@@ -76,6 +95,7 @@ def command(
     kernel: str | None,
     templates: Path | None,
     results: Path,
+    store: str | None,
     jobs: Jobs,
     budget: float,
     bytes_budget: float,
@@ -86,11 +106,12 @@ def command(
     as_json: bool,
 ) -> None:
     """Run a matrix. A run that was interrupted, killed or crashed is gone on with; nothing is measured twice."""
+    address = address_of(store, results)
     request = asked(matrix, only)
     check_kernels(request, place)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
-    order = Order(request, place, kernel, templates, cold=cold)
+    order = Order(matrix, request, place, kernel, templates, cold=cold)
     here, specs = machine(place, Wishes()), order.specs()
     refuse(here, specs)
     level, alone = level_of(jobs, here, specs, request.arrays())
@@ -106,8 +127,9 @@ def command(
                 if told := chosen.told(view.done):
                     view.notice(told)
                 view.begins(folder.path)
+                feed = Feed(address, folder, journal, view.trouble)
                 spending = Spending(Cost(budget, bytes_budget), recorded_pace(results, place))
-                end = _carry_out(order, level, spending, folder, journal, view, stopping)
+                end = _carry_out(order, level, spending, folder, journal, feed, view, stopping)
             view.ends(end)
             if end.exit is Exit.INTERRUPTED:
                 click.echo(
@@ -121,6 +143,7 @@ def command(
 class Order:
     """Everything that was asked for on the command line."""
 
+    path: Path
     request: Asked
     machine: str
     kernel: str | None
@@ -140,15 +163,22 @@ class Order:
         """What a run of it would be."""
         matrix, source = self.request.space.matrix, self.request.declared.source
         return Manifest(
+            id=token_hex(8),
             matrix=matrix.name,
             fingerprint=self.fingerprint(),
             machine=self.machine,
             made_up=self.machine == "dry",
             seed=matrix.seed,
-            command=tuple(map(readable, sys.argv)),
+            command=command_line(sys.argv),
             text=source.text,
             used={readable(name): text for name, text in source.used.items()},
             host=host_facts(),
+            disks=tuple(disk_facts(disk) for disk in matrix.every_disk()),
+            digests=Digests(
+                matrix=digest([source.text, *sorted(source.used.values())]).hex(),
+                templates=digest(in_effect(self.templates)).hex(),
+            ),
+            revision=revision(self.path.parent),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             planned=self.planned,
             confidence=matrix.repeat.confidence,
@@ -167,6 +197,15 @@ class Order:
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description"})
         kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
         return digest([matrix, self.machine, kernels, rules, in_effect(self.templates)]).hex()
+
+
+def disk_facts(disk: Disk) -> DiskFacts:
+    """What the manifest says of a disk. The chance of a modelled one (where its platter is) makes it no other."""
+    link = f"{disk.link.name}, {disk.link.rate / 1e6:g} MB/s" if disk.link else ""
+    if disk.physics is None:
+        return DiskFacts(size=disk.size, bus=disk.bus, link=link)
+    content = {name: value for name, value in disk.physics.content().items() if name != "phase"}
+    return DiskFacts(size=disk.size, bus=disk.bus, model=disk.physics.kind, digest=digest(content).hex(), link=link)
 
 
 def kernel_content(name: str | None) -> str | None:
@@ -193,6 +232,7 @@ def _carry_out(
     spending: Spending,
     folder: RunFolder,
     journal: Journal,
+    feed: Feed,
     view: View,
     stopping: Stopping,
 ) -> Ending:
@@ -203,6 +243,8 @@ def _carry_out(
     def listen(event: Event) -> None:
         if isinstance(event, RigUp):
             versions[event.facts["kernel"]] = _versions(event.facts)
+        elif isinstance(event, TrialDone):
+            feed.add(event.trial)
         view.event(event)
 
     execution = Execution(
@@ -228,7 +270,8 @@ def _carry_out(
         folder = folder.with_manifest(versions=versions)
         end = report(folder, journal, interrupted=not done, short=execution.short)
         # Last, so that whatever comes between, the same command goes on and makes the reports anew.
-        folder.with_manifest(finished=finished)
+        folder = folder.with_manifest(finished=finished, ended=datetime.now(UTC).isoformat(timespec="milliseconds"))
+        feed.end(folder)
     return end
 
 

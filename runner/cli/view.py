@@ -70,6 +70,10 @@ class View(AbstractContextManager["View"], ABC):
     def notice(self, text: str) -> None:
         """One line worth knowing."""
 
+    def trouble(self, text: str) -> None:
+        """One line about something that went wrong, and is gone on without."""
+        self.notice(text)
+
     @abstractmethod
     def progress(self, brief: str, fraction: float | None = None) -> None:
         """Something long, before or between trials."""
@@ -104,6 +108,10 @@ class QuietView(View):
 
     def notice(self, text: str) -> None:
         """Nothing."""
+
+    def trouble(self, text: str) -> None:
+        """A line."""
+        click.echo(text, err=True)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
         """Nothing."""

@@ -9,31 +9,17 @@ from typing import TYPE_CHECKING, Self
 
 from runner.errors import BadInput
 from runner.expand.notes import few
+from runner.expand.rules import BadRule, Rule, parse_only, rule_of
 from runner.expand.space import cell_of
-from runner.model.flaws import did_you_mean
 from runner.model.source import Flaw
-from runner.model.units import format_size, format_time, parse_size, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from runner.expand.space import Array, Cell, Space
     from runner.expand.variants import Coords
-    from runner.model.matrix import Condition, Matrix, Scalar
+    from runner.model.matrix import Condition, Matrix
     from runner.model.source import Path
-
-#: One rule: for each axis (by its full name) the values that match.
-Rule = dict[str, frozenset[str]]
-
-
-class BadRule(Exception):
-    """A rule that names an axis or a value that no cell has. `key` is the axis as it was written."""
-
-    def __init__(self, key: str, message: str, *, of_key: bool) -> None:
-        super().__init__(message)
-        self.key = key
-        self.message = message
-        self.of_key = of_key
 
 
 def values_of(space: Space) -> dict[str, set[str]]:
@@ -48,53 +34,6 @@ def values_of(space: Space) -> dict[str, set[str]]:
             for axis, text in coords:
                 found.setdefault(axis, set()).add(text)
     return found
-
-
-def _axis(key: str, known: Iterable[str]) -> str:
-    """The full name of an axis that may be written short (`bs` for `workload.bs`)."""
-    names = list(known)
-    if key in names:
-        return key
-    fitting = [name for name in names if name.endswith(f".{key}")]
-    # `readahead` is the plain one, where there is one beside that of a kind of device.
-    least = min((name.count(".") for name in fitting), default=0)
-    fitting = [name for name in fitting if name.count(".") == least]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise BadRule(key, f"'{key}' could be {' or '.join(fitting)}; write one of these", of_key=True)
-    raise BadRule(key, f"unknown axis '{key}'; {did_you_mean(key, names)}", of_key=True)
-
-
-def _spellings(value: Scalar) -> set[str]:
-    """All canonical texts that somebody who wrote this value may mean."""
-    if isinstance(value, bool):
-        return {str(value).lower(), *({"none"} if value is False else ())}
-    texts = {str(value)}
-    if str(value).isdecimal():
-        texts.add(format_size(int(value)))  # a plain number may be bytes: here it can only match what is there
-    with suppress(ValueError):
-        texts.add(format_size(parse_size(value)))
-    with suppress(ValueError):
-        texts.add(format_time(parse_time(value)))
-    return texts
-
-
-def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
-    """A condition as it was written, checked against the axes and values that there are."""
-    rule: Rule = {}
-    for key, wanted in condition.items():
-        axis = _axis(key, values)
-        matching: set[str] = set()
-        for one in wanted if isinstance(wanted, tuple) else (wanted,):
-            found = _spellings(one) & values[axis]
-            if not found:
-                raise BadRule(
-                    key, f"no cell has {axis}={one}; {did_you_mean(str(one), sorted(values[axis]))}", of_key=False
-                )
-            matching |= found
-        rule[axis] = frozenset(matching)
-    return rule
 
 
 def check_rules(space: Space) -> list[Flaw]:
@@ -139,20 +78,6 @@ def _understood(condition: Condition, values: Mapping[str, set[str]]) -> Rule | 
     with suppress(BadRule):
         return rule_of(condition, values)
     return None
-
-
-def parse_only(text: str) -> Condition:
-    """`layout=raid5,bs=64KiB|128KiB` as a condition."""
-    condition: dict[str, str | tuple[str, ...]] = {}
-    for part in text.split(","):
-        key, equals, wanted = part.partition("=")
-        if not equals or not key.strip() or not wanted.strip():
-            raise BadInput(
-                f"--only '{text}': '{part}' is not AXIS=VALUE",
-                resolution="for example --only 'layout=raid5,bs=64KiB|1MiB'",
-            )
-        condition[key.strip()] = tuple(value.strip() for value in wanted.split("|"))
-    return condition  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)

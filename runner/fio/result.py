@@ -25,6 +25,7 @@ from runner.errors import HarnessBroken
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+_PERCENTS = (50, 99, 99.9, 99.99)
 _EVIDENCE = 2000  # characters of output that an error carries along
 
 
@@ -79,7 +80,11 @@ class Figures:
 
 def parse(text: str) -> Figures:
     """Read fio's output; lines before the JSON (warnings, notes) are passed over. Raises FioFailed."""
-    jobs = _jobs(text)
+    return figures_of(jobs_of(document(text), text), text)
+
+
+def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
+    """What these jobs measured side by side; `text` is where they were read from. Raises FioFailed."""
     _refuse_failed(jobs)
     try:
         figures = _figures(jobs)
@@ -118,15 +123,15 @@ def merged(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
     return total
 
 
-def _jobs(text: str) -> list[dict[str, Any]]:
-    document = _document(text)
-    jobs = document.get("jobs") if isinstance(document, dict) else None
+def jobs_of(whole: Any, text: str) -> list[dict[str, Any]]:
+    """The jobs of a document. Raises FioFailed."""
+    jobs = whole.get("jobs") if isinstance(whole, dict) else None
     if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
         raise FioFailed("fio's JSON names no jobs", evidence=_clip(text))
     return jobs
 
 
-def _document(text: str) -> Any:
+def document(text: str) -> Any:
     """The JSON object in the text: from the first line that begins with a brace to the last one that does."""
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith("{")), None)
@@ -189,9 +194,13 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
     )
 
 
-def _percentiles(busy: Iterable[Mapping[str, Any]], longest: float | None) -> list[float | None]:
-    bins = merged(side.get("lat_ns", {}).get("bins", {}) for side in busy)
-    found = percentiles(bins, [50, 99, 99.9, 99.99])
+def _percentiles(busy: Sequence[Mapping[str, Any]], longest: float | None) -> list[float | None]:
+    sides = [side.get("lat_ns", {}) for side in busy]
+    bins = merged(side.get("bins", {}) for side in sides)
+    found = percentiles(bins, _PERCENTS)
+    if not bins and len(sides) == 1:  # plain `json` has no histogram; of one job, fio's own are what it would give
+        told = sides[0].get("percentile", {})
+        found = [told.get(f"{percent:.6f}") for percent in _PERCENTS]
     return [one if one is None or longest is None else min(one, longest) for one in found]
 
 

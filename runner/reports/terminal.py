@@ -8,6 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from runner.reports.figures import digits
 from runner.reports.summary import FEW
 from runner.store.record import Outcome
 
@@ -75,8 +76,8 @@ def rate(bw: float | None, iops: float | None) -> str:
         return ""
     # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
     if bw >= (LARGE - _SECTOR / 2) * iops:
-        return f"{_digits(bw / 1e6)} MB/s"
-    return f"{_digits(iops)} IOPS"
+        return f"{digits(bw / 1e6)} MB/s"
+    return f"{digits(iops)} IOPS"
 
 
 def percent(share: float) -> str:
@@ -126,10 +127,3 @@ def _strained(trials: int) -> str:
 def _caption(left_out: int, pointer: str, confidence: float) -> str:
     note = f"MB/s: 10⁶ bytes per second; ±: {confidence * 100:g} % confidence, the wider of read and write."
     return f"{left_out} more cells in {pointer}. {note}" if left_out else note
-
-
-def _digits(value: float) -> str:
-    """Three significant digits at least, never an exponent."""
-    if value >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"

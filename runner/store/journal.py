@@ -1,34 +1,35 @@
 """The journal of a run: what was measured, durable before the next trial begins.
 
-SQLAlchemy Core throughout, so that the same code serves another database; only `_sqlite_engine` knows SQLite. A journal
-belongs to one thread at a time. Several processes may have it open: writers wait for each other, readers never do.
+A journal belongs to one thread at a time. Several processes may have it open: writers wait for each other, readers
+never do.
 """
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Self, cast
 
-import orjson
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.exc import IntegrityError
 
 from runner.errors import BadInput, HarnessBroken
 from runner.store import schema
+from runner.store.engines import sqlite_engine, sqlite_reader, upsert
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 from runner.store.rows import COLUMNS, row_of, trial_of
 from runner.store.trouble import damaged, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import TracebackType
 
+#: Outcome, attempts, when it began.
+State = tuple[Any, ...]
 _BATCH = 1000
 _BUSY_MS = 30_000
 
@@ -70,10 +71,9 @@ class Journal:
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open a journal file to record in; a missing one is made."""
-        journal = cls(_sqlite_engine(path), path)
+        journal = cls(_engine(path), path)
         with journal._closed_on_trouble():
-            journal._begin_if_new()
-            journal._understand()
+            journal._prepare()
         return journal
 
     @classmethod
@@ -81,9 +81,11 @@ class Journal:
         """Open a journal file that there is, to read it."""
         if not path.exists():
             raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
-        journal = cls(_sqlite_engine(path), path)
+        fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+        journal = cls(sqlite_reader(path) if fixed else _engine(path), path)
         with journal._closed_on_trouble():
-            journal._understand()
+            if journal._understood() < schema.JOURNAL.version and not fixed:
+                journal._prepare()
         return journal
 
     @contextmanager
@@ -151,7 +153,6 @@ class Journal:
         columns = (kept.cell, kept.block, kept.attempts, kept.outcome, kept.reason, kept.started)
         values = (table.c.cell, table.c.block, tries, table.c.outcome, table.c.reason, table.c.started)
         with self._transaction(immediate=True) as connection:
-            schema.retried.create(connection, checkfirst=True)  # a journal of an earlier program has none
             taken = [trial_of(row) for row in connection.execute(sa.select(*COLUMNS).where(unmeasured)).all()]
             chosen = sa.select(*values).where(unmeasured)
             connection.execute(sa.insert(schema.retried).from_select([one.name for one in columns], chosen))
@@ -162,8 +163,6 @@ class Journal:
         """How many attempts each trial had had when it was last taken back."""
         table = schema.retried.c
         with self._transaction() as connection:
-            if not sa.inspect(connection).has_table("retried"):
-                return {}
             most = sa.select(table.cell, table.block, sa.func.max(table.attempts)).group_by(table.cell, table.block)
             return {(cell, block): attempts for cell, block, attempts in connection.execute(most).all()}
 
@@ -192,6 +191,19 @@ class Journal:
         rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.block))
         return {(row[0], row[1]) for row in rows}
 
+    def states(self) -> dict[tuple[str, int], State]:
+        """Of every recorded trial, by its identity, what tells whether it is still the one that it was."""
+        table = schema.trials.c
+        query = sa.select(table.cell, table.block, table.outcome, table.attempts, table.started)
+        return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query)}
+
+    def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
+        """Some of the trials, in the order they were recorded."""
+        table = schema.trials.c
+        cells = sorted({cell for cell, _ in identities})
+        rows = self._rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
+        return [trial_of(row) for row in rows if (row[0], row[1]) in identities]
+
     def trials(self) -> Iterator[Trial]:
         """All trials, in the order they were recorded."""
         query = sa.select(*COLUMNS).order_by(schema.trials.c.id)
@@ -211,6 +223,21 @@ class Journal:
         """All attempts that were begun and never ended."""
         return [Begun(*row) for row in self._rows(_sorted(schema.begun, "cell", "block", "attempt"))]
 
+    def cell(self, id_: str) -> CellRow:
+        """A known cell."""
+        table = schema.cells.c
+        ((name, axes),) = self._rows(sa.select(table.name, table.axes).where(table.id == id_))
+        return CellRow(id_, name, axes)
+
+    def troubled(self, at: str, what: str) -> None:
+        """Keep that something went wrong beside the measuring."""
+        with self._transaction() as connection:
+            connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
+
+    def troubles(self) -> list[str]:
+        """What went wrong beside the measuring."""
+        return [what for (what,) in self._rows(sa.select(schema.troubles.c.what).order_by(schema.troubles.c.id))]
+
     def took(self) -> Took:
         """What set-up and trials took so far, for an estimate of what is to come."""
         trials = schema.trials.c
@@ -228,29 +255,17 @@ class Journal:
             if count > 1 and mean:
                 yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean
 
-    def _begin_if_new(self) -> None:
-        """Make the tables, if there is nothing at all in the file."""
+    def _prepare(self) -> None:
+        """Make it if there is nothing at all in the file, and bring it up to date."""
         with self._transaction(immediate=True) as connection:
-            if not sa.inspect(connection).get_table_names():
-                schema.tables.create_all(connection)
-                connection.execute(sa.insert(schema.meta), {"key": "schema", "value": str(schema.VERSION)})
+            self._check(connection)
+            schema.JOURNAL.prepare(connection, self._name)
 
-    def _understand(self) -> None:
-        """Refuse what is damaged, not ours, or comes from the future."""
+    def _understood(self) -> int:
+        """Its version; refused if it is damaged, not ours, or from the future."""
         with self._transaction() as connection:
-            if connection.dialect.name == "sqlite":
-                self._check(connection)
-            if not sa.inspect(connection).has_table("meta"):
-                raise BadInput(
-                    f"{self._name} is a database, but not a journal of ours", resolution="name the folder of a run"
-                )
-            version = int(connection.scalar(sa.select(schema.meta.c.value).filter_by(key="schema")) or 0)
-        if version > schema.VERSION:
-            raise BadInput(
-                f"{self._name} was written by a newer version of matrix",
-                details=f"its schema is version {version}; this program knows versions up to {schema.VERSION}",
-                resolution="use the newer program, or start a new run with `--fresh`",
-            )
+            self._check(connection)
+            return schema.JOURNAL.understood(connection, self._name)
 
     def _check(self, connection: sa.Connection) -> None:
         verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
@@ -258,12 +273,7 @@ class Journal:
             raise damaged(self._name, str(verdict))
 
     def _upsert(self, table: sa.Table, *columns: str) -> Any:
-        """An insert which, where the key exists, replaces only the named columns."""
-        insert = sqlite_insert if self._engine.dialect.name == "sqlite" else postgresql_insert
-        statement = insert(table)
-        return statement.on_conflict_do_update(
-            index_elements=list(table.primary_key), set_={name: statement.excluded[name] for name in columns}
-        )
+        return upsert(self._engine, table, columns)
 
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
@@ -282,30 +292,5 @@ def _sorted(table: sa.Table, *columns: str) -> sa.Executable:
     return sa.select(table).order_by(*columns)
 
 
-def _sqlite_engine(path: Path) -> sa.Engine:
-    engine = sa.create_engine(
-        sa.URL.create("sqlite", database=str(path)),
-        json_serializer=lambda value: orjson.dumps(value).decode(),
-        json_deserializer=orjson.loads,
-        poolclass=sa.NullPool,
-    )
-    sa.event.listen(engine, "connect", _configure)
-    sa.event.listen(engine, "begin", _begin)
-    return engine
-
-
-def _configure(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions are ours to begin; the driver would begin them late
-    for pragma in (
-        f"busy_timeout = {_BUSY_MS}",
-        "journal_mode = WAL",
-        "synchronous = FULL",  # in WAL mode anything less may lose the last trials when the host loses power
-        "foreign_keys = ON",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin(connection: sa.Connection) -> None:
-    """A transaction that reads before it writes must take the write lock first, or it may find it cannot have it."""
-    immediate = connection.get_execution_options().get("immediate")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+def _engine(path: Path) -> sa.Engine:
+    return sqlite_engine(path, busy_ms=_BUSY_MS, durable=True)

@@ -12,34 +12,29 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.errors import BadInput
+from runner.store.environment import Digests, DiskFacts, Host, Revision, flat
 from runner.store.files import sweep, sync_folder, write_atomically
+from runner.store.folders import MANIFEST as _MANIFEST
+from runner.store.folders import folders_of_runs, state_of
 from runner.store.trouble import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-_MANIFEST = "manifest.json"
 _PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 
 
-class Host(BaseModel):
-    """The computer the runner itself ran on."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-
-    kernel: str
-    cpu: str
-    cores: int
-    memory: int = Field(description="bytes")
-    hostname: str | None = None
+class InUse(BadInput):
+    """Another process is at the run."""
 
 
 class Manifest(BaseModel):
@@ -47,7 +42,8 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal[2] = 2
+    format: Literal[2, 3] = 3
+    id: str = Field(default="", description="of this run alone, wherever it is kept; see `identity`")
     matrix: str = Field(description="name of the matrix")
     fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
     machine: str
@@ -60,13 +56,28 @@ class Manifest(BaseModel):
         default_factory=dict, description="fio, mdadm, qemu … by the release of the kernel that ran"
     )
     host: Host
+    disks: tuple[DiskFacts, ...] = ()
+    digests: Digests = Field(default_factory=Digests)
+    revision: Revision | None = Field(default=None, description="of the folder that the matrix is in")
     started: str = Field(description="ISO 8601, UTC")
+    ended: str = Field(default="", description="when it was last finished or interrupted")
     planned: int = Field(ge=0, description="trials the plan asks for")
     confidence: float = Field(default=0.95, description="confidence of the intervals")
     until: float | None = Field(default=None, description="half width asked for, as a part of the mean")
     least: int = Field(default=2, description="trials of a cell before it is first asked whether they are enough")
     most: int | None = Field(default=None, description="trials of a cell at most; null: not noted, in older runs")
     finished: bool = False
+
+    @property
+    def identity(self) -> str:
+        """What it is known by in a store. Runs of format 2 were given none; theirs follows from what they are."""
+        named = (self.matrix, self.machine, self.fingerprint, self.started, self.host.hostname, *self.command)
+        return self.id or blake2b("\0".join(map(str, named)).encode(), digest_size=8).hexdigest()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Everything that it was done with, by name."""
+        return flat(self.host, self.disks, self.digests, self.versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +123,19 @@ class RunFolder:
         manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
         write_atomically(self.path / _MANIFEST, _json(manifest))
         return RunFolder(self.path, manifest)
+
+    def state(self) -> str:
+        """Another one whenever the manifest is."""
+        return state_of(self.path)
+
+    @contextmanager
+    def locked_if_possible(self) -> Iterator[None]:
+        """Hold the folder, unless nobody could: what cannot be written here is not run here either."""
+        if os.access(self.path, os.W_OK):
+            with self.locked():
+                yield
+        else:
+            yield
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -177,11 +201,7 @@ def latest(found: Iterable[RunFolder]) -> RunFolder | None:
 
 def runs(results: Path) -> Iterator[RunFolder]:
     """Every run below a results folder."""
-    if not results.is_dir():
-        return
-    with named(results):
-        folders = sorted(folder for folder in results.iterdir() if (folder / _MANIFEST).is_file())
-    for folder in folders:
+    for folder in folders_of_runs(results):
         try:
             yield load(folder)
         except BadInput:
@@ -239,9 +259,9 @@ def _json(manifest: Manifest) -> bytes:
     return manifest.model_dump_json(indent=2).encode() + b"\n"
 
 
-def _taken(folder: Path, pid: str) -> BadInput:
+def _taken(folder: Path, pid: str) -> InUse:
     holder = f"process {pid}" if pid else "another process"
-    return BadInput(
+    return InUse(
         f"{folder} is in use by {holder}",
         resolution="wait for it to end, stop it, or start another run with `--fresh`",
     )

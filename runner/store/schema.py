@@ -5,6 +5,8 @@ Every figure is a column of its own: `select cell, avg(read_bw) from trials grou
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sqlalchemy import (
     JSON,
     Column,
@@ -19,7 +21,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import BigInteger
 
-VERSION = 1
+from runner.store.versions import Versioned
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 #: The columns of one direction, in the order of the fields of `Direction`.
 DIRECTION: tuple[str, ...] = (
@@ -55,7 +60,8 @@ cells = Table(
 )
 
 
-def _direction(side: str) -> list[Column[float]]:
+def direction_columns(side: str) -> list[Column[float]]:
+    """The figures of one direction."""
     return [Column(f"{side}_{name}", BigInteger if name in _COUNTS else Float) for name in DIRECTION]
 
 
@@ -77,8 +83,8 @@ trials = Table(
     Column("cpu_usr", Float),
     Column("cpu_sys", Float),
     Column("errors", Integer),
-    *_direction("read"),
-    *_direction("write"),
+    *direction_columns("read"),
+    *direction_columns("write"),
     Column("readings", JSON, nullable=False),
     Column("notes", JSON, nullable=False),
     UniqueConstraint("cell", "block", name="one_trial_per_cell_and_block"),
@@ -125,4 +131,29 @@ visits = Table(
     Column("block", Integer, nullable=False),
     Column("array", String, nullable=False),
     Column("seconds", Float, nullable=False),
+)
+
+#: What went wrong beside the measuring, and was gone on without.
+troubles = Table(
+    "troubles",
+    tables,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("at", String, nullable=False),
+    Column("what", Text, nullable=False),
+)
+
+
+def _with_retries_and_troubles(connection: Connection) -> None:
+    """Version 2. Some journals of version 1 have `retried` already."""
+    retried.create(connection, checkfirst=True)
+    troubles.create(connection)
+
+
+JOURNAL = Versioned(
+    "journal",
+    tables,
+    meta,
+    (_with_retries_and_troubles,),
+    stranger="name the folder of a run",
+    newer="use the newer program, or start a new run with `--fresh`",
 )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from runner.errors import BadInput, HarnessBroken, MatrixError
 
@@ -54,6 +54,21 @@ _SQLITE = {
         HarnessBroken, "{path} could not be read or written", "look at `dmesg`: the host's own disk reports errors"
     ),
 }
+_AWAY = _Trouble(HarnessBroken, "{path} does not answer", "see whether the server is up and can be reached from here")
+_NOT_ALLOWED = _Trouble(BadInput, "{path} does not let us in", "check user, password and rights in `--store URL`")
+# Keyed by the beginning of PostgreSQL's own codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
+_POSTGRESQL = {
+    "53100": _FULL,
+    "53": _Trouble(HarnessBroken, "{path} has no room for another connection", "try again, or ask who runs the server"),
+    "25006": _READ_ONLY,
+    "42501": _NOT_ALLOWED,
+    "28": _NOT_ALLOWED,
+    "3D": _Trouble(BadInput, "{path}: there is no such database", "make it (`createdb NAME`), or name another"),
+    "55P03": _Trouble(HarnessBroken, "{path} is locked by somebody else", "see who keeps its tables locked, and retry"),
+    "57014": _Trouble(HarnessBroken, "{path} takes too long to answer", "see what keeps the server busy, and retry"),
+    "57P": _AWAY,
+    "08": _AWAY,
+}
 _ERRNO = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -76,11 +91,10 @@ def named(path: Path | str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as problem:
-        name = getattr(problem.orig, "sqlite_errorname", "")
-        trouble = next((trouble for prefix, trouble in _SQLITE.items() if name.startswith(prefix)), None)
+        code, trouble = _of_database(problem)
         if trouble is None:
             raise
-        raise _error(trouble, path, f"{problem.orig} ({name})") from problem
+        raise _error(trouble, path, f"{problem.orig} ({code})" if code else str(problem.orig).strip()) from problem
     except OSError as problem:
         trouble = _ERRNO.get(problem.errno or 0)
         if trouble is None:
@@ -88,7 +102,27 @@ def named(path: Path | str) -> Iterator[None]:
         raise _error(trouble, path, str(problem)) from problem
 
 
+def _of_database(problem: DBAPIError) -> tuple[str, _Trouble | None]:
+    """The code by which the database calls it, and what it means to us."""
+    if name := getattr(problem.orig, "sqlite_errorname", ""):
+        return name, next((trouble for prefix, trouble in _SQLITE.items() if name.startswith(prefix)), None)
+    code = getattr(problem.orig, "sqlstate", None) or ""
+    known = next((trouble for prefix, trouble in _POSTGRESQL.items() if code and code.startswith(prefix)), None)
+    if known is None and not code and isinstance(problem, OperationalError):
+        return "", _refused(str(problem.orig))  # there was nobody who could have given a code
+    return code, known
+
+
+def _refused(said: str) -> _Trouble:
+    """Why there is no connection. The server gives a code for it too, but the library keeps it to itself."""
+    if "authentication failed" in said or "no password supplied" in said or "pg_hba.conf" in said:
+        return _NOT_ALLOWED
+    if 'database "' in said and "does not exist" in said:
+        return _POSTGRESQL["3D"]
+    return _AWAY
+
+
 def _error(trouble: _Trouble, path: Path | str, details: str) -> MatrixError:
     # A disk that is full is no matter of the one file at which it came to light.
-    shown = f"{Path(path).parent}/" if trouble is _FULL else path
+    shown = f"{Path(path).parent}/" if trouble is _FULL and "://" not in str(path) else path
     return trouble.kind(trouble.brief.format(path=shown), details=details, resolution=trouble.resolution)

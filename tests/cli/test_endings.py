@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.store.folders import folders_of_runs
 from tests.matrices import SMALL
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +77,7 @@ RUN = ("run", "--on", "dry", "small.yaml")
 
 
 def folder_of(place: Path) -> Path:
-    (folder,) = (place / "results").iterdir()
+    (folder,) = folders_of_runs(place / "results")
     return folder
 
 

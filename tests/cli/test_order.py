@@ -18,7 +18,7 @@ from tests.matrices import SMALL
 
 def fingerprint(folder: Path, text: str = SMALL, *, kernel: str | None = None, own: Path | None = None) -> str:
     (folder / "m.yaml").write_text(text)
-    return Order(asked(folder / "m.yaml"), "dry", kernel, own, cold=False).fingerprint()
+    return Order(folder / "m.yaml", asked(folder / "m.yaml"), "dry", kernel, own, cold=False).fingerprint()
 
 
 @pytest.fixture

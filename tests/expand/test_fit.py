@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.expand.load import BadMatrix, parse
-from runner.expand.select import Ruled, rule_of, select, values_of
+from runner.expand.rules import rule_of
+from runner.expand.select import Ruled, select, values_of
 from tests.matrices import space
 
 MIXED = """\

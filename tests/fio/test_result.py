@@ -247,3 +247,27 @@ def test_long_evidence_keeps_its_end() -> None:
         parse("x" * 100_000 + "the end")
     assert caught.value.evidence.endswith("the end")
     assert len(caught.value.evidence) < 3000
+
+
+def without_bins(text: str) -> dict[str, Any]:
+    changed = document(text)
+    for job in changed["jobs"]:
+        for side in ("read", "write"):
+            job[side]["lat_ns"].pop("bins", None)
+    return changed
+
+
+def test_plain_json_has_the_percentiles_that_fio_itself_read_off() -> None:
+    with_bins, without = parse(GROUPED), parse(dumped(without_bins(GROUPED)))
+    assert with_bins.read is not None
+    assert without.read is not None
+    assert (without.read.lat_p50, without.read.lat_p9999) == (with_bins.read.lat_p50, with_bins.read.lat_p9999)
+
+
+def test_percentiles_of_several_jobs_are_not_made_of_each_others() -> None:
+    changed = without_bins(GROUPED)
+    changed["jobs"] *= 2
+    figures = parse(dumped(changed))
+    assert figures.read is not None
+    assert figures.read.lat_p99 is None
+    assert figures.read.lat_mean is not None

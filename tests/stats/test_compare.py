@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.stats.compare import SHARE, Ratio, Verdict, paired, unpaired, verdicts
+from runner.stats.compare import SHARE, Ratio, Verdict, _corrected, paired, unpaired, verdicts
 from runner.stats.stopping import Rule, known
 
 RULE = Rule(least=3, most=20, until=0.05)
@@ -217,3 +217,8 @@ def test_differences_are_found() -> None:
     a, b = (np.exp(0.03 * chance.standard_normal((20, 6))) for _ in range(2))
     ratios = [unpaired(list(one), list(two * exp(0.2))) for one, two in zip(a, b, strict=True)]
     assert verdicts(ratios, 0.02).count(Verdict.MORE) >= 19
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
+def test_the_correction_is_that_of_scipy(chances: list[float]) -> None:
+    assert _corrected(chances) == pytest.approx(list(stats.false_discovery_control(chances)), rel=1e-12, abs=1e-300)

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import BadInput
+from runner.store.environment import Host
 from runner.store.journal import Journal
-from runner.store.run import Host, Manifest, RunFolder, create, find_unfinished, load
+from runner.store.run import Manifest, RunFolder, create, find_unfinished, load
 
 
 def manifest(**changes: object) -> Manifest:

@@ -22,6 +22,7 @@ from runner.expand.space import Space
 from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig, RigSpec, Step
 from runner.render.scripts import array_scripts, cell_scripts
+from runner.store.folders import folders_of_runs
 from runner.store.record import Outcome
 from tests.matrices import space
 
@@ -331,7 +332,7 @@ def test_killed_at_twenty_random_moments_it_ends_with_exactly_the_planned_trials
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     _none_is_left(environment)
-    folders = list((tmp_path / "results").iterdir())
+    folders = folders_of_runs(tmp_path / "results")
     with (max(folders) / "trials.csv").open(newline="") as file:
         trials = list(csv.DictReader(file))
     assert len(folders) == 1
@@ -376,7 +377,7 @@ def test_an_interrupted_run_writes_its_outputs_and_says_so(tmp_path: Path) -> No
         process.communicate()
     assert process.returncode == 130
     _none_is_left(environment)
-    (folder,) = (tmp_path / "results").iterdir()
+    (folder,) = folders_of_runs(tmp_path / "results")
     with (folder / "trials.csv").open(newline="") as file:
         assert 1 <= len(list(csv.DictReader(file))) < 24
     assert (folder / "junit.xml").stat().st_size > 0

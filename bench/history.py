@@ -1,0 +1,143 @@
+"""A hundred thousand trials in the shared store: what `results`, `compare` and `history` take to answer.
+
+    python -m bench.history [--store postgresql://…] [--runs 100]
+
+The runs are of 200 cells, five times each, as if every night had left one; their folders are there with manifests, so
+that looking for what the store lacks is in the figures. Every command is a process of its own, from its start to its
+last line, in turn with one that only imports two libraries, which nothing of ours can be quicker than.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from runner.fio.result import Direction, Figures
+from runner.store.address import address_of
+from runner.store.environment import Host
+from runner.store.record import CellRow, Outcome, Reading, Trial
+from runner.store.run import Manifest, create
+from runner.store.shared import SharedStore, run_row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CELLS, BLOCKS, ROUNDS = 200, 5, 3
+#: Of many cells at once every change of level is looked for, which takes thousands of random orders a cell.
+COMMANDS = (
+    ("results latest", ("results", "latest")),
+    ("results (all runs, as a table)", ("results",)),
+    ("results --only (2 of 200 cells), csv", ("results", "--only", "chunk=7KiB", "--format", "csv")),
+    ("results latest --pivot", ("results", "latest", "--pivot", "chunk")),
+    ("results (all runs), csv", ("results", "--format", "csv", "--metric", "read_bw")),
+    ("compare latest~1 latest", ("compare", "latest~1", "latest")),
+    ("compare --by host", ("compare", "--by", "host", "lab0", "lab1")),
+    ("history CELL", ("history", "raid5/chunk=7KiB/seq/rw=read", "--metric", "read_bw")),
+    ("history --only (2 cells)", ("history", "--only", "chunk=7KiB")),
+)
+
+
+def cells() -> list[CellRow]:
+    found = []
+    for number in range(CELLS):
+        chunk, rw = f"{number // 2 + 1}KiB", ("read", "write")[number % 2]
+        axes = {"layout": "raid5", "md.chunk": chunk, "workload": "seq", "workload.rw": rw, "workload.bs": "1MiB"}
+        found.append(CellRow(f"{number:016x}", f"raid5/chunk={chunk}/seq/rw={rw}", axes))
+    return found
+
+
+def direction(bw: float) -> Direction:
+    return Direction(bw, bw / 2**20, int(bw), int(bw / 2**20), 5e6, 4e6, 9e6, 9.5e6, 9.9e6, 1e7)
+
+
+def trials(known: list[CellRow], chance: random.Random, night: int) -> Iterator[tuple[CellRow, Trial]]:
+    """The host has its mood each night, and half way it became faster."""
+    mood = chance.gauss(1, 0.01) * (1.1 if night > 50 else 1.0)
+    readings = tuple(Reading(f"md0/setting_{index}", "64", "64") for index in range(6))
+    for cell in known:
+        for block in range(1, BLOCKS + 1):
+            side = direction(1e8 * mood * chance.gauss(1, 0.02))
+            figures = Figures(side, None, 1, 2, 3, 0) if cell.name.endswith("read") else Figures(None, side, 1, 2, 3, 0)
+            notes = {"kernel": "6.1.0-28-amd64", "resync": "assume-clean"}
+            started = f"2026-01-01T05:06:{block:02}.000+00:00"
+            folder = f"cells/{cell.name}/trial-{block}"
+            yield cell, Trial(cell.id, block, Outcome.MEASURED, "", started, 1.5, 1, figures, readings, notes, folder)
+
+
+def fill(store: SharedStore, results: Path, runs: int) -> None:
+    """As a run feeds it, but a whole run in one transaction: feeding is not what is measured here."""
+    known, chance = cells(), random.Random(7)  # noqa: S311 - a repeatable sample, not a secret
+    for night in range(runs):
+        folder = create(results, manifest(night), f"nightly-{night:04}")
+        found = list(trials(known, chance, night))
+        with store._transaction(immediate=True) as connection:
+            connection.execute(store._runs, run_row(folder, folder.state()))
+            store._put(connection, folder.manifest.identity, known, [trial for _, trial in found])
+
+
+def manifest(night: int) -> Manifest:
+    mitigations = {f"flaw_{number}": "Mitigation: some" for number in range(20)}
+    host = Host(
+        kernel="6.1.0", cpu="some", cores=2, memory=1 << 32, hostname=f"lab{night % 2}", mitigations=mitigations
+    )
+    day = time.strftime("%Y-%m-%d", time.gmtime(1767225600 + night * 86400))
+    return Manifest(
+        id=f"{night:016x}",
+        matrix="nightly",
+        fingerprint="f",
+        machine="qemu",
+        made_up=False,
+        seed=1,
+        command=("matrix", "run"),
+        text="name: nightly\n" * 50,
+        host=host,
+        started=f"{day}T01:00:00+00:00",
+        planned=CELLS * BLOCKS,
+        finished=True,
+    )
+
+
+def seconds(argv: list[str], place: Path, environment: dict[str, str]) -> float:
+    began = time.perf_counter()
+    done = subprocess.run(argv, cwd=place, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode in {0, 1}, done.stderr
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.history", description=__doc__)
+    parser.add_argument("--store", help="an empty database; a file in a temporary folder if not given")
+    parser.add_argument("--runs", type=int, default=100)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        told = asked.store or str(place / "store.db")
+        address = address_of(told, place)
+        with SharedStore.open(address) as store:
+            fill(store, place / "results", asked.runs)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+            "MATRIX_STORE": told,
+        }
+        if address.file:
+            print(f"{asked.runs * CELLS * BLOCKS:,} trials, {address.file.stat().st_size / 1e6:,.0f} MB")
+        bare = [sys.executable, "-c", "import sqlalchemy, click"]
+        least = [seconds(bare, place, environment) for _ in range(ROUNDS)]
+        print(f"{'importing two libraries':<40} {median(least):5.2f} s")
+        for label, arguments in COMMANDS:
+            argv = [sys.executable, "-m", "runner.cli", *arguments]
+            took = [seconds(argv, place, environment) for _ in range(ROUNDS)]
+            print(f"{label:<40} {median(took):5.2f} s  (median of {ROUNDS}; slowest {max(took):.2f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()

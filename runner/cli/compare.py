@@ -1,0 +1,131 @@
+"""`matrix compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.inputs import only, results, store
+from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+
+if TYPE_CHECKING:
+    from runner.history.comparison import Comparison
+
+_EPILOG = """\b
+Examples:
+  matrix compare latest~1 latest                           what changed since the run before
+  matrix compare nightly-qemu-20260304-050607 latest --within 5%
+  matrix compare --by kernel debian-12 debian-13           kernels, over all runs that had them
+  matrix compare --by kernel --runs latest 6.1 6.12        within one run: block by block
+  matrix compare --by revision 1f3a9c 77d0e2               git revisions of the matrix's folder
+  matrix compare --by host lab1 lab2 --only 'layout=raid5'
+  matrix compare --by md.chunk 64KiB 512KiB --runs latest  values of an axis, all else being equal
+
+\b
+Ratios are B over A; the verdict is about B. Exit codes: 0 nothing is slower, 1 something is, 2 bad input.
+How runs are named: `matrix results --help`.
+"""
+
+
+class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    name = "percent"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        from runner.model.units import parse_percent
+
+        try:
+            return float(parse_percent(value))
+        except ValueError as problem:
+            self.fail(str(problem), param, ctx)
+
+
+@click.command("compare", epilog=_EPILOG)
+@click.argument("a")
+@click.argument("b")
+@click.option(
+    "--by",
+    default="run",
+    show_default=True,
+    metavar="WHAT",
+    help="What A and B are: run, kernel, host, revision or an axis.",
+)
+@click.option("--runs", multiple=True, help="With --by: only among these runs; may be given repeatedly.")
+@only
+@click.option("--metric", "metrics", multiple=True, help="Figures to compare.  [default: read_bw, write_bw]")
+@click.option("--within", type=_Percent(), default=0.05, show_default="5%", help="So much of a difference is none.")
+@click.option("--confidence", type=_Percent(), default=0.95, show_default="95%", help="Of intervals and verdicts.")
+@click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
+@form
+@to
+@results
+@store
+def command(
+    a: str,
+    b: str,
+    by: str,
+    runs: tuple[str, ...],
+    only: tuple[str, ...],
+    metrics: tuple[str, ...],
+    within: float,
+    confidence: float,
+    rows: int,
+    form: str,
+    to: Path | None,
+    results: Path,
+    store: str | None,
+) -> None:
+    """Say of every cell whether B is faster or slower than A, the same, or whether nobody can tell."""
+    from runner.cli.results import checked
+    from runner.errors import BadInput, Exit
+    from runner.history.comparison import shown, tidy
+    from runner.history.metrics import USUAL
+
+    if not 0 < confidence < 1:
+        raise BadInput(f"--confidence {confidence:g}: must lie between 0% and 100%")
+    if by == "run" and runs:
+        raise BadInput(
+            "--runs is for --by kernel, host, revision or an axis", resolution="A and B are the runs already"
+        )
+    asked = checked(metrics) or USUAL
+    done = _compared(a, b, by, runs, only, asked, within, confidence, results, store)
+    most = rows if form == "table" else None
+    answer(shown(done, most=most) if form in SHOWN else tidy(done), form, to)
+    if done.slower:
+        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
+
+
+def _compared(
+    a: str,
+    b: str,
+    by: str,
+    runs: tuple[str, ...],
+    only: tuple[str, ...],
+    metrics: tuple[str, ...],
+    within: float,
+    confidence: float,
+    results: Path,
+    store: str | None,
+) -> Comparison:
+    from runner.history.choose import wanted
+    from runner.history.comparison import compared
+    from runner.history.samples import read
+    from runner.history.sides import key_of, runs_of, side_of
+
+    kind = {"git": "revision"}.get(by, by)
+    with opened(store, results) as shared:
+        among = chosen_runs(shared, runs)
+        if kind != "run" and not runs:
+            among = [run for run in among if not run.made_up] or among
+        of = {word: runs_of(kind, word, among) for word in (a, b)}
+        every = list({run.id: run for several in of.values() for run in several}.values())
+        found = read(shared, every, metrics, wanted(None, only, shared.different_cells() if only else ()))
+    sides = []
+    for word in (a, b):
+        ids = {run.id for run in of[word]}
+        sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
+    key = key_of(kind, found)
+    return compared(sides[0], sides[1], key, metrics, within=within, confidence=confidence)

@@ -1,0 +1,67 @@
+"""`matrix history`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from runner.cli.inputs import only, results, store
+from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+
+_EPILOG = """\b
+Examples:
+  matrix history raid5/chunk=64KiB/seqread/bs=1MiB             one cell, run by run
+  matrix history 1132118f --metric read_lat_p99                by the beginning of its id
+  matrix history --only 'layout=raid5' --runs 'nightly-*'      a line for each of several cells
+  matrix history --only 'bs=4KiB' --format csv --to nights.csv
+
+\b
+Each host and each machine has a history of its own; a `|` in the line of bars is where the level changed.
+How runs are named: `matrix results --help`.
+"""
+
+
+@click.command("history", epilog=_EPILOG)
+@click.argument("cell", required=False)
+@only
+@click.option("--runs", multiple=True, help="Only these runs; may be given repeatedly.")
+@click.option("--metric", "metrics", multiple=True, help="Figures to follow.  [default: read_bw, write_bw]")
+@click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
+@form
+@to
+@results
+@store
+def command(
+    cell: str | None,
+    only: tuple[str, ...],
+    runs: tuple[str, ...],
+    metrics: tuple[str, ...],
+    rows: int,
+    form: str,
+    to: Path | None,
+    results: Path,
+    store: str | None,
+) -> None:
+    """Follow CELL, by its name or id, through all runs: its figure, its doubt, and where it changed."""
+    from runner.cli.results import checked
+    from runner.errors import BadInput
+    from runner.history.choose import wanted
+    from runner.history.metrics import USUAL
+    from runner.history.samples import read
+
+    if not cell and not only:
+        raise BadInput("history of what?", resolution="name a CELL, or choose some with --only 'AXIS=VALUE'")
+    asked = checked(metrics) or USUAL
+    with opened(store, results) as shared:
+        among = chosen_runs(shared, runs)
+        if not runs:  # what somebody walked through on the dry machine is no part of a history of measurements
+            among = [run for run in among if not run.made_up] or among
+        found = read(shared, among, asked, wanted(cell, only, shared.different_cells()))
+
+    from runner.history.timeline import shown, tidy, timelines
+
+    told = timelines(found, asked)
+    if not told:
+        raise BadInput("nothing that was chosen has such figures", resolution="`matrix results` shows what there is")
+    answer(shown(told, most=rows) if form in SHOWN else tidy(told), form, to)

@@ -1,0 +1,126 @@
+"""`matrix results`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.inputs import only, results, store
+from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.history.samples import Samples
+    from runner.reports.grid import Grid
+
+_EPILOG = """\b
+Examples:
+  matrix results latest                                        what the latest run came to
+  matrix results 'nightly-*' --only 'layout=raid5,bs=4KiB'     some cells of many runs
+  matrix results latest --pivot md.chunk --metric read_bw      chunk sizes beside each other
+  matrix results --outcome broken                              what broke, and why
+  matrix results --trials --metric read_lat_p99 --format csv   every trial, for a program
+
+\b
+RUNS are folders below results/ or their names, patterns of names, the beginning of a run's id, `latest`, or the name of
+a matrix for its latest run; `latest~1` and `MATRIX~1` are the ones before. Without RUNS: all that the store holds.
+"""
+
+
+@click.command("results", epilog=_EPILOG)
+@click.argument("runs", nargs=-1)
+@only
+@click.option(
+    "--outcome", type=click.Choice(["measured", "broken", "skipped"]), help="Only trials that this became of."
+)
+@click.option("--pivot", metavar="AXIS", help="A column for each value of this axis, a row for all others.")
+@click.option(
+    "--metric", "metrics", multiple=True, help="Figures, e.g. read_bw, write_lat_p99; may be given repeatedly."
+)
+@click.option("--trials", "by_trial", is_flag=True, help="A row for every trial instead of one for every cell.")
+@click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
+@form
+@to
+@results
+@store
+def command(
+    runs: tuple[str, ...],
+    only: tuple[str, ...],
+    outcome: str | None,
+    pivot: str | None,
+    metrics: tuple[str, ...],
+    by_trial: bool,
+    rows: int,
+    form: str,
+    to: Path | None,
+    results: Path,
+    store: str | None,
+) -> None:
+    """Show what was measured: of some runs or all, some cells or all."""
+    from runner.errors import BadInput
+    from runner.history.choose import wanted
+    from runner.history.results import cells_grid, shown, shown_trials, trials_grid
+    from runner.history.samples import read, read_some
+
+    if pivot and (by_trial or len(metrics) > 1):
+        raise BadInput(
+            "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
+        )
+    asked = checked(metrics) or ("read_bw", "write_bw", "read_iops", "write_iops")
+    some = form == "table" and not (pivot or outcome or by_trial)
+    unread = 0
+    with opened(store, results) as shared:
+        among = chosen_runs(shared, runs)
+        cells = wanted(None, only, shared.different_cells() if only else ())
+        if some:
+            found, unread = read_some(shared, among, asked, cells, rows)
+        else:
+            found = of_outcome(read(shared, among, asked, cells), outcome)
+    if not found:
+        raise BadInput(
+            "no trial in the store is all that was asked for",
+            resolution="`matrix results` without --only and --outcome shows what there is",
+        )
+    if pivot:
+        answer(_pivoted(found, pivot, metrics, plain=form not in SHOWN), form, to)
+    elif by_trial:
+        answer(shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked), form, to)
+    elif form in SHOWN:
+        answer(shown(found, asked, most=rows if form == "table" else None, unread=unread), form, to)
+    else:
+        answer(cells_grid(found, asked), form, to)
+
+
+def checked(metrics: Sequence[str]) -> tuple[str, ...]:
+    """The figures that were asked for; refused, if there is no such figure."""
+    from difflib import get_close_matches
+
+    from runner.errors import BadInput
+    from runner.history.metrics import METRICS
+
+    for metric in metrics:
+        if metric not in METRICS:
+            near = get_close_matches(metric, METRICS, n=2)
+            raise BadInput(
+                f"there is no figure '{metric}'" + (f"; did you mean {' or '.join(near)}?" if near else ""),
+                resolution=f"there are {', '.join(METRICS)}",
+            )
+    return tuple(dict.fromkeys(metrics))
+
+
+def of_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
+    """What is left of them if only trials of one outcome count."""
+    if outcome is None:
+        return found
+    return [left for one in found if (left := one.of_outcome(outcome)).rows]
+
+
+def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], *, plain: bool) -> Grid:
+    from runner.history.results import full_name, pivot
+
+    reads = any(one.blocks("read_bw") for one in found) if not metrics else False
+    metric = metrics[0] if metrics else ("read_bw" if reads else "write_bw")
+    return pivot(found, full_name(axis, found), metric, plain=plain)

@@ -1,0 +1,112 @@
+"""What the commands that read the shared store share: how it is opened, brought up to date and answered from."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.reports.grid import Grid
+    from runner.store.address import Address
+    from runner.store.shared import RunRow, SharedStore
+
+#: For people; the others are for programs, and hold plain numbers in plain units.
+SHOWN = ("table", "md")
+FORMATS = ("table", "csv", "json", "md", "parquet")
+#: A terminal is as wide as it is; what is read by nobody or later need not be folded.
+_WIDE = 400
+
+form = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+to = click.option(
+    "--to", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file instead of showing it."
+)
+
+
+@contextmanager
+def opened(told: str | None, results: Path) -> Iterator[SharedStore]:
+    """The store, with everything in it that the runs here have recorded; what could not be added is said."""
+    from runner.errors import BadInput
+    from runner.store.address import address_of
+    from runner.store.folders import folders_of_runs
+    from runner.store.missing import bring_up_to_date
+
+    # A process that answers once and ends has no garbage worth looking for among a hundred thousand rows.
+    gc.disable()
+    address = address_of(told, results)
+    if address.file and not address.file.exists() and not folders_of_runs(results):
+        raise BadInput(
+            f"there is nothing to look at: no store at {address}, and no run below {results}/",
+            resolution="`matrix run` makes both; `--store` and `--results` name others",
+        )
+    with _there(address) as store:
+        for note in bring_up_to_date(store, results):
+            click.echo(f"note: {note}", err=True)
+        yield store
+
+
+def _there(address: Address) -> SharedStore:
+    """Where no store can be made, the journals alone are answered from."""
+    from runner.store.address import IN_MEMORY
+    from runner.store.shared import SharedStore
+
+    if address.file and not address.file.exists() and not os.access(address.file.parent, os.W_OK):
+        return SharedStore.open(IN_MEMORY)
+    return SharedStore.open(address) if address.file and not address.file.exists() else SharedStore.existing(address)
+
+
+def chosen_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
+    """The runs that are meant by any of these words, the latest first; all, if there is no word."""
+    from runner.history.choose import runs_named
+
+    runs = store.runs()
+    meant = {run.id for word in words for run in runs_named(word, runs)}
+    return [run for run in runs if not words or run.id in meant]
+
+
+def answer(grid: Grid, form: str, to: Path | None) -> None:
+    """Show it, or write it where it was asked for."""
+    from runner.errors import BadInput
+    from runner.reports.grids import FORMATS as WRITTEN
+
+    if form == "parquet" and to is None and sys.stdout.isatty():
+        raise BadInput("parquet is nothing to be read on a terminal", resolution="name a file with --to FILE")
+    if form == "table":
+        _put(_table(grid, terminal=to is None and sys.stdout.isatty()).encode(), to)
+        return
+    if form == "csv":  # it has no place for notes, and they must not be overlooked
+        for note in grid.notes:
+            click.echo(f"note: {note}", err=True)
+    _put(WRITTEN[form](grid), to)
+
+
+def _table(grid: Grid, *, terminal: bool) -> str:
+    from rich.console import Console
+
+    from runner.reports.grids import as_table
+
+    console = Console() if terminal else Console(width=_WIDE)
+    with console.capture() as captured:
+        if grid.rows:
+            console.print(as_table(grid))
+        for note in grid.notes:
+            console.print(note, markup=False, highlight=False, soft_wrap=True)
+    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
+
+def _put(content: bytes, to: Path | None) -> None:
+    if to is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    from runner.store.files import write_atomically
+
+    write_atomically(to, content)
+    click.echo(f"written to {to}", err=True)

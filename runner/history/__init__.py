@@ -1,0 +1,1 @@
+"""What many runs say together: chosen from the shared store, summed up, compared, followed through time."""

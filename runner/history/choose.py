@@ -1,0 +1,127 @@
+"""Which runs, and which of their cells: names of runs as people write them, and rules on axes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.store.record import CellRow
+    from runner.store.shared import RunRow
+
+LATEST = "latest"
+_BACK = re.compile(r"(?P<name>.+?)~(?P<back>\d+)")
+_LEAST = 4  # characters of an id that may stand for all of it
+
+
+def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    """The runs that a word on the command line means; `runs` has the latest first. BadInput if there is none.
+
+    A folder or its name; a pattern of names (`nightly-*`); the beginning of an id; `latest`, or the name of a matrix
+    for the latest run of it; `~2` behind either: the second before that, of the same matrix on the same machine.
+    """
+    name = Path(text).name if "/" in text else text
+    found = [run for run in runs if name in {run.name, run.id}] or _matching(name, runs) or _counted(name, runs)
+    if not found and len(name) >= _LEAST:
+        found = [run for run in runs if run.id.startswith(name)]
+    if not found:
+        raise BadInput(
+            f"no run in the store is meant by '{text}'",
+            details=_there(runs),
+            resolution="name a folder below results/, a pattern of names, `latest`, `latest~1`, MATRIX or MATRIX~1",
+        )
+    return found
+
+
+def _matching(pattern: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    return [run for run in runs if fnmatchcase(run.name, pattern)] if set("*?[") & set(pattern) else []
+
+
+def _counted(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    parts = _BACK.fullmatch(text)
+    name, back = (parts["name"], int(parts["back"])) if parts else (text, 0)
+    of_name = [run for run in runs if name in {LATEST, run.matrix}]
+    if not of_name:
+        return []
+    first = of_name[0]
+    alike = [run for run in of_name if (run.matrix, run.machine) == (first.matrix, first.machine)]
+    return alike[back : back + 1]
+
+
+def _there(runs: Sequence[RunRow]) -> str:
+    if not runs:
+        return "it holds no run at all"
+    more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
+    return f"it holds {', '.join(run.name for run in runs[:5])}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Cells that were asked for: their ids, and rules of which any must hold for what a run says of such a cell."""
+
+    ids: frozenset[str]
+    rules: Sequence[Mapping[str, frozenset[str]]] = ()
+
+    def takes(self, cell: CellRow) -> bool:
+        """Whether a cell, as some run has it, is one of them."""
+        if cell.id not in self.ids:
+            return False
+        return not self.rules or any(_fits(cell.axes, rule) for rule in self.rules)
+
+
+def wanted(word: str | None, only: Sequence[str], cells: Sequence[CellRow]) -> Wanted | None:
+    """What a name or id and the rules of `--only` ask for of these cells; None if that is all."""
+    if word is None and not only:
+        return None
+    rules = _rules(only, cells)
+    named = cell_named(word, cells) if word is not None else {cell.id for cell in cells}
+    return Wanted(frozenset({cell.id for cell in cells if Wanted(frozenset(named), rules).takes(cell)}), rules)
+
+
+def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, frozenset[str]]]:
+    if not only:
+        return []
+    from runner.expand.rules import BadRule, parse_only, rule_of
+
+    values: dict[str, set[str]] = {}
+    for cell in cells:
+        for axis, value in cell.axes.items():
+            values.setdefault(axis, set()).add(value)
+    rules: list[Mapping[str, frozenset[str]]] = []
+    for text in only:
+        try:
+            rules.append(rule_of(parse_only(text), values))
+        except BadRule as error:
+            raise BadInput(
+                f"--only '{text}': {error.message}", resolution="`matrix results --format csv` shows all axes"
+            ) from None
+    return rules
+
+
+def _fits(axes: Mapping[str, str], rule: Mapping[str, frozenset[str]]) -> bool:
+    return all(axes.get(axis) in allowed for axis, allowed in rule.items())
+
+
+def cell_named(text: str, cells: Iterable[CellRow]) -> set[str]:
+    """Ids of the cells that a word means: a name, or the beginning of an id."""
+    known = {cell.id: cell.name for cell in cells}
+    found = {key for key, name in known.items() if text in {key, name}}
+    if not found and len(text) >= _LEAST:
+        found = {key for key in known if key.startswith(text)}
+    if not found:
+        from difflib import get_close_matches
+
+        near = get_close_matches(text, known.values(), n=3, cutoff=0.4)
+        raise BadInput(
+            f"no cell in the store is called '{text}'",
+            details=f"close to it: {', '.join(near)}" if near else "",
+            resolution="`matrix results` lists cells; `--only 'AXIS=VALUE'` chooses by axes",
+        )
+    return found

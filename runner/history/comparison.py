@@ -1,0 +1,311 @@
+"""Two sides, cell by cell: how much the one is of the other, how sure that is, and what may be said of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from runner.errors import BadInput
+from runner.history.metrics import METRICS, more_is_faster
+from runner.history.results import warnings
+from runner.reports.figures import figure, times
+from runner.reports.grid import Grid
+from runner.reports.terminal import percent
+from runner.stats.compare import Verdict, paired, unpaired, verdicts
+from runner.store.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from runner.history.samples import Samples
+    from runner.history.sides import Key, Side
+    from runner.reports.grid import Value
+    from runner.stats.compare import Ratio
+
+
+class Speed(StrEnum):
+    """What is said of B, against A."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure of one cell on both sides."""
+
+    name: str
+    cells: tuple[str, str]
+    metric: str
+    means: tuple[float, float]
+    ratio: Ratio | None
+    speed: Speed
+    #: How each side came to its number of trials.
+    stopped: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A cell of which one side has no figures, and what it has instead."""
+
+    name: str
+    side: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All of it. Ratios are B over A."""
+
+    a: Side
+    b: Side
+    within: float
+    confidence: float
+    lines: Sequence[Line]
+    missing: Sequence[Missing]
+    notes: tuple[str, ...]
+
+    @property
+    def slower(self) -> int:
+        """So many figures of B are worse."""
+        return sum(line.speed is Speed.SLOWER for line in self.lines)
+
+    @property
+    def counts(self) -> Mapping[Speed, int]:
+        """Figures by what is said of them."""
+        return Counter(line.speed for line in self.lines)
+
+
+def compared(
+    a: Side, b: Side, key: Callable[[Samples], Key], metrics: Sequence[str], *, within: float, confidence: float
+) -> Comparison:
+    """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all."""
+    _refuse_mixture(a, b)
+    left, right = _by_key(a, key), _by_key(b, key)
+    names = {**{place: several[0].cell.name for place, several in right.items()}}
+    names |= {place: several[0].cell.name for place, several in left.items()}
+    pairs = [
+        (place, metric)
+        for place in names
+        if place in left and place in right
+        for metric in metrics
+        if _values(left[place], metric) and _values(right[place], metric)
+    ]
+    if not pairs:
+        raise BadInput(
+            f"{a.name} and {b.name} have no cell in common of which both have figures",
+            details=f"{a.name}: {_cells(left)}; {b.name}: {_cells(right)}",
+            resolution="compare runs of one matrix; `matrix results A B` shows what there is",
+        )
+    ratios = [_ratio(left[place], right[place], metric, confidence) for place, metric in pairs]
+    lines = [
+        Line(
+            names[place],
+            (left[place][0].cell.id, right[place][0].cell.id),
+            metric,
+            (_mean(left[place], metric), _mean(right[place], metric)),
+            ratio,
+            _speed(verdict, metric),
+            (_stopped(left[place]), _stopped(right[place])),
+        )
+        for (place, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
+    ]
+    missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
+    return Comparison(a, b, within, confidence, lines, missing, _notes(a, b))
+
+
+def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
+    """By what their environments differ: the name, and what it is on either side."""
+    there = _environment(a), _environment(b)
+    found = []
+    for name in sorted(there[0].keys() | there[1].keys()):
+        left, right = (" | ".join(sorted(one.get(name, ()))) for one in there)
+        if left != right:
+            found.append((name, left or "not known", right or "not known"))
+    return found
+
+
+def tidy(done: Comparison) -> Grid:
+    """Plain numbers in plain units."""
+    head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
+    columns = (*head, "within", "confidence", "paired", "trials_a", "trials_b", "stopped_a", "stopped_b")
+    rows: list[tuple[Value, ...]] = [
+        (
+            *(line.name, *line.cells, line.metric, *line.means),
+            *_ratio_values(line.ratio),
+            *(line.speed.value, done.within, done.confidence),
+            line.ratio.paired if line.ratio else None,
+            *((line.ratio.n_a, line.ratio.n_b) if line.ratio else (None, None)),
+            *line.stopped,
+        )
+        for line in done.lines
+    ]
+    blank: tuple[Value, ...] = (None,)
+    rows += [
+        (one.name, *blank * 9, f"{one.why} in {one.side}", *blank * (len(columns) - len(head))) for one in done.missing
+    ]
+    return Grid(columns, rows, (*done.notes, *_told(differences(done.a, done.b))))
+
+
+def shown(done: Comparison, *, most: int | None) -> Grid:
+    """For people: what is slower first, then what is faster; the rest is only of interest if there is room."""
+    order = list(Speed)
+    lines = sorted(done.lines, key=lambda line: (order.index(line.speed), -_distance(line)))
+    cut = lines if most is None else lines[:most]
+    rows: list[tuple[Value, ...]] = [
+        (
+            *(line.name, line.metric),
+            *(figure(mean, METRICS[line.metric]) for mean in line.means),
+            times(line.ratio.ratio) if line.ratio else "",
+            f"{times(line.ratio.low)} to {times(line.ratio.high)}" if line.ratio and line.ratio.low else "",
+            line.speed.value,
+        )
+        for line in cut
+    ]
+    columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
+    notes = [_sentence(done)]
+    if len(cut) < len(lines):
+        notes.append(f"{len(lines) - len(cut):,} more lines; `--rows` shows more, `--format csv` all")
+    notes += [f"no ratio of {one.name}: {one.why} in {one.side}" for one in done.missing[:most]]
+    if most is not None and len(done.missing) > most:
+        notes.append(f"and {len(done.missing) - most:,} more of which one side has no figures")
+    told = _told(differences(done.a, done.b))
+    return Grid(columns, rows, (*done.notes, *notes, *told), frozenset(columns[2:6]))
+
+
+def _ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:
+    if ratio is None:
+        return (None, None, None, None)
+    bounds = (ratio.low, ratio.high) if ratio.low else (None, None)  # one value says nothing of its doubt
+    return (ratio.ratio, *bounds, ratio.p)
+
+
+def _sentence(done: Comparison) -> str:
+    counts = ", ".join(f"{done.counts.get(speed, 0)} {speed}" for speed in Speed)
+    return (
+        f"B against A: {counts}; same is within ±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
+        f"verdicts corrected for {len(done.lines)} comparisons"
+    )
+
+
+def _told(differing: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
+    if not differing:
+        return ()
+    lines = [f"  {name}: {left} → {right}" for name, left, right in differing]
+    return ("not the same environment, so not only what is compared may be the reason:", *lines)
+
+
+def _distance(line: Line) -> float:
+    ratio = line.ratio.ratio if line.ratio else 1.0
+    return max(ratio, 1 / ratio)
+
+
+def _refuse_mixture(a: Side, b: Side) -> None:
+    made_up = {side.name: {run.made_up for run in side.runs} for side in (a, b)}
+    if len(set().union(*made_up.values())) > 1:
+        told = {
+            name: "made up" if kinds == {True} else "measured" if kinds == {False} else "partly made up"
+            for name, kinds in made_up.items()
+        }
+        raise BadInput(
+            "made-up figures are not compared with measured ones",
+            details="; ".join(f"{name}: {word}" for name, word in told.items()),
+            resolution="name runs of one kind; `matrix results` says of each run where it ran",
+        )
+
+
+def _notes(a: Side, b: Side) -> tuple[str, ...]:
+    runs = {run.id: run for run in (*a.runs, *b.runs)}
+    notes = list(warnings(runs.values()))
+    if len(a.runs) == len(b.runs) == 1 and len(runs) == 2:
+        notes.append(
+            "one run a side: what stays the same all through a run and differs in the next (a host in another mood) is "
+            "part of the ratio"
+        )
+    if len(a.runs) > 1 and len(b.runs) > 1:
+        notes.append("several runs a side: each run counts as one value, as trials of one have more in common")
+    return tuple(notes)
+
+
+def _by_key(side: Side, key: Callable[[Samples], Key]) -> dict[Key, list[Samples]]:
+    found: dict[Key, list[Samples]] = {}
+    for one in side.found:
+        found.setdefault(key(one), []).append(one)
+    return found
+
+
+def _values(several: Sequence[Samples], metric: str) -> list[float]:
+    return [value for one in several for value in one.blocks(metric).values()]
+
+
+def _mean(several: Sequence[Samples], metric: str) -> float:
+    values = _values(several, metric)
+    return sum(values) / len(values)
+
+
+def _ratio(a: Sequence[Samples], b: Sequence[Samples], metric: str, confidence: float) -> Ratio | None:
+    """Block by block where both were measured in the blocks of one run; else as two samples.
+
+    Where there are several runs on either side, each is one value: trials of one run have more in common than those of
+    two, and would make the doubt look smaller than it is.
+    """
+    if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
+        return paired(a[0].blocks(metric), b[0].blocks(metric), confidence)
+    means = [[_mean([one], metric) for one in side if one.blocks(metric)] for side in (a, b)]
+    if min(map(len, means)) > 1:
+        return unpaired(means[0], means[1], confidence)
+    early = any(one.run.until is not None for one in (*a, *b))
+    return unpaired(_values(a, metric), _values(b, metric), confidence, early=early)
+
+
+def _speed(verdict: Verdict, metric: str) -> Speed:
+    if verdict in {Verdict.SAME, Verdict.UNKNOWN}:
+        return Speed.SAME if verdict is Verdict.SAME else Speed.UNKNOWN
+    return Speed.FASTER if (verdict is Verdict.MORE) == more_is_faster(metric) else Speed.SLOWER
+
+
+def _stopped(several: Sequence[Samples]) -> str:
+    return ", ".join(sorted({one.stopped.value for one in several}))
+
+
+def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples]], lacking: str) -> list[Missing]:
+    """Cells with figures on one side of which the other has none."""
+    found = []
+    for place, several in left.items():
+        if not _measured(several):
+            continue
+        if place not in right:
+            found.append(Missing(several[0].cell.name, lacking, "not there"))
+        elif not _measured(right[place]):
+            reasons = "; ".join(dict.fromkeys(reason for one in right[place] for reason in one.reasons))
+            found.append(Missing(several[0].cell.name, lacking, f"{right[place][0].outcome}: {reasons}"))
+    return found
+
+
+def _measured(several: Sequence[Samples]) -> bool:
+    return any(one.counts.get(Outcome.MEASURED) for one in several)
+
+
+def _cells(found: Mapping[Key, list[Samples]]) -> str:
+    names = [several[0].cell.name for several in found.values()]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
+
+
+def _environment(side: Side) -> dict[str, set[str]]:
+    """Everything that its runs were done with; of what was told by a kernel, only where that ran."""
+    kernels = side.kernels
+    found: dict[str, set[str]] = {}
+    for run in side.runs:
+        for name, text in run.environment.items():
+            kernel, colon, fact = name.partition(": ")
+            if not colon:
+                found.setdefault(name, set()).add(text)
+            elif not kernel or kernel in kernels:
+                found.setdefault(f"guest.{fact}", set()).add(text)
+    if kernels:
+        found["guest.kernel"] = kernels
+    return found

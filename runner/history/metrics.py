@@ -1,0 +1,26 @@
+"""The figures that can be asked for, their units, and which way is better."""
+
+from __future__ import annotations
+
+from runner.store.schema import DIRECTION
+
+_UNITS = {"bw": "bytes/s", "iops": "1/s", "bytes": "bytes", "ios": ""}
+
+#: Every figure of a trial by name, and its unit.
+METRICS: dict[str, str] = {
+    **{f"{side}_{name}": _UNITS.get(name, "ns") for name in DIRECTION for side in ("read", "write")},
+    "cpu_usr": "%",
+    "cpu_sys": "%",
+    "runtime": "s",
+}
+#: What is shown if nobody says what he wants.
+USUAL = ("read_bw", "write_bw")
+#: Of rates more is better.
+_RATES = ("_bw", "_iops")
+#: Those of which more or less is better or worse.
+COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
+
+
+def more_is_faster(metric: str) -> bool:
+    """Whether a larger value is the better one."""
+    return metric.endswith(_RATES)

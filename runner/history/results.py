@@ -1,0 +1,240 @@
+"""What was measured, as tables: a row a cell of a run, a row a trial, or one axis against all others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.errors import BadInput
+from runner.history.metrics import METRICS
+from runner.reports.figures import figure
+from runner.reports.grid import Grid
+from runner.reports.terminal import percent, rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.history.samples import Estimate, Samples
+    from runner.reports.grid import Value
+    from runner.store.shared import RunRow
+
+_CELL = ("run", "cell", "name", "machine", "made_up", "host", "kernel", "revision", "started")
+_BECAME = ("measured", "broken", "skipped", "reason", "strained", "stopped")
+
+
+def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
+    """One row a cell of a run, for programs: plain numbers in plain units."""
+    axes = axes_of(found)
+    columns = (*_CELL, *_BECAME, *_named(axes), *(f"{one}{end}" for one in metrics for end in _ENDS))
+    rows = [
+        (
+            *_who(one),
+            *(one.counts.get(outcome, 0) for outcome in ("measured", "broken", "skipped")),
+            *("; ".join(one.reasons), one.strained, one.stopped.value),
+            *(one.cell.axes.get(axis) for axis in axes),
+            *(value for metric in metrics for value in _values(one.estimate(metric))),
+        )
+        for one in found
+    ]
+    return Grid(columns, rows, warnings(one.run for one in found))
+
+
+_ENDS = ("", "_low", "_high", "_rel")
+
+
+def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
+    """One row a trial."""
+    axes = axes_of(found)
+    columns = (*_CELL, "trial", "outcome", "reason", "strained", *_named(axes), *metrics)
+    rows: list[tuple[Value, ...]] = [
+        (
+            *_who(one),
+            *(trial.block, trial.outcome, trial.reason, trial.strained),
+            *(one.cell.axes.get(axis) for axis in axes),
+            *trial.values,
+        )
+        for one in found
+        for trial in one.trials
+    ]
+    return Grid(columns, rows, warnings(one.run for one in found))
+
+
+def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0) -> Grid:
+    """One row a cell of a run, for people; at most so many. `unread`: runs that nobody looked into for that."""
+    several = unread > 0 or len({one.run.id for one in found}) > 1
+    cut = found if most is None else found[:most]
+    usual = set(metrics) == {"read_bw", "write_bw", "read_iops", "write_iops"}
+    heads = ("read", "write", "±") if usual else tuple(head for one in metrics for head in (one, "±"))
+    columns = (*(("run",) if several else ()), "cell", *heads, "trials", "outcome")
+    rows = [
+        (
+            *((one.run.name,) if several else ()),
+            one.cell.name,
+            *(_usual(one) if usual else _asked(one, metrics)),
+            str(one.counts.get("measured", 0)),
+            _became(one),
+        )
+        for one in cut
+    ]
+    rest = (
+        f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
+        f"{unread} more runs" if unread else "",
+    )
+    left = (f"{' and '.join(filter(None, rest))}; `--rows` shows more, `--format csv` all",) if any(rest) else ()
+    title = () if several or not found else (f"run {found[0].run.name}",)
+    return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
+
+
+def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
+    """One row a trial, for people; at most so many."""
+    several = len({one.run.id for one in found}) > 1
+    columns = (*(("run",) if several else ()), "cell", "trial", *metrics, "outcome")
+    rows: list[tuple[Value, ...]] = [
+        (
+            *((one.run.name,) if several else ()),
+            *(one.cell.name, str(trial.block)),
+            *(figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True)),
+            trial.outcome + (" (!) strained" if trial.strained else "") + (f": {trial.reason}" if trial.reason else ""),
+        )
+        for one in found
+        for trial in one.trials
+    ]
+    left = (f"{len(rows) - most:,} more trials; `--rows` shows more, `--format csv` all",) if len(rows) > most else ()
+    notes = (*warnings(one.run for one in found), *left)
+    return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
+
+
+def full_name(axis: str, found: Iterable[Samples]) -> str:
+    """The full name of an axis, which may be written short (`chunk` for `md.chunk`) where that is clear."""
+    names = axes_of(found)
+    fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
+    if len(fitting) != 1:
+        raise BadInput(
+            f"no cell that was chosen has an axis '{axis}'"
+            if not fitting
+            else f"'{axis}' could be {' or '.join(fitting)}",
+            resolution=f"there are {', '.join(names) or 'none'}",
+        )
+    return fitting[0]
+
+
+def pivot(found: Sequence[Samples], axis: str, metric: str, *, plain: bool) -> Grid:
+    """Rows: cells without one axis; columns: its values; in each place the mean of a figure. `plain`: as numbers."""
+    among = [one for one in found if axis in one.cell.axes]
+    values = list(dict.fromkeys(one.cell.axes[axis] for one in among))
+    values.sort(key=_in_order)
+    several = len({one.run.id for one in among}) > 1
+    varying = _varying(among, axis)
+    places: dict[tuple[str, ...], dict[str, Samples]] = {}
+    for one in among:
+        key = (*((one.run.name,) if several else ()), *(one.cell.axes.get(name, "") for name in varying))
+        nth = 1
+        # Cells that differ in something that no axis names stand below each other.
+        while one.cell.axes[axis] in places.setdefault((*key, str(nth)), {}):
+            nth += 1
+        places[*key, str(nth)][one.cell.axes[axis]] = one
+    head = (*(("run",) if several else ()), *varying)
+    heads = [f"{axis}={value}" for value in values]
+    rows = [
+        (*key[:-1], *(_place(by_value.get(value), metric, plain=plain) for value in values))
+        for key, by_value in sorted(places.items(), key=lambda item: tuple(map(_in_order, item[0])))
+        if any(one.blocks(metric) for one in by_value.values())
+    ]
+    notes = (*warnings(one.run for one in among), f"{metric}: mean over trials, in {METRICS[metric] or 'requests'}")
+    shared = _shared(among, axis)
+    return Grid((*head, *heads), rows, (*notes, *((f"all of {shared}",) if shared else ())), frozenset(heads))
+
+
+def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
+    """What must stand wherever figures of these runs are shown."""
+    different = {run.id: run for run in runs}.values()
+    made_up = sorted({run.machine for run in different if run.made_up})
+    if not made_up:
+        return ()
+    told = f"made up by the {' and '.join(made_up)} machine: nothing of it was measured"
+    if all(run.made_up for run in different):
+        return (f"figures are {told}",)
+    names = ", ".join(run.name for run in different if run.made_up)
+    return (f"measured and made-up figures stand beside each other: those of {names} are {told}",)
+
+
+def axes_of(found: Iterable[Samples]) -> list[str]:
+    """Every axis that any of the cells has."""
+    different = {id(one.cell): one.cell for one in found}
+    return list(dict.fromkeys(axis for cell in different.values() for axis in cell.axes))
+
+
+def _named(axes: Iterable[str]) -> list[str]:
+    """An axis that happens to be called like a column of ours says that it is the axis."""
+    taken = {*_CELL, *_BECAME, *METRICS, "trial", "outcome"}
+    return [f"axis.{axis}" if axis in taken else axis for axis in axes]
+
+
+def _who(one: Samples) -> tuple[Value, ...]:
+    run, cell = one.run, one.cell
+    kernels = ", ".join(one.kernels)
+    return (run.name, cell.id, cell.name, run.machine, run.made_up, run.host, kernels, run.revision, run.started)
+
+
+def _values(estimate: Estimate | None) -> tuple[Value, ...]:
+    if estimate is None:
+        return (None, None, None, None)
+    if estimate.interval is None:
+        return (estimate.mean, None, None, None)
+    return (estimate.mean, max(0.0, estimate.interval.low), estimate.interval.high, estimate.interval.relative)
+
+
+def _usual(one: Samples) -> tuple[str, ...]:
+    bw = {side: one.estimate(f"{side}_bw") for side in ("read", "write")}
+    iops = {side: one.estimate(f"{side}_iops") for side in ("read", "write")}
+    rates = [_rate(bw[side], iops[side]) for side in ("read", "write")]
+    widths = [found.relative for found in bw.values() if found and found.relative is not None]
+    return (*rates, percent(max(widths)) if widths else "")
+
+
+def _rate(bw: Estimate | None, iops: Estimate | None) -> str:
+    return rate(bw.mean, iops.mean) if bw and iops else ""
+
+
+def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
+    for metric in metrics:
+        found = one.estimate(metric)
+        yield figure(found.mean, METRICS[metric]) if found else ""
+        yield percent(found.relative) if found and found.relative is not None else ""
+
+
+def _became(one: Samples) -> str:
+    strained = f" (!) {one.strained} strained" if one.strained else ""
+    reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
+    return f"{one.outcome}{strained}{reason}"
+
+
+def _place(one: Samples | None, metric: str, *, plain: bool) -> Value:
+    found = one.estimate(metric) if one else None
+    if plain or found is None:
+        return found.mean if found else (None if plain else "")
+    doubt = f" ± {percent(found.relative)}" if found.relative is not None else ""
+    return f"{figure(found.mean, METRICS[metric])}{doubt}"
+
+
+def _varying(found: Sequence[Samples], but: str) -> list[str]:
+    """The axes by which these cells differ."""
+    return [name for name in axes_of(found) if name != but and len({one.cell.axes.get(name) for one in found}) > 1]
+
+
+def _shared(found: Sequence[Samples], but: str) -> str:
+    """Where all of them stand on the other axes."""
+    varying = {*_varying(found, but), but}
+    first: Mapping[str, str] = found[0].cell.axes
+    return ", ".join(f"{name}={value}" for name, value in first.items() if name not in varying)
+
+
+def _in_order(value: str) -> tuple[int, float, str]:
+    """Sizes and numbers by what they are, before words."""
+    from runner.model.units import parse_size, parse_time
+
+    for number in (float, parse_size, parse_time):
+        try:
+            return 0, float(number(value)), value
+        except (ValueError, TypeError):
+            continue
+    return 1, 0.0, value

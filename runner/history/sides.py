@@ -1,0 +1,100 @@
+"""The two sides of a comparison, and which of their cells belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from runner.errors import BadInput
+from runner.history.choose import runs_named
+from runner.history.results import full_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from runner.history.samples import Samples
+    from runner.store.shared import RunRow
+
+#: What sides may be, besides the values of an axis.
+KINDS = ("run", "kernel", "host", "revision")
+_KERNEL_AXIS = "kernel"
+
+_T = TypeVar("_T")
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of them: what it was called, and the trials that are meant by that."""
+
+    name: str
+    found: Sequence[Samples]
+
+    @property
+    def runs(self) -> list[RunRow]:
+        """The runs that its trials are from, the latest first."""
+        return list({one.run.id: one.run for one in self.found}.values())
+
+    @property
+    def kernels(self) -> set[str]:
+        """The kernels that ran."""
+        return {kernel for one in self.found for kernel in one.kernels}
+
+
+def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    """The runs that one side can be found in, before any trial is read."""
+    if kind == "run":
+        return runs_named(word, runs)
+    if kind == "host":
+        return _some([run for run in runs if run.host == word], kind, word, {run.host for run in runs})
+    if kind == "revision":
+        fitting = [run for run in runs if len(word) >= 4 and run.revision.startswith(word)]
+        return _some(fitting, kind, word, {run.revision[:12] for run in runs})
+    return list(runs)
+
+
+def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
+    """What of these trials belongs to a side. `found`: of the runs that it can be found in."""
+    if kind in {"run", "host", "revision"}:
+        return Side(word, found)
+    if kind == "kernel":
+        return Side(word, _on_kernel(word, found))
+    axis = full_name(kind, found)
+    fitting = [one for one in found if one.cell.axes.get(axis) == word]
+    return Side(word, _some(fitting, axis, word, {one.cell.axes.get(axis, "") for one in found}))
+
+
+def key_of(kind: str, found: Sequence[Samples]) -> Callable[[Samples], Key]:
+    """What tells that two cells are the same but for what is compared.
+
+    The id of a cell says it all, unless it covers the very thing that is compared: an axis, or a kernel that the matrix
+    names. Then cells of one matrix are the same if they stand on the same places of all other axes.
+    """
+    if kind in {"run", "host", "revision"}:
+        return lambda one: (one.cell.id,)
+    axis = _KERNEL_AXIS if kind == "kernel" else full_name(kind, found)
+
+    def but_for(one: Samples) -> Key:
+        if axis not in one.cell.axes:
+            return (one.cell.id,)
+        return (one.run.matrix, *(f"{name}={value}" for name, value in sorted(one.cell.axes.items()) if name != axis))
+
+    return but_for
+
+
+def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
+    """The trials under one kernel: its release, or its beginning up to a dot or dash, or as the matrix names it."""
+
+    def release(kernel: str) -> bool:
+        return kernel == word or (kernel.startswith(word) and kernel[len(word)] in ".-+_")
+
+    left = [one if one.cell.axes.get(_KERNEL_AXIS) == word else one.under(release) for one in found]
+    kernels = {kernel for one in found for kernel in one.kernels}
+    return _some([one for one in left if one.rows], "kernel", word, kernels)
+
+
+def _some(fitting: list[_T], kind: str, word: str, there: Iterable[str]) -> list[_T]:
+    if not fitting:
+        known = ", ".join(sorted(filter(None, there))[:12])
+        raise BadInput(f"nothing in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
+    return fitting

@@ -1,0 +1,33 @@
+"""Figures as people read them: three digits, and a unit that fits."""
+
+from __future__ import annotations
+
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+
+
+def figure(value: float | None, unit: str) -> str:
+    """A figure in words; nothing for what was not measured."""
+    if value is None:
+        return ""
+    if unit == "bytes/s":
+        return f"{digits(value / 1e6)} MB/s"
+    if unit == "1/s":
+        return f"{digits(value)} IOPS"
+    if unit == "ns":
+        size, name = next(((size, name) for size, name in _TIMES if value >= size), _TIMES[-1])
+        return f"{digits(value / size)} {name}"
+    if unit == "bytes":
+        return f"{digits(value / 1e6)} MB"
+    return f"{digits(value)} {unit}".strip()
+
+
+def digits(value: float) -> str:
+    """Three significant digits at least, never an exponent."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def times(ratio: float) -> str:
+    """A ratio, to a thousandth where it is close to 1."""
+    return (f"{ratio:.3f}" if 0.9 < ratio < 1.1 else digits(ratio)) + "\u00d7"

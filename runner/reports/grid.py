@@ -1,0 +1,22 @@
+"""A table as a value: what every answer is, before it is written in one format or another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Value = str | float | int | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows under names. `notes` belong to it wherever it is shown: above all that figures are made up."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Value, ...]]
+    notes: tuple[str, ...] = ()
+    #: Columns of numbers as people read them, which stand to the right.
+    right: frozenset[str] = frozenset()

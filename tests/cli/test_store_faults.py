@@ -1,0 +1,164 @@
+"""A whole run, and whole answers, while something is wrong with the store or the folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.store.address import address_of
+from runner.store.shared import SharedStore
+from tests.matrices import SMALL
+from tests.store import past, server
+from tests.store.test_journal_trouble import small_disk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.machines.seam import Step, StepResult
+    from tests.cli.conftest import Said
+
+ROOT = Path(__file__).parents[2]
+Call = Callable[..., "Said"]
+root = os.geteuid() == 0
+
+
+@contextmanager
+def read_only(results: Path) -> Iterator[None]:
+    """A folder that cannot be written, be one root or not."""
+    if not root:
+        for path in (results, *results.rglob("*")):
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        yield
+        for path in (results, *results.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        return
+    kept = results.with_name("kept")
+    results.rename(kept)
+    with small_disk(results, "8m"):
+        shutil.copytree(kept, results, dirs_exist_ok=True)
+        subprocess.run(["mount", "-o", "remount,ro", results], check=True)
+        yield
+
+
+def test_a_read_only_folder_of_results(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", past.TRIALS, 1)
+    with read_only(tmp_path / "results"):
+        said = call("results", "run-1")
+        assert said.status == 0, said.err
+        assert past.READ.name in said.out, "answered from the journals"
+        (tmp_path / "small.yaml").write_text(SMALL)
+        said = call("run", "--on", "dry", "small.yaml")
+        assert said.status == 2
+        assert "results" in said.err
+        assert "cannot be written" in said.err
+        said = call("results", "--store", "elsewhere.db")
+        assert said.status == 0
+    with SharedStore.existing(address_of("elsewhere.db", tmp_path)) as store:
+        assert len(store.trials(("cell",))) == 3
+
+
+def test_a_read_only_folder_with_a_store_that_lacks_a_run(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", past.TRIALS, 1)
+    call("results")
+    past.recorded(tmp_path / "results", past.TRIALS, 2)
+    with read_only(tmp_path / "results"):
+        said = call("results")
+    assert said.status == 0
+    assert "cannot be written and is taken as it is; it may lack trials of run-2" in said.err
+
+
+def test_a_store_from_the_future(call: Call, tmp_path: Path) -> None:
+    import sqlite3
+    from contextlib import closing
+
+    (tmp_path / "small.yaml").write_text(SMALL)
+    call("run", "--on", "dry", "small.yaml")
+    with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection, connection:
+        connection.execute("update store set value = '99'")
+    said = call("run", "--on", "dry", "--fresh", "--quiet", "small.yaml")
+    assert said.status == 0
+    assert said.err.count("was written by a newer version of matrix") == 1
+    for command in (("results",), ("compare", "latest~1", "latest"), ("history", "--only", "bs=4KiB")):
+        said = call(*command)
+        assert said.status == 2
+        assert "results/store.db was written by a newer version of matrix" in said.err
+        assert "→ use the newer program, or name another store with `--store`" in said.err
+    told = call("results", "--store", "another.db", "--format", "csv").out
+    assert len(told.splitlines()) == 1 + 2 * 4, "nothing was lost: the journals have it all"
+
+
+_RUN = "import sys; sys.argv = ['matrix', *sys.argv[1:]]; from runner.cli import main; main()"
+
+
+def _started(place: Path, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", _RUN, *arguments]
+    return subprocess.Popen(
+        command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_two_runs_at_once_on_one_store(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
+    url = str(tmp_path / "store.db")
+    if kind == "postgresql":
+        if server.MISSING:
+            pytest.skip(server.MISSING)
+        url = request.getfixturevalue("own_server").url()
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(
+            SMALL.replace("name: small", f"name: {name}").replace("repeat: 2", "repeat: 8")
+        )
+    running = [_started(tmp_path, "run", "--on", "dry", "--store", url, f"{name}.yaml") for name in ("one", "two")]
+    said = [one.communicate() for one in running]
+    assert [one.returncode for one in running] == [0, 0], said
+    assert all("store" not in err for _, err in said)
+    with SharedStore.existing(address_of(url, tmp_path)) as store:
+        runs = {run.id: run.matrix for run in store.runs()}
+        assert sorted(runs.values()) == ["one", "two"]
+        found = [(runs[run], cell, block) for run, cell, block in store.trials(("run", "cell", "block"))]
+    assert len(found) == len(set(found)) == 2 * 4 * 8
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[server.Server]:
+    with server.private_server() as running:
+        yield running
+
+
+@pytest.mark.skipif(bool(server.MISSING), reason=server.MISSING)
+def test_a_server_that_goes_away_in_the_middle_of_a_run(
+    call: Call, own_server: server.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from runner.machines import dry
+
+    answered = []
+
+    def answer(step: Step) -> StepResult:
+        if step.name == "measure":
+            answered.append(step)
+            if len(answered) == 3:
+                own_server.stop()
+        return dry.plausible(step)
+
+    monkeypatch.setattr(dry.Dry.__init__, "__defaults__", (answer,))
+    (tmp_path / "small.yaml").write_text(SMALL)
+    url = own_server.database("away")
+    try:
+        said = call("run", "--on", "dry", "--store", url, "small.yaml")
+    finally:
+        own_server.start()
+    assert said.status == 0
+    assert "8 of 8" in said.out or "[8/8]" in said.out
+    assert said.out.count("the shared store cannot be fed") == 1
+    assert "does not answer" in said.out
+    again = call("results", "--store", url, "--trials", "--format", "csv")
+    assert len(again.out.splitlines()) == 1 + 8, "the next command that reads adds what is missing"

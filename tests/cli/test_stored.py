@@ -1,0 +1,379 @@
+"""`results`, `compare`, `history`, `import`: what many runs say, as a user asks for it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli.choice import command_line
+from runner.history.metrics import METRICS
+from runner.store.address import address_of
+from runner.store.environment import Host
+from runner.store.record import CellRow, Outcome, Trial
+from runner.store.run import load
+from runner.store.shared import SharedStore
+from tests.matrices import SMALL
+from tests.store import past
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Said
+
+DATA = Path(__file__).parents[1] / "data"
+Call = Callable[..., "Said"]
+
+
+def cell(chunk: str, rw: str = "read", **axes: str) -> CellRow:
+    where = {"layout": "raid5", "md.chunk": chunk, "workload": "seq", "workload.rw": rw, **axes}
+    return CellRow(f"{chunk}-{rw}" + "-".join(axes.values()), f"raid5/chunk={chunk}/seq/rw={rw}", where)
+
+
+SMALL_CHUNK, LARGE_CHUNK, WRITES = cell("64KiB"), cell("512KiB"), cell("64KiB", "write")
+CELLS = (SMALL_CHUNK, LARGE_CHUNK, WRITES)
+NOISE = (1.0, 1.004, 0.997, 1.002, 0.999)
+
+
+def trials(times: float = 1.0, kernel: str = "6.1.0-28-amd64") -> list[Trial]:
+    """Five of each cell, in five blocks; all of them so many times as fast."""
+    found = []
+    for block, noise in enumerate(NOISE, start=1):
+        found.append(past.measured(SMALL_CHUNK.id, block, 1e8 * times * noise, kernel=kernel))
+        found.append(past.measured(LARGE_CHUNK.id, block, 2e8 * times * noise, kernel=kernel))
+        found.append(past.measured(WRITES.id, block, None, 5e7 * noise, kernel=kernel))
+    return found
+
+
+@pytest.fixture
+def two_runs(tmp_path: Path) -> Path:
+    results = tmp_path / "results"
+    past.recorded(results, trials(), 1, CELLS)
+    slower = Host(kernel="6.1.0", cpu="another cpu", cores=2, memory=4 << 30, hostname="lab2")
+    past.recorded(results, trials(0.8, "6.12.57+deb13-amd64"), 2, CELLS, host=slower)
+    return results
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_the_help_of_every_command_has_examples(call: Call) -> None:
+    for command in ("results", "compare", "history", "import"):
+        said = call(command, "--help")
+        assert said.status == 0
+        assert f"  matrix {command} " in said.out
+
+
+def test_nothing_to_look_at(call: Call) -> None:
+    said = call("results")
+    assert said.status == 2
+    assert "no store at results/store.db, and no run below results/" in said.err
+
+
+def test_results_of_all_runs(call: Call, two_runs: Path) -> None:
+    said = call("results")
+    assert said.status == 0
+    assert said.out.count("raid5/chunk=512KiB/seq/rw=read") == 2
+    assert "run-2" in said.out
+    assert "made up" not in said.out
+
+
+def test_results_for_programs(call: Call, two_runs: Path) -> None:
+    found = rows(call("results", "run-1", "--only", "chunk=64KiB,rw=read", "--format", "csv").out)
+    assert [(one["run"], one["name"], one["measured"], one["md.chunk"]) for one in found] == [
+        ("run-1", SMALL_CHUNK.name, "5", "64KiB")
+    ]
+    assert float(found[0]["read_bw"]) == pytest.approx(1e8 * sum(NOISE) / 5)
+    assert float(found[0]["read_bw_low"]) < 1e8 < float(found[0]["read_bw_high"])
+    assert found[0]["write_bw"] == ""
+    told = json.loads(call("results", "latest", "--format", "json", "--metric", "read_lat_p99").out)
+    assert told["notes"] == []
+    assert {row["read_lat_p99"] for row in told["rows"]} == {9e6, None}
+    assert {row["host"] for row in told["rows"]} == {"lab2"}
+
+
+def test_every_trial(call: Call, two_runs: Path) -> None:
+    found = rows(call("results", "latest~1", "--trials", "--format", "csv").out)
+    assert len(found) == 15
+    assert found[0]["trial"] == "1"
+    assert "5 │" in call("results", "latest", "--trials", "--metric", "read_bw").out.replace("  ", " ")
+
+
+def test_a_pivot(call: Call, two_runs: Path) -> None:
+    found = rows(call("results", "latest", "--pivot", "chunk", "--format", "csv").out)
+    assert len(found) == 1, "a row for what was not measured says nothing"
+    assert found[0]["workload.rw"] == "read"
+    assert float(found[0]["md.chunk=64KiB"]) < float(found[0]["md.chunk=512KiB"])
+    shown = call("results", "latest", "--pivot", "chunk").out
+    assert shown.index("md.chunk=64KiB") < shown.index("md.chunk=512KiB"), "sizes are in their order"
+    assert "read_bw: mean over trials, in bytes/s" in shown
+    assert call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").status == 0
+    assert "no cell that was chosen has an axis 'x'" in call("results", "--pivot", "x").err
+
+
+def test_markdown_and_parquet(call: Call, two_runs: Path, tmp_path: Path) -> None:
+    text = call("results", "latest", "--format", "md").out
+    assert "| cell | read | write | ± | trials | outcome |\n| --- | ---: | ---: | ---: | ---: | --- |" in text
+    assert call("results", "--format", "parquet", "--to", "all.parquet").status == 0
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = parquet.read_table(tmp_path / "all.parquet")
+    assert table.num_rows == 6
+    assert table.schema.field("read_bw").type == "double"
+
+
+def test_by_outcome(call: Call, tmp_path: Path) -> None:
+    broken = Trial(SMALL_CHUNK.id, 6, Outcome.BROKEN, "the guest panicked")
+    past.recorded(tmp_path / "results", [*trials(), broken], 1, CELLS)
+    said = call("results", "--outcome", "broken")
+    assert "broken: the guest panicked" in said.out
+    assert LARGE_CHUNK.name not in said.out
+    assert call("results", "--outcome", "skipped").status == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("results", "absent"), "no run in the store is meant by 'absent'"),
+        (("results", "latest~7"), "it holds run-2, run-1"),
+        (("results", "--only", "chunk=3KiB"), "no cell has md.chunk=3KiB"),
+        (("results", "--only", "nonsense"), "is not AXIS=VALUE"),
+        (("results", "--metric", "raed_bw"), "did you mean read_bw"),
+        (("results", "--pivot", "chunk", "--trials"), "--pivot shows one figure"),
+        (("results", "--store", "oracle://x/y"), "'oracle' is no database"),
+        (("compare", "run-1", "nope"), "no run in the store is meant by 'nope'"),
+        (("compare", "--by", "kernel", "5.10", "6.1"), "there are: 6.1.0-28-amd64, 6.12.57+deb13-amd64"),
+        (("compare", "--by", "host", "lab1", "lab9"), "there are: lab1, lab2"),
+        (("compare", "--by", "md.chunk", "64KiB", "1MiB"), "there are: 512KiB, 64KiB"),
+        (("compare", "--runs", "latest", "run-1", "run-2"), "A and B are the runs already"),
+        (("compare", "run-1", "run-2", "--confidence", "100%"), "must lie between"),
+        (("compare", "run-1", "run-2", "--within", "much"), "write it like 5%"),
+        (("history",), "history of what?"),
+        (("history", "raid5/chunk=64KiB/seq/rw=raed"), f"close to it: {SMALL_CHUNK.name}"),
+    ],
+)
+def test_what_cannot_be_answered_says_why(call: Call, two_runs: Path, arguments: tuple[str, ...], words: str) -> None:
+    said = call(*arguments)
+    assert said.status == 2
+    assert words in said.err
+
+
+def test_compare_finds_what_is_slower_and_by_what_the_environments_differ(call: Call, two_runs: Path) -> None:
+    said = call("compare", "run-1", "run-2")
+    assert said.status == 1
+    assert "B against A: 2 slower, 0 faster, 1 same, 0 cannot tell" in said.out
+    assert "host.cpu: some cpu → another cpu" in said.out
+    assert "host.hostname: lab1 → lab2" in said.out
+    assert "guest.kernel: 6.1.0-28-amd64 → 6.12.57+deb13-amd64" in said.out
+    found = {
+        (one["name"], one["metric"]): one for one in rows(call("compare", "run-1", "run-2", "--format", "csv").out)
+    }
+    assert found[SMALL_CHUNK.name, "read_bw"]["verdict"] == "slower"
+    assert float(found[SMALL_CHUNK.name, "read_bw"]["ratio"]) == pytest.approx(0.8)
+    assert found[WRITES.name, "write_bw"]["verdict"] == "same"
+
+
+def test_compare_the_other_way_round(call: Call, two_runs: Path) -> None:
+    said = call("compare", "latest", "latest~1")
+    assert said.status == 0
+    assert "0 slower, 2 faster, 1 same" in said.out
+    assert call("compare", "run-1", "run-2", "--within", "50%", "--confidence", "99%").status == 0
+
+
+def test_compare_a_run_with_itself(call: Call, two_runs: Path) -> None:
+    said = call("compare", "run-1", "run-1")
+    assert said.status == 0
+    assert "0 slower, 0 faster, 3 same" in said.out
+    assert "environment" not in said.out
+
+
+def test_compare_kernels_hosts_and_values_of_an_axis(call: Call, two_runs: Path) -> None:
+    assert "2 slower" in call("compare", "--by", "kernel", "6.1.0", "6.12.57").out
+    assert "2 slower" in call("compare", "--by", "host", "lab1", "lab2").out
+    said = call("compare", "--by", "chunk", "64KiB", "512KiB", "--runs", "run-1", "--format", "json")
+    (row,) = json.loads(said.out)["rows"][:1]
+    assert (row["paired"], row["verdict"]) == (True, "faster"), "blocks of one run are compared block by block"
+    assert row["ratio"] == pytest.approx(2.0)
+
+
+def test_kernels_that_the_matrix_names_are_compared_within_a_run(call: Call, tmp_path: Path) -> None:
+    """The ids of such cells differ, as they cover the kernel."""
+    old, new = cell("64KiB", kernel="debian-12"), cell("64KiB", kernel="debian-13")
+    found = [past.measured(old.id, block, 1e8 * noise, kernel="6.1.0-28-amd64") for block, noise in enumerate(NOISE)]
+    found += [past.measured(new.id, block, 1.5e8 * noise, kernel="6.12.57") for block, noise in enumerate(NOISE)]
+    past.recorded(tmp_path / "results", found, 1, (old, new))
+    for words in (("debian-12", "debian-13"), ("6.1.0", "6.12.57")):
+        said = call("compare", "--by", "kernel", *words)
+        assert said.status == 0
+        assert "0 slower, 1 faster" in said.out
+
+
+def test_compare_revisions(call: Call, tmp_path: Path) -> None:
+    for number, times in ((1, 1.0), (2, 1.2)):
+        revision = {"commit": f"{number}" * 40, "dirty": number == 2}
+        past.recorded(tmp_path / "results", trials(times), number, CELLS, revision=revision)
+    assert "2 faster" in call("compare", "--by", "revision", "1111", "2222").out
+    assert "2 faster" in call("compare", "--by", "git", "1111111", "222222").out
+    assert call("compare", "--by", "revision", "1", "2").status == 2, "a digit names too many"
+
+
+def test_several_runs_a_side_count_as_one_value_each(call: Call, tmp_path: Path) -> None:
+    """Two runs of one host in two moods: their trials are sure of themselves, the comparison is not."""
+    for number, times in enumerate((1.0, 1.3, 1.02, 1.28), start=1):
+        host = Host(kernel="", cpu="", cores=1, memory=1, hostname=f"lab{(number + 1) // 2}")
+        past.recorded(tmp_path / "results", trials(times), number, (SMALL_CHUNK, LARGE_CHUNK, WRITES), host=host)
+    said = call("compare", "--by", "host", "lab1", "lab2")
+    assert "2 cannot tell" in said.out
+    assert "each run counts as one value" in said.out
+
+
+def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", trials()[:1] + trials()[3:4], 1, CELLS)
+    broken = [Trial(SMALL_CHUNK.id, block, Outcome.BROKEN, "it broke") for block in (1, 2)]
+    past.recorded(tmp_path / "results", trials()[1:2], 2, CELLS)
+    past.recorded(tmp_path / "results", [*broken, *trials()[1:2], *trials()[4:5]], 3, CELLS)
+    assert "have no cell in common" in call("compare", "run-1", "run-2").err
+    said = call("compare", "run-2", "run-3")
+    assert said.status == 0
+    past.recorded(tmp_path / "results", trials(), 4, CELLS)
+    said = call("compare", "run-4", "run-3")
+    assert f"no ratio of {SMALL_CHUNK.name}: broken: it broke in B" in said.out
+    assert f"no ratio of {WRITES.name}: not there in B" in said.out
+    found = rows(call("compare", "run-4", "run-3", "--format", "csv").out)
+    assert {one["verdict"] for one in found if not one["ratio"]} == {"broken: it broke in B", "not there in B"}
+
+
+def test_made_up_figures_are_never_mixed_with_measured_ones(call: Call, two_runs: Path) -> None:
+    past.recorded(two_runs, trials(3.0), 3, CELLS, made_up=True, machine="dry")
+    said = call("compare", "run-1", "run-3")
+    assert said.status == 2
+    assert "made-up figures are not compared with measured ones" in said.err
+    assert "run-1: measured; run-3: made up" in said.err
+    assert "2 slower" in call("compare", "--by", "host", "lab1", "lab2").out, "left out where nobody asked for them"
+    told = json.loads(call("history", SMALL_CHUNK.name, "--format", "json").out)
+    assert {row["run"] for row in told["rows"]} == {"run-1", "run-2"}
+    both = call("history", SMALL_CHUNK.name, "--runs", "run-*")
+    assert "measured and made-up figures stand beside each other: those of run-3" in both.out
+    assert "made up" in call("results", "run-3").out
+    assert "made up" in call("results", "run-3", "--format", "csv").err
+    alone = call("compare", "run-3", "run-3")
+    assert alone.status == 0
+    assert "figures are made up by the dry machine" in alone.out
+
+
+def test_a_history_with_a_change(call: Call, tmp_path: Path) -> None:
+    for number in range(1, 25):
+        times = (1.0 if number <= 12 else 0.7) * NOISE[number % 5]
+        one = [past.measured(SMALL_CHUNK.id, block, 1e8 * times * noise) for block, noise in enumerate(NOISE)]
+        past.recorded(tmp_path / "results", one, number, (SMALL_CHUNK,))
+    said = call("history", SMALL_CHUNK.name)
+    assert said.status == 0
+    assert "24 runs, 1 change of level" in said.out
+    (marked,) = (line for line in said.out.splitlines() if "slower from here on" in line)
+    assert "run-13" in marked
+    assert "|" in said.out
+    told = rows(call("history", SMALL_CHUNK.id[:5], "--format", "csv").out)
+    assert [row["run"] for row in told if row["change"]] == ["run-13"]
+    assert float(told[0]["value_low"]) < float(told[0]["value"]) < float(told[0]["value_high"])
+    short = call("history", "--only", "rw=read", "--metric", "read_bw", "--metric", "read_lat_p99").out
+    assert "from 2026-03-13 on" in short
+
+
+def test_each_host_has_its_own_history(call: Call, two_runs: Path) -> None:
+    said = call("history", SMALL_CHUNK.name)
+    assert "lab1 (qemu)" in said.out
+    assert "lab2 (qemu)" in said.out
+
+
+def test_a_run_of_the_dry_machine_is_in_the_store_at_once(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    assert call("run", "--on", "dry", "small.yaml").status == 0
+    with SharedStore.existing(address_of(None, tmp_path / "results")) as store:
+        (run,) = store.runs()
+        assert (run.matrix, run.made_up, run.finished, len(store.trials(("cell",)))) == ("small", True, True, 8)
+        assert run.environment["host.versions.matrix"]
+        assert len(run.environment["digest.templates"]) == 32
+        assert run.environment["disk0.bus"] == "virtio"
+        assert store.settled() != {""}
+    assert call("results", "small").status == 0
+
+
+def test_another_store_by_option_and_by_environment(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    call("run", "--on", "dry", "--store", "lab/shared.db", "small.yaml")
+    assert (tmp_path / "lab" / "shared.db").exists()
+    assert not (tmp_path / "results" / "store.db").exists()
+    monkeypatch.setenv("MATRIX_STORE", str(tmp_path / "lab" / "shared.db"))
+    shutil.rmtree(tmp_path / "results")
+    assert call("results", "latest").status == 0, "the store alone is enough to answer"
+
+
+def test_no_password_is_kept() -> None:
+    words = ("matrix", "run", "--store", "postgresql://me:se:cret@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
+    assert command_line(words)[3:] == ("postgresql://me:***@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
+
+
+def test_import(call: Call, tmp_path: Path) -> None:
+    shutil.copy(DATA / "fio-libaio-jobs.json", tmp_path / "old.json")
+    shutil.copy(DATA / "fio-psync-grouped.json", tmp_path / "grouped.json")
+    said = call("import", "old.json", "grouped.json", "--name", "old", "--axis", "layout=hw-raid", "--host", "attic")
+    assert said.status == 0
+    assert "3 trials of 3 cells" in said.out
+    told = rows(call("results", "old", "--format", "csv").out)
+    assert {row["layout"] for row in told} == {"hw-raid"}
+    assert {row["workload.bs"] for row in told} == {"4KiB", "8KiB|4KiB"}
+    assert {row["host"] for row in told} == {"attic"}
+    assert {row["made_up"] for row in told} == {"false"}
+    again = call("import", "grouped.json", "old.json", "--name", "old", "--axis", "layout=hw-raid", "--host", "attic")
+    assert again.status == 2
+    assert "imported already" in again.err
+    (folder,) = (tmp_path / "results").glob("old-import-*")
+    assert len(list(folder.rglob("fio.json"))) == 3
+
+
+def test_import_says_what_is_lacking(call: Call, tmp_path: Path) -> None:
+    document = json.loads((DATA / "fio-psync-grouped.json").read_text())
+    for side in ("read", "write"):
+        del document["jobs"][0][side]["lat_ns"]["bins"]
+        percentile = document["jobs"][0][side]["lat_ns"].pop("percentile")
+        document["jobs"][0][side]["clat_ns"] = {"percentile": percentile}
+    (tmp_path / "plain.json").write_text(json.dumps(document, indent=1))
+    said = call("import", "plain.json")
+    assert "1 of them lack percentiles of the whole latency" in said.err
+    (row,) = rows(call("results", "imported", "--format", "csv", "--metric", "read_lat_p99", "--metric", "read_bw").out)
+    assert (row["read_lat_p99"], row["measured"]) == ("", "1"), "that of completions is not taken for it"
+
+
+def test_import_of_what_is_no_result(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "text.json").write_text("hello")
+    said = call("import", "text.json")
+    assert said.status == 2
+    assert "text.json: fio printed no JSON" in said.err
+    assert call("import", "text.json", "--axis", "nonsense").status == 2
+    document = json.loads((DATA / "fio-psync-grouped.json").read_text())
+    document["jobs"][0]["error"] = 5
+    (tmp_path / "failed.json").write_text(json.dumps(document, indent=1))
+    said = call("import", "failed.json")
+    assert said.status == 0
+    assert "failed.json: fio job 'a' failed with EIO" in said.err
+    assert "broken" in call("results", "imported").out
+
+
+def test_an_import_that_was_killed_is_gone_on_with(call: Call, tmp_path: Path) -> None:
+    shutil.copy(DATA / "fio-libaio-jobs.json", tmp_path / "old.json")
+    call("import", "old.json")
+    (folder,) = (tmp_path / "results").glob("imported-*")
+    load(folder).with_manifest(finished=False)
+    assert call("import", "old.json").status == 0
+    assert len(rows(call("results", "imported", "--trials", "--format", "csv").out)) == 2
+    assert len(list((tmp_path / "results").glob("imported-*"))) == 1
+
+
+def test_figures_have_units() -> None:
+    assert set(METRICS.values()) <= {"bytes/s", "1/s", "ns", "bytes", "s", "%", ""}

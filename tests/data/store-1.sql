@@ -1,0 +1,12 @@
+-- A shared store as version 1 of the schema made it, before it noted how long cells are measured. For SQLite and PostgreSQL.
+CREATE TABLE cells ( run VARCHAR NOT NULL, id VARCHAR NOT NULL, name TEXT NOT NULL, axes JSON NOT NULL, PRIMARY KEY (run, id) );
+CREATE TABLE readings ( digest VARCHAR NOT NULL, content JSON NOT NULL, PRIMARY KEY (digest) );
+CREATE TABLE runs ( id VARCHAR NOT NULL, name TEXT NOT NULL, matrix TEXT NOT NULL, machine TEXT NOT NULL, made_up BOOLEAN NOT NULL, fingerprint TEXT NOT NULL, host TEXT NOT NULL, revision TEXT NOT NULL, started VARCHAR NOT NULL, finished BOOLEAN NOT NULL, planned INTEGER NOT NULL, confidence FLOAT NOT NULL, until FLOAT, environment JSON NOT NULL, settled TEXT NOT NULL, PRIMARY KEY (id) );
+CREATE TABLE store ( "key" VARCHAR NOT NULL, value TEXT NOT NULL, PRIMARY KEY ("key") );
+CREATE TABLE trials ( run VARCHAR NOT NULL, cell VARCHAR NOT NULL, block INTEGER NOT NULL, outcome VARCHAR NOT NULL, reason TEXT NOT NULL, started VARCHAR NOT NULL, seconds FLOAT NOT NULL, attempts INTEGER NOT NULL, kernel TEXT NOT NULL, strained TEXT NOT NULL, runtime FLOAT, cpu_usr FLOAT, cpu_sys FLOAT, errors INTEGER, read_bw FLOAT, read_iops FLOAT, read_bytes BIGINT, read_ios BIGINT, read_lat_mean FLOAT, read_lat_p50 FLOAT, read_lat_p99 FLOAT, read_lat_p999 FLOAT, read_lat_p9999 FLOAT, read_lat_max FLOAT, write_bw FLOAT, write_iops FLOAT, write_bytes BIGINT, write_ios BIGINT, write_lat_mean FLOAT, write_lat_p50 FLOAT, write_lat_p99 FLOAT, write_lat_p999 FLOAT, write_lat_p9999 FLOAT, write_lat_max FLOAT, readings VARCHAR NOT NULL, notes JSON NOT NULL, folder TEXT NOT NULL, PRIMARY KEY (run, cell, block) );
+CREATE INDEX trials_of_a_cell ON trials (cell, run);
+INSERT INTO store VALUES ('schema', '1');
+INSERT INTO runs VALUES ('run1', 'run-1', 'sweep', 'qemu', FALSE, 'f1', 'lab1', 'abc+', '2026-03-01T05:06:07+00:00', TRUE, 4, 0.95, NULL, '{"host.cpu":"some cpu"}', 'everything');
+INSERT INTO cells VALUES ('run1', 'c1', 'raid5/seq', '{"layout":"raid5"}');
+INSERT INTO readings VALUES ('d1', '[["md.chunk","65536","65536"]]');
+INSERT INTO trials (run, cell, block, outcome, reason, started, seconds, attempts, kernel, strained, runtime, cpu_usr, cpu_sys, errors, read_bw, read_iops, read_bytes, read_ios, readings, notes, folder) VALUES ('run1', 'c1', 1, 'measured', '', '2026-03-01T05:06:08+00:00', 1.5, 1, '6.1.0', '', 1.0, 2.0, 3.0, 0, 2e8, 200.0, 200000000, 200, 'd1', '{"kernel":"6.1.0"}', 'cells/raid5/seq/trial-1');

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -138,7 +139,19 @@ def test_what_things_took_is_the_mean_of_what_was_measured(journal: Journal) -> 
     journal.record(measured(0, runtime=1.0, seconds=1.5))
     journal.record(measured(1, runtime=1.0, seconds=2.5))
     journal.record(Trial("c1", 2, Outcome.BROKEN, seconds=300.0))
-    assert journal.took() == Took(setup=2.5, overhead=1.0, write_rate=None)
+    assert journal.took() == Took(setup=2.5, overhead=1.0, write_rate=None, scatter=(0.0,))
+
+
+def test_how_trials_scatter_is_told_of_cells_that_have_several(journal: Journal) -> None:
+    assert journal.took().scatter == ()
+    for block, bw in enumerate((90e6, 100e6, 110e6)):
+        trial = measured(block)
+        assert trial.figures
+        assert trial.figures.read
+        read = replace(trial.figures.read, bw=bw)
+        journal.record(replace(trial, figures=replace(trial.figures, read=read, write=None)))
+    (scatter,) = journal.took().scatter
+    assert scatter == pytest.approx(0.1)
 
 
 def test_figures_can_be_asked_for_in_plain_sql(journal: Journal, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ _EPILOG = """\b
 Examples:
   matrix results latest                                        what the latest run came to
   matrix results 'nightly-*' --only 'layout=raid5,bs=4KiB'     some cells of many runs
-  matrix results latest --pivot md.chunk --metric read_bw      chunk sizes beside each other
+  matrix results latest --pivot md.chunk                       chunk sizes beside each other
   matrix results --outcome broken                              what broke, and why
   matrix results --trials --metric read_lat_p99 --format csv   every trial, for a program
 
@@ -121,6 +121,4 @@ def of_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
 def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], *, plain: bool) -> Grid:
     from runner.history.results import full_name, pivot
 
-    reads = any(one.blocks("read_bw") for one in found) if not metrics else False
-    metric = metrics[0] if metrics else ("read_bw" if reads else "write_bw")
-    return pivot(found, full_name(axis, found), metric, plain=plain)
+    return pivot(found, full_name(axis, found), metrics[0] if metrics else None, plain=plain)

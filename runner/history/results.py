@@ -8,7 +8,7 @@ from runner.errors import BadInput
 from runner.history.metrics import METRICS
 from runner.reports.figures import figure
 from runner.reports.grid import Grid
-from runner.reports.terminal import percent, rate
+from runner.reports.terminal import is_large, percent, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -117,11 +117,13 @@ def full_name(axis: str, found: Iterable[Samples]) -> str:
     return fitting[0]
 
 
-def pivot(found: Sequence[Samples], axis: str, metric: str, *, plain: bool) -> Grid:
-    """Rows: cells without one axis; columns: its values; in each place the mean of a figure. `plain`: as numbers."""
+def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: bool) -> Grid:
+    """Rows: cells without one axis; columns: its values; in each place the mean of a figure. `plain`: as numbers.
+
+    Without `metric`, the rates of each row: of reads, writes or both, as bandwidth or as requests like in other tables.
+    """
     among = [one for one in found if axis in one.cell.axes]
-    values = list(dict.fromkeys(one.cell.axes[axis] for one in among))
-    values.sort(key=_in_order)
+    values = sorted(dict.fromkeys(one.cell.axes[axis] for one in among), key=_in_order)
     several = len({one.run.id for one in among}) > 1
     varying = _varying(among, axis)
     places: dict[tuple[str, ...], dict[str, Samples]] = {}
@@ -132,16 +134,65 @@ def pivot(found: Sequence[Samples], axis: str, metric: str, *, plain: bool) -> G
         while one.cell.axes[axis] in places.setdefault((*key, str(nth)), {}):
             nth += 1
         places[*key, str(nth)][one.cell.axes[axis]] = one
-    head = (*(("run",) if several else ()), *varying)
     heads = [f"{axis}={value}" for value in values]
-    rows = [
-        (*key[:-1], *(_place(by_value.get(value), metric, plain=plain) for value in values))
-        for key, by_value in sorted(places.items(), key=lambda item: tuple(map(_in_order, item[0])))
-        if any(one.blocks(metric) for one in by_value.values())
-    ]
-    notes = (*warnings(one.run for one in among), f"{metric}: mean over trials, in {METRICS[metric] or 'requests'}")
+    told = ("metric",) if plain else () if metric else ("figure",)
+    columns = (*(("run",) if several else ()), *varying, *told)
+    rows: list[tuple[Value, ...]] = []
+    for key, by_value in sorted(places.items(), key=lambda item: tuple(map(_in_order, item[0]))):
+        for figure_ in (metric,) if metric else _rates_of(by_value.values()):
+            if any(one.blocks(figure_) for one in by_value.values()):
+                name = figure_ if plain else figure_.partition("_")[0]
+                cells = [by_value.get(value) for value in values]
+                rows.append((*key[:-1], *((name,) if told else ()), *_row(cells, figure_, plain=plain)))
+    ends = ("", *_ENDS[1:], "_trials") if plain else ("",)
+    places_ = [f"{head}{end}" for head in heads for end in ends] + (["strained"] if plain else [])
     shared = _shared(among, axis)
-    return Grid((*head, *heads), rows, (*notes, *((f"all of {shared}",) if shared else ())), frozenset(heads))
+    notes = (
+        *warnings(one.run for one in among),
+        f"{metric}: mean over trials, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
+        *_lacking(among, metric),
+        *_strained(among, metric),
+        *((f"all of {shared}",) if shared else ()),
+    )
+    return Grid((*columns, *places_), rows, notes, frozenset(places_))
+
+
+_MEANS = (
+    "means over trials: bandwidth where a row has requests of 64 KiB and more, requests per second where it has not"
+)
+_SIDES = ("read", "write")
+
+
+def _rates_of(cells: Iterable[Samples]) -> list[str]:
+    """By which figures a row of cells is told: one for each direction, and the same for all of them."""
+    found = []
+    for side in _SIDES:
+        rates = [(one.estimate(f"{side}_bw"), one.estimate(f"{side}_iops")) for one in cells]
+        large = any(bw and iops and is_large(bw.mean, iops.mean) for bw, iops in rates)
+        found.append(f"{side}_{'bw' if large else 'iops'}")
+    return found
+
+
+def _row(cells: Sequence[Samples | None], metric: str, *, plain: bool) -> Iterable[Value]:
+    """A place for each of the cells; as numbers, with bounds and trials."""
+    for one in cells:
+        if not plain:
+            yield _place(one, metric)
+            continue
+        found = one.estimate(metric) if one else None
+        yield from _values(found)
+        yield found.n if found else None
+    if plain:
+        yield sum(one.strained_of(metric) for one in cells if one)
+
+
+def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
+    """How many cells cannot be seen, as they have no such figure."""
+    wanted_ = [metric] if metric else [f"{side}_bw" for side in _SIDES]
+    lacking = sum(not any(one.blocks(name) for name in wanted_) for one in found)
+    if not lacking:
+        return ()
+    return (f"{lacking:,} of {len(found):,} cells have no {metric or 'figures'}",)
 
 
 def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
@@ -208,12 +259,23 @@ def _became(one: Samples) -> str:
     return f"{one.outcome}{strained}{reason}"
 
 
-def _place(one: Samples | None, metric: str, *, plain: bool) -> Value:
+def _place(one: Samples | None, metric: str) -> str:
     found = one.estimate(metric) if one else None
-    if plain or found is None:
-        return found.mean if found else (None if plain else "")
+    if found is None:
+        return ""
     doubt = f" ± {percent(found.relative)}" if found.relative is not None else ""
-    return f"{figure(found.mean, METRICS[metric])}{doubt}"
+    strained = " (!)" if one and one.strained_of(metric) else ""
+    return f"{figure(found.mean, METRICS[metric])}{doubt}{strained}"
+
+
+def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
+    """That some of it says as much about the host as about the disks."""
+    metrics = [metric] if metric else [f"{side}_bw" for side in _SIDES]
+    strained = sum(max(one.strained_of(name) for name in metrics) for one in found)
+    of = sum(max(len(one.blocks(name)) for name in metrics) for one in found)
+    if not strained:
+        return ()
+    return (f"(!) in {strained:,} of {of:,} trials the host could not keep up with modelled disks",)
 
 
 def _varying(found: Sequence[Samples], but: str) -> list[str]:

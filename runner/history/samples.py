@@ -13,7 +13,7 @@ from runner.stats.stopping import Rule, Stopped, interval_of, stopped
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.history.choose import Wanted
     from runner.stats.interval import Interval
@@ -75,6 +75,11 @@ class Samples:
         """Those trials alone that ran under such kernels."""
         return replace(self, rows=[row for row in self.rows if meant(row[_KERNEL])])
 
+    @property
+    def identities(self) -> Iterator[tuple[str, int]]:
+        """Of its trials within the run."""
+        return ((row[_CELL], row[_BLOCK]) for row in self.rows)
+
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Trials by outcome."""
@@ -100,6 +105,11 @@ class Samples:
     def strained(self) -> int:
         """Trials in which the host could not keep up with modelled disks."""
         return sum(bool(row[_STRAINED]) for row in self.rows)
+
+    def strained_of(self, metric: str) -> int:
+        """So many of the values of a figure are of such trials."""
+        at = len(_HEAD) + self.metrics.index(metric)
+        return sum(bool(row[_STRAINED]) for row in self.rows if row[at] is not None)
 
     @cached_property
     def rule(self) -> Rule:

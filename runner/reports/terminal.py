@@ -74,10 +74,13 @@ def rate(bw: float | None, iops: float | None) -> str:
     """A rate as people say it: MB/s where requests are large, IOPS where they are small."""
     if bw is None or iops is None:
         return ""
+    return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
+
+
+def is_large(bw: float, iops: float) -> bool:
+    """Whether these are requests of which a bandwidth says more than how many there are."""
     # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
-    if bw >= (LARGE - _SECTOR / 2) * iops:
-        return f"{digits(bw / 1e6)} MB/s"
-    return f"{digits(iops)} IOPS"
+    return bw >= (LARGE - _SECTOR / 2) * iops
 
 
 def percent(share: float) -> str:

@@ -7,12 +7,14 @@ import io
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.cli.choice import command_line
+from runner.fio.result import Direction, Figures
 from runner.history.metrics import METRICS
 from runner.store.address import address_of
 from runner.store.environment import Host
@@ -105,15 +107,43 @@ def test_every_trial(call: Call, two_runs: Path) -> None:
 
 
 def test_a_pivot(call: Call, two_runs: Path) -> None:
-    found = rows(call("results", "latest", "--pivot", "chunk", "--format", "csv").out)
+    found = rows(call("results", "latest", "--pivot", "chunk", "--metric", "read_bw", "--format", "csv").out)
     assert len(found) == 1, "a row for what was not measured says nothing"
     assert found[0]["workload.rw"] == "read"
     assert float(found[0]["md.chunk=64KiB"]) < float(found[0]["md.chunk=512KiB"])
-    shown = call("results", "latest", "--pivot", "chunk").out
+    assert float(found[0]["md.chunk=64KiB_low"]) < float(found[0]["md.chunk=64KiB"])
+    assert found[0]["md.chunk=64KiB_trials"] == "5"
+    shown = call("results", "latest", "--pivot", "chunk", "--metric", "read_bw").out
     assert shown.index("md.chunk=64KiB") < shown.index("md.chunk=512KiB"), "sizes are in their order"
     assert "read_bw: mean over trials, in bytes/s" in shown
+    assert "1 of 3 cells have no read_bw" in shown
     assert call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").status == 0
     assert "no cell that was chosen has an axis 'x'" in call("results", "--pivot", "x").err
+
+
+def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path: Path) -> None:
+    large = [
+        replace(one, figures=Figures(None, Direction(5e7, 50, 1, 1, *[1e6] * 6), 1, 3, 4, 0))
+        if one.cell == WRITES.id
+        else one
+        for one in trials()
+    ]
+    mixed = cell("512KiB", "randrw")
+    both = [past.measured(mixed.id, block, 4e6 * noise, 2e6 * noise) for block, noise in enumerate(NOISE, start=1)]
+    past.recorded(tmp_path / "results", [*large, *both], 1, (*CELLS, mixed))
+    found = rows(call("results", "latest", "--pivot", "chunk", "--format", "csv").out)
+    assert [(one["workload.rw"], one["metric"]) for one in found] == [
+        ("randrw", "read_iops"),
+        ("randrw", "write_iops"),
+        ("read", "read_iops"),
+        ("write", "write_bw"),
+    ]
+    assert found[3]["md.chunk=64KiB"] == "50000000.0"
+    assert found[3]["md.chunk=512KiB"] == ""
+    shown = call("results", "latest", "--pivot", "chunk").out
+    assert "50.0 MB/s" in shown
+    assert "IOPS ± 0.3" in shown
+    assert "no figures" not in shown
 
 
 def test_markdown_and_parquet(call: Call, two_runs: Path, tmp_path: Path) -> None:

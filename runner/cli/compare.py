@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,22 +111,26 @@ def _compared(
     results: Path,
     store: str | None,
 ) -> Comparison:
-    from runner.history.choose import wanted
+    from runner.history.choose import measured_first, wanted, with_hint
     from runner.history.comparison import compared
     from runner.history.samples import read
     from runner.history.sides import key_of, runs_of, side_of
 
     kind = {"git": "revision"}.get(by, by)
+    left_out = ""
     with opened(store, results) as shared:
         among = chosen_runs(shared, runs)
         if kind != "run" and not runs:
-            among = [run for run in among if not run.made_up] or among
-        of = {word: runs_of(kind, word, among) for word in (a, b)}
+            among, left_out = measured_first(among)
+        with with_hint(left_out):
+            of = {word: runs_of(kind, word, among) for word in (a, b)}
         every = list({run.id: run for several in of.values() for run in several}.values())
         found = read(shared, every, metrics, wanted(None, only, shared.different_cells() if only else ()))
-    sides = []
-    for word in (a, b):
-        ids = {run.id for run in of[word]}
-        sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
-    key = key_of(kind, found)
-    return compared(sides[0], sides[1], key, metrics, within=within, confidence=confidence)
+    with with_hint(left_out):
+        sides = []
+        for word in (a, b):
+            ids = {run.id for run in of[word]}
+            sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
+        key = key_of(kind, found)
+        done = compared(sides[0], sides[1], key, metrics, within=within, confidence=confidence)
+    return replace(done, notes=(*done.notes, left_out)) if left_out else done

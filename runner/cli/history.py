@@ -46,7 +46,7 @@ def command(
     """Follow CELL, by its name or id, through all runs: its figure, its doubt, and where it changed."""
     from runner.cli.results import checked
     from runner.errors import BadInput
-    from runner.history.choose import wanted
+    from runner.history.choose import measured_first, wanted, with_hint
     from runner.history.metrics import USUAL
     from runner.history.samples import read
 
@@ -55,13 +55,15 @@ def command(
     asked = checked(metrics) or USUAL
     with opened(store, results) as shared:
         among = chosen_runs(shared, runs)
-        if not runs:  # what somebody walked through on the dry machine is no part of a history of measurements
-            among = [run for run in among if not run.made_up] or among
+        among, left_out = (among, "") if runs else measured_first(among)
         found = read(shared, among, asked, wanted(cell, only, shared.different_cells()))
 
     from runner.history.timeline import shown, tidy, timelines
 
     told = timelines(found, asked)
     if not told:
-        raise BadInput("nothing that was chosen has such figures", resolution="`matrix results` shows what there is")
-    answer(shown(told, most=rows) if form in SHOWN else tidy(told), form, to)
+        with with_hint(left_out):
+            raise BadInput(
+                "nothing that was chosen has such figures", resolution="`matrix results` shows what there is"
+            )
+    answer((shown(told, most=rows) if form in SHOWN else tidy(told)).with_notes(left_out), form, to)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from runner.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.store.record import CellRow
     from runner.store.shared import RunRow
@@ -38,6 +39,30 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
             resolution="name a folder below results/, a pattern of names, `latest`, `latest~1`, MATRIX or MATRIX~1",
         )
     return found
+
+
+def measured_first(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
+    """The runs that are meant where nobody names any, and what is to be said of the others.
+
+    What somebody walked through on the dry machine is no part of what was measured, unless there is nothing else.
+    """
+    measured = [run for run in runs if not run.made_up]
+    left = len(runs) - len(measured)
+    if not measured or not left:
+        return list(runs), ""
+    return measured, f"{left:,} made-up run{'s' if left != 1 else ''} left out; name them with --runs"
+
+
+@contextmanager
+def with_hint(hint: str) -> Iterator[None]:
+    """What cannot be answered may be for that reason."""
+    try:
+        yield
+    except BadInput as problem:
+        if not hint:
+            raise
+        details = f"{problem.details}\n{hint}" if problem.details else hint
+        raise BadInput(problem.brief, details=details, resolution=problem.resolution) from None
 
 
 def _matching(pattern: str, runs: Sequence[RunRow]) -> list[RunRow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,3 +20,7 @@ class Grid:
     notes: tuple[str, ...] = ()
     #: Columns of numbers as people read them, which stand to the right.
     right: frozenset[str] = frozenset()
+
+    def with_notes(self, *notes: str) -> Grid:
+        """It, with more to be said; what is empty is not."""
+        return replace(self, notes=(*self.notes, *filter(None, notes)))

@@ -295,6 +295,24 @@ def test_made_up_figures_are_never_mixed_with_measured_ones(call: Call, two_runs
     assert "figures are made up by the dry machine" in alone.out
 
 
+def test_made_up_runs_that_are_left_out_are_told_of(call: Call, two_runs: Path) -> None:
+    """Else one measured run makes all others invisible, and the answer sounds as if they were not there."""
+    other = cell("64KiB", "trim")
+    walked = [past.measured(other.id, block, 1e8 * noise) for block, noise in enumerate(NOISE, start=1)]
+    past.recorded(two_runs, walked, 3, (other,), made_up=True, machine="dry")
+    said = call("history", other.name)
+    assert said.status == 2
+    assert "1 made-up run left out; name them with --runs" in said.err
+    assert call("history", other.name, "--runs", "run-3").status == 0
+    assert "1 made-up run left out" in call("history", SMALL_CHUNK.name).out
+    assert "1 made-up run left out" in call("history", SMALL_CHUNK.name, "--format", "csv").err
+    said = call("compare", "--by", "layout", "raid0", "raid5")
+    assert said.status == 2
+    assert "1 made-up run left out; name them with --runs" in said.err
+    assert "1 made-up run left out" in call("compare", "--by", "host", "lab1", "lab2").out
+    assert "left out" not in call("compare", "run-1", "run-2").out
+
+
 def test_a_history_with_a_change(call: Call, tmp_path: Path) -> None:
     for number in range(1, 25):
         times = (1.0 if number <= 12 else 0.7) * NOISE[number % 5]

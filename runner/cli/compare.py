@@ -114,7 +114,7 @@ def _compared(
     from runner.history.choose import measured_first, wanted, with_hint
     from runner.history.comparison import compared
     from runner.history.samples import read
-    from runner.history.sides import key_of, runs_of, side_of
+    from runner.history.sides import key_of, runs_of, side_of, told_of_tied
 
     kind = {"git": "revision"}.get(by, by)
     left_out = ""
@@ -131,6 +131,6 @@ def _compared(
         for word in (a, b):
             ids = {run.id for run in of[word]}
             sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
-        key = key_of(kind, found)
+        key = key_of(kind, sides)
         done = compared(sides[0], sides[1], key, metrics, within=within, confidence=confidence)
-    return replace(done, notes=(*done.notes, left_out)) if left_out else done
+    return replace(done, notes=(*done.notes, *filter(None, (left_out, told_of_tied(kind, sides)))))

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
+from runner.history.apart import why_apart
 from runner.history.metrics import METRICS, more_is_faster
 from runner.history.results import warnings
 from runner.reports.figures import figure, times
@@ -96,10 +97,11 @@ def compared(
         if _values(left[place], metric) and _values(right[place], metric)
     ]
     if not pairs:
+        details, resolution = ("", "") if left.keys() & right.keys() else why_apart(left, right, _differing(a, b))
         raise BadInput(
             f"{a.name} and {b.name} have no cell in common of which both have figures",
-            details=f"{a.name}: {_cells(left)}; {b.name}: {_cells(right)}",
-            resolution="compare runs of one matrix; `matrix results A B` shows what there is",
+            details=details or f"{a.name}: {_cells(left)}; {b.name}: {_cells(right)}",
+            resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
         )
     ratios = [_ratio(left[place], right[place], metric, confidence) for place, metric in pairs]
     lines = [
@@ -120,6 +122,11 @@ def compared(
 
 def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
     """By what their environments differ: the name, and what it is on either side."""
+    # Where cells are the same, a seed decides no more than their order.
+    return [one for one in _differing(a, b) if one[0] != "seed"]
+
+
+def _differing(a: Side, b: Side) -> list[tuple[str, str, str]]:
     there = _environment(a), _environment(b)
     found = []
     for name in sorted(there[0].keys() | there[1].keys()):

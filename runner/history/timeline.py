@@ -125,6 +125,9 @@ def _in_full(one: Series, most: int) -> Grid:
 def _in_short(told: Sequence[Series], most: int) -> Grid:
     several = len({(one.host, one.machine) for one in told}) > 1
     cut = told[:most]
+    ids: dict[str, set[str]] = {}
+    for one in told:
+        ids.setdefault(one.cell.name, set()).add(one.cell.id)
     columns = ("cell", *(("host",) if several else ()), "figure", "runs", "history", "latest", "±", "changes")
     rows: list[tuple[Value, ...]] = []
     for one in cut:
@@ -132,7 +135,9 @@ def _in_short(told: Sequence[Series], most: int) -> Grid:
         marked = f"{one.machine}, made up" if one.made_up else one.machine
         rows.append(
             (
-                *(one.cell.name, *((f"{one.host} ({marked})",) if several else ()), one.metric, str(len(one.points))),
+                # Cells of one name that are not the same: of two seeds, or on other disks.
+                f"{one.cell.name} ({one.cell.id[:8]})" if len(ids[one.cell.name]) > 1 else one.cell.name,
+                *(*((f"{one.host} ({marked})",) if several else ()), one.metric, str(len(one.points))),
                 *(one.bars, figure(last.mean, METRICS[one.metric])),
                 percent(last.relative) if last.relative is not None else "",
                 "; ".join(_dated(one, change) for change in one.changes),

@@ -77,7 +77,7 @@ class Manifest(BaseModel):
     @property
     def environment(self) -> dict[str, str]:
         """Everything that it was done with, by name."""
-        return flat(self.host, self.disks, self.digests, self.versions)
+        return {"seed": str(self.seed), **flat(self.host, self.disks, self.digests, self.versions)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,60 @@ def test_compare_kernels_hosts_and_values_of_an_axis(call: Call, two_runs: Path)
     assert row["ratio"] == pytest.approx(2.0)
 
 
+def test_compare_by_an_axis_with_which_others_change(call: Call, tmp_path: Path) -> None:
+    """Where layouts have names, the name and the level are one thing; a layout may have axes of its own."""
+
+    def of(layout: str, chunk: str, **more: str) -> CellRow:
+        axes = {"layout": layout, "md.level": layout[4:], "md.chunk": chunk, "workload": "seq", **more}
+        return CellRow(f"{layout}-{chunk}", f"{layout}/chunk={chunk}/seq", axes)
+
+    striped, parity = ([of(layout, chunk) for chunk in ("64KiB", "512KiB")] for layout in ("raid0", "raid5"))
+    mirrored = [of("raid10", chunk, **{"md.layout": "n2"}) for chunk in ("64KiB", "512KiB")]
+    odd = [of("raid6", chunk) for chunk in ("16KiB", "32KiB")]
+    cells = [*striped, *parity, *mirrored, *odd]
+    speeds = [1e8, 1e8, 5e7, 5e7, 2e8, 2e8, 1e8, 1e8]
+    past.recorded(
+        tmp_path / "results",
+        [
+            past.measured(one.id, block, speed * noise)
+            for one, speed in zip(cells, speeds, strict=True)
+            for block, noise in enumerate(NOISE, start=1)
+        ],
+        1,
+        cells,
+    )
+    for words in (("layout", "raid0", "raid5"), ("md.level", "0", "5"), ("level", "0", "5")):
+        said = call("compare", "--by", *words)
+        assert said.status == 1
+        assert "2 slower, 0 faster" in said.out
+    assert "changes along with layout, and is compared with it: md.level (0 → 5)" in (
+        call("compare", "--by", "layout", "raid0", "raid5").out
+    )
+    said = call("compare", "--by", "layout", "raid0", "raid10")
+    assert "2 faster" in said.out
+    assert "md.layout (none → n2), md.level (0 → 10)" in said.out
+    said = call("compare", "--by", "layout", "raid0", "raid6")
+    assert said.status == 2
+    assert "the sides differ in md.chunk (512KiB, 64KiB → 16KiB, 32KiB)" in said.err
+    said = call("compare", "--by", "md.chunk", "64KiB", "512KiB")
+    assert "changes along" not in said.out
+
+
+def test_cells_of_one_name_and_other_ids(call: Call, tmp_path: Path) -> None:
+    for number in (1, 2):
+        one = CellRow(f"{number}234567890", SMALL_CHUNK.name, SMALL_CHUNK.axes)
+        found = [past.measured(one.id, block, 1e8 * noise) for block, noise in enumerate(NOISE)]
+        past.recorded(tmp_path / "results", found, number, (one,), seed=number)
+    said = call("compare", "run-1", "run-2")
+    assert said.status == 2
+    assert "1 cell has the same name on both sides but another id" in said.err
+    assert "differs: seed: 1 → 2" in said.err
+    assert "give both runs one `seed:`" in said.err
+    listed = call("history", "--only", "chunk=64KiB").out
+    assert f"{SMALL_CHUNK.name} (12345678)" in listed
+    assert f"{SMALL_CHUNK.name} (22345678)" in listed
+
+
 def test_kernels_that_the_matrix_names_are_compared_within_a_run(call: Call, tmp_path: Path) -> None:
     """The ids of such cells differ, as they cover the kernel."""
     old, new = cell("64KiB", kernel="debian-12"), cell("64KiB", kernel="debian-13")

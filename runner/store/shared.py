@@ -253,7 +253,7 @@ class SharedStore:
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
         try:
-            with named(str(self.address)), self._engine.connect() as connection:
+            with named(str(self.address), store=True), self._engine.connect() as connection:
                 connection.execution_options(immediate=immediate)
                 with connection.begin():
                     yield connection
@@ -295,7 +295,7 @@ def _engine(address: Address) -> sa.Engine:
         return postgresql_engine(address.url)
     if address.file is None:
         return memory_engine()
-    with named(address.file):
+    with named(address.file, store=True):
         address.file.parent.mkdir(parents=True, exist_ok=True)
     return sqlite_engine(address.file, busy_ms=_BUSY_MS, durable=False)
 

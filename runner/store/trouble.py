@@ -36,6 +36,25 @@ _DAMAGED = _Trouble(
     "keep a copy; `sqlite3 FILE .recover` saves what can be saved; `matrix run --fresh` starts anew",
 )
 
+_STRANGE = _Trouble(
+    BadInput, "{path} is not a journal of ours", "move it away, or name the folder of a run that has one"
+)
+_AGAIN = (
+    "delete it, or move it away: the next command makes it anew from the journals of the runs below `--results`; "
+    "runs whose folders are gone are in it alone"
+)
+#: The same of the shared store, which is named by another option, and is rarely the only copy of anything.
+_OF_STORE = {
+    _READ_ONLY: _Trouble(
+        BadInput, "the store {path} cannot be written", "check the permissions, or name another with `--store`"
+    ),
+    _UNREACHABLE: _Trouble(
+        BadInput, "the store {path} cannot be opened", "check that its folder is yours, or name another with `--store`"
+    ),
+    _DAMAGED: _Trouble(HarnessBroken, "the store {path} is damaged", _AGAIN),
+    _STRANGE: _Trouble(BadInput, "the store {path} is damaged, or never was a store", _AGAIN),
+}
+
 # Keyed by the beginning of SQLite's own result code names: https://www.sqlite.org/rescode.html
 _SQLITE = {
     "SQLITE_FULL": _FULL,
@@ -46,9 +65,7 @@ _SQLITE = {
         HarnessBroken, "{path} is locked by another program", "close what has it open (a database browser?) and retry"
     ),
     "SQLITE_LOCKED": _Trouble(HarnessBroken, "{path} is locked", "close what has it open and retry"),
-    "SQLITE_NOTADB": _Trouble(
-        BadInput, "{path} is not a journal of ours", "move it away, or name the folder of a run that has one"
-    ),
+    "SQLITE_NOTADB": _STRANGE,
     "SQLITE_CORRUPT": _DAMAGED,
     "SQLITE_IOERR": _Trouble(
         HarnessBroken, "{path} could not be read or written", "look at `dmesg`: the host's own disk reports errors"
@@ -86,19 +103,24 @@ def damaged(path: Path | str, details: str) -> MatrixError:
 
 
 @contextmanager
-def named(path: Path | str) -> Iterator[None]:
-    """Turn what goes wrong with `path` inside the block into one of our errors; what is not about it passes through."""
+def named(path: Path | str, *, store: bool = False) -> Iterator[None]:
+    """Turn what goes wrong with `path` inside the block into one of our errors; what is not about it passes through.
+
+    `store`: it is the shared store.
+    """
     try:
         yield
     except DBAPIError as problem:
         code, trouble = _of_database(problem)
         if trouble is None:
             raise
+        trouble = _OF_STORE.get(trouble, trouble) if store else trouble
         raise _error(trouble, path, f"{problem.orig} ({code})" if code else str(problem.orig).strip()) from problem
     except OSError as problem:
         trouble = _ERRNO.get(problem.errno or 0)
         if trouble is None:
             raise
+        trouble = _OF_STORE.get(trouble, trouble) if store else trouble
         raise _error(trouble, path, str(problem)) from problem
 
 

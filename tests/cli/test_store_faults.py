@@ -95,6 +95,25 @@ def test_a_store_from_the_future(call: Call, tmp_path: Path) -> None:
     assert len(told.splitlines()) == 1 + 2 * 4, "nothing was lost: the journals have it all"
 
 
+@pytest.mark.parametrize("damage", ["begins otherwise", "broken inside"])
+def test_a_damaged_store_is_called_one_and_can_be_made_anew(call: Call, tmp_path: Path, damage: str) -> None:
+    past.recorded(tmp_path / "results", past.TRIALS, 1)
+    call("results")
+    store = tmp_path / "results" / "store.db"
+    content = bytearray(store.read_bytes())
+    begin = 0 if damage == "begins otherwise" else 100
+    content[begin : begin + 2000] = b"\xff" * 2000
+    store.write_bytes(content)
+    said = call("results")
+    assert said.status in {2, 3}
+    assert "the store results/store.db is damaged" in said.err
+    assert "journal of ours" not in said.err
+    assert "--fresh" not in said.err
+    assert "delete it, or move it away: the next command makes it anew" in said.err
+    store.unlink()
+    assert call("results").status == 0
+
+
 _RUN = "import sys; sys.argv = ['matrix', *sys.argv[1:]]; from runner.cli import main; main()"
 
 

@@ -62,7 +62,7 @@ def command(
     """Show what was measured: of some runs or all, some cells or all."""
     from runner.errors import BadInput
     from runner.history.choose import wanted
-    from runner.history.results import cells_grid, shown, shown_trials, trials_grid
+    from runner.history.results import cells_grid, shown, shown_trials, trials_grid, unfinished
     from runner.history.samples import read, read_some
 
     if pivot and (by_trial or len(metrics) > 1):
@@ -79,19 +79,22 @@ def command(
             found, unread = read_some(shared, among, asked, cells, rows)
         else:
             found = of_outcome(read(shared, among, asked, cells), outcome)
+        runs_shown = [one.run for one in found]
+        notes = unfinished(runs_shown, shared.recorded({run.id for run in runs_shown if not run.finished}))
     if not found:
         raise BadInput(
             "no trial in the store is all that was asked for",
             resolution="`matrix results` without --only and --outcome shows what there is",
         )
     if pivot:
-        answer(_pivoted(found, pivot, metrics, plain=form not in SHOWN), form, to)
+        grid = _pivoted(found, pivot, metrics, plain=form not in SHOWN)
     elif by_trial:
-        answer(shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked), form, to)
+        grid = shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
     elif form in SHOWN:
-        answer(shown(found, asked, most=rows if form == "table" else None, unread=unread), form, to)
+        grid = shown(found, asked, most=rows if form == "table" else None, unread=unread)
     else:
-        answer(cells_grid(found, asked), form, to)
+        grid = cells_grid(found, asked)
+    answer(grid.with_notes(*notes), form, to)
 
 
 def checked(metrics: Sequence[str]) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.machines.seam import Wishes
 from runner.plan.budget import Cost
 from runner.render.environment import in_effect
-from runner.store.address import address_of
+from runner.store.address import address_of, is_named
 from runner.store.environment import Digests, DiskFacts
 from runner.store.feed import Feed
 from runner.store.journal import Journal
@@ -126,6 +126,8 @@ def command(
                     view.notice(f"note: {note}")
                 if told := chosen.told(view.done):
                     view.notice(told)
+                if is_named(store) and address.file and not address.file.exists():
+                    view.notice(f"new store made at {address}")
                 view.begins(folder.path)
                 feed = Feed(address, folder, journal, view.trouble)
                 spending = Spending(Cost(budget, bytes_budget), recorded_pace(results, place))

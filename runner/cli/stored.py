@@ -34,13 +34,19 @@ to = click.option(
 def opened(told: str | None, results: Path) -> Iterator[SharedStore]:
     """The store, with everything in it that the runs here have recorded; what could not be added is said."""
     from runner.errors import BadInput
-    from runner.store.address import address_of
+    from runner.store.address import VARIABLE, address_of, is_named
     from runner.store.folders import folders_of_runs
     from runner.store.missing import bring_up_to_date
 
     # A process that answers once and ends has no garbage worth looking for among a hundred thousand rows.
     gc.disable()
     address = address_of(told, results)
+    if address.file and not address.file.exists() and is_named(told):
+        raise BadInput(
+            f"there is no store at {address}" + ("" if told is not None else f", which {VARIABLE} names"),
+            resolution=f"`matrix run` and `matrix import` make one where they are told to; `touch {address}` makes one "
+            "that is filled from the runs below `--results`",
+        )
     if address.file and not address.file.exists() and not folders_of_runs(results):
         raise BadInput(
             f"there is nothing to look at: no store at {address}, and no run below {results}/",

@@ -208,6 +208,16 @@ def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
     return (f"measured and made-up figures stand beside each other: those of {names} are {told}",)
 
 
+def unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
+    """Which of these runs have not come to their end; `recorded`: how many trials there are of each."""
+    return tuple(
+        f"{run.name} is not finished: {recorded.get(run.id, 0):,} of {'at most ' if run.until else ''}"
+        f"{run.planned:,} trials"
+        for run in {run.id: run for run in runs}.values()
+        if not run.finished
+    )
+
+
 def axes_of(found: Iterable[Samples]) -> list[str]:
     """Every axis that any of the cells has."""
     different = {id(one.cell): one.cell for one in found}

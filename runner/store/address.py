@@ -43,6 +43,11 @@ def address_of(told: str | None, results: Path) -> Address:
     return _url(text) if "://" in text else Address(file=Path(text))
 
 
+def is_named(told: str | None) -> bool:
+    """Whether somebody says where the store is."""
+    return told is not None or bool(os.environ.get(VARIABLE))
+
+
 def _url(text: str) -> Address:
     try:
         url = sa.make_url(text)

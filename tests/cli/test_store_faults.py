@@ -59,6 +59,7 @@ def test_a_read_only_folder_of_results(call: Call, tmp_path: Path) -> None:
         assert said.status == 2
         assert "results" in said.err
         assert "cannot be written" in said.err
+        (tmp_path / "elsewhere.db").touch()
         said = call("results", "--store", "elsewhere.db")
         assert said.status == 0
     with SharedStore.existing(address_of("elsewhere.db", tmp_path)) as store:
@@ -91,6 +92,7 @@ def test_a_store_from_the_future(call: Call, tmp_path: Path) -> None:
         assert said.status == 2
         assert "results/store.db was written by a newer version of matrix" in said.err
         assert "→ use the newer program, or name another store with `--store`" in said.err
+    (tmp_path / "another.db").touch()
     told = call("results", "--store", "another.db", "--format", "csv").out
     assert len(told.splitlines()) == 1 + 2 * 4, "nothing was lost: the journals have it all"
 

@@ -416,6 +416,39 @@ def test_another_store_by_option_and_by_environment(
     assert call("results", "latest").status == 0, "the store alone is enough to answer"
 
 
+def test_a_mistyped_store_is_an_error_and_a_new_one_is_told_of(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    first = call("run", "--on", "dry", "--store", "lab.db", "small.yaml")
+    assert "new store made at lab.db" in first.out
+    assert "new store" not in call("run", "--on", "dry", "--fresh", "--store", "lab.db", "small.yaml").out
+    assert "new store" not in call("run", "--on", "dry", "--fresh", "small.yaml").out, "where it always is"
+    for command in (("results",), ("compare", "latest", "latest"), ("history", "--only", "bs=4KiB")):
+        said = call(*command, "--store", "lob.db")
+        assert said.status == 2
+        assert "there is no store at lob.db" in said.err
+    monkeypatch.setenv("MATRIX_STORE", "lob.db")
+    said = call("results")
+    assert said.status == 2
+    assert "there is no store at lob.db, which MATRIX_STORE names" in said.err
+    assert not (tmp_path / "lob.db").exists()
+
+
+def test_unfinished_runs_do_not_look_finished(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", trials()[:6], 1, CELLS, finished=False, planned=15)
+    past.recorded(tmp_path / "results", trials(), 2, CELLS, planned=15)
+    note = "run-1 is not finished: 6 of 15 trials"
+    assert note in call("results", "run-1").out
+    said = call("results").out
+    assert note in said
+    assert "run-2 is not finished" not in said
+    assert note in call("results", "run-1", "--pivot", "chunk").out
+    assert note in call("results", "run-1", "--trials").out
+    assert note in call("results", "run-1", "--format", "csv").err
+    assert note in json.loads(call("results", "run-1", "--format", "json").out)["notes"]
+
+
 def test_no_password_is_kept() -> None:
     words = ("matrix", "run", "--store", "postgresql://me:se:cret@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
     assert command_line(words)[3:] == ("postgresql://me:***@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")

@@ -24,9 +24,33 @@ FORMATS = ("table", "csv", "json", "md", "parquet")
 #: A terminal is as wide as it is; what is read by nobody or later need not be folded.
 _WIDE = 400
 
-form = click.option("--format", "form", type=click.Choice(FORMATS), default="table", show_default=True)
+#: By the ends of names of files; any other is a table, as people read it.
+_BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet", ".txt": "table"}
+
+
+def _form(context: click.Context, _: click.Parameter, told: str | None) -> str:
+    """The format that was asked for, in so many words or by the name of a file."""
+    to: Path | None = context.params.get("to")
+    if told is not None or to is None:
+        return told or "table"
+    found = _BY_SUFFIX.get(to.suffix.lower())
+    if found is None:
+        click.echo(f"note: {to} is written as a table; --format {'|'.join(FORMATS[1:])} writes another", err=True)
+    return found or "table"
+
+
+form = click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    callback=_form,
+    help="If not given: as the name of the file of `--to` says, else table.",
+)
 to = click.option(
-    "--to", type=click.Path(path_type=Path, dir_okay=False), help="Write it to this file instead of showing it."
+    "--to",
+    type=click.Path(path_type=Path, dir_okay=False),
+    is_eager=True,  # it says of the format
+    help="Write it to this file (.csv, .json, .md, .parquet, .txt) instead of showing it.",
 )
 
 
@@ -112,7 +136,13 @@ def _put(content: bytes, to: Path | None) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
+    from runner.errors import BadInput
     from runner.store.files import write_atomically
 
-    write_atomically(to, content)
+    try:
+        write_atomically(to, content)
+    except BadInput as problem:
+        raise BadInput(
+            problem.brief, details=problem.details, resolution="name a file with `--to` in a folder that is yours"
+        ) from None
     click.echo(f"written to {to}", err=True)

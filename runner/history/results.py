@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
 from runner.history.metrics import METRICS
+from runner.history.ordering import of_value
 from runner.reports.figures import figure
 from runner.reports.grid import Grid
 from runner.reports.terminal import is_large, percent, rate
@@ -123,7 +124,7 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: boo
     Without `metric`, the rates of each row: of reads, writes or both, as bandwidth or as requests like in other tables.
     """
     among = [one for one in found if axis in one.cell.axes]
-    values = sorted(dict.fromkeys(one.cell.axes[axis] for one in among), key=_in_order)
+    values = sorted(dict.fromkeys(one.cell.axes[axis] for one in among), key=of_value)
     several = len({one.run.id for one in among}) > 1
     varying = _varying(among, axis)
     places: dict[tuple[str, ...], dict[str, Samples]] = {}
@@ -138,7 +139,7 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: boo
     told = ("metric",) if plain else () if metric else ("figure",)
     columns = (*(("run",) if several else ()), *varying, *told)
     rows: list[tuple[Value, ...]] = []
-    for key, by_value in sorted(places.items(), key=lambda item: tuple(map(_in_order, item[0]))):
+    for key, by_value in sorted(places.items(), key=lambda item: tuple(map(of_value, item[0]))):
         for figure_ in (metric,) if metric else _rates_of(by_value.values()):
             if any(one.blocks(figure_) for one in by_value.values()):
                 name = figure_ if plain else figure_.partition("_")[0]
@@ -298,15 +299,3 @@ def _shared(found: Sequence[Samples], but: str) -> str:
     varying = {*_varying(found, but), but}
     first: Mapping[str, str] = found[0].cell.axes
     return ", ".join(f"{name}={value}" for name, value in first.items() if name not in varying)
-
-
-def _in_order(value: str) -> tuple[int, float, str]:
-    """Sizes and numbers by what they are, before words."""
-    from runner.model.units import parse_size, parse_time
-
-    for number in (float, parse_size, parse_time):
-        try:
-            return 0, float(number(value)), value
-        except (ValueError, TypeError):
-            continue
-    return 1, 0.0, value

@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from runner.history.ordering import of_name
 from runner.stats.stopping import Rule, Stopped, interval_of, stopped
 from runner.store.record import Outcome
 
@@ -140,7 +141,7 @@ class Samples:
 def read(
     store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: Wanted | None = None
 ) -> list[Samples]:
-    """All trials of these runs, and of these cells if any are named; runs in the order given, cells by their names."""
+    """All trials of these runs, and of these cells if any are named; runs as given, cells by their names."""
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
@@ -152,7 +153,7 @@ def read(
         if run is not None and cell is not None and (wanted is None or wanted.takes(cell)):
             found.append(Samples(run, cell, asked, list(several)))
     place = {run.id: number for number, run in enumerate(runs)}
-    return sorted(found, key=lambda one: (place[one.run.id], one.cell.name, one.cell.id))
+    return sorted(found, key=lambda one: (place[one.run.id], of_name(one.cell.name), one.cell.id))
 
 
 def read_some(

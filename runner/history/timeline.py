@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.history.metrics import METRICS, more_is_faster
+from runner.history.ordering import of_name
 from runner.history.results import warnings
 from runner.reports.figures import figure, times
 from runner.reports.grid import Grid
@@ -70,7 +71,7 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
                 steps = changes(means) if min(means) > 0 else []
                 cell = several[-1].cell  # as it was last called
                 told.append(Series(cell, metric, machine, host, made_up, points, steps))
-    return sorted(told, key=lambda one: (one.cell.name, one.cell.id, one.machine, one.host, one.metric))
+    return sorted(told, key=lambda one: (of_name(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
 
 
 def tidy(told: Sequence[Series]) -> Grid:

@@ -156,6 +156,34 @@ def test_markdown_and_parquet(call: Call, two_runs: Path, tmp_path: Path) -> Non
     assert table.schema.field("read_bw").type == "double"
 
 
+def test_the_format_is_as_the_name_of_the_file_says(call: Call, two_runs: Path, tmp_path: Path) -> None:
+    assert call("results", "--to", "all.csv").status == 0
+    assert len(rows((tmp_path / "all.csv").read_text())) == 6
+    assert call("compare", "--to", "all.json", "run-1", "run-1").status == 0
+    assert json.loads((tmp_path / "all.json").read_text())["rows"]
+    assert call("history", SMALL_CHUNK.name, "--to", "one.md").status == 0
+    assert "| ---" in (tmp_path / "one.md").read_text()
+    assert "note" not in call("results", "--to", "all.txt").err
+    assert "│" in (tmp_path / "all.txt").read_text()
+    call("results", "--format", "json", "--to", "odd.csv")
+    assert json.loads((tmp_path / "odd.csv").read_text())["rows"], "what is said in so many words counts more"
+    said = call("results", "--to", "all.xyz")
+    assert said.status == 0
+    assert "all.xyz is written as a table; --format csv|json|md|parquet writes another" in said.err
+    said = call("results", "--to", "absent/all.csv")
+    assert said.status == 2
+    assert "name a file with `--to`" in said.err
+    assert "--results" not in said.err
+
+
+def test_sizes_stand_in_their_order(call: Call, tmp_path: Path) -> None:
+    sizes = ("4KiB", "16KiB", "128KiB", "1MiB")
+    names = [f"{raid}/chunk={size}/seq" for raid in ("raid5", "raid10") for size in sizes]
+    cells = [CellRow(f"{number:08}", name, {}) for number, name in enumerate(names)]
+    past.recorded(tmp_path / "results", [past.measured(one.id, 1, 1e8) for one in reversed(cells)], 1, cells[::-1])
+    assert [row["name"] for row in rows(call("results", "--format", "csv").out)] == names
+
+
 def test_by_outcome(call: Call, tmp_path: Path) -> None:
     broken = Trial(SMALL_CHUNK.id, 6, Outcome.BROKEN, "the guest panicked")
     past.recorded(tmp_path / "results", [*trials(), broken], 1, CELLS)

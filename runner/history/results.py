@@ -151,6 +151,7 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: boo
     notes = (
         *warnings(one.run for one in among),
         f"{metric}: mean over trials, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
+        *((f"{len(found) - len(among):,} of {len(found):,} cells have no {axis}",) if len(among) < len(found) else ()),
         *_lacking(among, metric),
         *_strained(among, metric),
         *((f"all of {shared}",) if shared else ()),

@@ -143,7 +143,17 @@ def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path:
     shown = call("results", "latest", "--pivot", "chunk").out
     assert "50.0 MB/s" in shown
     assert "IOPS ± 0.3" in shown
-    assert "no figures" not in shown
+    assert "cells have no" not in shown
+
+
+def test_a_pivot_says_how_many_cells_it_cannot_place(call: Call, tmp_path: Path) -> None:
+    bare = CellRow("bare", "bare/seq", {"layout": "bare", "workload": "seq", "workload.rw": "read"})
+    broken = Trial(LARGE_CHUNK.id, 1, Outcome.BROKEN, "the guest panicked")
+    of_small = [one for one in trials() if one.cell == SMALL_CHUNK.id]
+    past.recorded(tmp_path / "results", [*of_small, broken, past.measured("bare", 1, 1e8)], 1, (*CELLS, bare))
+    said = call("results", "latest", "--pivot", "chunk").out
+    assert "1 of 3 cells have no md.chunk" in said
+    assert "1 of 2 cells have no figures" in said
 
 
 def test_markdown_and_parquet(call: Call, two_runs: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from runner.history.results import warnings
 from runner.reports.figures import figure, times
 from runner.reports.grid import Grid
 from runner.reports.terminal import percent
-from runner.stats.compare import Verdict, paired, unpaired, verdicts
+from runner.stats.compare import Verdict, paired, predicted, unpaired, verdicts
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def compared(
 ) -> Comparison:
     """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all."""
     _refuse_mixture(a, b)
+    a, b, shared = _apart(a, b)
     left, right = _by_key(a, key), _by_key(b, key)
     names = {**{place: several[0].cell.name for place, several in right.items()}}
     names |= {place: several[0].cell.name for place, several in left.items()}
@@ -115,7 +116,7 @@ def compared(
         for (place, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
     ]
     missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
-    return Comparison(a, b, within, confidence, lines, missing, _notes(a, b))
+    return Comparison(a, b, within, confidence, lines, missing, (*_notes(a, b), *shared))
 
 
 def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
@@ -218,6 +219,28 @@ def _refuse_mixture(a: Side, b: Side) -> None:
         )
 
 
+def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
+    """The sides without the runs of which the same trials are on both: they would be compared with themselves.
+
+    A run stays where it is all that a side has. One and the same run on both sides is what was asked for.
+    """
+    trials = [{(one.run.id, *key) for one in side.found for key in one.identities} for side in (a, b)]
+    shared = {run for run, *_ in trials[0] & trials[1]}
+    names = [{run.id for run in side.runs} for side in (a, b)]
+    if not shared or len(names[0] | names[1]) == 1:
+        return a, b, ()
+    if names[0] == names[1] == shared:
+        raise BadInput(
+            f"{a.name} and {b.name} are the very same {len(shared)} runs",
+            resolution="name other runs on one of the sides; `matrix results` lists them",
+        )
+    kept = [side if names[at] <= shared else side.without(shared) for at, side in enumerate((a, b))]
+    told = sorted({run.name for side in (a, b) for run in side.runs if run.id in shared})
+    where = "B alone" if kept[1] is b else "A alone" if kept[0] is a else "neither"
+    few = ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
+    return kept[0], kept[1], (f"on both sides, so counted for {where}: {few}",)
+
+
 def _notes(a: Side, b: Side) -> tuple[str, ...]:
     runs = {run.id: run for run in (*a.runs, *b.runs)}
     notes = list(warnings(runs.values()))
@@ -226,7 +249,13 @@ def _notes(a: Side, b: Side) -> tuple[str, ...]:
             "one run a side: what stays the same all through a run and differs in the next (a host in another mood) is "
             "part of the ratio"
         )
-    if len(a.runs) > 1 and len(b.runs) > 1:
+    counts = sorted((len(a.runs), len(b.runs)))
+    if counts[0] == 1 < counts[1]:
+        notes.append(
+            "one run against several: it differs where it lies farther off than a further run of the other side would"
+            + ("; two runs hardly say how far that is" if counts[1] == 2 else "")
+        )
+    if counts[0] > 1:
         notes.append("several runs a side: each run counts as one value, as trials of one have more in common")
     return tuple(notes)
 
@@ -250,14 +279,17 @@ def _mean(several: Sequence[Samples], metric: str) -> float:
 def _ratio(a: Sequence[Samples], b: Sequence[Samples], metric: str, confidence: float) -> Ratio | None:
     """Block by block where both were measured in the blocks of one run; else as two samples.
 
-    Where there are several runs on either side, each is one value: trials of one run have more in common than those of
-    two, and would make the doubt look smaller than it is.
+    Where there are several runs on a side, each is one value: trials of one run have more in common than those of two,
+    and would make the doubt look smaller than it is. A single run is then held against how far the others lie apart.
     """
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
         return paired(a[0].blocks(metric), b[0].blocks(metric), confidence)
-    means = [[_mean([one], metric) for one in side if one.blocks(metric)] for side in (a, b)]
-    if min(map(len, means)) > 1:
-        return unpaired(means[0], means[1], confidence)
+    runs = [[list(one.blocks(metric).values()) for one in side if one.blocks(metric)] for side in (a, b)]
+    if min(map(len, runs)) > 1:
+        left, right = ([sum(values) / len(values) for values in side] for side in runs)
+        return unpaired(left, right, confidence)
+    if max(map(len, runs)) > 1:
+        return predicted(runs[0], runs[1], confidence)
     early = any(one.run.until is not None for one in (*a, *b))
     return unpaired(_values(a, metric), _values(b, metric), confidence, early=early)
 

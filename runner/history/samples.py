@@ -13,7 +13,7 @@ from runner.stats.stopping import Rule, Stopped, interval_of, stopped
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.history.choose import Wanted
     from runner.stats.interval import Interval
@@ -74,6 +74,11 @@ class Samples:
     def under(self, meant: Callable[[str], bool]) -> Samples:
         """Those trials alone that ran under such kernels."""
         return replace(self, rows=[row for row in self.rows if meant(row[_KERNEL])])
+
+    @property
+    def identities(self) -> Iterator[tuple[str, int]]:
+        """Of its trials within the run."""
+        return ((row[_CELL], row[_BLOCK]) for row in self.rows)
 
     @cached_property
     def counts(self) -> Mapping[str, int]:

@@ -231,6 +231,34 @@ def test_several_runs_a_side_count_as_one_value_each(call: Call, tmp_path: Path)
     assert "each run counts as one value" in said.out
 
 
+def test_one_run_is_held_against_how_far_several_lie_apart(call: Call, tmp_path: Path) -> None:
+    """Each run is in a mood of its own: trials pooled would be sure that the last one is another."""
+    for number, times in enumerate((1.0, 1.3, 1.1, 1.2, 0.95), start=1):
+        host = Host(kernel="", cpu="", cores=1, memory=1, hostname="lab2" if number == 5 else "lab1")
+        past.recorded(tmp_path / "results", trials(times), number, CELLS, host=host)
+    for sides in (("lab1", "lab2"), ("lab2", "lab1")):
+        said = call("compare", "--by", "host", *sides)
+        assert said.status == 0
+        assert "0 slower, 0 faster, 1 same, 2 cannot tell" in said.out
+        assert "one run against several" in said.out
+
+
+def test_a_run_that_is_on_both_sides_counts_once(call: Call, tmp_path: Path) -> None:
+    for number in range(1, 5):
+        past.recorded(tmp_path / "results", trials(NOISE[number]), number, CELLS)
+    for arguments, where in (
+        (("run-*", "run-4"), "B alone: run-4"),
+        (("run-[23]", "run-*"), "A alone: run-2, run-3"),
+        (("run-[123]", "run-[34]"), "neither: run-3"),
+    ):
+        said = call("compare", *arguments)
+        assert said.status == 0
+        assert f"on both sides, so counted for {where}" in said.out
+    same = call("compare", "run-*", "run-[1-4]")
+    assert same.status == 2
+    assert "run-* and run-[1-4] are the very same 4 runs" in same.err
+
+
 def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", trials()[:1] + trials()[3:4], 1, CELLS)
     broken = [Trial(SMALL_CHUNK.id, block, Outcome.BROKEN, "it broke") for block in (1, 2)]

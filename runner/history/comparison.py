@@ -46,6 +46,13 @@ class Line:
     speed: Speed
     #: How each side came to its number of trials.
     stopped: tuple[str, str]
+    #: On each side, of how many trials the figures are, and in how many of those the host could not keep up.
+    strained: tuple[tuple[int, int], tuple[int, int]]
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it rests on trials that say something of the host."""
+        return any(strained for _, strained in self.strained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,8 @@ class Comparison:
     lines: Sequence[Line]
     missing: Sequence[Missing]
     notes: tuple[str, ...]
+    #: Cells of which B has broken trials, and A has figures.
+    broken: Sequence[str] = ()
 
     @property
     def slower(self) -> int:
@@ -81,9 +90,19 @@ class Comparison:
 
 
 def compared(
-    a: Side, b: Side, key: Callable[[Samples], Key], metrics: Sequence[str], *, within: float, confidence: float
+    a: Side,
+    b: Side,
+    key: Callable[[Samples], Key],
+    metrics: Sequence[str],
+    *,
+    within: float,
+    confidence: float,
+    recorded: Mapping[str, int] | None = None,
 ) -> Comparison:
-    """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all."""
+    """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all.
+
+    `recorded`: how many trials there are of each run.
+    """
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
     left, right = _by_key(a, key), _by_key(b, key)
@@ -112,11 +131,14 @@ def compared(
             ratio,
             _speed(verdict, metric),
             (_stopped(left[place]), _stopped(right[place])),
+            (_strained(left[place], metric), _strained(right[place], metric)),
         )
         for (place, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
     ]
     missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
-    return Comparison(a, b, within, confidence, lines, missing, (*_notes(a, b), *shared))
+    broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
+    notes = (*_notes(a, b), *shared, *_unfinished(a, b, recorded or {}), *_broke(broken))
+    return Comparison(a, b, within, confidence, lines, missing, notes, broken)
 
 
 def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
@@ -133,7 +155,18 @@ def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
 def tidy(done: Comparison) -> Grid:
     """Plain numbers in plain units."""
     head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
-    columns = (*head, "within", "confidence", "paired", "trials_a", "trials_b", "stopped_a", "stopped_b")
+    columns = (
+        *head,
+        "within",
+        "confidence",
+        "paired",
+        "trials_a",
+        "trials_b",
+        "stopped_a",
+        "stopped_b",
+        "strained_a",
+        "strained_b",
+    )
     rows: list[tuple[Value, ...]] = [
         (
             *(line.name, *line.cells, line.metric, *line.means),
@@ -142,6 +175,7 @@ def tidy(done: Comparison) -> Grid:
             line.ratio.paired if line.ratio else None,
             *((line.ratio.n_a, line.ratio.n_b) if line.ratio else (None, None)),
             *line.stopped,
+            *(strained for _, strained in line.strained),
         )
         for line in done.lines
     ]
@@ -149,7 +183,7 @@ def tidy(done: Comparison) -> Grid:
     rows += [
         (one.name, *blank * 9, f"{one.why} in {one.side}", *blank * (len(columns) - len(head))) for one in done.missing
     ]
-    return Grid(columns, rows, (*done.notes, *_told(differences(done.a, done.b))))
+    return Grid(columns, rows, (*done.notes, *_doubts(done), *_told(differences(done.a, done.b))))
 
 
 def shown(done: Comparison, *, most: int | None) -> Grid:
@@ -163,7 +197,7 @@ def shown(done: Comparison, *, most: int | None) -> Grid:
             *(figure(mean, METRICS[line.metric]) for mean in line.means),
             times(line.ratio.ratio) if line.ratio else "",
             f"{times(line.ratio.low)} to {times(line.ratio.high)}" if line.ratio and line.ratio.low else "",
-            line.speed.value,
+            f"{line.speed.value}{' (!)' if line.doubtful else ''}",
         )
         for line in cut
     ]
@@ -175,7 +209,7 @@ def shown(done: Comparison, *, most: int | None) -> Grid:
     if most is not None and len(done.missing) > most:
         notes.append(f"and {len(done.missing) - most:,} more of which one side has no figures")
     told = _told(differences(done.a, done.b))
-    return Grid(columns, rows, (*done.notes, *notes, *told), frozenset(columns[2:6]))
+    return Grid(columns, rows, (*done.notes, *notes, *_doubts(done), *told), frozenset(columns[2:6]))
 
 
 def _ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:
@@ -191,6 +225,21 @@ def _sentence(done: Comparison) -> str:
         f"B against A: {counts}; same is within ±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
         f"verdicts corrected for {len(done.lines)} comparisons"
     )
+
+
+def _doubts(done: Comparison) -> tuple[str, ...]:
+    """On which side how many trials are such that they may say more of the host than of what is compared."""
+    sides = [[line.strained[at] for line in done.lines] for at in (0, 1)]
+    said = [
+        f"{name} ({side.name}) in {sum(some for _, some in counts):,} of {sum(of for of, _ in counts):,} trials"
+        for name, side, counts in zip("AB", (done.a, done.b), sides, strict=True)
+        if any(some for _, some in counts)
+    ]
+    if not said:
+        return ()
+    lines = sum(line.doubtful for line in done.lines)
+    rest = f"{lines:,} of {len(done.lines):,} verdicts rest on such trials, and may be about the host"
+    return (f"(!) the host could not keep up with modelled disks: {'; '.join(said)}; {rest}",)
 
 
 def _told(differing: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
@@ -304,6 +353,10 @@ def _stopped(several: Sequence[Samples]) -> str:
     return ", ".join(sorted({one.stopped.value for one in several}))
 
 
+def _strained(several: Sequence[Samples], metric: str) -> tuple[int, int]:
+    return len(_values(several, metric)), sum(one.strained_of(metric) for one in several)
+
+
 def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples]], lacking: str) -> list[Missing]:
     """Cells with figures on one side of which the other has none."""
     found = []
@@ -320,6 +373,27 @@ def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples
 
 def _measured(several: Sequence[Samples]) -> bool:
     return any(one.counts.get(Outcome.MEASURED) for one in several)
+
+
+def _broken(several: Sequence[Samples]) -> bool:
+    return any(one.counts.get(Outcome.BROKEN) for one in several)
+
+
+def _broke(cells: Sequence[str]) -> tuple[str, ...]:
+    if not cells:
+        return ()
+    few = ", ".join(cells[:3]) + (f" and {len(cells) - 3:,} more" if len(cells) > 3 else "")
+    return (f"B has broken trials where A has figures: {few}; `matrix results --outcome broken` says why",)
+
+
+def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} is not finished: {recorded.get(run.id, 0):,} of {run.planned:,} trials"
+        + (f" of {run.name}" if len(side.runs) > 1 else "")
+        for name, side in (("A", a), ("B", b))
+        for run in side.runs
+        if not run.finished
+    )
 
 
 def _cells(found: Mapping[Key, list[Samples]]) -> str:

@@ -134,14 +134,20 @@ def pivot(found: Sequence[Samples], axis: str, metric: str, *, plain: bool) -> G
         places[*key, str(nth)][one.cell.axes[axis]] = one
     head = (*(("run",) if several else ()), *varying)
     heads = [f"{axis}={value}" for value in values]
-    rows = [
-        (*key[:-1], *(_place(by_value.get(value), metric, plain=plain) for value in values))
+    tail = ("strained",) if plain else ()
+    rows: list[tuple[Value, ...]] = [
+        (
+            *key[:-1],
+            *(_place(by_value.get(value), metric, plain=plain) for value in values),
+            *((sum(one.strained_of(metric) for one in by_value.values()),) if plain else ()),
+        )
         for key, by_value in sorted(places.items(), key=lambda item: tuple(map(_in_order, item[0])))
         if any(one.blocks(metric) for one in by_value.values())
     ]
     notes = (*warnings(one.run for one in among), f"{metric}: mean over trials, in {METRICS[metric] or 'requests'}")
     shared = _shared(among, axis)
-    return Grid((*head, *heads), rows, (*notes, *((f"all of {shared}",) if shared else ())), frozenset(heads))
+    told = (*notes, *_strained(among, metric), *((f"all of {shared}",) if shared else ()))
+    return Grid((*head, *heads, *tail), rows, told, frozenset({*heads, *tail}))
 
 
 def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
@@ -213,7 +219,15 @@ def _place(one: Samples | None, metric: str, *, plain: bool) -> Value:
     if plain or found is None:
         return found.mean if found else (None if plain else "")
     doubt = f" ± {percent(found.relative)}" if found.relative is not None else ""
-    return f"{figure(found.mean, METRICS[metric])}{doubt}"
+    strained = " (!)" if one and one.strained_of(metric) else ""
+    return f"{figure(found.mean, METRICS[metric])}{doubt}{strained}"
+
+
+def _strained(found: Sequence[Samples], metric: str) -> tuple[str, ...]:
+    strained, of = sum(one.strained_of(metric) for one in found), sum(len(one.blocks(metric)) for one in found)
+    if not strained:
+        return ()
+    return (f"(!) in {strained:,} of {of:,} trials the host could not keep up with modelled disks",)
 
 
 def _varying(found: Sequence[Samples], but: str) -> list[str]:

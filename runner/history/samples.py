@@ -106,6 +106,11 @@ class Samples:
         """Trials in which the host could not keep up with modelled disks."""
         return sum(bool(row[_STRAINED]) for row in self.rows)
 
+    def strained_of(self, metric: str) -> int:
+        """So many of the values of a figure are of such trials."""
+        at = len(_HEAD) + self.metrics.index(metric)
+        return sum(bool(row[_STRAINED]) for row in self.rows if row[at] is not None)
+
     @cached_property
     def rule(self) -> Rule:
         """How long it was to be measured."""

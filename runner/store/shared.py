@@ -56,6 +56,7 @@ class RunRow:
     revision: str
     started: str
     finished: bool
+    planned: int
     confidence: float
     until: float | None
     least: int
@@ -204,6 +205,12 @@ class SharedStore:
         """All runs, the latest first."""
         order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
         return [RunRow(*row) for row in self._rows(sa.select(*_RUN_ROW).order_by(*order))]
+
+    def recorded(self, runs: Collection[str]) -> dict[str, int]:
+        """How many trials there are of each of these runs."""
+        table = tables.trials.c
+        query = sa.select(table.run, sa.func.count()).where(*_among({table.run: runs})).group_by(table.run)
+        return {run: count for run, count in self._rows(query) if run in runs}
 
     def different_cells(self) -> list[CellRow]:
         """All cells as the runs have them, each once."""

@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -269,10 +270,61 @@ def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
     assert said.status == 0
     past.recorded(tmp_path / "results", trials(), 4, CELLS)
     said = call("compare", "run-4", "run-3")
+    assert said.status == 3, "what broke is not what was measured"
+    assert f"B has broken trials where A has figures: {SMALL_CHUNK.name};" in said.out
+    assert call("compare", "run-3", "run-4").status == 0
     assert f"no ratio of {SMALL_CHUNK.name}: broken: it broke in B" in said.out
     assert f"no ratio of {WRITES.name}: not there in B" in said.out
     found = rows(call("compare", "run-4", "run-3", "--format", "csv").out)
     assert {one["verdict"] for one in found if not one["ratio"]} == {"broken: it broke in B", "not there in B"}
+
+
+def test_a_side_that_is_not_finished_is_said_to_be_so(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", trials(), 1, CELLS)
+    past.recorded(tmp_path / "results", trials()[:7], 2, CELLS, finished=False, planned=15)
+    said = call("compare", "run-1", "run-2", "--only", "chunk=512KiB")
+    assert said.status == 0
+    assert "B is not finished: 7 of 15 trials" in said.out
+    assert "A is not finished" not in said.out
+    assert "A is not finished: 7 of 15 trials" in call("compare", "run-2", "run-1", "--format", "csv").err
+
+
+def strained(found: list[Trial], cell: str) -> list[Trial]:
+    return [
+        replace(one, notes={**one.notes, "strained": "vda: 3 % late"}) if one.cell == cell and one.block < 4 else one
+        for one in found
+    ]
+
+
+def test_verdicts_that_rest_on_strained_trials_are_marked(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", trials(), 1, CELLS)
+    past.recorded(tmp_path / "results", strained(trials(0.8), LARGE_CHUNK.id), 2, CELLS)
+    said = call("compare", "run-1", "run-2")
+    assert said.status == 1
+    assert [line.count("slower (!)") for line in said.out.splitlines() if "slower" in line and "raid5" in line] in (
+        [0, 1],
+        [1, 0],
+    )
+    assert "B (run-2) in 3 of 15 trials; 1 of 3 verdicts rest on such trials" in said.out
+    told = call("compare", "run-1", "run-2", "--format", "csv")
+    assert {(one["name"], one["strained_a"], one["strained_b"]) for one in rows(told.out)} == {
+        (SMALL_CHUNK.name, "0", "0"),
+        (LARGE_CHUNK.name, "0", "3"),
+        (WRITES.name, "0", "0"),
+    }
+    assert "(!) the host could not keep up" in told.err
+    assert "(!)" not in call("compare", "run-1", "run-1").out
+
+
+def test_a_pivot_marks_strained_trials(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", strained(trials(), LARGE_CHUNK.id), 1, CELLS)
+    shown = call("results", "latest", "--pivot", "chunk").out
+    assert "(!) in 3 of 10 trials the host could not keep up with modelled disks" in shown
+    assert sum("MB/s" in line and line.count("(!)") == 1 for line in shown.splitlines()) == 1
+    told = call("results", "latest", "--pivot", "chunk", "--format", "csv")
+    assert [one["strained"] for one in rows(told.out)] == ["3"]
+    assert "(!) in 3 of 10" in told.err
+    assert "(!)" not in call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").out
 
 
 def test_made_up_figures_are_never_mixed_with_measured_ones(call: Call, two_runs: Path) -> None:

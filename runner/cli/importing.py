@@ -77,8 +77,11 @@ def command(
     )
     manifest = _manifest(name, [group for _, group in read], texts.values(), axes, host, kernel)
     folder = _begun_before(results, manifest) or create(results, manifest)
-    with folder.locked(), Journal.open(folder.journal) as journal:
-        feed = Feed(address, folder, journal, lambda text: click.echo(text, err=True))
+    with (
+        folder.locked(),
+        Journal.open(folder.journal) as journal,
+        Feed(address, folder, lambda text: click.echo(text, err=True)) as feed,
+    ):
         recorded = list(_trials(folder, read, texts, axes, kernel))
         journal.remember({cell.id: cell for cell, _ in recorded}.values())
         done = journal.finished()

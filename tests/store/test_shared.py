@@ -90,6 +90,30 @@ def test_feeding_again_changes_nothing(address: Address, tmp_path: Path) -> None
     assert content(address) == before
 
 
+def test_of_the_journal_no_trial_is_read_over_and_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.store.shared._BATCH", 10)
+    cells = [CellRow(f"c{number}", f"cell-{number}", {}) for number in range(20)]
+    many = [past.measured(cell.id, block, 1e8) for block in range(10) for cell in cells]
+    past.recorded(tmp_path, many, cells=cells)
+    asked: list[set[str]] = []
+    trials_of = Journal.trials_of
+
+    def counted(journal: Journal, identities: Collection[tuple[str, int]]) -> list[Trial]:
+        asked.append({cell for cell, _ in identities})
+        return trials_of(journal, identities)
+
+    monkeypatch.setattr(Journal, "trials_of", counted)
+    assert catch_up(address_of(None, tmp_path), tmp_path) == []
+    assert [len(one) for one in asked] == [1] * 20
+
+
+def test_runs_that_are_not_finished_are_not_settled(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS, finished=False)
+    catch_up(address, tmp_path)
+    with SharedStore.existing(address) as store:
+        assert store.settled() == set()
+
+
 def test_what_was_taken_back_and_tried_again_is_replaced(address: Address, tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS)
     catch_up(address, tmp_path)
@@ -114,7 +138,7 @@ def test_a_finished_run_is_looked_at_once_until_its_manifest_changes(address: Ad
 
 def test_a_run_that_somebody_is_at_is_left_to_him(address: Address, tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS, finished=False)
-    with folder.locked():
+    with folder.feeding(wait=True):
         assert catch_up(address, tmp_path) == []
     assert identities(address) == set()
     catch_up(address, tmp_path)

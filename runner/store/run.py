@@ -185,9 +185,9 @@ def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFol
 def load(folder: Path) -> RunFolder:
     """The run in a folder; BadInput when there is none."""
     manifest = folder / _MANIFEST
-    if not manifest.is_file():
-        raise BadInput(f"{folder} is not the folder of a run", details=f"it holds no {_MANIFEST}")
     with named(manifest):
+        if not manifest.is_file():
+            raise BadInput(f"{folder} is not the folder of a run", details=f"it holds no {_MANIFEST}")
         content = manifest.read_bytes()
     try:
         return RunFolder(folder, Manifest.model_validate_json(content))

@@ -106,6 +106,13 @@ class SharedStore:
         with store._closed_on_trouble(), store._transaction() as connection:
             empty = not fixed and not sa.inspect(connection).get_table_names()
             version = 0 if empty else tables.SHARED.understood(connection, str(address))
+            if fixed and version < tables.SHARED.version:
+                raise BadInput(
+                    f"the store {address} is of an older version of matrix, and cannot be written: it stays so",
+                    details=f"its schema is version {version}, this program reads version {tables.SHARED.version}",
+                    resolution="copy it to where you may write, and name the copy with `--store`; or name another "
+                    "file: what the runs below `--results` have recorded is added to it",
+                )
         return store if fixed or version == tables.SHARED.version else store._prepared()
 
     def _prepared(self) -> Self:
@@ -309,9 +316,13 @@ def _among(wanted: Mapping[sa.ColumnElement[str], Collection[str] | None]) -> It
 
 
 def _clean(value: Any) -> Any:
-    """PostgreSQL keeps every text but NUL, which a console may well have said; both databases are to hold the same."""
+    """PostgreSQL keeps every text but NUL, which a console may well have said; both databases are to hold the same.
+
+    Names of files need not be UTF-8, and neither database keeps those.
+    """
     if isinstance(value, str):
-        return value.replace("\0", "␀") if "\0" in value else value
+        text = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+        return text.replace("\0", "␀") if "\0" in text else text
     return [_clean(one) for one in value] if isinstance(value, list) else value
 
 

@@ -397,6 +397,8 @@ def test_another_store_by_option_and_by_environment(
 def test_no_password_is_kept() -> None:
     words = ("matrix", "run", "--store", "postgresql://me:se:cret@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
     assert command_line(words)[3:] == ("postgresql://me:***@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
+    for url in ("db/m?user=a&password=secret", "lab:pa@secret@db/m", "db/m?sslpassword=secret", "lab:secret/m"):
+        assert "secret" not in command_line((f"--store=postgresql://{url}",))[0]
 
 
 def test_import(call: Call, tmp_path: Path) -> None:

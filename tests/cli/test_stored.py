@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -416,7 +416,11 @@ def test_import(call: Call, tmp_path: Path) -> None:
     assert again.status == 2
     assert "imported already" in again.err
     (folder,) = (tmp_path / "results").glob("old-import-*")
-    assert len(list(folder.rglob("fio.json"))) == 3
+    assert sorted(kept.read_bytes() for kept in folder.rglob("fio.json")) == sorted(
+        (tmp_path / name).read_bytes() for name in ("old.json", "grouped.json")
+    ), "each file once"
+    told = rows(call("results", "old", "--trials", "--format", "csv").out)
+    assert len(told) == 3
 
 
 def test_import_says_what_is_lacking(call: Call, tmp_path: Path) -> None:
@@ -442,9 +446,79 @@ def test_import_of_what_is_no_result(call: Call, tmp_path: Path) -> None:
     document["jobs"][0]["error"] = 5
     (tmp_path / "failed.json").write_text(json.dumps(document, indent=1))
     said = call("import", "failed.json")
-    assert said.status == 0
+    assert said.status == 3, "nothing of it was measured"
     assert "failed.json: fio job 'a' failed with EIO" in said.err
     assert "broken" in call("results", "imported").out
+
+
+def fio(path: Path, *jobs: Mapping[str, str], bw: int | None = None) -> str:
+    """A file of fio's JSON with a group for each of these jobs: `jobname`, and options of it."""
+    document = json.loads((DATA / "fio-psync-grouped.json").read_text())
+    (like,) = document["jobs"]
+    if bw is not None:
+        like["read"]["bw_bytes"] = bw
+    document["jobs"] = [
+        {
+            **like,
+            "jobname": job.get("jobname", "a"),
+            "groupid": number,
+            "job options": {**like["job options"], **{key: value for key, value in job.items() if key != "jobname"}},
+        }
+        for number, job in enumerate(jobs)
+    ]
+    path.write_text(json.dumps(document, indent=1))
+    return path.name
+
+
+def test_devices_of_one_file_are_cells_of_their_own(call: Call, tmp_path: Path) -> None:
+    jobs = ({"filename": "/dev/sda"}, {"filename": "/dev/sdb"}, {"filename": "/dev/sda", "jobname": "b"})
+    assert "3 trials of 3 cells" in call("import", fio(tmp_path / "both.json", *jobs)).out
+    found = rows(call("results", "imported", "--format", "csv").out)
+    assert {(one["workload"], one["workload.filename"]) for one in found} == {
+        ("a", "/dev/sda"),
+        ("a", "/dev/sdb"),
+        ("b", "/dev/sda"),
+    }
+    assert len({one["name"] for one in found if "_dev_sd" in one["name"]}) == 3
+
+
+def test_devices_of_several_files_are_told_apart_by_an_axis(call: Call, tmp_path: Path) -> None:
+    files = [fio(tmp_path / f"{name}.json", {"filename": f"/dev/{name}"}) for name in ("sda", "sdb")]
+    said = call("import", *files)
+    assert "2 trials of 1 cells" in said.out
+    assert "are from /dev/sda, /dev/sdb: `--axis` tells imports apart" in said.err
+
+
+def test_imports_that_overlap_count_once(call: Call, tmp_path: Path) -> None:
+    one, two, three = (fio(tmp_path / f"{name}.json", {"bs": f"{name}k"}) for name in (4, 8, 16))
+    shutil.copy(tmp_path / one, tmp_path / "copy.json")
+    said = call("import", one, two, "copy.json", one)
+    assert said.status == 0
+    assert "2 trials of 2 cells" in said.out
+    assert "note: copy.json is the same as 4.json: passed over" in said.err
+    said = call("import", two, three)
+    assert said.status == 0
+    assert "1 trials of 1 cells" in said.out or "1 trial of 1 cells" in said.out
+    assert "note: 8.json is imported already, as imported-import-" in said.err
+    assert len(rows(call("results", "--trials", "--format", "csv").out)) == 3
+    assert call("import", "copy.json").status == 2
+    assert len(list((tmp_path / "results").glob("imported-*"))) == 2
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", "", "ä"])
+def test_any_name_of_a_job_can_be_imported(call: Call, tmp_path: Path, name: str) -> None:
+    said = call("import", fio(tmp_path / "odd.json", {"jobname": name}), "--axis", "layout=.")
+    assert said.status == 0, said.err
+    assert len(rows(call("results", "imported", "--format", "csv").out)) == 1
+
+
+@pytest.mark.parametrize("bw", [-1, 10**15])
+def test_what_cannot_have_been_measured_is_refused_and_leaves_nothing(call: Call, tmp_path: Path, bw: int) -> None:
+    said = call("import", fio(tmp_path / "odd.json", {}, bw=bw), fio(tmp_path / "fine.json", {}))
+    assert said.status == 2
+    assert "odd.json: bw=" in said.err
+    assert "cannot have been measured" in said.err
+    assert not (tmp_path / "results").exists()
 
 
 def test_an_import_that_was_killed_is_gone_on_with(call: Call, tmp_path: Path) -> None:

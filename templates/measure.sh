@@ -4,19 +4,37 @@
 set -euo pipefail
 exec </dev/null
 
-{% if files or not work.direct %}
+{% if not files and not work.direct %}
 # Nothing of an earlier trial may be answered from memory, nothing of this one be left to be written during the next.
 # Only these devices: the rest of the host keeps its caches. What is dirty is written out first.
-{% if files %}
-# Mounting anew, before it was tuned, has emptied them.
-trap 'sync -f '{{ stack.directory }} EXIT
-{% else %}
 empty_caches() { blockdev --flushbufs {{ stack.devices }}; }
-trap empty_caches EXIT
 empty_caches
 {% endif %}
-
+{% if samples %}
+sampler=
+# Nobody else does: what works in the background of a script does not hear Ctrl-C.
+stop_sampling() {
+  if [[ -z $sampler ]]; then return 0; fi
+  kill "$sampler" 2>/dev/null || true
+  wait "$sampler" || true
+  sampler=
+}
 {% endif %}
+{% if files or samples or not work.direct %}
+leave() {
+{% if samples %}
+  stop_sampling
+{% endif %}
+{% if files %}
+  # Mounting anew, before it was tuned, has emptied the caches; what is dirty now must not be written during the next.
+  sync -f {{ stack.directory }}
+{% elif not work.direct %}
+  empty_caches
+{% endif %}
+}
+trap leave EXIT
+{% endif %}
+
 # What the kernel has counted of all devices and processors, behind the word that it is told.
 counted() {
   local disks processors lines
@@ -28,7 +46,7 @@ counted() {
 
 {% if samples %}
 # sysstat's sampler, beside the work. samples.sh tells what it saw.
-sampler=
+rm -f samples.sa  # sadc would add to it
 for sadc in /usr/lib/sysstat/sadc /usr/lib64/sa/sadc /usr/libexec/sysstat/sadc; do
   if [[ -x $sadc ]]; then
     "$sadc" -S DISK {{ samples }} samples.sa >/dev/null 2>&1 &
@@ -44,10 +62,7 @@ counted before
 fio --output-format=json+ --output="$output" job.fio || status=$?
 counted after
 {% if samples %}
-if [[ -n $sampler ]]; then
-  kill "$sampler" 2>/dev/null || true
-  wait "$sampler" || true
-fi
+stop_sampling
 {% endif %}
 if [[ -e $output ]]; then printf '%s\n' "$(<"$output")"; fi
 ((status == 0)) || exit "$status"

@@ -63,7 +63,8 @@ Examples:
   matrix compare latest~1 latest                  what became faster or slower since the one before
 
 \b
-Exit codes: 0 all measured, 1 something is slower (compare), 2 bad input, 3 something broke, 130 interrupted.
+Exit codes: 0 all measured, 1 something is slower (compare), 2 bad input, 3 something broke (or a
+budget was too small for every cell's minimum), 130 interrupted.
 """
 
 

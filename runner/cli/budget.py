@@ -48,7 +48,10 @@ def budget(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Be done within so much time, as 2h: every cell at its minimum first, then where the doubt is largest.",
     )
     written = click.option(
-        "--bytes-budget", metavar="SIZE", callback=_size, help="Write at most so much, as 500GB, in the whole run."
+        "--bytes-budget",
+        metavar="SIZE",
+        callback=_size,
+        help="Write at most so much, as 500GB, in the whole run (to the arrays: parity and mirrors write more).",
     )
     return seconds(written(command))
 
@@ -58,8 +61,10 @@ def short_of(short: int, left_out: int, cost: Cost) -> str:
     if cost == ENDLESS or not left_out:
         return ""
     if short:
+        # Bytes count over the whole run: with the same number of them it would be over at once.
+        again = "the same command" if cost.written == inf else "a larger --bytes-budget"
         return (
-            f"the budget is used up: {short:,} trials of the minimum are missing; the same command goes on with them, "
-            "and `matrix plan` tells what they take"
+            f"the budget is used up: {short:,} trials of the minimum are missing; {again} goes on with them, and "
+            "`matrix plan` tells what they take"
         )
     return f"the budget is used up: every cell has its minimum, and {left_out:,} trials more were wanted"

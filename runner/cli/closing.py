@@ -84,7 +84,7 @@ def verdict(content: Recorded) -> Exit:
 
 def report(folder: RunFolder, journal: Journal, *, interrupted: bool, short: int = 0) -> Ending:
     """Write the reports of a run, as far as it is. `short`: trials of the minimum that a budget was too small for."""
-    content = recorded(folder, journal)
+    content = recorded(folder, journal, over=not interrupted and not short)
     files = write_reports(folder, content)
     end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else verdict(content)
     return Ending(folder.path, content, tuple(files), folder.manifest.planned, end)

@@ -55,7 +55,7 @@ def command(
     level, alone = level_of(jobs, machine(place, Wishes()), specs_of(request.space, None), request.arrays())
     found = estimate(request.plan, pace, level.now)
     if form == "json":
-        _print_json(request, found, level.now, list(filter(None, [alone])))
+        _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), [alone])
         return
     if all_cells:
         for visit in request.plan.visits(1):
@@ -93,8 +93,7 @@ def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: st
     """What a budget is enough for, and how well everything will be known then."""
     from runner.stats.interval import t_factor
 
-    block = Cost(found.seconds_least / repeat.min, found.bytes_least / repeat.min)
-    times = repeats(budget, block, repeat.max)
+    times = _times(budget, found, repeat)
     if times < repeat.min:
         return f"not enough for {repeat.min} times each: for {times}"
     enough = f"enough for {times} times each" + (", the most there are to be" if times == repeat.max else "")
@@ -105,6 +104,11 @@ def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: st
     half = t_factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
     scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(pace.runs, place)}"
     return f"{enough}; known to ±{half:.1%} {scatter}, better where it is needed"
+
+
+def _times(budget: Cost, found: Estimate, repeat: Repeat) -> int:
+    block = Cost(found.seconds_least / repeat.min, found.bytes_least / repeat.min)
+    return repeats(budget, block, repeat.max)
 
 
 def _builds(found: Estimate) -> str:
@@ -142,7 +146,7 @@ def volume(count: int) -> str:
     return f"{count} bytes"
 
 
-def _print_json(request: Asked, found: Estimate, jobs: int, notes: list[str]) -> None:
+def _print_json(request: Asked, found: Estimate, jobs: int, times: int, notes: list[str]) -> None:
     """One JSON object; its cells are written one at a time, so that a million of them need no memory."""
     import dataclasses
 
@@ -153,7 +157,8 @@ def _print_json(request: Asked, found: Estimate, jobs: int, notes: list[str]) ->
         "seed": request.plan.seed,
         "repeat": request.plan.repeat.model_dump(),
         "jobs": jobs,
-        "notes": [*request.selection.notes(), *notes],
+        "repeats_within_budget": times,
+        "notes": [*request.selection.notes(), *filter(None, notes)],
         **dataclasses.asdict(found),
     }
     click.echo(orjson.dumps(head).decode()[:-1] + ',"visits":[', nl=False)

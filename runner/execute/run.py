@@ -136,8 +136,7 @@ class Execution:
         self._journal.remember(CellRow(cell.id, cell.name, cell.axes) for cell in self._plan.selection.cells())
         self._known = Known.of(self._journal)
         self._own_up_to_dead_hosts()
-        for trial in self._journal.trials():
-            self._spending.add(trial)
+        self._own_up_to_what_was_spent()
         for block in self._plan.blocks:
             await self._turns.side_by_side(self._visits(block))
 
@@ -151,6 +150,19 @@ class Execution:
             if cells:
                 yield self._visit(visit, cells)
 
+    def _own_up_to_what_was_spent(self) -> None:
+        """What earlier processes of this run took of its budget."""
+        if not self._spending.limited:
+            return
+        cells = {cell.id: cell for cell in self._plan.selection.cells()}
+        arrays = {cell.array.key: cell.array for cell in cells.values()}
+        for array, seconds in self._journal.visited_arrays():
+            if array in arrays:
+                self._spending.spend_on_array(arrays[array])
+                self._spending.built(arrays[array], seconds)
+        for trial in self._journal.trials():
+            self._spending.add(trial, cells[trial.cell])
+
     def _bought(self, block: int) -> set[str] | None:
         """What a budget is spent on, once every cell has its minimum; None: on everything."""
         if not self._spending.limited or block <= self._plan.repeat.min:
@@ -163,16 +175,27 @@ class Execution:
         set_ups = {cell.array.key: self._spending.of_array(cell.array) for cell in wanted}
         return bought(wishes, set_ups, self._spending.left)
 
-    def _affordable(self, cells: deque[Cell], block: int, *, built: bool) -> bool:
-        """Whether there is a cell that the budget is enough for; those before it are left out."""
-        while cells:
-            cost = self._spending.of_cell(cells[0])
-            if self._spending.affords(cost if built else cost + self._spending.of_array(cells[0].array)):
-                return True
-            cells.popleft()
-            self.left_out += 1
-            self.short += block <= self._plan.repeat.min
-        return False
+    def _may_build(self, array: Array, cells: deque[Cell], block: int) -> bool:
+        """Whether the budget is enough for the array and one of its cells; those before it are left out."""
+        set_up = self._spending.of_array(array)
+        while cells and not self._spending.affords(set_up + self._spending.of_cell(cells[0])):
+            self._leave_out(cells, block)
+        if cells:
+            self._spending.spend_on_array(array)
+        return bool(cells)
+
+    def _may_measure(self, cells: deque[Cell], block: int) -> bool:
+        """Whether the budget is enough for one of these cells; those before it are left out."""
+        while cells and not self._spending.affords(self._spending.of_cell(cells[0])):
+            self._leave_out(cells, block)
+        if cells:
+            self._spending.spend_on_cell(cells[0])
+        return bool(cells)
+
+    def _leave_out(self, cells: deque[Cell], block: int) -> None:
+        cells.popleft()
+        self.left_out += 1
+        self.short += block <= self._plan.repeat.min
 
     def _own_up_to_dead_hosts(self) -> None:
         """Trials that were under way when the host itself went down count as tries; a killed runner does not."""
@@ -205,7 +228,7 @@ class Execution:
         self._listen(VisitStarted(visit.block, visit.array.label, len(cells)))
         never_up: list[str] = []
         started = _now()
-        while self._affordable(cells, visit.block, built=False):
+        while self._may_build(visit.array, cells, visit.block):
             try:
                 await self._on_one_rig(visit.array, visit.block, cells)
             except _TrialLost:
@@ -235,7 +258,7 @@ class Execution:
                 self._spending.built(array, seconds)
                 self._listen(RigUp(array.label, seconds, rig.facts))
             try:
-                while self._affordable(cells, block, built=True):
+                while self._may_measure(cells, block):
                     await asyncio.sleep(0)  # where a machine answers at once, nothing else lets Ctrl-C in
                     await self.trial(built, cells, block)
                     if array.faults:
@@ -313,7 +336,7 @@ class Execution:
     def _record(self, cell: Cell, trial: Trial) -> None:
         self._journal.record(trial)
         self._known.add(trial)
-        self._spending.add(trial)
+        self._spending.add(trial, cell)
         self._listen(TrialDone(cell.name, trial, cell.array.label))
 
     def _lose(self, cell: str, block: int, started: str, lost: RigLost) -> None:

@@ -120,7 +120,8 @@ class ArrayOnRig:
                 deadline=deadlines.with_faults(deadline, work, faults, slowest),
             )
         results, before, after = _without_counters(results)
-        results, seen_beside = _without_courses(results, work, cell.span)
+        lacking = _lacking_course(results)
+        results, seen_beside = _without_courses(results, work)
         aftermath = await self._aftermath() if faults and results[-1].name == "measure" else ""
         found = finding(results)
         strain = strained(service.done, work)
@@ -134,6 +135,7 @@ class ArrayOnRig:
                 **self._faults(results),
                 **notes_of(aftermath),
                 **strain,
+                **lacking,
                 **self._held_back(beside, found.figures, work, service.done, strain.get("strained", "")),
             },
             scripts=files_of(self._scripts, scripts),
@@ -212,16 +214,19 @@ def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:
     ]
 
 
-def _without_courses(
-    results: Sequence[StepResult], work: Workload, span: int
-) -> tuple[list[StepResult], dict[str, str]]:
+def _lacking_course(results: Sequence[StepResult]) -> dict[str, str]:
+    """A note, if the course that was asked for could not be told."""
+    failed = next((result for result in results if result.name == "profile" and result.status), None)
+    return {"profile": f"not kept: {evidence(failed.output)}"} if failed else {}
+
+
+def _without_courses(results: Sequence[StepResult], work: Workload) -> tuple[list[StepResult], dict[str, str]]:
     """What the steps said up to the measurement; and how that went, as files."""
     said = {result.name: result.output for result in results if result.status == 0 and result.output.strip()}
     files = {"samples.json": said["samples"]} if "samples" in said else {}
     if "profile" in said and work.profile == "position":
-        window = work.window(span)
         told = said["profile"]
-        files["profile.csv"] = at_places(told, window, work.bs) if work.each else over_positions(told, window)
+        files["profile.csv"] = at_places(told, work.bs) if work.each else over_positions(told)
     elif "profile" in said:
         files["profile.csv"] = over_time(said["profile"], work.course)
     return [result for result in results if result.name not in {"samples", "profile"}], files

@@ -13,18 +13,18 @@ _READ, _WRITE = 0, 1
 _POSITIONS = ("offset", "bytes", "seconds", "bw")
 
 
-def over_positions(told: str, window: int) -> str:
+def over_positions(told: str) -> str:
     """As a table: where, and how fast it was there, if everything was gone over: a place ends where the next begins."""
     rows, before = [], 0
-    for place, moved, _, last in sorted(_numbers(told, 4)):
-        rows.append(_row(place * window, moved, last - before))
+    for offset, moved, _, last in sorted(_numbers(told, 4)):
+        rows.append(_row(offset, moved, last - before))
         before = last
     return _csv(_POSITIONS, rows)
 
 
-def at_places(told: str, window: int, bs: int) -> str:
+def at_places(told: str, bs: int) -> str:
     """The same, if much was left out between places: how fast it was from the first answer at one to the last."""
-    rows = [_row(place * window, moved - bs, last - first) for place, moved, first, last in sorted(_numbers(told, 4))]
+    rows = [_row(offset, moved - bs, last - first) for offset, moved, first, last in sorted(_numbers(told, 4))]
     return _csv(_POSITIONS, rows)
 
 

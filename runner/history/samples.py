@@ -115,7 +115,7 @@ class Samples:
     def rule(self) -> Rule:
         """How long it was to be measured."""
         most = len(self.rows) if self.run.most is None else self.run.most
-        return Rule(self.run.least, most, self.run.until, self.run.confidence)
+        return Rule(self.run.least, most, self.run.until, self.run.confidence, self.run.finished)
 
     @cached_property
     def stopped(self) -> Stopped:

@@ -107,6 +107,8 @@ def _engine(value: object) -> object:
 
 #: At so many places, evenly apart, a profile over positions tells a rate.
 POINTS = 100
+#: fio logs every request of it, in memory.
+MOST_LOGGED = 1_000_000
 #: The seconds over which a profile over time averages, and those of work that lasts less than ten times as long.
 COURSE, SHORT_COURSE = 1.0, 0.1
 OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
@@ -259,13 +261,23 @@ class Workload(Model):
 
     def span(self, capacity: int) -> int:
         """Bytes of a raw device that one job goes over."""
-        return capacity if self.size is None else bytes_of(self.size, capacity)
+        if self.size is None:
+            return capacity - bytes_of(self.offset, capacity)
+        return bytes_of(self.size, capacity)
 
     def touched(self, span: int) -> int:
         """Bytes that are read or written when so many are gone over once."""
         if self.each is not None:
             return self.each * max(1, span // self.window(span))
         return span * self.bs // (self.bs + self.skip)
+
+    def _log_problem(self, span: int) -> Problem | None:
+        """More requests than can be logged."""
+        count = self.touched(span) // self.bs
+        if self.profile != "position" or count <= MOST_LOGGED:
+            return None
+        told = f"{count:,} requests of {format_size(self.bs)} are more than can be logged, {MOST_LOGGED:,}"
+        return Problem("profile", f"{told}: write a larger `bs`, or with `each` how much is enough at each place")
 
     def window(self, span: int) -> int:
         """How far the places of a profile are from each other."""
@@ -276,8 +288,10 @@ class Workload(Model):
         """Seconds over which a profile over time averages."""
         return SHORT_COURSE if self.runtime is not None and self.runtime < 10 * COURSE else COURSE
 
-    def _skip_problem(self, span: int) -> Problem | None:
-        """Holes that are as large as what is gone over: every request would be the first one again."""
+    def _problem_over(self, span: int) -> Problem | None:
+        """What cannot be with so many bytes to go over: too much to log, or holes as large as all of it."""
+        if (logged := self._log_problem(span)) is not None:
+            return logged
         if not self.skip or 2 * self.bs + self.skip <= span:
             return None
         step = f"{format_size(self.skip)} behind requests of {format_size(self.bs)}"
@@ -305,7 +319,7 @@ class Workload(Model):
         if files.each < self.bs:
             return Problem(field, f"files of {format_size(files.each)} do not hold one block of {format_size(self.bs)}")
         if files.total <= capacity:
-            return self._skip_problem(files.each)
+            return self._problem_over(files.each)
         count, each = files.jobs * files.count, format_size(files.each)
         # What somebody wrote in MB is not told in MiB.
         unit = "MiB" if each.endswith("iB") or each[-2:-1].isdigit() else "MB"
@@ -322,7 +336,7 @@ class Workload(Model):
         offset = bytes_of(self.offset, room)
         size = self.bs if self.size is None else bytes_of(self.size, capacity) // devices
         if offset + size <= room:
-            return self._skip_problem(room - offset if self.size is None else size)
+            return self._problem_over(room - offset if self.size is None else size)
         field = "offset" if self.size is None else "size"
         needed = self.size if isinstance(self.size, str) else format_size(size)
         if not offset:

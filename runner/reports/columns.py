@@ -100,7 +100,8 @@ SUMMARY_HEAD = (
         "stopped",
         "",
         "why no more trials follow: `fixed` (so many were asked for), `precise` (known to `until`), "
-        "`max` (not, after as many as there may be), `unfinished` (more are to follow)",
+        "`max` (not, after as many as there may be), `budget` (not, and there was no more to spend), "
+        "`unfinished` (more are to follow)",
     ),
     Column(
         "states",

@@ -36,6 +36,8 @@ class Recorded:
     #: Trials of a cell, at least and at most; None: it is not known how many there may be.
     least: int = 2
     most: int | None = None
+    #: The run is finished.
+    over: bool = False
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
@@ -46,7 +48,7 @@ class Recorded:
     def rule(self) -> Rule:
         """By which cells were measured for so long."""
         most = max((len(trials) for trials in self.by_cell.values()), default=0) if self.most is None else self.most
-        return Rule(self.least, most, self.until, self.confidence)
+        return Rule(self.least, most, self.until, self.confidence, self.over)
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:

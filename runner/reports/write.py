@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from runner.store.run import RunFolder
 
 
-def recorded(run: RunFolder, journal: Journal) -> Recorded:
-    """All that a run has recorded so far."""
+def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
+    """All that a run has recorded so far; `over`: that is all there will be."""
     return Recorded(
         matrix=run.manifest.matrix,
         machine=run.manifest.machine,
@@ -29,6 +29,7 @@ def recorded(run: RunFolder, journal: Journal) -> Recorded:
         until=run.manifest.until,
         least=run.manifest.least,
         most=run.manifest.most,
+        over=over,
     )
 
 

@@ -41,6 +41,8 @@ class Rule:
     most: int
     until: float | None = None
     confidence: float = 0.95
+    #: The run is finished: there are no more trials, whatever was wanted.
+    over: bool = False
 
     @property
     def first_look(self) -> int:
@@ -59,6 +61,7 @@ class Stopped(StrEnum):
     FIXED = "fixed"  # so many were asked for
     PRECISE = "precise"  # it is known as well as was asked for
     MAX = "max"  # it is not, and there were as many trials as there may be
+    BUDGET = "budget"  # it is not, but the run had no more to spend
     UNFINISHED = "unfinished"  # more are to follow
 
 
@@ -83,7 +86,7 @@ def stopped(rates: Sequence[tuple[float, float]], trials: int, rule: Rule) -> St
     if known(rates, rule):
         return Stopped.PRECISE
     if trials < rule.most:
-        return Stopped.UNFINISHED
+        return Stopped.BUDGET if rule.over else Stopped.UNFINISHED
     return Stopped.FIXED if rule.until is None else Stopped.MAX
 
 

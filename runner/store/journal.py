@@ -186,6 +186,11 @@ class Journal:
         with self._transaction() as connection:
             connection.execute(sa.insert(schema.visits), {"block": block, "array": array, "seconds": seconds})
 
+    def visited_arrays(self) -> list[tuple[str, float]]:
+        """Every array that came up, as often as it did, with the seconds that took."""
+        table = schema.visits.c
+        return [(key, seconds) for key, seconds in self._rows(sa.select(table.array, table.seconds).order_by(table.id))]
+
     def finished(self) -> set[tuple[str, int]]:
         """Identities (cell, block) of all recorded trials."""
         rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.block))

@@ -29,7 +29,7 @@ def run(folder: Path, *words: str) -> tuple[int, str]:
 def test_a_run_whose_budget_is_used_up_before_its_minimum_is_not_finished(tmp_path: Path) -> None:
     status, said = run(tmp_path, "--bytes-budget", "1kB")
     assert status == 3
-    assert "2 trials of the minimum are missing; the same command goes on with them" in said
+    assert "2 trials of the minimum are missing; a larger --bytes-budget goes on with them" in said
     status, said = run(tmp_path)
     assert status == 0
     assert "budget" not in said

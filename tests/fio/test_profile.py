@@ -14,7 +14,7 @@ def table(text: str) -> list[dict[str, Any]]:
 
 
 def test_a_place_that_was_gone_over_ends_where_the_next_begins() -> None:
-    assert table(over_positions("1\t2000\t110\t300\n0\t1000\t5\t100\nnoise\n2\t500\t300\t300\n", 4096)) == [
+    assert table(over_positions("4096\t2000\t110\t300\n0\t1000\t5\t100\nnoise\n8192\t500\t300\t300\n")) == [
         {"offset": "0", "bytes": "1000", "seconds": "0.100", "bw": "10000"},
         {"offset": "4096", "bytes": "2000", "seconds": "0.200", "bw": "10000"},
         {"offset": "8192", "bytes": "500", "seconds": "0.000", "bw": ""},
@@ -22,7 +22,7 @@ def test_a_place_that_was_gone_over_ends_where_the_next_begins() -> None:
 
 
 def test_a_place_apart_is_as_fast_as_from_its_first_answer_to_its_last() -> None:
-    (row,) = table(at_places("3\t5000\t1000\t2000\n", 4096, 1000))
+    (row,) = table(at_places("12288\t5000\t1000\t2000\n", 1000))
     assert row == {"offset": "12288", "bytes": "4000", "seconds": "1.000", "bw": "4000"}
 
 
@@ -39,7 +39,7 @@ def test_nothing_is_lost_and_all_the_time_is_accounted_for(places: dict[int, tup
     for place, (moved, took) in sorted(places.items()):
         told += f"{place}\t{moved}\t{last}\t{last + took}\n"
         last += took
-    rows = table(over_positions(told, 1))
+    rows = table(over_positions(told))
     assert [int(row["offset"]) for row in rows] == sorted(places)
     assert sum(int(row["bytes"]) for row in rows) == sum(moved for moved, _ in places.values())
     assert abs(sum(float(row["seconds"]) for row in rows) - last / 1000) < 1e-6

@@ -1,5 +1,8 @@
 """Workloads of which the course is kept."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from runner.errors import BadInput
@@ -63,6 +66,11 @@ def test_without_it_nothing_is_logged() -> None:
         ("rw: read, profile: position, bs: 64KiB, each: 100KiB", "one: [disk]", "not a multiple of bs, 64KiB"),
         ("rw: read, profile: position", "two: [disks]", "of one device, and there are 2"),
         ("rw: read, profile: position, files: 3", "fs: [disk, fs: {type: ext4}]", "of one file, and there are 3"),
+        (
+            "rw: read, profile: position, bs: 512B",
+            "one: [disk]",
+            "2,097,152 requests of 512B are more than can be logged",
+        ),
         ("rw: read, each: 1MiB, runtime: 1s", "one: [disk]", "only a profile over positions has places"),
         ("rw: read, profile: speed", "one: [disk]", "none of position or time"),
     ],
@@ -82,3 +90,27 @@ def test_no_more_places_than_there_are_to_be_and_none_beyond_the_end(span: int, 
     assert -(-span // window) <= POINTS
     if each and span >= window:
         assert (work.touched(span) // (work.each or 1)) * window <= span
+
+
+def test_places_begin_where_work_does(tmp_path: Path) -> None:
+    """The very script, on a log such as fio writes: time, value, direction, size, offset."""
+    script = rendered("rw: read, bs: 1MiB, profile: position, offset: 100MiB")[1]["profile.sh"]
+    window, begin = 10 * 2**20, 100 * 2**20
+    assert f"window={window}" in script
+    offsets = [begin, begin + 2**20, begin + window, begin + 3 * window + 5]
+    lines = [f"{10 * (at + 1)}, 5000, 0, {2**20}, {offset}, 0\n" for at, offset in enumerate(offsets)]
+    (tmp_path / "profile_lat.1.log").write_text("".join(lines))
+    done = subprocess.run(["/bin/bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert sorted(tuple(map(int, line.split("\t"))) for line in done.stdout.splitlines()) == [
+        (begin, 2 * 2**20, 10, 20),
+        (begin + window, 2**20, 30, 30),
+        (begin + 3 * window, 2**20, 40, 40),
+    ]
+
+
+def test_stretches_of_time_are_summed_over_jobs(tmp_path: Path) -> None:
+    script = rendered("rw: read, profile: time, runtime: 2s, numjobs: 2")[1]["profile.sh"]
+    for number in (1, 2):
+        (tmp_path / f"profile_bw.{number}.log").write_text(f"{100 + number}, {number * 10}, 0, 0, 0\n200, 7, 1, 0, 0\n")
+    done = subprocess.run(["/bin/bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.splitlines()) == ["1\t0\t30", "2\t1\t14"]

@@ -20,7 +20,7 @@ def test_from_the_journal_to_the_files(tmp_path: Path) -> None:
             journal.record(trial)
         for attempt in RUN.attempts:
             journal.lost(attempt)
-        content = recorded(run, journal)
+        content = recorded(run, journal, over=False)
     written = write_reports(run, content)
     assert [path.name for path in written] == ["junit.xml", "trials.csv", "summary.csv"]
     assert {path.name: path.read_bytes() for path in written} == rendered(RUN)

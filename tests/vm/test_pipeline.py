@@ -111,7 +111,7 @@ def test_what_happens_beside_a_trial_is_seen(tmp_path: Path) -> None:
     assert int(devices["md"]["read_bytes"]) == figures.read.bytes
     assert int(devices["md"]["written_bytes"]) == figures.write.bytes
     on_disks = sum(int(devices[f"disk{number}"]["written_bytes"]) for number in range(3))
-    assert on_disks >= 2 * figures.write.bytes  # with every block its parity
+    assert on_disks >= 1.5 * figures.write.bytes  # with almost every block its own parity
     assert float(measured.notes["evenness"]) > 0.5
     assert measured.notes["bottleneck"]
     (host,) = json.loads(measured.outputs["samples.json"])["sysstat"]["hosts"]

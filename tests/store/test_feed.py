@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-from contextlib import suppress
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,11 +15,11 @@ from runner.store.journal import Journal
 from runner.store.missing import bring_up_to_date
 from runner.store.record import Outcome, Trial
 from runner.store.shared import SharedStore
-from tests.store import past
+from tests.store import past, server
 from tests.store.test_journal_trouble import small_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from runner.store.run import RunFolder
@@ -223,34 +220,15 @@ def test_what_no_run_of_ours_may_lose_is_taken_from_its_journal_alone(
     assert in_store(address) == {1, 2}
 
 
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """The URL of a server that takes every connection and never says a word."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        taken: list[socket.socket] = []
-
-        def take() -> None:
-            with suppress(OSError):
-                while True:
-                    taken.append(server.accept()[0])
-
-        thread = Thread(target=take, daemon=True)
-        thread.start()
-        # Nobody gives up by himself: as a server that falls silent in the middle of a question.
-        yield f"postgresql://lab@127.0.0.1:{server.getsockname()[1]}/matrix?connect_timeout=600"
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        for one in taken:
-            one.close()
-
-
-def test_a_server_that_keeps_silent_holds_nothing_up(
-    silent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.store.feed._WAITING", 10)
     folder = past.recorded(tmp_path / "results", (), finished=False)
     said: list[str] = []
-    with Journal.open(folder.journal) as journal, Feed(address_of(silent, tmp_path), folder, said.append) as feed:
+    with (
+        server.silent() as url,
+        Journal.open(folder.journal) as journal,
+        Feed(address_of(url, tmp_path), folder, said.append) as feed,
+    ):
         for block in range(100):
             trial = past.measured("c1", block, 1e8)
             journal.record(trial)

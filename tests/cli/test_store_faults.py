@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -178,6 +179,9 @@ def test_a_server_that_takes_connections_and_keeps_silent(
         said = call("run", "--on", "dry", "--store", url, "small.yaml")
     assert said.status == 0
     assert "not everything is in the store postgresql://lab@127.0.0.1" in said.out
+    for thread in threading.enumerate():
+        if thread.name == "feed":  # a process of its own would have ended with it
+            thread.join()
     assert len(call("results", "--trials", "--format", "csv").out.splitlines()) == 1 + 8
 
 

@@ -61,10 +61,8 @@ def short_of(short: int, left_out: int, cost: Cost) -> str:
     if cost == ENDLESS or not left_out:
         return ""
     if short:
-        # Bytes count over the whole run: with the same number of them it would be over at once.
-        again = "the same command" if cost.written == inf else "a larger --bytes-budget"
         return (
-            f"the budget is used up: {short:,} trials of the minimum are missing; {again} goes on with them, and "
-            "`matrix plan` tells what they take"
+            f"the budget is used up: {short:,} trials of the minimum are missing; a larger one, or none, goes on with "
+            "them, and `matrix plan` tells what they take"
         )
     return f"the budget is used up: every cell has its minimum, and {left_out:,} trials more were wanted"

@@ -28,6 +28,8 @@ class Ending:
     files: tuple[Path, ...]
     planned: int
     exit: Exit
+    #: Nothing more will be measured.
+    finished: bool = True
 
     @property
     def outcomes(self) -> Mapping[Outcome, int]:
@@ -84,7 +86,8 @@ def verdict(content: Recorded) -> Exit:
 
 def report(folder: RunFolder, journal: Journal, *, interrupted: bool, short: int = 0) -> Ending:
     """Write the reports of a run, as far as it is. `short`: trials of the minimum that a budget was too small for."""
-    content = recorded(folder, journal, over=not interrupted and not short)
+    over = not interrupted and not short
+    content = recorded(folder, journal, over=over)
     files = write_reports(folder, content)
     end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else verdict(content)
-    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end)
+    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over)

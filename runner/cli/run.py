@@ -266,7 +266,7 @@ def _carry_out(
         finished = done and not execution.short
     finally:
         if said := short_of(execution.short, execution.left_out, spending.budget):
-            view.notice(said)
+            (view.trouble if execution.short else view.notice)(said)
         folder = folder.with_manifest(versions=versions)
         end = report(folder, journal, interrupted=not done, short=execution.short)
         # Last, so that whatever comes between, the same command goes on and makes the reports anew.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 import click
 
 from runner.cli.voice import Voice
-from runner.errors import Exit
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
 from runner.store.record import Outcome
 
@@ -136,7 +135,7 @@ class JsonView(View):
             files=[str(path) for path in end.files],
             outcomes={outcome.value: end.outcomes.get(outcome, 0) for outcome in Outcome},
             planned=end.planned,
-            finished=end.exit is not Exit.INTERRUPTED,
+            finished=end.finished,
             until_not_reached=end.unsure,
             exit=int(end.exit),
         )

@@ -109,6 +109,8 @@ class Repeat(Model):
                 f"nothing says when {self.min} are enough and when {self.max} are needed: "
                 "add `until: 5%`, or write one number"
             )
+        if self.until is not None and not 0 < self.until < 1:
+            raise ValueError(f"`until` is a part of the mean between 0 and 1, like 5%: {self.until:.0%} tells nothing")
         if self.until is not None and self.max < 2:
             raise ValueError("`until` needs at least two repeats: one figure has no interval")
         if self.until is not None and self.min == self.max:

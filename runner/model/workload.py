@@ -246,8 +246,8 @@ class Workload(Model):
         if self.runtime is not None or self.ramp:
             field = "runtime" if self.runtime is not None else "ramp"
             yield Problem(field, "a profile over positions ends when it has gone over all of them")
-        if self.each is not None and self.each % self.bs:
-            yield Problem("each", f"not a multiple of bs, {format_size(self.bs)}")
+        if self.each is not None and (self.each % self.bs or self.each < 2 * self.bs):
+            yield Problem("each", f"not several times bs, {format_size(self.bs)}")
 
     def _share_problems(self, offset: Fraction) -> Iterator[Problem]:
         """Shares that cannot be on a device of any size."""
@@ -274,6 +274,8 @@ class Workload(Model):
     def _log_problem(self, span: int) -> Problem | None:
         """More requests than can be logged."""
         count = self.touched(span) // self.bs
+        if self.each is not None and self.each > span:
+            return Problem("each", f"more than the {format_size(span)} that are gone over")
         if self.profile != "position" or count <= MOST_LOGGED:
             return None
         told = f"{count:,} requests of {format_size(self.bs)} are more than can be logged, {MOST_LOGGED:,}"
@@ -331,7 +333,9 @@ class Workload(Model):
         """Why it cannot be on devices of at most `capacity` bytes together; None if it can."""
         room = capacity // devices
         if self.profile == "position" and devices > 1:
-            return Problem("profile", f"its positions are those of one device, and there are {devices}")
+            return Problem(
+                "profile", "its positions are those of one device, and there are several: `pick` chooses one"
+            )
         each = "" if devices == 1 else f" on each of {devices} devices"
         offset = bytes_of(self.offset, room)
         size = self.bs if self.size is None else bytes_of(self.size, capacity) // devices

@@ -1,5 +1,6 @@
 """`--budget` as a user meets it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -29,11 +30,20 @@ def run(folder: Path, *words: str) -> tuple[int, str]:
 def test_a_run_whose_budget_is_used_up_before_its_minimum_is_not_finished(tmp_path: Path) -> None:
     status, said = run(tmp_path, "--bytes-budget", "1kB")
     assert status == 3
-    assert "2 trials of the minimum are missing; a larger --bytes-budget goes on with them" in said
+    assert "2 trials of the minimum are missing; a larger one, or none, goes on with them" in said
     status, said = run(tmp_path)
     assert status == 0
     assert "budget" not in said
     assert len([one for one in (tmp_path / "results").iterdir() if one.is_dir()]) == 1
+
+
+def test_what_programs_and_the_quiet_are_told_of_it(tmp_path: Path) -> None:
+    status, said = run(tmp_path, "--bytes-budget", "1kB", "--json")
+    (end,) = [row for row in map(json.loads, said.splitlines()) if row["event"] == "end"]
+    assert (status, end["exit"], end["finished"]) == (3, 3, False)
+    status, said = run(tmp_path, "--bytes-budget", "1kB", "--quiet")
+    assert status == 3
+    assert "trials of the minimum are missing" in said
 
 
 def test_one_after_the_minimum_is_and_says_so(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def settled(count: int = 4, **fields: Any) -> Lvm:
         ({"type": "raid6", "devices": 5, "sync": "assume-clean"}, "sync: LVM always synchronises raid6"),
         ({"type": "mirror", "sync": "background"}, "sync: a mirror cannot be made to synchronise again"),
         ({"type": "cache", "volumes": 2}, "volumes: a cache is that of one volume; use `groups` for several"),
-        ({"stripes": 4, "volumes": 256}, "volumes: less than one extent (4MiB) would be left for each stripe of 256"),
+        ({"stripes": 4, "volumes": 256}, "volumes: less than one extent (4MiB) a stripe would be left for each of 256"),
         ({"volumes": 4, "size": GIB}, "size: there is room for 1020MiB each"),
     ],
 )  # fmt: skip

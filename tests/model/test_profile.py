@@ -63,14 +63,16 @@ def test_without_it_nothing_is_logged() -> None:
         ("rw: read, profile: position, numjobs: 2", "one: [disk]", "of one job"),
         ("rw: read, profile: position, runtime: 5s", "one: [disk]", "ends when it has gone over all of them"),
         ("rw: read, profile: position, ramp: 5s", "one: [disk]", "ends when it has gone over all of them"),
-        ("rw: read, profile: position, bs: 64KiB, each: 100KiB", "one: [disk]", "not a multiple of bs, 64KiB"),
-        ("rw: read, profile: position", "two: [disks]", "of one device, and there are 2"),
+        ("rw: read, profile: position, bs: 64KiB, each: 100KiB", "one: [disk]", "not several times bs, 64KiB"),
+        ("rw: read, profile: position", "two: [disks]", "of one device, and there are several: `pick` chooses one"),
         ("rw: read, profile: position, files: 3", "fs: [disk, fs: {type: ext4}]", "of one file, and there are 3"),
         (
             "rw: read, profile: position, bs: 512B",
             "one: [disk]",
             "2,097,152 requests of 512B are more than can be logged",
         ),
+        ("rw: read, profile: position, each: 2GiB", "one: [disk]", "more than the 1GiB that are gone over"),
+        ("rw: read, profile: position, each: 4KiB", "one: [disk]", "not several times bs, 4KiB"),
         ("rw: read, each: 1MiB, runtime: 1s", "one: [disk]", "only a profile over positions has places"),
         ("rw: read, profile: speed", "one: [disk]", "none of position or time"),
     ],
@@ -82,7 +84,7 @@ def test_what_has_no_course_is_told(work: str, layout: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("span", [4096, 2**20, 2**30, 10**12, 99 * 4096, 101 * 4096])
-@pytest.mark.parametrize("each", [None, "4KiB", "64KiB"])
+@pytest.mark.parametrize("each", [None, "8KiB", "64KiB"])
 def test_no_more_places_than_there_are_to_be_and_none_beyond_the_end(span: int, each: str | None) -> None:
     work = Workload.model_validate({"rw": "read", "bs": "4KiB", "profile": "position", "each": each})
     window = work.window(span)

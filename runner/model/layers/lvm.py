@@ -254,7 +254,7 @@ class Lvm(Grouped):
         smallest, extent = min(device.size for device in self._devices(below)), format_size(self.extent_size)
         if self.volumes > 1 and self.model_copy(update={"volumes": 1}).room(below) > 0:
             return Problem(
-                "volumes", f"less than one extent ({extent}) would be left for each stripe of {self.volumes}"
+                "volumes", f"less than one extent ({extent}) a stripe would be left for each of {self.volumes}"
             )
         told = f"too large for devices of {format_size(smallest)}: no extent would be left to use"
         return Problem("extent_size", f"{extent} is {told}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
+from runner.store.address import without_passwords
 from runner.store.run import RunFolder, create, latest, runs
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from runner.store.journal import Journal
     from runner.store.run import Manifest
-
-_PASSWORD = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def readable(text: str) -> str:
 
 def command_line(words: Iterable[str]) -> tuple[str, ...]:
     """A command line as it is kept: readable, and without the passwords of databases."""
-    return tuple(_PASSWORD.sub(r"\1:***@", readable(word)) for word in words)
+    return tuple(without_passwords(readable(word)) for word in words)
 
 
 def _name(manifest: Manifest) -> tuple[str, str]:

@@ -25,7 +25,8 @@ Examples:
   matrix compare --by md.chunk 64KiB 512KiB --runs latest  values of an axis, all else being equal
 
 \b
-Ratios are B over A; the verdict is about B. Exit codes: 0 nothing is slower, 1 something is, 2 bad input.
+Ratios are B over A; the verdict is about B; (!): it rests on trials that the host could not keep up with.
+Exit codes: 0 nothing is slower, 1 something is, 2 bad input, 3 trials of B are broken where A has figures.
 How runs are named: `matrix results --help`.
 """
 
@@ -95,6 +96,8 @@ def command(
     done = _compared(a, b, by, runs, only, asked, within, confidence, results, store)
     most = rows if form == "table" else None
     answer(shown(done, most=most) if form in SHOWN else tidy(done), form, to)
+    if done.broken:
+        raise click.exceptions.Exit(Exit.BROKEN)
     if done.slower:
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)
 
@@ -125,6 +128,7 @@ def _compared(
         with with_hint(left_out):
             of = {word: runs_of(kind, word, among) for word in (a, b)}
         every = list({run.id: run for several in of.values() for run in several}.values())
+        recorded = shared.recorded([run.id for run in every if not run.finished])
         found = read(shared, every, metrics, wanted(None, only, shared.different_cells() if only else ()))
     with with_hint(left_out):
         sides = []
@@ -132,5 +136,5 @@ def _compared(
             ids = {run.id for run in of[word]}
             sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
         key = key_of(kind, sides)
-        done = compared(sides[0], sides[1], key, metrics, within=within, confidence=confidence)
+        done = compared(sides[0], sides[1], key, metrics, within=within, confidence=confidence, recorded=recorded)
     return replace(done, notes=(*done.notes, *filter(None, (left_out, told_of_tied(kind, sides)))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from runner.store.run import Manifest, RunFolder
 
 MACHINE = "import"
+#: What a file is kept as.
+_KEPT = "fio.json"
+#: Options by which people know a job.
+_NAMED = ("rw", "bs", "iodepth", "numjobs", "filename", "directory")
 _NEVER = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 _TEXT = "# Imported from fio's JSON: there was no matrix.\n"
 
@@ -31,7 +36,9 @@ Examples:
 
 \b
 Every group of jobs is a cell: its axes are the job's options (`workload.bs`), its name (`workload`), and what `--axis`
-says. The same cell in several files is so many trials. What fio was not told to write down (percentiles) is empty.
+says; where jobs of one file worked on different files or devices, these too. The same cell in several files is so many
+trials. A file that is imported already is passed over. What fio was not told to write down (percentiles) is empty.
+Exit codes: 0 every file has figures, 2 bad input, 3 there is a file of which every job is broken.
 """
 
 
@@ -63,6 +70,7 @@ def command(
     store: str | None,
 ) -> None:
     """Make a run of fio's JSON FILES that were measured elsewhere, in results/ and in the store."""
+    from runner.errors import Exit
     from runner.history.foreign import groups
     from runner.store.address import address_of
     from runner.store.feed import Feed
@@ -70,16 +78,22 @@ def command(
     from runner.store.run import create
 
     address = address_of(store, results)
-    texts = {file: _text(file) for file in files}
+    contents = _new(files, results)
     read = sorted(
-        ((file, group) for file, text in texts.items() for group in groups(text, str(file))),
+        ((file, group) for file, content in contents.items() for group in groups(_text(content), str(file))),
         key=lambda one: one[1].started,
     )
-    manifest = _manifest(name, [group for _, group in read], texts.values(), axes, host, kernel)
+    # Everything that may be refused comes before anything is made.
+    recorded = list(_trials(read, contents, axes, kernel))
+    manifest = _manifest(name, [group for _, group in read], map(_digest, contents.values()), axes, host, kernel)
     folder = _begun_before(results, manifest) or create(results, manifest)
-    with folder.locked(), Journal.open(folder.journal) as journal:
-        feed = Feed(address, folder, journal, lambda text: click.echo(text, err=True))
-        recorded = list(_trials(folder, read, texts, axes, kernel))
+    with (
+        folder.locked(),
+        Journal.open(folder.journal) as journal,
+        Feed(address, folder, lambda text: click.echo(text, err=True)) as feed,
+    ):
+        for content in contents.values():
+            _keep(folder, content)
         journal.remember({cell.id: cell for cell, _ in recorded}.values())
         done = journal.finished()
         for _, trial in recorded:
@@ -89,16 +103,75 @@ def command(
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         feed.end(folder.with_manifest(finished=True, ended=now))
     _tell(folder, recorded)
+    _tell_places(read, recorded)
+    measured = {file for file, group in read if group.figures}
+    if measured != contents.keys():
+        raise click.exceptions.Exit(Exit.BROKEN)
+
+
+def _new(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
+    """What is in the files, each content once, without those that are imported already; refused if none is left."""
+    from runner.errors import BadInput
+
+    imported = _imported(results)
+    found: dict[str, tuple[Path, bytes]] = {}
+    passed: list[str] = []
+    for file in files:
+        content = _content(file)
+        digest = _digest(content)
+        if digest in imported:
+            passed.append(f"{file} is imported already, as {imported[digest]}")
+        elif digest in found:
+            if found[digest][0] != file:
+                passed.append(f"{file} is the same as {found[digest][0]}")
+        else:
+            found[digest] = file, content
+    if not found:
+        raise BadInput(
+            "these very files are imported already" if len(passed) > 1 else passed[0],
+            details="; ".join(passed) if len(passed) > 1 else "",
+            resolution="every trial counts once; remove that folder to import them anew",
+        )
+    for one in passed:
+        click.echo(f"note: {one}: passed over", err=True)
+    return dict(found.values())
+
+
+def _imported(results: Path) -> dict[str, str]:
+    """Digests of all files that finished imports have kept, and the names of those."""
+    from runner.store.run import runs
+
+    return {
+        _digest(_content(kept)): run.path.name
+        for run in runs(results)
+        if run.manifest.machine == MACHINE and run.manifest.finished
+        for kept in sorted(run.path.rglob(_KEPT))
+    }
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _folder_of(content: bytes) -> str:
+    """Where a file is kept, relative to the run."""
+    return f"imported/{_digest(content)}"
+
+
+def _keep(folder: RunFolder, content: bytes) -> None:
+    from runner.store.files import write_atomically
+    from runner.store.trouble import named
+
+    kept = folder.path / _folder_of(content) / _KEPT
+    with named(kept):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(kept, content)
 
 
 def _trials(
-    folder: RunFolder,
-    read: Iterable[tuple[Path, Group]],
-    texts: Mapping[Path, str],
-    axes: Mapping[str, str],
-    kernel: str,
+    read: Iterable[tuple[Path, Group]], contents: Mapping[Path, bytes], axes: Mapping[str, str], kernel: str
 ) -> Iterable[tuple[CellRow, Trial]]:
-    """Every group with its cell; the raw file goes beside, as fio's output of a trial of ours does."""
+    """Every group with its cell."""
     from runner.store.record import Outcome, Trial
 
     known: dict[str, CellRow] = {}
@@ -120,30 +193,33 @@ def _trials(
                 seconds=group.figures.runtime if group.figures else 0.0,
                 figures=group.figures,
                 notes=notes,
-                folder=folder.put(cell.name, block, {}, {"fio.json": texts[file]}),
+                folder=_folder_of(contents[file]),
             ),
         )
 
 
 def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> CellRow:
-    """The cell that a group is a trial of: its id is that of the options that say what was done, and of the axes."""
+    """The cell that a group is a trial of: its id is that of its name, of what was done, and of the axes."""
     from runner.expand.variants import digest
     from runner.store.record import CellRow
+    from runner.store.run import parts_of
 
     all_axes = {**axes, "workload": group.name, **{f"workload.{key}": value for key, value in group.options.items()}}
-    id_ = digest([MACHINE, dict(group.options), dict(axes)]).hex()[:16]
+    id_ = digest([MACHINE, group.name, dict(group.options), dict(axes)]).hex()[:16]
     if id_ not in known:
         said = [f"{key.rpartition('.')[2]}={value}" for key, value in axes.items()]
-        work = [f"{key}={group.options[key]}" for key in ("rw", "bs", "iodepth", "numjobs") if key in group.options]
-        parts = [",".join(said), group.name, ",".join(work)]
-        name = "/".join(_NEVER.sub("_", part).strip(".")[:200] for part in parts if part)
+        work = [f"{key}={group.options[key]}" for key in _NAMED if key in group.options]
+        parts = [_NEVER.sub("_", part).strip(".")[:200] for part in (",".join(said), group.name, ",".join(work))]
+        name = "/".join(filter(None, parts)) or "job"
         taken = {cell.name for cell in known.values()}
-        known[id_] = CellRow(id_, f"{name}+{id_[:6]}" if name in taken else name, all_axes)
+        name = f"{name}+{id_[:6]}" if name in taken else name
+        parts_of(name)
+        known[id_] = CellRow(id_, name, all_axes)
     return known[id_]
 
 
 def _manifest(
-    name: str, read: Sequence[Group], texts: Iterable[str], axes: Mapping[str, str], host: str, kernel: str
+    name: str, read: Sequence[Group], digests: Iterable[str], axes: Mapping[str, str], host: str, kernel: str
 ) -> Manifest:
     from runner.cli.choice import command_line
     from runner.expand.variants import digest
@@ -151,7 +227,7 @@ def _manifest(
     from runner.store.run import Manifest
 
     versions = sorted({group.version for group in read if group.version})
-    fingerprint = digest([MACHINE, sorted(texts), dict(axes), host, kernel]).hex()
+    fingerprint = digest([MACHINE, sorted(digests), dict(axes), host, kernel]).hex()
     return Manifest(
         id=fingerprint[:16],  # so that the same files are the same run, in whatever store
         matrix=name,
@@ -169,24 +245,22 @@ def _manifest(
 
 
 def _begun_before(results: Path, wanted: Manifest) -> RunFolder | None:
-    """An import of the same files that was killed, to go on with; one that was not is refused."""
-    from runner.errors import BadInput
+    """An import of the same files that was killed, to go on with."""
     from runner.store.run import runs
 
-    before = next((run for run in runs(results) if run.manifest.fingerprint == wanted.fingerprint), None)
-    if before and before.manifest.finished:
-        raise BadInput(
-            f"these very files are imported already, as {before.path.name}",
-            resolution="every trial counts once; remove that folder to import them anew",
-        )
-    return before
+    same = (run for run in runs(results) if run.manifest.fingerprint == wanted.fingerprint)
+    return next((run for run in same if not run.manifest.finished), None)
 
 
-def _text(file: Path) -> str:
+def _content(file: Path) -> bytes:
     from runner.store.trouble import named
 
     with named(file):
-        return file.read_text(encoding="utf-8", errors="replace")
+        return file.read_bytes()
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
 
 
 def _tell(folder: RunFolder, recorded: Sequence[tuple[CellRow, Trial]]) -> None:
@@ -198,3 +272,14 @@ def _tell(folder: RunFolder, recorded: Sequence[tuple[CellRow, Trial]]) -> None:
     for _, trial in recorded:
         if trial.reason:
             click.echo(f"note: {trial.notes['imported']}: {trial.reason}", err=True)
+
+
+def _tell_places(read: Iterable[tuple[Path, Group]], recorded: Iterable[tuple[CellRow, Trial]]) -> None:
+    """Which cells have trials of several devices, as files of one device each do not say that they differ."""
+    places: dict[str, set[str]] = {}
+    for (_, group), (cell, _) in zip(read, recorded, strict=True):
+        places.setdefault(cell.name, set()).add(group.where)
+    for name, there in places.items():
+        if len(there) > 1:
+            told = ", ".join(sorted(filter(None, there))[:3])
+            click.echo(f"note: trials of one cell, {name}, are from {told}: `--axis` tells imports apart", err=True)

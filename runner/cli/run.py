@@ -129,9 +129,9 @@ def command(
                 if is_named(store) and address.file and not address.file.exists():
                     view.notice(f"new store made at {address}")
                 view.begins(folder.path)
-                feed = Feed(address, folder, journal, view.trouble)
                 spending = Spending(Cost(budget, bytes_budget), recorded_pace(results, place))
-                end = _carry_out(order, level, spending, folder, journal, feed, view, stopping)
+                with Feed(address, folder, view.trouble) as feed:
+                    end = _carry_out(order, level, spending, folder, journal, feed, view, stopping)
             view.ends(end)
             if end.exit is Exit.INTERRUPTED:
                 click.echo(

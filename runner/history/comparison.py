@@ -14,7 +14,7 @@ from runner.history.results import warnings
 from runner.reports.figures import figure, times
 from runner.reports.grid import Grid
 from runner.reports.terminal import percent
-from runner.stats.compare import Verdict, paired, unpaired, verdicts
+from runner.stats.compare import Verdict, paired, predicted, unpaired, verdicts
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ class Line:
     speed: Speed
     #: How each side came to its number of trials.
     stopped: tuple[str, str]
+    #: On each side, of how many trials the figures are, and in how many of those the host could not keep up.
+    strained: tuple[tuple[int, int], tuple[int, int]]
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it rests on trials that say something of the host."""
+        return any(strained for _, strained in self.strained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,8 @@ class Comparison:
     lines: Sequence[Line]
     missing: Sequence[Missing]
     notes: tuple[str, ...]
+    #: Cells of which B has broken trials, and A has figures.
+    broken: Sequence[str] = ()
 
     @property
     def slower(self) -> int:
@@ -82,10 +91,21 @@ class Comparison:
 
 
 def compared(
-    a: Side, b: Side, key: Callable[[Samples], Key], metrics: Sequence[str], *, within: float, confidence: float
+    a: Side,
+    b: Side,
+    key: Callable[[Samples], Key],
+    metrics: Sequence[str],
+    *,
+    within: float,
+    confidence: float,
+    recorded: Mapping[str, int] | None = None,
 ) -> Comparison:
-    """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all."""
+    """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all.
+
+    `recorded`: how many trials there are of each run.
+    """
     _refuse_mixture(a, b)
+    a, b, shared = _apart(a, b)
     left, right = _by_key(a, key), _by_key(b, key)
     names = {**{place: several[0].cell.name for place, several in right.items()}}
     names |= {place: several[0].cell.name for place, several in left.items()}
@@ -113,11 +133,14 @@ def compared(
             ratio,
             _speed(verdict, metric),
             (_stopped(left[place]), _stopped(right[place])),
+            (_strained(left[place], metric), _strained(right[place], metric)),
         )
         for (place, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
     ]
     missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
-    return Comparison(a, b, within, confidence, lines, missing, _notes(a, b))
+    broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
+    notes = (*_notes(a, b), *shared, *_unfinished(a, b, recorded or {}), *_broke(broken))
+    return Comparison(a, b, within, confidence, lines, missing, notes, broken)
 
 
 def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
@@ -139,7 +162,18 @@ def _differing(a: Side, b: Side) -> list[tuple[str, str, str]]:
 def tidy(done: Comparison) -> Grid:
     """Plain numbers in plain units."""
     head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
-    columns = (*head, "within", "confidence", "paired", "trials_a", "trials_b", "stopped_a", "stopped_b")
+    columns = (
+        *head,
+        "within",
+        "confidence",
+        "paired",
+        "trials_a",
+        "trials_b",
+        "stopped_a",
+        "stopped_b",
+        "strained_a",
+        "strained_b",
+    )
     rows: list[tuple[Value, ...]] = [
         (
             *(line.name, *line.cells, line.metric, *line.means),
@@ -148,6 +182,7 @@ def tidy(done: Comparison) -> Grid:
             line.ratio.paired if line.ratio else None,
             *((line.ratio.n_a, line.ratio.n_b) if line.ratio else (None, None)),
             *line.stopped,
+            *(strained for _, strained in line.strained),
         )
         for line in done.lines
     ]
@@ -155,7 +190,7 @@ def tidy(done: Comparison) -> Grid:
     rows += [
         (one.name, *blank * 9, f"{one.why} in {one.side}", *blank * (len(columns) - len(head))) for one in done.missing
     ]
-    return Grid(columns, rows, (*done.notes, *_told(differences(done.a, done.b))))
+    return Grid(columns, rows, (*done.notes, *_doubts(done), *_told(differences(done.a, done.b))))
 
 
 def shown(done: Comparison, *, most: int | None) -> Grid:
@@ -169,7 +204,7 @@ def shown(done: Comparison, *, most: int | None) -> Grid:
             *(figure(mean, METRICS[line.metric]) for mean in line.means),
             times(line.ratio.ratio) if line.ratio else "",
             f"{times(line.ratio.low)} to {times(line.ratio.high)}" if line.ratio and line.ratio.low else "",
-            line.speed.value,
+            f"{line.speed.value}{' (!)' if line.doubtful else ''}",
         )
         for line in cut
     ]
@@ -181,7 +216,7 @@ def shown(done: Comparison, *, most: int | None) -> Grid:
     if most is not None and len(done.missing) > most:
         notes.append(f"and {len(done.missing) - most:,} more of which one side has no figures")
     told = _told(differences(done.a, done.b))
-    return Grid(columns, rows, (*done.notes, *notes, *told), frozenset(columns[2:6]))
+    return Grid(columns, rows, (*done.notes, *notes, *_doubts(done), *told), frozenset(columns[2:6]))
 
 
 def _ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:
@@ -197,6 +232,21 @@ def _sentence(done: Comparison) -> str:
         f"B against A: {counts}; same is within ±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
         f"verdicts corrected for {len(done.lines)} comparisons"
     )
+
+
+def _doubts(done: Comparison) -> tuple[str, ...]:
+    """On which side how many trials are such that they may say more of the host than of what is compared."""
+    sides = [[line.strained[at] for line in done.lines] for at in (0, 1)]
+    said = [
+        f"{name} ({side.name}) in {sum(some for _, some in counts):,} of {sum(of for of, _ in counts):,} trials"
+        for name, side, counts in zip("AB", (done.a, done.b), sides, strict=True)
+        if any(some for _, some in counts)
+    ]
+    if not said:
+        return ()
+    lines = sum(line.doubtful for line in done.lines)
+    rest = f"{lines:,} of {len(done.lines):,} verdicts rest on such trials, and may be about the host"
+    return (f"(!) the host could not keep up with modelled disks: {'; '.join(said)}; {rest}",)
 
 
 def _told(differing: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
@@ -225,6 +275,28 @@ def _refuse_mixture(a: Side, b: Side) -> None:
         )
 
 
+def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
+    """The sides without the runs of which the same trials are on both: they would be compared with themselves.
+
+    A run stays where it is all that a side has. One and the same run on both sides is what was asked for.
+    """
+    trials = [{(one.run.id, *key) for one in side.found for key in one.identities} for side in (a, b)]
+    shared = {run for run, *_ in trials[0] & trials[1]}
+    names = [{run.id for run in side.runs} for side in (a, b)]
+    if not shared or len(names[0] | names[1]) == 1:
+        return a, b, ()
+    if names[0] == names[1] == shared:
+        raise BadInput(
+            f"{a.name} and {b.name} are the very same {len(shared)} runs",
+            resolution="name other runs on one of the sides; `matrix results` lists them",
+        )
+    kept = [side if names[at] <= shared else side.without(shared) for at, side in enumerate((a, b))]
+    told = sorted({run.name for side in (a, b) for run in side.runs if run.id in shared})
+    where = "B alone" if kept[1] is b else "A alone" if kept[0] is a else "neither"
+    few = ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
+    return kept[0], kept[1], (f"on both sides, so counted for {where}: {few}",)
+
+
 def _notes(a: Side, b: Side) -> tuple[str, ...]:
     runs = {run.id: run for run in (*a.runs, *b.runs)}
     notes = list(warnings(runs.values()))
@@ -233,7 +305,13 @@ def _notes(a: Side, b: Side) -> tuple[str, ...]:
             "one run a side: what stays the same all through a run and differs in the next (a host in another mood) is "
             "part of the ratio"
         )
-    if len(a.runs) > 1 and len(b.runs) > 1:
+    counts = sorted((len(a.runs), len(b.runs)))
+    if counts[0] == 1 < counts[1]:
+        notes.append(
+            "one run against several: it differs where it lies farther off than a further run of the other side would"
+            + ("; two runs hardly say how far that is" if counts[1] == 2 else "")
+        )
+    if counts[0] > 1:
         notes.append("several runs a side: each run counts as one value, as trials of one have more in common")
     return tuple(notes)
 
@@ -257,14 +335,17 @@ def _mean(several: Sequence[Samples], metric: str) -> float:
 def _ratio(a: Sequence[Samples], b: Sequence[Samples], metric: str, confidence: float) -> Ratio | None:
     """Block by block where both were measured in the blocks of one run; else as two samples.
 
-    Where there are several runs on either side, each is one value: trials of one run have more in common than those of
-    two, and would make the doubt look smaller than it is.
+    Where there are several runs on a side, each is one value: trials of one run have more in common than those of two,
+    and would make the doubt look smaller than it is. A single run is then held against how far the others lie apart.
     """
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
         return paired(a[0].blocks(metric), b[0].blocks(metric), confidence)
-    means = [[_mean([one], metric) for one in side if one.blocks(metric)] for side in (a, b)]
-    if min(map(len, means)) > 1:
-        return unpaired(means[0], means[1], confidence)
+    runs = [[list(one.blocks(metric).values()) for one in side if one.blocks(metric)] for side in (a, b)]
+    if min(map(len, runs)) > 1:
+        left, right = ([sum(values) / len(values) for values in side] for side in runs)
+        return unpaired(left, right, confidence)
+    if max(map(len, runs)) > 1:
+        return predicted(runs[0], runs[1], confidence)
     early = any(one.run.until is not None for one in (*a, *b))
     return unpaired(_values(a, metric), _values(b, metric), confidence, early=early)
 
@@ -277,6 +358,10 @@ def _speed(verdict: Verdict, metric: str) -> Speed:
 
 def _stopped(several: Sequence[Samples]) -> str:
     return ", ".join(sorted({one.stopped.value for one in several}))
+
+
+def _strained(several: Sequence[Samples], metric: str) -> tuple[int, int]:
+    return len(_values(several, metric)), sum(one.strained_of(metric) for one in several)
 
 
 def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples]], lacking: str) -> list[Missing]:
@@ -295,6 +380,27 @@ def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples
 
 def _measured(several: Sequence[Samples]) -> bool:
     return any(one.counts.get(Outcome.MEASURED) for one in several)
+
+
+def _broken(several: Sequence[Samples]) -> bool:
+    return any(one.counts.get(Outcome.BROKEN) for one in several)
+
+
+def _broke(cells: Sequence[str]) -> tuple[str, ...]:
+    if not cells:
+        return ()
+    few = ", ".join(cells[:3]) + (f" and {len(cells) - 3:,} more" if len(cells) > 3 else "")
+    return (f"B has broken trials where A has figures: {few}; `matrix results --outcome broken` says why",)
+
+
+def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} is not finished: {recorded.get(run.id, 0):,} of {run.planned:,} trials"
+        + (f" of {run.name}" if len(side.runs) > 1 else "")
+        for name, side in (("A", a), ("B", b))
+        for run in side.runs
+        if not run.finished
+    )
 
 
 def _cells(found: Mapping[Key, list[Samples]]) -> str:

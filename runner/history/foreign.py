@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from runner.errors import BadInput
 from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _SIZE = re.compile(r"(\d+)([kmgt]?)(i?b)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -21,7 +21,7 @@ _CALLED = {"readwrite": "rw", "blocksize": "bs"}
 #: What says where, or how it is told, and not what was done.
 _ASIDE = frozenset(
     {
-        *("name", "description", "filename", "directory", "randseed", "group_reporting", "stonewall", "new_group"),
+        *("name", "description", "randseed", "group_reporting", "stonewall", "new_group"),
         *(
             "lat_percentiles",
             "clat_percentiles",
@@ -33,6 +33,10 @@ _ASIDE = frozenset(
         *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "allow_file_create", "disk_util"),
     }
 )
+#: Where it was done: tells jobs of one file apart, and files that were written at different places are the same work.
+_WHERE = ("filename", "directory")
+#: bytes/s, requests/s, ns (a month): more than anything there is, and less than what a database takes.
+_MOST = {"bw": 1e14, "iops": 1e12, "bytes": 1e18, "ios": 1e18, "lat": 3e15}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class Group:
     started: datetime
     #: What these figures do not say, though ours would.
     lacks: tuple[str, ...]
+    #: Files or devices, as far as they were named.
+    where: str = ""
 
 
 def groups(text: str, file: str) -> list[Group]:
@@ -63,7 +69,30 @@ def groups(text: str, file: str) -> list[Group]:
     ended = _ended(whole)
     common = _options(whole.get("global options"))
     by_group = groupby(sorted(jobs, key=_number), key=_number)
-    return [_group(list(several), common, str(whole.get("fio version", "")), ended, text) for _, several in by_group]
+    found = [_group(list(several), common, str(whole.get("fio version", "")), ended, text) for _, several in by_group]
+    for group in found:
+        _refuse_impossible(group, file)
+    apart = {name for name in _WHERE if len({group.options.get(name) for group in found}) > 1}
+    return [_placed(group, apart) for group in found]
+
+
+def _placed(group: Group, apart: Collection[str]) -> Group:
+    """A place is part of what a group did only where groups of one file differ by it."""
+    kept = {name: value for name, value in group.options.items() if name not in _WHERE or name in apart}
+    where = [group.options[name] for name in _WHERE if name in group.options]
+    return replace(group, options=kept, where=" in ".join(where))
+
+
+def _refuse_impossible(group: Group, file: str) -> None:
+    sides = (group.figures.read, group.figures.write) if group.figures else ()
+    for side in filter(None, sides):
+        for name, value in asdict(side).items():
+            most = _MOST["lat" if name.startswith("lat") else name]
+            if value is not None and not 0 <= value <= most:
+                raise BadInput(
+                    f"{file}: {name}={value:g} of '{group.name}' cannot have been measured",
+                    resolution="something else wrote or changed that file; leave it out",
+                )
 
 
 def _group(

@@ -10,7 +10,7 @@ from runner.history.choose import runs_named
 from runner.history.results import full_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from runner.history.samples import Samples
     from runner.store.shared import RunRow
@@ -34,6 +34,10 @@ class Side:
     def runs(self) -> list[RunRow]:
         """The runs that its trials are from, the latest first."""
         return list({one.run.id: one.run for one in self.found}.values())
+
+    def without(self, runs: Collection[str]) -> Side:
+        """It without some runs."""
+        return Side(self.name, [one for one in self.found if one.run.id not in runs])
 
     @property
     def kernels(self) -> set[str]:

@@ -100,6 +100,34 @@ def unpaired(a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *
     return _ratio(mean_b - mean_a, error, _welch(error_a, len(a), error_b, len(b)), sizes, confidence)
 
 
+def predicted(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], confidence: float = 0.95) -> Ratio | None:
+    """The ratio of two sides of runs, one of which is a single run: `a` and `b` hold the values of each run.
+
+    One run does not say how far runs lie apart, the several of the other side do. So it is asked whether the mean of
+    the single one is what a further run of the other side could well have had: Student's prediction interval of the
+    logarithms. Assumes that runs of both sides scatter alike. A single run of fewer trials than the others are made of
+    has its doubt widened by what that makes of the noise within runs.
+    """
+    alone, several = (a, b) if len(a) == 1 else (b, a)
+    if len(alone) != 1 or not several or not all(run and _positive(run) for run in (*alone, *several)):
+        return None
+    (mean_a, error_a), (mean_b, error_b) = (_mean_and_error([log(fmean(run)) for run in side]) for side in (a, b))
+    n = len(several)
+    scarce = max(0.0, 1 / len(alone[0]) - fmean(1 / len(run) for run in several))
+    error = sqrt((error_a**2 + error_b**2) * (n + 1) + _noise((*alone, *several)) * scarce)
+    return _ratio(mean_b - mean_a, error, n - 1, (len(a), len(b)), confidence)
+
+
+def _noise(runs: Iterable[Sequence[float]]) -> float:
+    """The variance of logarithms within runs; 0 where no run has two values."""
+    spread, freedom = 0.0, 0
+    for run in runs:
+        logs = [log(value) for value in run]
+        spread += dist(logs, (fmean(logs),) * len(logs)) ** 2
+        freedom += len(logs) - 1
+    return spread / freedom if freedom else 0.0
+
+
 def verdicts(ratios: Sequence[Ratio | None], within: float) -> list[Verdict]:
     """What may be said of each of many ratios that are looked at together; `within`: 0.05 is ± 5 %.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -52,7 +53,9 @@ def sqlite_reader(path: Path) -> sa.Engine:
     log = path.with_name(f"{path.name}-wal")
     unchanging = {} if log.exists() and log.stat().st_size else {"immutable": "1"}
     url = sa.URL.create(
-        "sqlite", database=f"file:{quote(str(path.absolute()))}", query={"mode": "ro", "uri": "true", **unchanging}
+        "sqlite",
+        database=f"file:{quote(os.fsencode(path.absolute()))}",
+        query={"mode": "ro", "uri": "true", **unchanging},
     )
     return _engine(url, poolclass=sa.StaticPool)
 

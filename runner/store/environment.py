@@ -76,4 +76,4 @@ def flat(
 
 
 def _text(value: object) -> str:
-    return "" if value in {None, 0} else str(value)
+    return "" if value is None or value == 0 else str(value)

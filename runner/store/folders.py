@@ -18,7 +18,14 @@ def folders_of_runs(results: Path) -> list[Path]:
     if not results.is_dir():
         return []
     with named(results):
-        return sorted(folder for folder in results.iterdir() if (folder / MANIFEST).is_file())
+        return sorted(folder for folder in results.iterdir() if _is_run(folder))
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return (folder / MANIFEST).is_file()
+    except OSError:
+        return True  # nobody lets us look: whoever opens it is told why
 
 
 def state_of(folder: Path) -> str:

@@ -40,6 +40,8 @@ def _added(store: SharedStore, waiting: Sequence[Path]) -> list[str]:
             continue  # whoever is at it feeds the store himself
         except MatrixError as trouble:
             failed.setdefault(trouble.brief, []).append(path.name)
+        except Exception as trouble:  # noqa: BLE001 - whatever is odd about one run, the others can be answered from
+            failed.setdefault(f"{type(trouble).__name__}: {trouble}", []).append(path.name)
     return [f"not in the store as it is: {_few(names)}: {brief}" for brief, names in failed.items()]
 
 
@@ -52,5 +54,5 @@ def _add_run(store: SharedStore, path: Path) -> None:
     from runner.store.run import load
 
     folder = load(path)
-    with folder.locked_if_possible(), Journal.existing(folder.journal) as journal:
+    with folder.feeding(wait=False), Journal.existing(folder.journal) as journal:
         store.catch_up(load(path), journal)

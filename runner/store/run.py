@@ -34,7 +34,7 @@ _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 
 
 class InUse(BadInput):
-    """Another process is at the run."""
+    """Another process is at the run, or adds it to a store."""
 
 
 class Manifest(BaseModel):
@@ -129,12 +129,23 @@ class RunFolder:
         return state_of(self.path)
 
     @contextmanager
-    def locked_if_possible(self) -> Iterator[None]:
-        """Hold the folder, unless nobody could: what cannot be written here is not run here either."""
-        if os.access(self.path, os.W_OK):
-            with self.locked():
-                yield
-        else:
+    def feeding(self, *, wait: bool) -> Iterator[None]:
+        """Be the one who writes of this run to shared stores. Measuring has another lock: neither holds up the other.
+
+        `wait`: until whoever is at it is done; else that is an error. Where nothing can be written nobody is kept out:
+        what cannot be written here is not run here either.
+        """
+        if not os.access(self.path, os.W_OK):
+            yield
+            return
+        lock = self.path / ".feeding"
+        with named(lock):
+            file = lock.open("a+")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError:
+                raise InUse(f"{self.path} is being added to a store by another process") from None
             yield
 
     @contextmanager
@@ -174,9 +185,9 @@ def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFol
 def load(folder: Path) -> RunFolder:
     """The run in a folder; BadInput when there is none."""
     manifest = folder / _MANIFEST
-    if not manifest.is_file():
-        raise BadInput(f"{folder} is not the folder of a run", details=f"it holds no {_MANIFEST}")
     with named(manifest):
+        if not manifest.is_file():
+            raise BadInput(f"{folder} is not the folder of a run", details=f"it holds no {_MANIFEST}")
         content = manifest.read_bytes()
     try:
         return RunFolder(folder, Manifest.model_validate_json(content))

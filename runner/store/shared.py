@@ -1,7 +1,7 @@
 """The shared store: trials of many runs in one database, SQLite by default, PostgreSQL by its URL.
 
 It is fed from the journals of runs, which stay the truth: whatever is missing here can be added again, in any order and
-any number of times, with the same outcome. A run is written by whoever holds the lock of its folder, and nobody else.
+any number of times, with the same outcome. A run is written by whoever feeds it (`RunFolder.feeding`), and nobody else.
 """
 
 from __future__ import annotations
@@ -82,6 +82,8 @@ class SharedStore:
         self._engine, self.address = engine, address
         #: It cannot be written.
         self.fixed = fixed
+        #: Transactions so far: whether it gets on.
+        self.turns = 0
         self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
         self._cells = upsert(engine, tables.cells, ("name", "axes"))
         self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
@@ -104,6 +106,13 @@ class SharedStore:
         with store._closed_on_trouble(), store._transaction() as connection:
             empty = not fixed and not sa.inspect(connection).get_table_names()
             version = 0 if empty else tables.SHARED.understood(connection, str(address))
+            if fixed and version < tables.SHARED.version:
+                raise BadInput(
+                    f"the store {address} is of an older version of matrix, and cannot be written: it stays so",
+                    details=f"its schema is version {version}, this program reads version {tables.SHARED.version}",
+                    resolution="copy it to where you may write, and name the copy with `--store`; or name an empty "
+                    "file: what the runs below `--results` have recorded is added to it",
+                )
         return store if fixed or version == tables.SHARED.version else store._prepared()
 
     def _prepared(self) -> Self:
@@ -137,16 +146,16 @@ class SharedStore:
             self._put(connection, run, [cell], [trial])
 
     def catch_up(self, folder: RunFolder, journal: Journal) -> int:
-        """Make what is here of a run the same as its journal; whoever does holds its lock. How many trials were added.
+        """Make what is here of a run the same as its journal; whoever does is feeding it. How many trials were added.
 
-        In batches, so that others may write in between.
+        In batches, so that others may write in between; of few cells each, as the journal is asked by cells.
         """
         run = folder.manifest.identity
         state = folder.state()
         self._put_run(folder, "")
         there, here = journal.states(), self.states(run)
         gone = [key for key in here if key not in there]
-        missing = [key for key, one in there.items() if here.get(key) != one]
+        missing = sorted(key for key, one in there.items() if here.get(key) != one)
         self._remove(run, gone)
         known = {cell.id: cell for cell in journal.cells()} if missing else {}
         for start in range(0, len(missing), _BATCH):
@@ -193,7 +202,8 @@ class SharedStore:
 
     def settled(self) -> set[str]:
         """States of runs of which everything is here."""
-        return {one for (one,) in self._rows(sa.select(tables.runs.c.settled))}
+        query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
+        return {one for (one,) in self._rows(query)}
 
     def states(self, run: str) -> dict[tuple[str, int], State]:
         """Which trials of a run are here, and as what."""
@@ -257,6 +267,7 @@ class SharedStore:
                 connection.execution_options(immediate=immediate)
                 with connection.begin():
                     yield connection
+                self.turns += 1
         except DBAPIError as problem:  # whatever a database may come up with, a run goes on without
             raise HarnessBroken(
                 f"the store {self.address} failed",
@@ -305,9 +316,13 @@ def _among(wanted: Mapping[sa.ColumnElement[str], Collection[str] | None]) -> It
 
 
 def _clean(value: Any) -> Any:
-    """PostgreSQL keeps every text but NUL, which a console may well have said; both databases are to hold the same."""
+    """PostgreSQL keeps every text but NUL, which a console may well have said; both databases are to hold the same.
+
+    Names of files need not be UTF-8, and neither database keeps those.
+    """
     if isinstance(value, str):
-        return value.replace("\0", "␀") if "\0" in value else value
+        text = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+        return text.replace("\0", "␀") if "\0" in text else text
     return [_clean(one) for one in value] if isinstance(value, list) else value
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.store.address import address_of
+from runner.store.folders import folders_of_runs
+from runner.store.missing import bring_up_to_date
+from runner.store.run import load
 from runner.store.shared import SharedStore
 from tests.matrices import SMALL
 from tests.store import past, server
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.machines.seam import Step, StepResult
+    from runner.store.journal import Journal
+    from runner.store.run import RunFolder
     from tests.cli.conftest import Said
 
 ROOT = Path(__file__).parents[2]
@@ -183,3 +189,43 @@ def test_a_server_that_goes_away_in_the_middle_of_a_run(
     assert "does not answer" in said.out
     again = call("results", "--store", url, "--trials", "--format", "csv")
     assert len(again.out.splitlines()) == 1 + 8, "the next command that reads adds what is missing"
+
+
+def test_a_server_that_takes_connections_and_keeps_silent(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.store.feed.Feed.end.__defaults__", (0.05, 60.0))
+    (tmp_path / "small.yaml").write_text(SMALL)
+    with server.silent() as url:
+        said = call("run", "--on", "dry", "--store", url, "small.yaml")
+    assert said.status == 0
+    assert "not everything is in the store postgresql://lab@127.0.0.1" in said.out
+    for thread in threading.enumerate():
+        if thread.name == "feed":  # a process of its own would have ended with it
+            thread.join()
+    assert len(call("results", "--trials", "--format", "csv").out.splitlines()) == 1 + 8
+
+
+def test_a_run_is_gone_on_with_while_a_reader_adds_it_to_a_store(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader is in the middle of it, in another process as far as anybody can tell."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+    assert call("run", "--on", "dry", "small.yaml").status == 0
+    (path,) = folders_of_runs(tmp_path / "results")
+    load(path).with_manifest(finished=False)
+    monkeypatch.setattr("runner.store.feed.Feed.end.__defaults__", (0.05, 60.0))
+    went_on: list[Said] = []
+    catch_up = SharedStore.catch_up
+
+    def meanwhile(store: SharedStore, folder: RunFolder, journal: Journal) -> int:
+        monkeypatch.setattr(SharedStore, "catch_up", catch_up)
+        went_on.append(call("run", "--on", "dry", "small.yaml"))
+        return catch_up(store, folder, journal)
+
+    monkeypatch.setattr(SharedStore, "catch_up", meanwhile)
+    with SharedStore.open(address_of("readers.db", tmp_path)) as store:
+        assert bring_up_to_date(store, tmp_path / "results") == []
+        assert len(store.trials(("cell",))) == 8
+    assert went_on[0].status == 0, went_on[0].err
+    assert "8 of 8" in went_on[0].out

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -353,6 +353,34 @@ def test_several_runs_a_side_count_as_one_value_each(call: Call, tmp_path: Path)
     assert "each run counts as one value" in said.out
 
 
+def test_one_run_is_held_against_how_far_several_lie_apart(call: Call, tmp_path: Path) -> None:
+    """Each run is in a mood of its own: trials pooled would be sure that the last one is another."""
+    for number, times in enumerate((1.0, 1.3, 1.1, 1.2, 0.95), start=1):
+        host = Host(kernel="", cpu="", cores=1, memory=1, hostname="lab2" if number == 5 else "lab1")
+        past.recorded(tmp_path / "results", trials(times), number, CELLS, host=host)
+    for sides in (("lab1", "lab2"), ("lab2", "lab1")):
+        said = call("compare", "--by", "host", *sides)
+        assert said.status == 0
+        assert "0 slower, 0 faster, 1 same, 2 cannot tell" in said.out
+        assert "one run against several" in said.out
+
+
+def test_a_run_that_is_on_both_sides_counts_once(call: Call, tmp_path: Path) -> None:
+    for number in range(1, 5):
+        past.recorded(tmp_path / "results", trials(NOISE[number]), number, CELLS)
+    for arguments, where in (
+        (("run-*", "run-4"), "B alone: run-4"),
+        (("run-[23]", "run-*"), "A alone: run-2, run-3"),
+        (("run-[123]", "run-[34]"), "neither: run-3"),
+    ):
+        said = call("compare", *arguments)
+        assert said.status == 0
+        assert f"on both sides, so counted for {where}" in said.out
+    same = call("compare", "run-*", "run-[1-4]")
+    assert same.status == 2
+    assert "run-* and run-[1-4] are the very same 4 runs" in same.err
+
+
 def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", trials()[:1] + trials()[3:4], 1, CELLS)
     broken = [Trial(SMALL_CHUNK.id, block, Outcome.BROKEN, "it broke") for block in (1, 2)]
@@ -363,10 +391,61 @@ def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
     assert said.status == 0
     past.recorded(tmp_path / "results", trials(), 4, CELLS)
     said = call("compare", "run-4", "run-3")
+    assert said.status == 3, "what broke is not what was measured"
+    assert f"B has broken trials where A has figures: {SMALL_CHUNK.name};" in said.out
+    assert call("compare", "run-3", "run-4").status == 0
     assert f"no ratio of {SMALL_CHUNK.name}: broken: it broke in B" in said.out
     assert f"no ratio of {WRITES.name}: not there in B" in said.out
     found = rows(call("compare", "run-4", "run-3", "--format", "csv").out)
     assert {one["verdict"] for one in found if not one["ratio"]} == {"broken: it broke in B", "not there in B"}
+
+
+def test_a_side_that_is_not_finished_is_said_to_be_so(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", trials(), 1, CELLS)
+    past.recorded(tmp_path / "results", trials()[:7], 2, CELLS, finished=False, planned=15)
+    said = call("compare", "run-1", "run-2", "--only", "chunk=512KiB")
+    assert said.status == 0
+    assert "B is not finished: 7 of 15 trials" in said.out
+    assert "A is not finished" not in said.out
+    assert "A is not finished: 7 of 15 trials" in call("compare", "run-2", "run-1", "--format", "csv").err
+
+
+def strained(found: list[Trial], cell: str) -> list[Trial]:
+    return [
+        replace(one, notes={**one.notes, "strained": "vda: 3 % late"}) if one.cell == cell and one.block < 4 else one
+        for one in found
+    ]
+
+
+def test_verdicts_that_rest_on_strained_trials_are_marked(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", trials(), 1, CELLS)
+    past.recorded(tmp_path / "results", strained(trials(0.8), LARGE_CHUNK.id), 2, CELLS)
+    said = call("compare", "run-1", "run-2")
+    assert said.status == 1
+    assert [line.count("slower (!)") for line in said.out.splitlines() if "slower" in line and "raid5" in line] in (
+        [0, 1],
+        [1, 0],
+    )
+    assert "B (run-2) in 3 of 15 trials; 1 of 3 verdicts rest on such trials" in said.out
+    told = call("compare", "run-1", "run-2", "--format", "csv")
+    assert {(one["name"], one["strained_a"], one["strained_b"]) for one in rows(told.out)} == {
+        (SMALL_CHUNK.name, "0", "0"),
+        (LARGE_CHUNK.name, "0", "3"),
+        (WRITES.name, "0", "0"),
+    }
+    assert "(!) the host could not keep up" in told.err
+    assert "(!)" not in call("compare", "run-1", "run-1").out
+
+
+def test_a_pivot_marks_strained_trials(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", strained(trials(), LARGE_CHUNK.id), 1, CELLS)
+    shown = call("results", "latest", "--pivot", "chunk").out
+    assert "(!) in 3 of 15 trials the host could not keep up with modelled disks" in shown
+    assert sum("IOPS" in line and line.count("(!)") == 1 for line in shown.splitlines()) == 1
+    told = call("results", "latest", "--pivot", "chunk", "--format", "csv")
+    assert [one["strained"] for one in rows(told.out)] == ["3", "0"]
+    assert "(!) in 3 of 15" in told.err
+    assert "(!)" not in call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").out
 
 
 def test_made_up_figures_are_never_mixed_with_measured_ones(call: Call, two_runs: Path) -> None:
@@ -490,6 +569,8 @@ def test_unfinished_runs_do_not_look_finished(call: Call, tmp_path: Path) -> Non
 def test_no_password_is_kept() -> None:
     words = ("matrix", "run", "--store", "postgresql://me:se:cret@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
     assert command_line(words)[3:] == ("postgresql://me:***@db/matrix", "--store=postgresql://db/x", "a:b@c.yaml")
+    for url in ("db/m?user=a&password=secret", "lab:pa@secret@db/m", "db/m?sslpassword=secret", "lab:secret/m"):
+        assert "secret" not in command_line((f"--store=postgresql://{url}",))[0]
 
 
 def test_import(call: Call, tmp_path: Path) -> None:
@@ -507,7 +588,11 @@ def test_import(call: Call, tmp_path: Path) -> None:
     assert again.status == 2
     assert "imported already" in again.err
     (folder,) = (tmp_path / "results").glob("old-import-*")
-    assert len(list(folder.rglob("fio.json"))) == 3
+    assert sorted(kept.read_bytes() for kept in folder.rglob("fio.json")) == sorted(
+        (tmp_path / name).read_bytes() for name in ("old.json", "grouped.json")
+    ), "each file once"
+    told = rows(call("results", "old", "--trials", "--format", "csv").out)
+    assert len(told) == 3
 
 
 def test_import_says_what_is_lacking(call: Call, tmp_path: Path) -> None:
@@ -533,9 +618,79 @@ def test_import_of_what_is_no_result(call: Call, tmp_path: Path) -> None:
     document["jobs"][0]["error"] = 5
     (tmp_path / "failed.json").write_text(json.dumps(document, indent=1))
     said = call("import", "failed.json")
-    assert said.status == 0
+    assert said.status == 3, "nothing of it was measured"
     assert "failed.json: fio job 'a' failed with EIO" in said.err
     assert "broken" in call("results", "imported").out
+
+
+def fio(path: Path, *jobs: Mapping[str, str], bw: int | None = None) -> str:
+    """A file of fio's JSON with a group for each of these jobs: `jobname`, and options of it."""
+    document = json.loads((DATA / "fio-psync-grouped.json").read_text())
+    (like,) = document["jobs"]
+    if bw is not None:
+        like["read"]["bw_bytes"] = bw
+    document["jobs"] = [
+        {
+            **like,
+            "jobname": job.get("jobname", "a"),
+            "groupid": number,
+            "job options": {**like["job options"], **{key: value for key, value in job.items() if key != "jobname"}},
+        }
+        for number, job in enumerate(jobs)
+    ]
+    path.write_text(json.dumps(document, indent=1))
+    return path.name
+
+
+def test_devices_of_one_file_are_cells_of_their_own(call: Call, tmp_path: Path) -> None:
+    jobs = ({"filename": "/dev/sda"}, {"filename": "/dev/sdb"}, {"filename": "/dev/sda", "jobname": "b"})
+    assert "3 trials of 3 cells" in call("import", fio(tmp_path / "both.json", *jobs)).out
+    found = rows(call("results", "imported", "--format", "csv").out)
+    assert {(one["workload"], one["workload.filename"]) for one in found} == {
+        ("a", "/dev/sda"),
+        ("a", "/dev/sdb"),
+        ("b", "/dev/sda"),
+    }
+    assert len({one["name"] for one in found if "_dev_sd" in one["name"]}) == 3
+
+
+def test_devices_of_several_files_are_told_apart_by_an_axis(call: Call, tmp_path: Path) -> None:
+    files = [fio(tmp_path / f"{name}.json", {"filename": f"/dev/{name}"}) for name in ("sda", "sdb")]
+    said = call("import", *files)
+    assert "2 trials of 1 cells" in said.out
+    assert "are from /dev/sda, /dev/sdb: `--axis` tells imports apart" in said.err
+
+
+def test_imports_that_overlap_count_once(call: Call, tmp_path: Path) -> None:
+    one, two, three = (fio(tmp_path / f"{name}.json", {"bs": f"{name}k"}) for name in (4, 8, 16))
+    shutil.copy(tmp_path / one, tmp_path / "copy.json")
+    said = call("import", one, two, "copy.json", one)
+    assert said.status == 0
+    assert "2 trials of 2 cells" in said.out
+    assert "note: copy.json is the same as 4.json: passed over" in said.err
+    said = call("import", two, three)
+    assert said.status == 0
+    assert "1 trials of 1 cells" in said.out or "1 trial of 1 cells" in said.out
+    assert "note: 8.json is imported already, as imported-import-" in said.err
+    assert len(rows(call("results", "--trials", "--format", "csv").out)) == 3
+    assert call("import", "copy.json").status == 2
+    assert len(list((tmp_path / "results").glob("imported-*"))) == 2
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", "", "ä"])
+def test_any_name_of_a_job_can_be_imported(call: Call, tmp_path: Path, name: str) -> None:
+    said = call("import", fio(tmp_path / "odd.json", {"jobname": name}), "--axis", "layout=.")
+    assert said.status == 0, said.err
+    assert len(rows(call("results", "imported", "--format", "csv").out)) == 1
+
+
+@pytest.mark.parametrize("bw", [-1, 10**15])
+def test_what_cannot_have_been_measured_is_refused_and_leaves_nothing(call: Call, tmp_path: Path, bw: int) -> None:
+    said = call("import", fio(tmp_path / "odd.json", {}, bw=bw), fio(tmp_path / "fine.json", {}))
+    assert said.status == 2
+    assert "odd.json: bw=" in said.err
+    assert "cannot have been measured" in said.err
+    assert not (tmp_path / "results").exists()
 
 
 def test_an_import_that_was_killed_is_gone_on_with(call: Call, tmp_path: Path) -> None:

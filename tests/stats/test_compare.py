@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.stats.compare import SHARE, Ratio, Verdict, _corrected, paired, unpaired, verdicts
+from runner.stats.compare import SHARE, Ratio, Verdict, _corrected, paired, predicted, unpaired, verdicts
 from runner.stats.stopping import Rule, known
 
 RULE = Rule(least=3, most=20, until=0.05)
@@ -222,3 +222,38 @@ def test_differences_are_found() -> None:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
 def test_the_correction_is_that_of_scipy(chances: list[float]) -> None:
     assert _corrected(chances) == pytest.approx(list(stats.false_discovery_control(chances)), rel=1e-12, abs=1e-300)
+
+
+@given(st.lists(rates, min_size=2, max_size=20), rates)
+def test_a_single_run_is_held_against_a_prediction_interval(means: list[float], single: float) -> None:
+    assume(spread(means) > 1e-3)
+    logs = np.log(means)
+    found = predicted([[mean] for mean in means], [[single]], 0.9)
+    other = predicted([[single]], [[mean] for mean in means], 0.9)
+    assert found is not None
+    assert other is not None
+    error = np.std(logs, ddof=1) * np.sqrt(1 + 1 / len(means))
+    half = stats.t.ppf(0.95, len(means) - 1) * error
+    assert log(found.high / found.low) == pytest.approx(2 * half, rel=1e-6)
+    assert found.ratio == pytest.approx(single / np.exp(logs.mean()))
+    assert found.ratio * other.ratio == pytest.approx(1)
+    assert found.p == pytest.approx(other.p)
+
+
+def test_what_runs_have_in_common_raises_no_more_alarms_than_declared() -> None:
+    """One run against six, of which each has a mood of its own; the single one is of fewer trials."""
+    chance = np.random.default_rng(14)
+    alarmed = 0
+    for _ in range(1000):
+        several = [list(np.exp(0.05 * chance.standard_normal() + 0.03 * chance.standard_normal(10))) for _ in range(6)]
+        single = list(np.exp(0.05 * chance.standard_normal() + 0.03 * chance.standard_normal(3)))
+        found = predicted(several, [single])
+        assert found is not None
+        alarmed += found.p <= 0.05
+    assert alarmed <= 65
+
+
+def test_nothing_can_be_predicted_from_one_run_or_nothing() -> None:
+    assert predicted([[1.0, 1.1]], [[2.0, 2.2]]) == Ratio(pytest.approx(2.0), 0.0, inf, 1, 1, 0.95, 1.0)  # type: ignore[arg-type]
+    assert predicted([[1.0]], []) is None
+    assert predicted([[1.0], [0.0]], [[1.0]]) is None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -80,6 +82,29 @@ def private_server() -> Iterator[Server]:
         finally:
             if (server.folder / "data" / "postmaster.pid").exists():
                 server.stop()
+
+
+@contextmanager
+def silent() -> Iterator[str]:
+    """The URL of a server that takes every connection and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        taken: list[socket.socket] = []
+
+        def take() -> None:
+            with suppress(OSError):
+                while True:
+                    taken.append(listening.accept()[0])
+
+        thread = Thread(target=take, daemon=True)
+        thread.start()
+        # Nobody gives up by himself: as a server that falls silent in the middle of a question.
+        try:
+            yield f"postgresql://lab@127.0.0.1:{listening.getsockname()[1]}/matrix?connect_timeout=600"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for one in taken:
+                one.close()
 
 
 def _unprivileged() -> pwd.struct_passwd:

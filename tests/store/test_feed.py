@@ -15,7 +15,7 @@ from runner.store.journal import Journal
 from runner.store.missing import bring_up_to_date
 from runner.store.record import Outcome, Trial
 from runner.store.shared import SharedStore
-from tests.store import past
+from tests.store import past, server
 from tests.store.test_journal_trouble import small_disk
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class Run:
 
     def __init__(self, folder: RunFolder, journal: Journal, address: Address) -> None:
         self.folder, self.journal, self.said, self.clock = folder, journal, list[str](), Clock()
-        self.feed = Feed(address, folder, journal, self.said.append, clock=self.clock)
+        self.feed = Feed(address, folder, self.said.append, clock=self.clock)
+        self.feed.caught_up()
         self.blocks = 0
 
     def trial(self, reason: str = "") -> None:
@@ -53,6 +54,7 @@ class Run:
             trial = Trial("c1", self.blocks, Outcome.BROKEN, reason)
         self.journal.record(trial)
         self.feed.add(trial)
+        self.feed.caught_up()
 
     def ends(self) -> bool:
         return self.feed.end(self.folder.with_manifest(finished=True, ended="2026-03-04T06:00:00+00:00"))
@@ -102,10 +104,16 @@ def test_a_store_from_the_future_does_not_stop_a_run(address: Address, begun: Ca
 
 def limit_pages(run: Run, pages: int) -> None:
     """A disk that is full, as SQLite meets it."""
-    store = run.feed._store
-    assert store is not None
-    with store._engine.connect() as connection:
-        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    def limit() -> None:  # in the thread that the connection belongs to
+        store = run.feed._store
+        assert store is not None
+        with store._engine.connect() as connection:
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    run.feed._do(limit)
+    run.feed.caught_up()
+    assert not run.said
 
 
 def test_a_full_store(tmp_path: Path, begun: Callable[[Address], Run]) -> None:
@@ -210,3 +218,64 @@ def test_what_no_run_of_ours_may_lose_is_taken_from_its_journal_alone(
     assert run.said
     assert run.ends(), "made anew"
     assert in_store(address) == {1, 2}
+
+
+def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.store.feed._WAITING", 10)
+    folder = past.recorded(tmp_path / "results", (), finished=False)
+    said: list[str] = []
+    with (
+        server.silent() as url,
+        Journal.open(folder.journal) as journal,
+        Feed(address_of(url, tmp_path), folder, said.append) as feed,
+    ):
+        for block in range(100):
+            trial = past.measured("c1", block, 1e8)
+            journal.record(trial)
+            feed.add(trial)
+        assert said == []
+        assert not feed.end(folder, silence=0.05)
+    assert "not everything is in the store" in said[0]
+    assert feed._work.qsize() <= 10, "what waits is bounded"
+
+
+def test_trials_for_which_there_was_no_room_are_added_from_the_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.store.feed._WAITING", 3)
+    folder = past.recorded(tmp_path / "results", (), finished=False)
+    address = address_of(None, tmp_path / "results")
+    with Journal.open(folder.journal) as journal:
+        with folder.feeding(wait=True):  # a reader is at it
+            feed = Feed(address, folder, print)
+            for block in range(20):
+                trial = past.measured("c1", block, 1e8)
+                journal.record(trial)
+                feed.add(trial)
+            assert not address.file.exists()  # type: ignore[union-attr]
+        feed.caught_up()
+        assert in_store(address) == set(range(20))
+        assert feed.end(folder)
+
+
+def test_whatever_goes_wrong_the_run_goes_on(
+    tmp_path: Path, begun: Callable[[Address], Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(*_: object) -> None:
+        raise UnicodeError("nobody thought of this")
+
+    monkeypatch.setattr(SharedStore, "catch_up", odd)
+    run = begun(address_of(None, tmp_path / "results"))
+    run.trial()
+    assert not run.ends()
+    assert "the shared store cannot be fed: UnicodeError: nobody thought of this" in run.said[0]
+    assert run.journal.troubles()
+
+
+def test_a_reader_and_a_run_do_not_keep_each_other_out(tmp_path: Path) -> None:
+    folder = past.recorded(tmp_path, past.TRIALS, finished=False)
+    with folder.feeding(wait=False), folder.locked():
+        pass
+    with folder.locked(), SharedStore.open(address_of(None, tmp_path)) as store:
+        assert bring_up_to_date(store, tmp_path) == []
+        assert len(store.trials(("cell",))) == 3

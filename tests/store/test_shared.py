@@ -90,6 +90,30 @@ def test_feeding_again_changes_nothing(address: Address, tmp_path: Path) -> None
     assert content(address) == before
 
 
+def test_of_the_journal_no_trial_is_read_over_and_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.store.shared._BATCH", 10)
+    cells = [CellRow(f"c{number}", f"cell-{number}", {}) for number in range(20)]
+    many = [past.measured(cell.id, block, 1e8) for block in range(10) for cell in cells]
+    past.recorded(tmp_path, many, cells=cells)
+    asked: list[set[str]] = []
+    trials_of = Journal.trials_of
+
+    def counted(journal: Journal, identities: Collection[tuple[str, int]]) -> list[Trial]:
+        asked.append({cell for cell, _ in identities})
+        return trials_of(journal, identities)
+
+    monkeypatch.setattr(Journal, "trials_of", counted)
+    assert catch_up(address_of(None, tmp_path), tmp_path) == []
+    assert [len(one) for one in asked] == [1] * 20
+
+
+def test_runs_that_are_not_finished_are_not_settled(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS, finished=False)
+    catch_up(address, tmp_path)
+    with SharedStore.existing(address) as store:
+        assert store.settled() == set()
+
+
 def test_what_was_taken_back_and_tried_again_is_replaced(address: Address, tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS)
     catch_up(address, tmp_path)
@@ -114,7 +138,7 @@ def test_a_finished_run_is_looked_at_once_until_its_manifest_changes(address: Ad
 
 def test_a_run_that_somebody_is_at_is_left_to_him(address: Address, tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS, finished=False)
-    with folder.locked():
+    with folder.feeding(wait=True):
         assert catch_up(address, tmp_path) == []
     assert identities(address) == set()
     catch_up(address, tmp_path)
@@ -207,6 +231,95 @@ def test_no_password_is_ever_shown(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
         address_of("mysql://me:secret@db/matrix", tmp_path)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("postgresql://db/m?user=a&password=secret", "postgresql://db/m?password=***&user=a"),
+        ("postgresql://db/m?sslpassword=secret&user=a", "postgresql://db/m?sslpassword=***&user=a"),
+        ("postgresql://me:se%40cret@db:5432/m", "postgresql://me:***@db:5432/m"),
+        ("postgresql://db:5432/m", "postgresql://db:5432/m"),
+        ("postgresql://me@/m?host=/run/x", "postgresql://me@/m?host=%2Frun%2Fx"),
+    ],
+)
+def test_passwords_are_hidden_wherever_they_stand(told: str, shown: str, tmp_path: Path) -> None:
+    assert str(address_of(told, tmp_path)).partition("?")[0] == shown.partition("?")[0]
+    assert "secret" not in str(address_of(told, tmp_path))
+    if "?" in shown:
+        assert set(str(address_of(told, tmp_path)).partition("?")[2].split("&")) == set(
+            shown.partition("?")[2].split("&")
+        )
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "postgresql://lab:sec@ret@db/m",
+        "postgresql://lab:secret/m",
+        "mysql://lab:sec@ret@db/m?password=secret",
+        "x://:ret@",
+    ],
+)
+def test_what_is_refused_shows_no_password_either(told: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be") as caught:
+        address_of(told, tmp_path)
+    assert "ret" not in f"{caught.value} {caught.value.details}"
+
+
+def test_a_store_of_an_older_version_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    past.recorded(tmp_path, past.TRIALS)
+    address = address_of(None, tmp_path)
+    catch_up(address, tmp_path)
+    with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
+        connection.execute(sa.update(shared_tables.meta).values(value="1"))
+    monkeypatch.setattr("runner.store.shared.os.access", lambda *_: False)
+    with pytest.raises(BadInput, match="is of an older version of matrix, and cannot be written") as caught:
+        SharedStore.existing(address)
+    assert "copy it" in caught.value.resolution
+
+
+def test_an_odd_run_folder_keeps_nobody_from_the_others(
+    address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = past.recorded(tmp_path, past.TRIALS, 1)
+    past.recorded(tmp_path, past.TRIALS, 2)
+    from runner.store import run
+
+    load_ = run.load
+
+    def loaded(folder: Path) -> run.RunFolder:
+        if folder == odd.path:
+            raise RecursionError("nobody thought of this")
+        return load_(folder)
+
+    monkeypatch.setattr(run, "load", loaded)
+    assert catch_up(address, tmp_path) == ["not in the store as it is: run-1: RecursionError: nobody thought of this"]
+    assert {run_ for run_, *_ in identities(address)} == {"run2"}
+
+
+def test_a_host_that_says_more_than_it_should(address: Address, tmp_path: Path) -> None:
+    host = Host.model_validate(
+        {"kernel": "6.1", "cpu": "", "cores": 1, "memory": 1, "disks": ["sda", "sdb"], "nothing": []}
+    )
+    past.recorded(tmp_path, past.TRIALS, host=host)
+    assert catch_up(address, tmp_path) == []
+    with SharedStore.existing(address) as store:
+        assert store.runs()[0].environment["host.disks"] == "['sda', 'sdb']"
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_folder_whose_name_is_no_utf8(
+    address: Address, tmp_path: Path, writable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = past.recorded(tmp_path, past.TRIALS)
+    folder.path.rename(tmp_path / "run-\udcff")
+    if not writable:
+        monkeypatch.setattr("runner.store.journal.os.access", lambda *_: False)
+    assert catch_up(address, tmp_path) == []
+    with SharedStore.open(address) as store:
+        assert [run.name for run in store.runs()] == ["run-\\udcff"]
+        assert len(store.trials(("cell",))) == 3
 
 
 def test_the_environment_names_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

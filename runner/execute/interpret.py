@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.execute.complaint import evidence
+from runner.fio.profile import at_places, over_positions, over_time
 from runner.fio.result import Figures, FioFailed, parse
+from runner.machines.seam import StepResult
+from runner.monitor.counters import split
 from runner.store.record import Outcome, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from runner.machines.seam import StepResult
+    from runner.model.workload import Workload
+    from runner.monitor.counters import Counted
 
 _WHAT = {"set-up": "set-up failed", "tune": "tuning failed", "verify": "read-back failed", "measure": "fio failed"}
 
@@ -25,6 +29,42 @@ class Finding:
     reason: str = ""
     figures: Figures | None = None
     readings: tuple[Reading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What the steps of a trial said, told apart: up to the measurement, and what was seen beside it."""
+
+    steps: tuple[StepResult, ...]
+    before: Counted | None
+    after: Counted | None
+    #: How the measurement went, as files of the trial.
+    files: Mapping[str, str]
+    notes: Mapping[str, str]
+
+
+def told_apart(results: Sequence[StepResult], work: Workload) -> Heard:
+    """The counters out of the measurement, and the steps after it by themselves."""
+    steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
+    for result in results:
+        if result.name == "measure":
+            output, before, after = split(result.output)
+            steps.append(replace(result, output=output))
+        elif result.name == "samples":
+            files |= {"samples.json": result.output} if result.output.strip() else {}
+        elif result.name == "profile" and result.status:
+            notes["profile"] = f"not kept: {evidence(result.output)}"
+        elif result.name == "profile":
+            files |= {"profile.csv": _course(result.output, work)} if result.output.strip() else {}
+        else:
+            steps.append(result)
+    return Heard(tuple(steps), before, after, files, notes)
+
+
+def _course(told: str, work: Workload) -> str:
+    if work.profile == "time":
+        return over_time(told, work.course)
+    return at_places(told, work.bs) if work.each else over_positions(told)
 
 
 def readings_of(output: str) -> tuple[Reading, ...]:

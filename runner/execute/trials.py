@@ -12,12 +12,10 @@ from runner.disks.strain import strain_of
 from runner.errors import HarnessBroken
 from runner.execute import deadlines
 from runner.execute.complaint import evidence
-from runner.execute.interpret import Finding, finding, notes_of
+from runner.execute.interpret import Finding, finding, notes_of, told_apart
 from runner.execute.service import watched
-from runner.fio.profile import at_places, over_positions, over_time
 from runner.machines.seam import RigLost, Step
 from runner.monitor.beside import buses, notes, seen
-from runner.monitor.counters import split
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 
 if TYPE_CHECKING:
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from runner.model.matrix import Matrix
     from runner.model.workload import Workload
     from runner.monitor.beside import Beside
-    from runner.monitor.counters import Counted
     from runner.render.stack import Built
 
 
@@ -119,31 +116,29 @@ class ArrayOnRig:
                 expected=deadlines.expected(work),
                 deadline=deadlines.with_faults(deadline, work, faults, slowest),
             )
-        results, before, after = _without_counters(results)
-        lacking = _lacking_course(results)
-        results, seen_beside = _without_courses(results, work)
-        aftermath = await self._aftermath() if faults and results[-1].name == "measure" else ""
-        found = finding(results)
+        heard = told_apart(results, work)
+        aftermath = await self._aftermath() if faults and heard.steps[-1].name == "measure" else ""
+        found = finding(heard.steps)
         strain = strained(service.done, work)
-        beside = seen(before, after, found.readings, found.figures, work)
+        beside = seen(heard.before, heard.after, found.readings, found.figures, work)
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),
             seconds=time.monotonic() - clock,
             notes={
                 **self._notes(),
-                **self._faults(results),
+                **self._faults(heard.steps),
                 **notes_of(aftermath),
                 **strain,
-                **lacking,
+                **heard.notes,
                 **self._held_back(beside, found.figures, work, service.done, strain.get("strained", "")),
             },
             scripts=files_of(self._scripts, scripts),
             outputs={
-                **_outputs(results, fio_job, self.set_up_log, aftermath),
+                **_outputs(heard.steps, fio_job, self.set_up_log, aftermath),
+                **heard.files,
                 **service.files(),
                 **(beside.files() if beside else {}),
-                **seen_beside,
             },
         )
 
@@ -214,34 +209,7 @@ def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:
     ]
 
 
-def _lacking_course(results: Sequence[StepResult]) -> dict[str, str]:
-    """A note, if the course that was asked for could not be told."""
-    failed = next((result for result in results if result.name == "profile" and result.status), None)
-    return {"profile": f"not kept: {evidence(failed.output)}"} if failed else {}
-
-
-def _without_courses(results: Sequence[StepResult], work: Workload) -> tuple[list[StepResult], dict[str, str]]:
-    """What the steps said up to the measurement; and how that went, as files."""
-    said = {result.name: result.output for result in results if result.status == 0 and result.output.strip()}
-    files = {"samples.json": said["samples"]} if "samples" in said else {}
-    if "profile" in said and work.profile == "position":
-        told = said["profile"]
-        files["profile.csv"] = at_places(told, work.bs) if work.each else over_positions(told)
-    elif "profile" in said:
-        files["profile.csv"] = over_time(said["profile"], work.course)
-    return [result for result in results if result.name not in {"samples", "profile"}], files
-
-
-def _without_counters(results: Sequence[StepResult]) -> tuple[list[StepResult], Counted | None, Counted | None]:
-    """What the steps said, and what the kernel had counted before and after the measurement."""
-    for at, result in enumerate(results):
-        if result.name == "measure":
-            output, before, after = split(result.output)
-            return [*results[:at], replace(result, output=output), *results[at + 1 :]], before, after
-    return list(results), None, None
-
-
-def _outputs(results: list[StepResult], fio_job: str, set_up_log: str, aftermath: str) -> dict[str, str]:
+def _outputs(results: Sequence[StepResult], fio_job: str, set_up_log: str, aftermath: str) -> dict[str, str]:
     """The files of a trial's folder."""
     told = {"set-up.log": set_up_log, **({"aftermath.log": aftermath} if aftermath else {})}
     names = {"tune": "tune.log", "verify": "read-back.tsv", "measure": "fio.json"}

@@ -170,18 +170,23 @@ def test_every_knob_is_set_read_back_and_put_back(bus: str, tmp_path: Path) -> N
     asyncio.run(_turned(bus, tmp_path))
 
 
+# The kernel hears of it after hdparm has ended: it looks at the drive anew by itself.
+SWITCHED = (
+    "hdparm -q -W{} /dev/disk/by-id/matrix-0; at=/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-0))/queue; "
+    'for try in {{1..200}}; do [ "$(<$at/write_cache)" != "{}" ] || break; sleep 0.05; done'
+)
 SABOTAGE = {
     "readahead: 512KiB": ("echo 4 >/sys/block/md127/queue/read_ahead_kb", "readahead wanted 512, kernel says 4"),
     "disk: {readahead: 64KiB}": ("echo 8 >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-1))/queue/read_ahead_kb", "disk1.readahead wanted 64, kernel says 8"),
     "scheduler: bfq": ("echo none >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-2))/queue/scheduler", "disk2.scheduler wanted bfq, kernel says none"),
     "nr_requests: 100": ("echo 50 >/sys/block/$(basename $(readlink -f /dev/disk/by-id/matrix-0))/queue/nr_requests", "disk0.nr_requests wanted 100, kernel says 50"),
     "write_cache: write back": (
-        "hdparm -q -W0 /dev/disk/by-id/matrix-0",
+        SWITCHED.format(0, "write through"),
         ("disk0.write_cache wanted write back, kernel says write through; "
         "disk0.write_cache.kernel wanted write back, kernel says write through"),
     ),
     "write_cache: write through": (
-        "hdparm -q -W1 /dev/disk/by-id/matrix-0",
+        SWITCHED.format(1, "write back"),
         ("disk0.write_cache wanted write through, kernel says write back; "
         "disk0.write_cache.kernel wanted write through, kernel says write back"),
     ),

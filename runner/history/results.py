@@ -14,8 +14,9 @@ from runner.reports.terminal import is_large, percent, rate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.history.samples import Estimate, Samples
+    from runner.history.samples import Samples
     from runner.reports.grid import Value
+    from runner.stats.stopping import Estimate
     from runner.store.shared import RunRow
 
 _CELL = ("run", "cell", "name", "machine", "made_up", "host", "kernel", "revision", "started")

@@ -10,14 +10,14 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.history.ordering import of_name
-from runner.stats.stopping import Rule, Stopped, interval_of, stopped
+from runner.stats.stopping import Rule, Stopped, estimated, stopped
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.history.choose import Wanted
-    from runner.stats.interval import Interval
+    from runner.stats.stopping import Estimate
     from runner.store.record import CellRow
     from runner.store.shared import RunRow, SharedStore
 
@@ -35,20 +35,6 @@ class Sample(NamedTuple):
     reason: str
     strained: bool
     values: tuple[float | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The mean over trials; no interval where one value leaves the doubt unknown."""
-
-    mean: float
-    n: int
-    interval: Interval | None
-
-    @property
-    def relative(self) -> float | None:
-        """Half width of the interval as a part of the mean."""
-        return self.interval.relative if self.interval else None
 
 
 @dataclass(frozen=True)
@@ -134,8 +120,7 @@ class Samples:
         values = list(self.blocks(metric).values())
         if not values:
             return None
-        interval = interval_of(values, self.rule, self.stopped)
-        return Estimate(interval.mean if interval else values[0], len(values), interval)
+        return estimated(values, self.rule, self.stopped)
 
 
 def read(

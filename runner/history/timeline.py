@@ -16,9 +16,10 @@ from runner.stats.drift import changes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.history.samples import Estimate, Samples
+    from runner.history.samples import Samples
     from runner.reports.grid import Value
     from runner.stats.drift import Change
+    from runner.stats.stopping import Estimate
     from runner.store.record import CellRow
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from runner.fio.result import Direction, Figures
     from runner.reports.recorded import Recorded
-    from runner.reports.summary import CellSummary, Estimate
+    from runner.reports.summary import CellSummary
     from runner.stats.states import States
+    from runner.stats.stopping import Estimate
     from runner.store.record import CellRow, Trial
 
 _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")

@@ -8,39 +8,24 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from runner.stats.states import States, two_states
-from runner.stats.stopping import Stopped, interval_of, stopped
+from runner.stats.stopping import Stopped, estimated, stopped
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.fio.result import Figures
-    from runner.stats.interval import Interval
-    from runner.stats.stopping import Rule
+    from runner.stats.stopping import Estimate, Rule
     from runner.store.record import CellRow, Trial
 
-#: What is summarised of each direction. A p99 here is the mean over trials of each trial's own p99.
 #: The figures of a direction that tell how long requests took.
 LATENCIES: tuple[str, ...] = ("lat_mean", "lat_p50", "lat_p99", "lat_p999", "lat_p9999", "lat_max")
+#: What is summarised of each direction. A p99 here is the mean over trials of each trial's own p99.
 MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean", "lat_p99")
 METRICS: tuple[str, ...] = tuple(f"{side}_{measure}" for measure in MEASURES for side in ("read", "write"))
 _measures_of = attrgetter(*MEASURES)
 #: A figure that rests on fewer requests says little, however sure it looks.
 FEW = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The mean over trials; `interval` is None when a single trial leaves its doubt unknown."""
-
-    mean: float
-    n: int
-    interval: Interval | None
-
-    @property
-    def relative(self) -> float | None:
-        """Half width of the interval as a part of the mean."""
-        return self.interval.relative if self.interval else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +68,7 @@ def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
         cell=cell,
         counts=Counter(trial.outcome for trial in trials),
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
-        figures={name: _estimate(values[name], rule, how) for name in METRICS if name in values},
+        figures={name: estimated(values[name], rule, how) for name in METRICS if name in values},
         strained=sum("strained" in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         states={name: found for name in ("read_bw", "write_bw") if (found := two_states(values.get(name, ())))},
@@ -112,8 +97,3 @@ def _rates(measured: Iterable[Figures]) -> list[tuple[float, float]]:
     """What is watched while a run goes on, as it was seen then."""
     sides = ((figures.read, figures.write) for figures in measured)
     return [(read.bw if read else 0.0, write.bw if write else 0.0) for read, write in sides]
-
-
-def _estimate(values: Sequence[float], rule: Rule, how: Stopped) -> Estimate:
-    interval = interval_of(values, rule, how)
-    return Estimate(mean=interval.mean if interval else values[0], n=len(values), interval=interval)

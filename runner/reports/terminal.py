@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from runner.reports.recorded import Recorded
-    from runner.reports.summary import CellSummary, Estimate
+    from runner.reports.summary import CellSummary
+    from runner.stats.stopping import Estimate
 
 #: From requests of this size on, bandwidth says more than a rate of requests.
 LARGE = 64 * 1024

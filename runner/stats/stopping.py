@@ -55,6 +55,20 @@ class Rule:
         return self.confidence if self.until is None else 1 - SHARE * (1 - self.confidence)
 
 
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The mean over trials; no interval where one value leaves the doubt unknown."""
+
+    mean: float
+    n: int
+    interval: Interval | None
+
+    @property
+    def relative(self) -> float | None:
+        """Half width of the interval as a part of the mean."""
+        return self.interval.relative if self.interval else None
+
+
 class Stopped(StrEnum):
     """Why no more trials of a cell follow."""
 
@@ -104,3 +118,9 @@ def interval_of(values: Sequence[float], rule: Rule, how: Stopped) -> Interval |
         return found
     least = rule.until * abs(found.mean)
     return replace(found, low=min(found.low, found.mean - least), high=max(found.high, found.mean + least))
+
+
+def estimated(values: Sequence[float], rule: Rule, how: Stopped) -> Estimate:
+    """The mean of one figure, of at least one trial of a cell that stopped so, with its doubt."""
+    found = interval_of(values, rule, how)
+    return Estimate(found.mean if found else values[0], len(values), found)

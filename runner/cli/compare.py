@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,7 +93,7 @@ def command(
             "--runs is for --by kernel, host, revision or an axis", resolution="A and B are the runs already"
         )
     asked = checked(metrics) or USUAL
-    done = _compared(a, b, by, runs, only, asked, within, confidence, results, store)
+    done = _answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)
     most = rows if form == "table" else None
     answer(shown(done, most=most) if form in SHOWN else tidy(done), form, to)
     if done.broken:
@@ -102,39 +102,44 @@ def command(
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)
 
 
-def _compared(
-    a: str,
-    b: str,
-    by: str,
-    runs: tuple[str, ...],
-    only: tuple[str, ...],
-    metrics: tuple[str, ...],
-    within: float,
-    confidence: float,
-    results: Path,
-    store: str | None,
-) -> Comparison:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be compared with what, and how."""
+
+    a: str
+    b: str
+    by: str
+    runs: tuple[str, ...]
+    only: tuple[str, ...]
+    metrics: tuple[str, ...]
+    within: float
+    confidence: float
+
+
+def _answered(asked: Question, results: Path, store: str | None) -> Comparison:
     from runner.history.choose import measured_first, wanted, with_hint
     from runner.history.comparison import compared
     from runner.history.samples import read
     from runner.history.sides import key_of, runs_of, side_of, told_of_tied
 
-    kind = {"git": "revision"}.get(by, by)
+    kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""
     with opened(store, results) as shared:
-        among = chosen_runs(shared, runs)
-        if kind != "run" and not runs:
+        among = chosen_runs(shared, asked.runs)
+        if kind != "run" and not asked.runs:
             among, left_out = measured_first(among)
         with with_hint(left_out):
-            of = {word: runs_of(kind, word, among) for word in (a, b)}
+            of = {word: runs_of(kind, word, among) for word in (asked.a, asked.b)}
         every = list({run.id: run for several in of.values() for run in several}.values())
         recorded = shared.recorded([run.id for run in every if not run.finished])
-        found = read(shared, every, metrics, wanted(None, only, shared.different_cells() if only else ()))
+        there = shared.different_cells() if asked.only else ()
+        found = read(shared, every, asked.metrics, wanted(None, asked.only, there))
     with with_hint(left_out):
         sides = []
-        for word in (a, b):
+        for word in (asked.a, asked.b):
             ids = {run.id for run in of[word]}
             sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
         key = key_of(kind, sides)
-        done = compared(sides[0], sides[1], key, metrics, within=within, confidence=confidence, recorded=recorded)
+        within, confidence = asked.within, asked.confidence
+        done = compared(sides[0], sides[1], key, asked.metrics, within=within, confidence=confidence, recorded=recorded)
     return replace(done, notes=(*done.notes, *filter(None, (left_out, told_of_tied(kind, sides)))))

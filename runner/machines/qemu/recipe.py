@@ -26,7 +26,8 @@ KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 #: The standard kernel, not the cloud one: that has no AHCI, and so no NCQ.
 KERNEL_PACKAGE = "linux-image-amd64"
 PACKAGES = (
-    *("base-files", "bash", "btrfs-progs", "busybox-static", "coreutils", "cryptsetup-bin", "dash", "diffutils"),
+    *("base-files", "bash", "bash-static", "btrfs-progs", "busybox-static", "coreutils", "cryptsetup-bin", "dash"),
+    "diffutils",
     *("dmsetup", "dosfstools", "e2fsprogs", "f2fs-tools", "fdisk", "findutils", "fio", "gdisk", "grep", "gzip"),
     *("hdparm", "kmod", "kpartx", "libc-bin"),
     *("lvm2", "mawk", "mdadm", "mount", "ncurses-base", "parted", "perl-base", "procps", "qemu-guest-agent", "sed"),

@@ -32,7 +32,7 @@ look() {
   hear "$2" "$3"
   if [[ $2 != - || -n $REPLY ]]; then told "$1" "$2" "${REPLY:-absent}"; fi
 }
-# the same of files of the device "$at" that nothing was asked of: its name, and their names
+# the same of files in "$at" that nothing was asked of: what that is called, and their names
 look_on() {
   local file REPLY
   for file in "${@:2}"; do
@@ -66,6 +66,10 @@ drive_cache "$at"
 look_on {{ inspection.name }} {{ inspection.recorded }}
 {% endif %}
 {% endfor %}
+{% if recorded_of_memory %}
+at={{ memory }}
+look_on vm {{ recorded_of_memory }}
+{% endif %}
 {% for one in host %}
 {% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} {{ one.file }}
 {% endfor %}

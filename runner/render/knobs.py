@@ -35,13 +35,8 @@ ALWAYS_OF_OTHERS = ("queue/read_ahead_kb",)
 ALWAYS_OF_PARITY = ("md/stripe_cache_size", "md/group_thread_cnt", "md/preread_bypass_threshold")
 ALWAYS_OF_REDUNDANT = ("md/sync_speed_min", "md/sync_speed_max")
 GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
-ALWAYS_OF_HOST = {
-    **{
-        f"vm.{name}": f"/proc/sys/vm/{name}"
-        for name in ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background_bytes")
-    },
-    "cpu_governor": GOVERNOR,
-}
+MEMORY = "/proc/sys/vm"
+ALWAYS_OF_MEMORY = ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background_bytes")
 STRIPE_CACHED = frozenset({"raid4", "raid5", "raid6"})
 HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 #: What resets other knobs is turned before them.
@@ -221,12 +216,14 @@ def _inspection(
 
 
 def host(tuned: tuple[Knob, ...]) -> tuple[Expectation, ...]:
-    """What is read back of the whole machine."""
+    """What is read back of the whole machine, beside what is only recorded of its memory."""
     set_here = tuple(one for knob in tuned if knob.way == "host" for one in knob.expects)
-    known = {one.file for one in set_here}
-    if any(knob.way == "governor" for knob in tuned):
-        known.add(GOVERNOR)  # which then is read of every processor
-    return (
-        *set_here,
-        *(Expectation(name, file, None) for name, file in ALWAYS_OF_HOST.items() if file not in known),
-    )
+    # One that is turned is read of every processor.
+    turned = any(knob.way == "governor" for knob in tuned)
+    return set_here if turned else (*set_here, Expectation("cpu_governor", GOVERNOR, None))
+
+
+def recorded_of_memory(tuned: tuple[Knob, ...]) -> tuple[str, ...]:
+    """Files of `MEMORY` that are only recorded."""
+    known = {one.file for knob in tuned if knob.way == "host" for one in knob.expects}
+    return tuple(name for name in ALWAYS_OF_MEMORY if f"{MEMORY}/{name}" not in known)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.model.monitor import OFF, interval
 from runner.render.environment import render
-from runner.render.knobs import host, inspections, knobs
+from runner.render.knobs import MEMORY, host, inspections, knobs, recorded_of_memory
 from runner.render.stack import Built, built
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int
         "ways": sorted({knob.way for knob in tuned} - {""}),
         "inspections": inspections(stack, tuned),
         "host": host(tuned),
+        "memory": MEMORY,
+        "recorded_of_memory": recorded_of_memory(tuned),
         "governor": next((knob.value for knob in tuned if knob.way == "governor"), None) or "-",
         "work": cell.workload.value,
         "samples": interval(monitor, cell.workload.value),

@@ -50,10 +50,10 @@ def test_each_run_starts_in_an_empty_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2 * envelope.ROOMS + 2):
             step = Step("a", "ls -A; touch .x y", {"given": ""})
-            script = envelope.pack([step], MARK, envelope.fresh(folder), f"{folder}-texts")
+            script = envelope.pack([step], MARK, envelope.fresh(f"{folder}/rooms"), f"{folder}/texts")
             done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=True)
             assert envelope.unpack([step], MARK, done.stdout)[0].output == "given\n"
-        assert len(list(Path(folder).iterdir())) == envelope.ROOMS
+        assert len(list(Path(folder, "rooms").iterdir())) == envelope.ROOMS
 
 
 def test_a_text_is_told_once() -> None:

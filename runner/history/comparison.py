@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
 from runner.history.apart import why_apart
-from runner.history.metrics import METRICS, more_is_faster
+from runner.history.metrics import METRICS, is_percentile, more_is_faster
 from runner.history.results import warnings
+from runner.history.samples import together
 from runner.reports.figures import figure, times
 from runner.reports.grid import Grid
 from runner.reports.terminal import percent
@@ -42,7 +43,8 @@ class Line:
     name: str
     cells: tuple[str, str]
     metric: str
-    means: tuple[float, float]
+    #: On each side; None where nobody can tell.
+    means: tuple[float | None, float | None]
     ratio: Ratio | None
     speed: Speed
     #: How each side came to its number of trials.
@@ -129,7 +131,7 @@ def compared(
             names[place],
             (left[place][0].cell.id, right[place][0].cell.id),
             metric,
-            (_mean(left[place], metric), _mean(right[place], metric)),
+            (together(left[place], metric), together(right[place], metric)),
             ratio,
             _speed(verdict, metric),
             (_stopped(left[place]), _stopped(right[place])),
@@ -139,7 +141,7 @@ def compared(
     ]
     missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
     broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
-    notes = (*_notes(a, b), *shared, *_unfinished(a, b, recorded or {}), *_broke(broken))
+    notes = (*_notes(a, b), *_of_percentiles(metrics), *shared, *_unfinished(a, b, recorded or {}), *_broke(broken))
     return Comparison(a, b, within, confidence, lines, missing, notes, broken)
 
 
@@ -316,6 +318,13 @@ def _notes(a: Side, b: Side) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def _of_percentiles(metrics: Sequence[str]) -> tuple[str, ...]:
+    """A and B are not what the ratio is the ratio of."""
+    if not any(map(is_percentile, metrics)):
+        return ()
+    return ("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own",)
+
+
 def _by_key(side: Side, key: Callable[[Samples], Key]) -> dict[Key, list[Samples]]:
     found: dict[Key, list[Samples]] = {}
     for one in side.found:
@@ -325,11 +334,6 @@ def _by_key(side: Side, key: Callable[[Samples], Key]) -> dict[Key, list[Samples
 
 def _values(several: Sequence[Samples], metric: str) -> list[float]:
     return [value for one in several for value in one.blocks(metric).values()]
-
-
-def _mean(several: Sequence[Samples], metric: str) -> float:
-    values = _values(several, metric)
-    return sum(values) / len(values)
 
 
 def _ratio(a: Sequence[Samples], b: Sequence[Samples], metric: str, confidence: float) -> Ratio | None:
@@ -361,7 +365,7 @@ def _stopped(several: Sequence[Samples]) -> str:
 
 
 def _strained(several: Sequence[Samples], metric: str) -> tuple[int, int]:
-    return len(_values(several, metric)), sum(one.strained_of(metric) for one in several)
+    return sum(len(one.counted(metric)) for one in several), sum(one.strained_of(metric) for one in several)
 
 
 def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples]], lacking: str) -> list[Missing]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
-from runner.history.metrics import METRICS
+from runner.history.metrics import METRICS, is_percentile
 from runner.history.ordering import of_value
 from runner.reports.figures import figure
 from runner.reports.grid import Grid
@@ -142,7 +142,7 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: boo
     rows: list[tuple[Value, ...]] = []
     for key, by_value in sorted(places.items(), key=lambda item: tuple(map(of_value, item[0]))):
         for figure_ in (metric,) if metric else _rates_of(by_value.values()):
-            if any(one.blocks(figure_) for one in by_value.values()):
+            if any(one.estimate(figure_) for one in by_value.values()):
                 name = figure_ if plain else figure_.partition("_")[0]
                 cells = [by_value.get(value) for value in values]
                 rows.append((*key[:-1], *((name,) if told else ()), *_row(cells, figure_, plain=plain)))
@@ -151,7 +151,7 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: boo
     shared = _shared(among, axis)
     notes = (
         *warnings(one.run for one in among),
-        f"{metric}: mean over trials, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
+        f"{metric}: {_what(metric)}, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
         *((f"{len(found) - len(among):,} of {len(found):,} cells have no {axis}",) if len(among) < len(found) else ()),
         *_lacking(among, metric),
         *_strained(among, metric),
@@ -164,6 +164,10 @@ _MEANS = (
     "means over trials: bandwidth where a row has requests of 64 KiB and more, requests per second where it has not"
 )
 _SIDES = ("read", "write")
+
+
+def _what(metric: str) -> str:
+    return "of the requests of all trials together" if is_percentile(metric) else "mean over trials"
 
 
 def _rates_of(cells: Iterable[Samples]) -> list[str]:
@@ -192,7 +196,7 @@ def _row(cells: Sequence[Samples | None], metric: str, *, plain: bool) -> Iterab
 def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     """How many cells cannot be seen, as they have no such figure."""
     wanted_ = [metric] if metric else [f"{side}_bw" for side in _SIDES]
-    lacking = sum(not any(one.blocks(name) for name in wanted_) for one in found)
+    lacking = sum(not any(one.estimate(name) for name in wanted_) for one in found)
     if not lacking:
         return ()
     return (f"{lacking:,} of {len(found):,} cells have no {metric or 'figures'}",)
@@ -242,9 +246,7 @@ def _who(one: Samples) -> tuple[Value, ...]:
 def _values(estimate: Estimate | None) -> tuple[Value, ...]:
     if estimate is None:
         return (None, None, None, None)
-    if estimate.interval is None:
-        return (estimate.mean, None, None, None)
-    return (estimate.mean, max(0.0, estimate.interval.low), estimate.interval.high, estimate.interval.relative)
+    return (estimate.mean, *estimate.bounds, estimate.relative)
 
 
 def _usual(one: Samples) -> tuple[str, ...]:
@@ -285,7 +287,7 @@ def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     """That some of it says as much about the host as about the disks."""
     metrics = [metric] if metric else [f"{side}_bw" for side in _SIDES]
     strained = sum(max(one.strained_of(name) for name in metrics) for one in found)
-    of = sum(max(len(one.blocks(name)) for name in metrics) for one in found)
+    of = sum(max(len(one.counted(name)) for name in metrics) for one in found)
     if not strained:
         return ()
     return (f"(!) in {strained:,} of {of:,} trials the host could not keep up with modelled disks",)

@@ -156,10 +156,7 @@ def _run(point: Point) -> tuple[Value, ...]:
 
 
 def _bounds(estimate: Estimate) -> tuple[Value, ...]:
-    interval = estimate.interval
-    if interval is None:
-        return (estimate.mean, None, None, None)
-    return (estimate.mean, max(0.0, interval.low), interval.high, interval.relative)
+    return (estimate.mean, *estimate.bounds, estimate.relative)
 
 
 def _step(change: Change | None) -> tuple[Value, ...]:

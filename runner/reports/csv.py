@@ -121,11 +121,8 @@ def _summary_row(
 def _estimate(estimate: Estimate | None) -> tuple[Any, ...]:
     if estimate is None:
         return ("", "", "", "")
-    interval = estimate.interval
-    if interval is None:
-        return (estimate.mean, "", "", "")
-    # Nothing that is measured here can be negative, though Student's t knows nothing of that; `_rel` stays what it is.
-    return (estimate.mean, max(0.0, interval.low), interval.high, interval.relative)
+    told = (estimate.mean, *estimate.bounds, estimate.relative)
+    return tuple("" if value is None else value for value in told)
 
 
 def _states(states: Mapping[str, States]) -> str:

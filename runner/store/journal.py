@@ -20,7 +20,7 @@ from runner.errors import BadInput, HarnessBroken
 from runner.store import schema
 from runner.store.engines import sqlite_engine, sqlite_reader, upsert
 from runner.store.record import Attempt, CellRow, Outcome, Trial
-from runner.store.rows import COLUMNS, row_of, trial_of
+from runner.store.rows import COLUMNS, latencies_of, row_of, trial_of
 from runner.store.trouble import damaged, named
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Journal:
         ended = sa.delete(schema.begun).where(schema.begun.c.cell == trial.cell, schema.begun.c.block == trial.block)
         try:
             with self._transaction() as connection:
-                connection.execute(sa.insert(schema.trials), row_of(trial))
+                connection.execute(sa.insert(schema.trials), row_of(trial) | latencies_of(trial))
                 connection.execute(ended)
         except IntegrityError as problem:
             if (trial.cell, trial.block) in self.finished():

@@ -20,7 +20,7 @@ from runner.errors import BadInput, HarnessBroken
 from runner.store import shared_tables as tables
 from runner.store.engines import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
 from runner.store.record import CellRow
-from runner.store.rows import row_of
+from runner.store.rows import LATENCIES, latencies_of, row_of
 from runner.store.trouble import named
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class SharedStore:
         self._cells = upsert(engine, tables.cells, ("name", "axes"))
         self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
         self._readings = upsert(engine, tables.readings, ())
+        self._latencies = upsert(engine, tables.latencies, LATENCIES)
 
     @classmethod
     def open(cls, address: Address) -> Self:
@@ -172,7 +173,7 @@ class SharedStore:
             connection.execute(self._runs, run_row(folder, settled))
 
     def _put(self, connection: sa.Connection, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
-        rows, readings = [], {}
+        rows, readings, latencies = [], {}, []
         for trial in trials:
             row = {**_BLANK, **row_of(trial)}
             content = _clean(row["readings"])
@@ -183,22 +184,28 @@ class SharedStore:
             row |= {name: _clean(row[name]) for name in ("reason", "started", "folder")}
             row["strained"] = notes.get("strained", "")
             rows.append(row)
+            kept = latencies_of(trial)
+            if any(kept.values()):
+                latencies.append({name: row[name] for name in _KEY} | kept)
         told = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
         known = [
             {"run": run, "id": cell.id, "name": _clean(cell.name), "axes": _clean_map(cell.axes)} for cell in cells
         ]
-        for statement, content_ in ((self._readings, told), (self._cells, known), (self._trials, rows)):
+        every = ((self._readings, told), (self._cells, known), (self._trials, rows), (self._latencies, latencies))
+        for statement, content_ in every:
             if content_:
                 connection.execute(statement, content_)
 
     def _remove(self, run: str, keys: Sequence[tuple[str, int]]) -> None:
-        table = tables.trials
-        which = sa.delete(table).where(
-            table.c.run == run, table.c.cell == sa.bindparam("of"), table.c.block == sa.bindparam("at")
-        )
-        if keys:
-            with self._transaction(immediate=True) as connection:
-                connection.execute(which, [{"of": cell, "at": block} for cell, block in keys])
+        if not keys:
+            return
+        gone = [{"of": cell, "at": block} for cell, block in keys]
+        with self._transaction(immediate=True) as connection:
+            for table in (tables.trials, tables.latencies):
+                which = sa.delete(table).where(
+                    table.c.run == run, table.c.cell == sa.bindparam("of"), table.c.block == sa.bindparam("at")
+                )
+                connection.execute(which, gone)
 
     def settled(self) -> set[str]:
         """States of runs of which everything is here."""
@@ -252,7 +259,18 @@ class SharedStore:
         query = query.order_by(table.run, table.cell, table.block)
         if any(isinstance(table[name].type, sa.JSON) for name in columns):
             return self._rows(query)
-        # Straight from the driver: a hundred thousand rows need nothing done to them, and that is most of the time.
+        return self._plain(query)
+
+    def latencies(
+        self, names: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        """Of the same trials run, cell, block and histograms, as they are packed."""
+        table = tables.latencies.c
+        query = sa.select(*(table[name] for name in (*_KEY, *names)))
+        return self._plain(query.where(*_among({table.run: runs, table.cell: cells})))
+
+    def _plain(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
+        """Straight from the driver: a hundred thousand rows need nothing done to them, and that is most of the time."""
         with self._transaction() as connection:
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
 

@@ -1,16 +1,16 @@
 """The tables of the shared store, which holds the trials of many runs.
 
 Rows of `trials` are narrow, as whole runs of them are read at a time: what was read back lies beside, once for all
-trials that read back the same. A trial's key is (run, cell, block).
+trials that read back the same, and how long every request took. A trial's key is (run, cell, block).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
+from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
 
-from runner.store.schema import direction_columns
+from runner.store.schema import direction_columns, with_more_percentiles
 from runner.store.versions import Versioned
 
 if TYPE_CHECKING:
@@ -85,6 +85,19 @@ trials = Table(
     sqlite_with_rowid=False,
 )
 
+#: Histograms of how long requests took: large, and read only where percentiles of several trials are asked for.
+latencies = Table(
+    "latencies",
+    tables,
+    Column("run", String, primary_key=True),
+    Column("cell", String, primary_key=True),
+    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("read_latencies", LargeBinary),
+    Column("write_latencies", LargeBinary),
+    Index("latencies_of_a_cell", "cell", "run"),
+    sqlite_with_rowid=False,
+)
+
 readings = Table(
     "readings",
     tables,
@@ -101,11 +114,17 @@ def _with_how_long(connection: Connection) -> None:
     connection.execute(runs.update().values(settled=""))
 
 
+def _with_histograms(connection: Connection) -> None:
+    """Version 3. The journals of the runs that are here have none."""
+    with_more_percentiles(connection)
+    latencies.create(connection)
+
+
 SHARED = Versioned(
     "shared store",
     tables,
     meta,
-    (_with_how_long,),
+    (_with_how_long, _with_histograms),
     stranger="name another file or database with `--store`; an empty one is made a store",
     newer="use the newer program, or name another store with `--store`; the runs' own journals hold everything it does",
 )

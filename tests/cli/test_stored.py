@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cli.choice import command_line
-from runner.fio.result import Direction, Figures
+from runner.fio.result import Figures
 from runner.history.metrics import METRICS
+from runner.stats.histogram import Histogram
 from runner.store.address import address_of
 from runner.store.environment import Host
 from runner.store.record import CellRow, Outcome, Trial
@@ -99,6 +100,46 @@ def test_results_for_programs(call: Call, two_runs: Path) -> None:
     assert {row["host"] for row in told["rows"]} == {"lab2"}
 
 
+def test_percentiles_are_of_all_requests_together(call: Call, tmp_path: Path) -> None:
+    """A fast trial of many requests and a slow one of few."""
+    fast, slow = Histogram.of({1_000_000: 9_000, 2_000_000: 600}), Histogram.of({50_000_000: 400})
+    for number in (1, 2):
+        both = [
+            replace(
+                past.measured(SMALL_CHUNK.id, block, 1e8),
+                figures=Figures(past.direction(1e8, None, kept), None, 1, 3, 4, 0),
+            )
+            for block, kept in enumerate((fast, slow), start=1)
+        ]
+        past.recorded(tmp_path / "results", both, number, CELLS)
+    asked = [word for name in ("p50", "p95", "p99", "p999", "p9999") for word in ("--metric", f"read_lat_{name}")]
+    (row,) = rows(call("results", "latest", "--format", "csv", *asked).out)
+    told = [row[f"read_lat_{name}"] for name in ("p50", "p95", "p99", "p999", "p9999")]
+    assert told == ["1000000.0", "2000000.0", "50000000.0", "50000000.0", ""], "10,000 requests have no 99.99th"
+    assert "50.0 ms" in call("results", "latest", "--metric", "read_lat_p99").out
+    assert "50.0 ms" in call("results", "--pivot", "chunk", "--metric", "read_lat_p99").out
+    assert (
+        "of the requests of all trials together" in call("results", "--pivot", "chunk", "--metric", "read_lat_p99").out
+    )
+    assert "50.0 ms" in call("history", SMALL_CHUNK.name, "--metric", "read_lat_p99").out
+    compared = call("compare", "latest~1", "latest", "--metric", "read_lat_p99")
+    assert compared.out.count("50.0 ms") == 2
+    assert "percentiles: of all requests of a side together" in compared.out
+
+
+def test_percentiles_that_nobody_can_merge_are_not_there(call: Call, tmp_path: Path) -> None:
+    old = [replace(one, figures=Figures(past.direction(1e8, None, None), None, 1, 3, 4, 0)) for one in trials()[::3]]
+    past.recorded(tmp_path / "results", old, 1, CELLS)
+    past.recorded(tmp_path / "results", old[:1], 2, CELLS)
+    several, single = (
+        rows(call("results", run, "--format", "csv", "--metric", "read_lat_p99").out)[0]["read_lat_p99"]
+        for run in ("run-1", "run-2")
+    )
+    assert (several, single) == ("", "9000000.0")
+    lines = call("compare", "run-1", "run-2", "--metric", "read_lat_p99", "--format", "csv").out
+    assert [(row["a"], row["b"]) for row in rows(lines)] == [("", "9000000.0")]
+
+
 def test_every_trial(call: Call, two_runs: Path) -> None:
     found = rows(call("results", "latest~1", "--trials", "--format", "csv").out)
     assert len(found) == 15
@@ -123,9 +164,7 @@ def test_a_pivot(call: Call, two_runs: Path) -> None:
 
 def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path: Path) -> None:
     large = [
-        replace(one, figures=Figures(None, Direction(5e7, 50, 1, 1, *[1e6] * 6), 1, 3, 4, 0))
-        if one.cell == WRITES.id
-        else one
+        replace(one, figures=Figures(None, past.direction(5e7, 50), 1, 3, 4, 0)) if one.cell == WRITES.id else one
         for one in trials()
     ]
     mixed = cell("512KiB", "randrw")

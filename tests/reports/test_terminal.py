@@ -10,6 +10,7 @@ from rich.console import Console
 
 from runner.reports.recorded import Recorded
 from runner.reports.terminal import percent, rate, table
+from runner.stats.histogram import Histogram
 from runner.store.record import CellRow
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN, direction, measured
@@ -29,6 +30,15 @@ def test_one_line_per_cell_with_its_doubt() -> None:
     text = line(shown(RUN), "seqread")
     for part in ("parity/level=5,chunk=64KiB/seqread/bs=1MiB", "210 MB/s", "61 %", "2", "measured"):
         assert part in text
+
+
+def test_the_longer_of_both_tails_is_told() -> None:
+    slow = Histogram.of({1_000_000: 970, 30_000_000: 30})
+    trials = [measured("c2", 1, direction(4e5, 4096), direction(3e5, 4096, latencies=slow))]
+    assert "30.0 ms" in line(shown(Recorded("m", "qemu", False, [samples.RAND], trials)), "oltp")
+    text = line(shown(RUN), "seqread")
+    assert "9.00 ms" in text
+    assert "p99: latency of all trials' requests" in " ".join(shown(RUN).split())
 
 
 def test_small_requests_are_counted_in_iops() -> None:

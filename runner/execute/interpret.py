@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.execute.complaint import evidence
 from runner.fio.profile import at_places, over_positions, over_time
-from runner.fio.result import Figures, FioFailed, parse
+from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of, unsettled
 from runner.machines.seam import StepResult
 from runner.monitor.counters import split
 from runner.store.record import Outcome, Reading
@@ -28,6 +28,8 @@ class Finding:
     outcome: Outcome
     reason: str = ""
     figures: Figures | None = None
+    #: The steady state that was not attained; empty if it was, or nobody asked for one.
+    unsettled: str = ""
     readings: tuple[Reading, ...] = ()
 
 
@@ -123,11 +125,12 @@ def finding(results: Sequence[StepResult]) -> Finding:
     if last.name != "measure":
         return Finding(Outcome.BROKEN, f"{_WHAT[last.name]}: {evidence(last.output)}", readings=readings)
     try:
-        figures = parse(last.output)
+        jobs = jobs_of(document(last.output), last.output)
+        figures = figures_of(jobs, last.output)
     except FioFailed as failed:
         return Finding(Outcome.BROKEN, _fio_failed(failed, last), readings=readings)
     if last.status != 0:
         said = evidence(_beside_json(last.output))
         reason = said if said.startswith("not as declared") else f"fio failed: exit status {last.status}: {said}"
         return Finding(Outcome.BROKEN, reason, readings=readings)
-    return Finding(Outcome.MEASURED, figures=figures, readings=readings)
+    return Finding(Outcome.MEASURED, figures=figures, unsettled=unsettled(jobs), readings=readings)

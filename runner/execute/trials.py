@@ -17,6 +17,7 @@ from runner.execute.service import watched
 from runner.machines.seam import RigLost, Step
 from runner.monitor.beside import buses, notes, seen
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
+from runner.store.record import UNSETTLED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,6 +132,7 @@ class ArrayOnRig:
                 **notes_of(aftermath),
                 **strain,
                 **heard.notes,
+                **({UNSETTLED: found.unsettled} if found.unsettled else {}),
                 **self._held_back(beside, found.figures, work, service.done, strain.get("strained", "")),
             },
             scripts=files_of(self._scripts, scripts),

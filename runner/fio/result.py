@@ -112,6 +112,13 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
     return figures
 
 
+def unsettled(jobs: Iterable[Mapping[str, Any]]) -> str:
+    """What jobs were told to attain and did not (fio's `steadystate`), in words; empty if there is nothing."""
+    told = [found for job in jobs if isinstance(found := job.get("steadystate"), dict) and not found.get("attained")]
+    words = (f"{one.get('ss')} over {one.get('duration')} s not attained: {one.get('criterion')}" for one in told)
+    return "; ".join(dict.fromkeys(words))
+
+
 def added_up(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
     """Histograms as fio prints them (bin value in ns, as text, to count), merged."""
     total: Counter[int] = Counter()

@@ -378,12 +378,14 @@ def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples
             found.append(Missing(several[0].cell.name, lacking, "not there"))
         elif not _measured(right[place]):
             reasons = "; ".join(dict.fromkeys(reason for one in right[place] for reason in one.reasons))
-            found.append(Missing(several[0].cell.name, lacking, f"{right[place][0].outcome}: {reasons}"))
+            why = f"{right[place][0].outcome}: {reasons}" if reasons else "no trial that settled"
+            found.append(Missing(several[0].cell.name, lacking, why))
     return found
 
 
 def _measured(several: Sequence[Samples]) -> bool:
-    return any(one.counts.get(Outcome.MEASURED) for one in several)
+    """Whether there are figures; those of trials that never settled are none."""
+    return any(one.counts.get(Outcome.MEASURED, 0) > one.unsettled for one in several)
 
 
 def _broken(several: Sequence[Samples]) -> bool:

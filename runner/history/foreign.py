@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import BadInput
-from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of
+from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of, unsettled
 from runner.store.schema import DIRECTION
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Group:
     lacks: tuple[str, ...]
     #: Files or devices, as far as they were named.
     where: str = ""
+    #: The steady state that was asked for and not attained.
+    unsettled: str = ""
 
 
 def groups(text: str, file: str) -> list[Group]:
@@ -107,7 +109,8 @@ def _group(
     name = "+".join(dict.fromkeys(str(job.get("jobname") or "job") for job in jobs))
     options = _merged([{**common, **_options(job.get("job options"))} for job in jobs])
     started = ended - timedelta(seconds=figures.runtime if figures else 0)
-    return Group(name, options, figures, failure, version, started, _lacking(figures) if figures else ())
+    lacks = _lacking(figures) if figures else ()
+    return Group(name, options, figures, failure, version, started, lacks, unsettled=unsettled(jobs))
 
 
 def _lacking(figures: Figures) -> tuple[str, ...]:

@@ -9,18 +9,19 @@ from runner.history.metrics import METRICS, is_percentile
 from runner.history.ordering import of_value
 from runner.reports.figures import figure
 from runner.reports.grid import Grid
-from runner.reports.terminal import is_large, percent, rate
+from runner.reports.terminal import is_large, percent, rate, unsettled_of
+from runner.store.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.history.samples import Samples
+    from runner.history.samples import Sample, Samples
     from runner.reports.grid import Value
     from runner.stats.stopping import Estimate
     from runner.store.shared import RunRow
 
 _CELL = ("run", "cell", "name", "machine", "made_up", "host", "kernel", "revision", "started")
-_BECAME = ("measured", "broken", "skipped", "reason", "strained", "stopped")
+_BECAME = ("measured", "broken", "skipped", "reason", "strained", "unsettled", "stopped")
 
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
@@ -31,7 +32,7 @@ def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
         (
             *_who(one),
             *(one.counts.get(outcome, 0) for outcome in ("measured", "broken", "skipped")),
-            *("; ".join(one.reasons), one.strained, one.stopped.value),
+            *("; ".join(one.reasons), one.strained, one.unsettled, one.stopped.value),
             *(one.cell.axes.get(axis) for axis in axes),
             *(value for metric in metrics for value in _values(one.estimate(metric))),
         )
@@ -46,11 +47,11 @@ _ENDS = ("", "_low", "_high", "_rel")
 def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     """One row a trial."""
     axes = axes_of(found)
-    columns = (*_CELL, "trial", "outcome", "reason", "strained", *_named(axes), *metrics)
+    columns = (*_CELL, "trial", "outcome", "reason", "strained", "unsettled", *_named(axes), *metrics)
     rows: list[tuple[Value, ...]] = [
         (
             *_who(one),
-            *(trial.block, trial.outcome, trial.reason, trial.strained),
+            *(trial.block, trial.outcome, trial.reason, trial.strained, trial.unsettled),
             *(one.cell.axes.get(axis) for axis in axes),
             *trial.values,
         )
@@ -95,7 +96,7 @@ def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int)
             *((one.run.name,) if several else ()),
             *(one.cell.name, str(trial.block)),
             *(figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True)),
-            trial.outcome + (" (!) strained" if trial.strained else "") + (f": {trial.reason}" if trial.reason else ""),
+            _of_trial(trial),
         )
         for one in found
         for trial in one.trials
@@ -103,6 +104,11 @@ def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int)
     left = (f"{len(rows) - most:,} more trials; `--rows` shows more, `--format csv` all",) if len(rows) > most else ()
     notes = (*warnings(one.run for one in found), *left)
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
+
+
+def _of_trial(trial: Sample) -> str:
+    marks = (" (!) strained" if trial.strained else "") + (" (!) unsettled" if trial.unsettled else "")
+    return f"{trial.outcome}{marks}{f': {trial.reason}' if trial.reason else ''}"
 
 
 def full_name(axis: str, found: Iterable[Samples]) -> str:
@@ -271,7 +277,8 @@ def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
 def _became(one: Samples) -> str:
     strained = f" (!) {one.strained} strained" if one.strained else ""
     reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-    return f"{one.outcome}{strained}{reason}"
+    unsettled = unsettled_of(one.unsettled, one.counts.get(Outcome.MEASURED, 0))
+    return f"{one.outcome}{strained}{unsettled}{reason}"
 
 
 def _place(one: Samples | None, metric: str) -> str:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from runner.store.shared import RunRow, SharedStore
 
 #: What is read of every trial besides figures; the rates are what cells are stopped by.
-_HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "read_bw", "write_bw")
-_RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _READ, _WRITE = range(len(_HEAD))
+_HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "unsettled", "read_bw", "write_bw")
+_RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
 
 
@@ -38,6 +38,7 @@ class Sample(NamedTuple):
     outcome: str
     reason: str
     strained: bool
+    unsettled: bool
     values: tuple[float | None, ...]
 
 
@@ -56,7 +57,11 @@ class Samples:
     def trials(self) -> list[Sample]:
         """They, one by one."""
         return [
-            Sample(row[_BLOCK], row[_OUTCOME], row[_REASON], bool(row[_STRAINED]), tuple(row[len(_HEAD) :]))
+            Sample(
+                *(row[_BLOCK], row[_OUTCOME], row[_REASON]),
+                *(bool(row[_STRAINED]), bool(row[_UNSETTLED])),
+                tuple(row[len(_HEAD) :]),
+            )
             for row in self.rows
         ]
 
@@ -99,10 +104,15 @@ class Samples:
         """Trials in which the host could not keep up with modelled disks."""
         return sum(bool(row[_STRAINED]) for row in self.rows)
 
+    @property
+    def unsettled(self) -> int:
+        """Measured trials that never came to the steady state that was asked for."""
+        return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] == Outcome.MEASURED)
+
     def counted(self, metric: str) -> list[Row]:
         """The trials that a figure of the cell is of."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
-        return [row for row in self.rows if row[at] is not None]
+        return [row for row in self.rows if row[at] is not None and _counts(row)]
 
     def strained_of(self, metric: str) -> int:
         """So many of these are such that the host could not keep up."""
@@ -120,7 +130,7 @@ class Samples:
     @cached_property
     def stopped(self) -> Stopped:
         """Why no more trials follow."""
-        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self.rows if row[_OUTCOME] == Outcome.MEASURED]
+        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self.rows if _counts(row)]
         return stopped(rates, len(self.rows), self.rule)
 
     def blocks(self, metric: str) -> dict[int, float]:
@@ -153,6 +163,10 @@ class Samples:
         """Of all trials that did I/O in a direction; of none, if one of them has no histogram."""
         kept = [self.latencies.get((side, row[_BLOCK])) for row in self.counted(f"{side}_lat_p50")]
         return [Histogram(one) for one in kept if one] if all(kept) else []
+
+
+def _counts(row: Row) -> bool:
+    return row[_OUTCOME] == Outcome.MEASURED and not row[_UNSETTLED]
 
 
 def together(several: Sequence[Samples], metric: str) -> float | None:

@@ -65,12 +65,9 @@ def _fio_json(job: str) -> str:
         "read": _direction(rate * share, bs, milliseconds, depth),
         "write": _direction(rate * (1 - share), bs, milliseconds, depth),
     }
-    made_up: dict[str, Any] = {
-        "fio version": "made up by the dry machine",
-        "jobs": [
-            {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds, **directions}
-        ],
-    }
+    steady = {"steadystate": {"ss": options["steadystate"], "attained": 1}} if "steadystate" in options else {}
+    told = {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
+    made_up = {"fio version": "made up by the dry machine", "jobs": [told | directions | steady]}
     return orjson.dumps(made_up).decode()
 
 

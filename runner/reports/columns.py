@@ -76,6 +76,12 @@ TRIAL_TAIL = (
     ),
     Column("bottleneck", "", "what held the work back, as far as what was counted beside it tells, and the evidence"),
     Column("strained", "", "the host could not keep up with modelled disks: by how much, and why; empty if it could"),
+    Column(
+        "unsettled",
+        "",
+        "the steady state that was asked for was not attained, and by how much; its figures are not in those of the "
+        "cell; empty if it was, or none was asked for",
+    ),
     Column("seconds", "s", "wall time of the trial with all its tries, without building the array"),
     Column(
         "attempts", "", "tries it took; more than one: a machine was lost on the way, or `--retry-broken` was asked for"
@@ -103,6 +109,11 @@ SUMMARY_HEAD = (
         "fewest requests, of reads or writes, that a measured trial rests on: of fewer than 10 it says little",
     ),
     Column("strained", "", "measured trials in which the host could not keep up with modelled disks"),
+    Column(
+        "unsettled",
+        "",
+        "measured trials that never came to the steady state that was asked for; figures are of the others alone",
+    ),
     Column("until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty: none"),
     Column("reached", "true/false", "whether every bandwidth is known that well; empty where `until` or figures are"),
     Column(

@@ -11,7 +11,7 @@ from runner.fio.result import PERCENTILES
 from runner.stats.percentile import estimated_percentiles
 from runner.stats.states import States, two_states
 from runner.stats.stopping import Estimate, Stopped, estimated, stopped
-from runner.store.record import Outcome
+from runner.store.record import UNSETTLED, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,6 +43,8 @@ class CellSummary:
     least_ios: int | None = None
     #: Trials in which the host could not keep up with modelled disks.
     strained: int = 0
+    #: Measured trials that never came to the steady state that was asked for: they are not in the figures.
+    unsettled: int = 0
     #: Why no more trials follow.
     stopped: Stopped = Stopped.UNFINISHED
     #: Bandwidths whose trials fall into two groups with nothing between.
@@ -64,7 +66,7 @@ class CellSummary:
 
 def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
     """What the trials of one cell say together; they are in the order of their blocks."""
-    measured = [trial.figures for trial in trials if trial.outcome is Outcome.MEASURED and trial.figures]
+    measured = [figures for trial in trials if (figures := trial.counted)]
     how = stopped(_rates(measured), len(trials), rule)
     values = _values(measured)
     known = {name: estimated(several, rule, how) for name, several in values.items()} | _percentiles(
@@ -76,6 +78,7 @@ def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
         figures={name: known[name] for name in METRICS if name in known},
         strained=sum("strained" in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
+        unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         states={name: found for name in ("read_bw", "write_bw") if (found := two_states(values.get(name, ())))},
         least_ios=_least_ios(measured),

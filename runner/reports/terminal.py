@@ -113,8 +113,10 @@ def _outcome(summary: CellSummary) -> Text:
     told = [f"{count} {outcome}" for outcome in Outcome if (count := summary.counts.get(outcome, 0))]
     words = str(summary.outcome or "not yet run") if len(told) < 2 else ", ".join(told)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
-    marks = _few(summary.least_ios) + _strained(summary.strained) + (" (!) two states" if summary.states else "")
-    return Text(words + marks + reason, style=_STYLES[summary.outcome])
+    unsettled = unsettled_of(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
+    states = " (!) two states" if summary.states else ""
+    marks = (_few(summary.least_ios), _strained(summary.strained), unsettled, states)
+    return Text(words + "".join(marks) + reason, style=_STYLES[summary.outcome])
 
 
 def _few(ios: int | None) -> str:
@@ -127,6 +129,13 @@ def _few(ios: int | None) -> str:
 def _strained(trials: int) -> str:
     """A mark on what says as much about the host as about the disks."""
     return f" (!) {trials} strained" if trials else ""
+
+
+def unsettled_of(trials: int, measured: int) -> str:
+    """A mark on what never came to the steady state that was asked for, in so many of the measured trials."""
+    if not trials:
+        return ""
+    return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"
 
 
 def _caption(left_out: int, pointer: str, confidence: float) -> str:

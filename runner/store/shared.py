@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from runner.errors import BadInput, HarnessBroken
 from runner.store import shared_tables as tables
 from runner.store.engines import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
-from runner.store.record import CellRow
+from runner.store.record import UNSETTLED, CellRow
 from runner.store.rows import LATENCIES, latencies_of, row_of
 from runner.store.trouble import named
 
@@ -182,7 +182,7 @@ class SharedStore:
             notes = {_clean(name): _clean(text) for name, text in trial.notes.items()}
             row |= {"run": run, "readings": digest, "notes": notes, "kernel": notes.get("kernel", "")}
             row |= {name: _clean(row[name]) for name in ("reason", "started", "folder")}
-            row["strained"] = notes.get("strained", "")
+            row |= {name: notes.get(name, "") for name in ("strained", UNSETTLED)}
             rows.append(row)
             kept = latencies_of(trial)
             if any(kept.values()):

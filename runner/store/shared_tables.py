@@ -72,6 +72,7 @@ trials = Table(
     Column("attempts", Integer, nullable=False),
     Column("kernel", Text, nullable=False),
     Column("strained", Text, nullable=False),
+    Column("unsettled", Text, nullable=False, server_default=""),
     Column("runtime", Float),
     Column("cpu_usr", Float),
     Column("cpu_sys", Float),
@@ -114,9 +115,10 @@ def _with_how_long(connection: Connection) -> None:
     connection.execute(runs.update().values(settled=""))
 
 
-def _with_histograms(connection: Connection) -> None:
+def _with_histograms_and_order(connection: Connection) -> None:
     """Version 3. The journals of the runs that are here have none."""
     with_more_percentiles(connection)
+    connection.execute(text("ALTER TABLE trials ADD COLUMN unsettled TEXT NOT NULL DEFAULT ''"))
     latencies.create(connection)
 
 
@@ -124,7 +126,7 @@ SHARED = Versioned(
     "shared store",
     tables,
     meta,
-    (_with_how_long, _with_histograms),
+    (_with_how_long, _with_histograms_and_order),
     stranger="name another file or database with `--store`; an empty one is made a store",
     newer="use the newer program, or name another store with `--store`; the runs' own journals hold everything it does",
 )

@@ -19,7 +19,7 @@ from runner.history.metrics import METRICS
 from runner.stats.histogram import Histogram
 from runner.store.address import address_of
 from runner.store.environment import Host
-from runner.store.record import CellRow, Outcome, Trial
+from runner.store.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.store.run import load
 from runner.store.shared import SharedStore
 from tests.matrices import SMALL
@@ -138,6 +138,28 @@ def test_percentiles_that_nobody_can_merge_are_not_there(call: Call, tmp_path: P
     assert (several, single) == ("", "9000000.0")
     lines = call("compare", "run-1", "run-2", "--metric", "read_lat_p99", "--format", "csv").out
     assert [(row["a"], row["b"]) for row in rows(lines)] == [("", "9000000.0")]
+
+
+def missed(trial: Trial) -> Trial:
+    return replace(trial, notes={**trial.notes, UNSETTLED: "iops:1% missed"})
+
+
+def test_what_never_became_steady_is_shown_and_not_averaged_in(call: Call, tmp_path: Path) -> None:
+    fast = [missed(replace(one, block=one.block + 5)) for one in trials(9.0)]
+    past.recorded(tmp_path / "results", [*trials(), *fast], 1, CELLS)
+    past.recorded(tmp_path / "results", [missed(one) for one in trials()], 2, CELLS)
+    found = rows(call("results", "run-1", "--format", "csv").out)[0]
+    assert (found["measured"], found["unsettled"]) == ("10", "5")
+    assert float(found["read_bw"]) < 3e8
+    assert "(!) 5 unsettled" in call("results", "run-1").out
+    assert "(!) none settled" in call("results", "run-2").out
+    assert "(!) unsettled" in call("results", "run-1", "--trials").out
+    every = rows(call("results", "run-1", "--trials", "--format", "csv").out)
+    assert [one["unsettled"] for one in every].count("true") == 15
+    assert "(!) 5 unsettled" in call("history", SMALL_CHUNK.name, "--metric", "read_bw").out
+    said = call("compare", "run-1", "run-2")
+    assert said.status == 2
+    assert "no cell in common of which both have figures" in said.err
 
 
 def test_every_trial(call: Call, two_runs: Path) -> None:

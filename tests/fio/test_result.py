@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import HarnessBroken
-from runner.fio.result import PERCENTILES, FioFailed, added_up, parse
+from runner.fio.result import PERCENTILES, FioFailed, added_up, parse, unsettled
 from runner.stats.histogram import Distribution, Histogram
 from runner.stats.percentile import needs
 
@@ -144,6 +144,21 @@ def test_a_tail_that_was_hardly_met_is_not_told() -> None:
 def test_merging_loses_no_request(one: dict[int, int], two: dict[int, int]) -> None:
     printed = [{str(value): count for value, count in bins.items()} for bins in (one, two)]
     assert sum(added_up(printed).values()) == sum(one.values()) + sum(two.values())
+
+
+@pytest.mark.parametrize(
+    ("attained", "said"),
+    [
+        ([], ""),
+        ([1], ""),
+        ([0], "iops_slope:5% over 10 s not attained: 9.0%"),
+        ([1, 0, 0], "iops_slope:5% over 10 s not attained: 9.0%"),
+    ],
+)
+def test_a_steady_state_that_was_not_attained_is_told(attained: list[int], said: str) -> None:
+    told = {"ss": "iops_slope:5%", "duration": 10, "criterion": "9.0%"}
+    jobs: list[dict[str, Any]] = [{"steadystate": {**told, "attained": one}} for one in attained]
+    assert unsettled([{}, *jobs]) == said
 
 
 def test_a_direction_without_requests_is_none_and_not_zero() -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from runner.reports.recorded import Recorded
 from runner.reports.terminal import percent, rate, table
 from runner.stats.histogram import Histogram
-from runner.store.record import CellRow
+from runner.store.record import UNSETTLED, CellRow
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN, direction, measured
 
@@ -61,6 +61,16 @@ def test_what_rests_on_next_to_nothing_is_marked(ios: int, mark: str) -> None:
     text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], trials)), "seqread")
     assert mark in text
     assert ("(!)" in text) is bool(mark)
+
+
+@pytest.mark.parametrize(("count", "mark"), [(0, ""), (1, "(!) 1 unsettled"), (2, "(!) none settled")])
+def test_what_never_became_steady_is_marked(count: int, mark: str) -> None:
+    trials = [measured("c1", block, direction(2e8, 1 << 20)) for block in range(2)]
+    missed = [replace(one, notes={UNSETTLED: "missed"}) for one in trials[:count]]
+    text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], [*missed, *trials[count:]])), "seqread")
+    assert mark in text
+    assert ("(!)" in text) is bool(mark)
+    assert ("200 MB/s" in text) is (count < 2)
 
 
 def test_a_cell_that_was_not_reached_says_so() -> None:

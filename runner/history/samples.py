@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
+from math import inf
 from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -187,7 +188,7 @@ def together(several: Sequence[Samples], metric: str) -> float | None:
 def read(
     store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: Wanted | None = None
 ) -> list[Samples]:
-    """All trials of these runs, and of these cells if any are named; runs as given, cells by their names."""
+    """All trials of these runs, and of these cells if any are named; runs as given, cells as declared."""
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
@@ -200,7 +201,12 @@ def read(
         if run is not None and cell is not None and (wanted is None or wanted.takes(cell)):
             found.append(Samples(run, cell, asked, list(several), latencies.get(key, {})))
     place = {run.id: number for number, run in enumerate(runs)}
-    return sorted(found, key=lambda one: (place[one.run.id], of_name(one.cell.name), one.cell.id))
+    return sorted(found, key=lambda one: (place[one.run.id], *_declared(one.cell)))
+
+
+def _declared(cell: CellRow) -> tuple[Any, ...]:
+    """Cells of a run that is not known to have an order stand in that of their names."""
+    return (inf if cell.position is None else cell.position, of_name(cell.name), cell.id)
 
 
 def _latencies(

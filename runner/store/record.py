@@ -31,6 +31,8 @@ class CellRow:
     id: str
     name: str
     axes: Mapping[str, str]
+    #: Where it was declared among the others of its run; None where nobody noted that.
+    position: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class SharedStore:
         #: Transactions so far: whether it gets on.
         self.turns = 0
         self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
-        self._cells = upsert(engine, tables.cells, ("name", "axes"))
+        self._cells = upsert(engine, tables.cells, ("name", "axes", "position"))
         self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
         self._readings = upsert(engine, tables.readings, ())
         self._latencies = upsert(engine, tables.latencies, LATENCIES)
@@ -165,8 +165,18 @@ class SharedStore:
             with self._transaction(immediate=True) as connection:
                 cells = dict.fromkeys(trial.cell for trial in batch)
                 self._put(connection, run, [known[cell] for cell in cells], batch)
+        self._put_in_order(run, journal)
         self._put_run(folder, state if folder.manifest.finished else "")
         return len(missing)
+
+    def _put_in_order(self, run: str, journal: Journal) -> None:
+        """What an older version of the program put here without the order in which cells were declared."""
+        table = tables.cells.c
+        query = sa.select(table.id).where(table.run == run, table.position.is_(None))
+        if unplaced := {id_ for (id_,) in self._rows(query)}:
+            rows = [_cell_row(run, cell) for cell in journal.cells() if cell.id in unplaced]
+            with self._transaction(immediate=True) as connection:
+                connection.execute(self._cells, rows)
 
     def _put_run(self, folder: RunFolder, settled: str) -> None:
         with self._transaction(immediate=True) as connection:
@@ -188,9 +198,7 @@ class SharedStore:
             if any(kept.values()):
                 latencies.append({name: row[name] for name in _KEY} | kept)
         told = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
-        known = [
-            {"run": run, "id": cell.id, "name": _clean(cell.name), "axes": _clean_map(cell.axes)} for cell in cells
-        ]
+        known = [_cell_row(run, cell) for cell in cells]
         every = ((self._readings, told), (self._cells, known), (self._trials, rows), (self._latencies, latencies))
         for statement, content_ in every:
             if content_:
@@ -239,14 +247,15 @@ class SharedStore:
         """Cells of runs of which there are trials. Equal axes are one object: there are as many as distinct ones."""
         table = tables.cells.c
         axes = sa.cast(table.axes, sa.Text)
-        query = sa.select(table.run, table.id, table.name, axes).where(*_among({table.run: runs, table.id: ids}))
-        seen: dict[tuple[str, str, str], CellRow] = {}
+        query = sa.select(table.run, table.id, table.name, axes, table.position)
+        query = query.where(*_among({table.run: runs, table.id: ids}))
+        seen: dict[tuple[str, str, str, int | None], CellRow] = {}
         found = []
         for run, *content in self._rows(query):
-            key = cast("tuple[str, str, str]", tuple(content))
+            key = cast("tuple[str, str, str, int | None]", tuple(content))
             cell = seen.get(key)
             if cell is None:
-                cell = seen[key] = CellRow(key[0], key[1], orjson.loads(key[2]))
+                cell = seen[key] = CellRow(key[0], key[1], orjson.loads(key[2]), key[3])
             found.append(CellOfRun(run, cell))
         return found
 
@@ -317,6 +326,11 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "environment": _clean_map(manifest.environment),
         "settled": settled,
     }
+
+
+def _cell_row(run: str, cell: CellRow) -> dict[str, Any]:
+    axes = _clean_map(cell.axes)
+    return {"run": run, "id": cell.id, "name": _clean(cell.name), "axes": axes, "position": cell.position}
 
 
 def _engine(address: Address) -> sa.Engine:

@@ -56,6 +56,7 @@ cells = Table(
     Column("id", String, primary_key=True),
     Column("name", Text, nullable=False),
     Column("axes", JSON, nullable=False),
+    Column("position", Integer),  # as declared, among the cells of its run
     sqlite_with_rowid=False,
 )
 
@@ -116,10 +117,12 @@ def _with_how_long(connection: Connection) -> None:
 
 
 def _with_histograms_and_order(connection: Connection) -> None:
-    """Version 3. The journals of the runs that are here have none."""
+    """Version 3. The journals of the runs that are here have no histograms, but know in which order cells stand."""
     with_more_percentiles(connection)
     connection.execute(text("ALTER TABLE trials ADD COLUMN unsettled TEXT NOT NULL DEFAULT ''"))
     latencies.create(connection)
+    connection.execute(text("ALTER TABLE cells ADD COLUMN position INTEGER"))
+    connection.execute(runs.update().values(settled=""))
 
 
 SHARED = Versioned(

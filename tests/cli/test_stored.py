@@ -16,6 +16,7 @@ import pytest
 from runner.cli.choice import command_line
 from runner.fio.result import Figures
 from runner.history.metrics import METRICS
+from runner.history.samples import read
 from runner.stats.histogram import Histogram
 from runner.store.address import address_of
 from runner.store.environment import Host
@@ -247,12 +248,23 @@ def test_the_format_is_as_the_name_of_the_file_says(call: Call, two_runs: Path, 
     assert "--results" not in said.err
 
 
-def test_sizes_stand_in_their_order(call: Call, tmp_path: Path) -> None:
+def test_cells_stand_as_they_were_declared(call: Call, tmp_path: Path) -> None:
+    names = [f"{raid}/chunk={size}/seq" for raid in ("raid5", "raid10") for size in ("4KiB", "1MiB", "16KiB")]
+    cells = [CellRow(f"{number:08}", name, {}) for number, name in enumerate(names)]
+    measured_in = [past.measured(cells[at].id, 1, 1e8) for at in (3, 0, 5, 1, 4, 2)]
+    past.recorded(tmp_path / "results", measured_in, 1, cells)
+    assert [row["name"] for row in rows(call("results", "--format", "csv").out)] == names
+
+
+def test_of_cells_that_nobody_put_in_order_sizes_stand_in_theirs(tmp_path: Path) -> None:
     sizes = ("4KiB", "16KiB", "128KiB", "1MiB")
     names = [f"{raid}/chunk={size}/seq" for raid in ("raid5", "raid10") for size in sizes]
-    cells = [CellRow(f"{number:08}", name, {}) for number, name in enumerate(names)]
-    past.recorded(tmp_path / "results", [past.measured(one.id, 1, 1e8) for one in reversed(cells)], 1, cells[::-1])
-    assert [row["name"] for row in rows(call("results", "--format", "csv").out)] == names
+    with SharedStore.open(address_of(None, tmp_path)) as store:
+        store._put_run(past.recorded(tmp_path / "results", (), 1), "")
+        for number, name in reversed([*enumerate(names)]):
+            store.add("run1", CellRow(f"{number:08}", name, {}), past.measured(f"{number:08}", 1, 1e8))
+        found = read(store, store.runs(), ("read_bw",))
+    assert [one.cell.name for one in found] == names
 
 
 def test_by_outcome(call: Call, tmp_path: Path) -> None:

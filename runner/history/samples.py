@@ -186,15 +186,23 @@ def together(several: Sequence[Samples], metric: str) -> float | None:
 
 
 def read(
-    store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: Wanted | None = None
+    store: SharedStore,
+    runs: Sequence[RunRow],
+    metrics: Sequence[str],
+    wanted: Wanted | None = None,
+    *,
+    histograms: bool = True,
 ) -> list[Samples]:
-    """All trials of these runs, and of these cells if any are named; runs as given, cells as declared."""
+    """All trials of these runs, and of these cells if any are named; runs as given, cells as declared.
+
+    `histograms`: those of percentiles as well; without them, there are the trials' own alone.
+    """
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
     rows = store.trials((*_HEAD, *metrics), by_id, ids)
     asked = tuple(metrics)
-    latencies = _latencies(store, asked, by_id, ids)
+    latencies = _latencies(store, asked, by_id, ids) if histograms else {}
     found = []
     for key, several in groupby(rows, key=itemgetter(_RUN, _CELL)):
         run, cell = by_id.get(key[0]), known.get(key)

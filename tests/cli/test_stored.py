@@ -141,6 +141,53 @@ def test_percentiles_that_nobody_can_merge_are_not_there(call: Call, tmp_path: P
     assert [(row["a"], row["b"]) for row in rows(lines)] == [("", "9000000.0")]
 
 
+def nights(results: Path, count: int, *, other: int | None = None) -> None:
+    """Runs of which every other one is 4 % faster as a whole; one of them on another host."""
+    for number in range(1, count + 1):
+        changes = (
+            {"host": Host(kernel="6.1.0", cpu="other", cores=2, memory=1, hostname="lab2")} if number == other else {}
+        )
+        past.recorded(results, trials(1.0 + 0.04 * (number % 2)), number, CELLS, seed=number, **changes)
+
+
+def test_how_far_whole_runs_lie_apart_is_learnt_from_earlier_ones(call: Call, tmp_path: Path) -> None:
+    nights(tmp_path / "results", 6)
+    said = call("compare", "run-5", "run-6", "--metric", "read_bw", "--within", "1%")
+    assert said.status == 0, "4 % are nothing there"
+    assert "how far whole runs lie apart is taken from 4 earlier ones in the same environment" in said.out
+    assert "2 cannot tell" in said.out
+    found = rows(call("compare", "run-5", "run-6", "--metric", "read_bw", "--format", "csv").out)
+    assert {row["earlier_runs"] for row in found} == {"4"}
+
+
+def test_runs_after_the_later_one_and_unlike_both_teach_nothing(call: Call, tmp_path: Path) -> None:
+    nights(tmp_path / "results", 6, other=1)
+    for later, told in (("run-3", "0"), ("run-6", "3")):
+        found = rows(call("compare", "run-2", later, "--metric", "read_bw", "--format", "csv").out)
+        assert {row["earlier_runs"] for row in found} == {told}, later
+    said = call("compare", "run-2", "run-3", "--metric", "read_bw", "--within", "1%")
+    assert "what stays the same all through a run" in said.out
+    assert "2 faster" in said.out, "as far as these two runs alone can tell"
+
+
+def test_runs_that_differ_are_held_against_those_like_either(call: Call, tmp_path: Path) -> None:
+    for number, host in enumerate(("lab1", "lab2") * 4, start=1):
+        of = Host(kernel="6.1.0", cpu="some", cores=2, memory=1, hostname=host)
+        past.recorded(tmp_path / "results", trials(1.0 + 0.01 * (number % 3)), number, CELLS, host=of)
+    said = call("compare", "run-7", "run-8", "--metric", "read_bw")
+    assert "taken from 6 earlier ones" in said.out
+
+
+def test_cells_without_a_past_say_so(call: Call, tmp_path: Path) -> None:
+    nights(tmp_path / "results", 5)
+    new = cell("1MiB")
+    for number in (6, 7):
+        more = [past.measured(new.id, block, 1e8 * noise) for block, noise in enumerate(NOISE, start=1)]
+        past.recorded(tmp_path / "results", [*trials(), *more], number, (*CELLS, new))
+    said = call("compare", "run-6", "run-7", "--metric", "read_bw")
+    assert "of 1 of 3 figures there are too few" in said.out
+
+
 def missed(trial: Trial) -> Trial:
     return replace(trial, notes={**trial.notes, UNSETTLED: "iops:1% missed"})
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.execute.complaint import evidence
-from runner.fio.profile import at_places, over_positions, over_time
+from runner.fio.profile import at_places, made_up, over_positions, over_time
 from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of, unsettled
 from runner.machines.seam import StepResult
 from runner.monitor.counters import split
@@ -45,8 +45,8 @@ class Heard:
     notes: Mapping[str, str]
 
 
-def told_apart(results: Sequence[StepResult], work: Workload) -> Heard:
-    """The counters out of the measurement, and the steps after it by themselves."""
+def told_apart(results: Sequence[StepResult], work: Workload, *, invented: bool = False) -> Heard:
+    """The counters out of the measurement, and the steps after it by themselves; `invented`: by a dry machine."""
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
     for result in results:
         if result.name == "measure":
@@ -57,16 +57,18 @@ def told_apart(results: Sequence[StepResult], work: Workload) -> Heard:
         elif result.name == "profile" and result.status:
             notes["profile"] = f"not kept: {evidence(result.output)}"
         elif result.name == "profile":
-            files |= {"profile.csv": _course(result.output, work)} if result.output.strip() else {}
+            files |= {"profile.csv": _course(result.output, work, invented=invented)} if result.output.strip() else {}
         else:
             steps.append(result)
     return Heard(tuple(steps), before, after, files, notes)
 
 
-def _course(told: str, work: Workload) -> str:
+def _course(told: str, work: Workload, *, invented: bool) -> str:
     if work.profile == "time":
-        return over_time(told, work.course)
-    return at_places(told, work.bs) if work.each else over_positions(told)
+        table = over_time(told, work.course)
+    else:
+        table = at_places(told, work.bs) if work.each else over_positions(told)
+    return made_up(table) if invented else table
 
 
 def readings_of(output: str) -> tuple[Reading, ...]:

@@ -56,8 +56,12 @@ class Measured:
 class ArrayOnRig:
     """An array that is up."""
 
-    def __init__(self, matrix: Matrix, array: Array, rig: Rig, scripts: ArrayScripts, own: Path | None) -> None:
+    def __init__(
+        self, matrix: Matrix, array: Array, rig: Rig, scripts: ArrayScripts, own: Path | None, *, invented: bool = False
+    ) -> None:
         self._matrix, self._array, self._rig, self._scripts, self._own = matrix, array, rig, scripts, own
+        #: What the rig answers was never measured.
+        self._invented = invented
         self.set_up_log = ""
 
     @property
@@ -75,7 +79,7 @@ class ArrayOnRig:
                 f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
             )
         scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
-        built = cls(matrix, array, rig, scripts, own)
+        built = cls(matrix, array, rig, scripts, own, invented=machine.made_up)
         deadline = deadlines.set_up(array.stack.value, array.disks)
         (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadline)
         built.set_up_log = result.output
@@ -117,7 +121,7 @@ class ArrayOnRig:
                 expected=deadlines.expected(work),
                 deadline=deadlines.with_faults(deadline, work, faults, slowest),
             )
-        heard = told_apart(results, work)
+        heard = told_apart(results, work, invented=self._invented)
         aftermath = await self._aftermath() if faults and heard.steps[-1].name == "measure" else ""
         found = finding(heard.steps)
         strain = strained(service.done, work)

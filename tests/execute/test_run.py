@@ -22,6 +22,7 @@ from runner.plan.order import Plan
 from runner.stats.stopping import Rule, known
 from runner.store.journal import Journal
 from runner.store.record import UNSETTLED, Outcome, Trial
+from tests.fio.test_profile import table
 from tests.matrices import SMALL, space
 from tests.reports.samples import direction, measured
 
@@ -124,6 +125,28 @@ def test_running_again_does_nothing(bench: Bench) -> None:
     bench.run()
     assert bench.trials == before
     assert bench.machine.rigs == []
+
+
+PROFILES = SMALL.replace(
+    "work: {rw: [read, randwrite], bs: 4KiB, runtime: 1s}",
+    "places: {rw: read, bs: 64KiB, profile: position, each: 128KiB}\n"
+    "  course: {rw: randwrite, profile: time, runtime: 3s}",
+)
+
+
+def test_a_dry_profile_is_there_and_made_up(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, PROFILES)
+    bench.run()
+    told = [table(kept["profile.csv"]) for _, kept in sorted(bench.shelf.kept.items())]
+    assert len(told) == 8
+    assert all(row["made_up"] == "true" for rows in told for row in rows)
+    places = next(rows for rows in told if "offset" in rows[0])
+    assert float(places[0]["bw"]) > float(places[-1]["bw"])
+    assert int(places[-1]["offset"]) < 192 * 2**20, "on the device"
+    course = next(rows for rows in told if "offset" not in rows[0])
+    assert [row["seconds"] for row in course[:2]] == ["0.1", "0.2"]
+    assert (len(course), course[0]["read_bw"]) == (30, "0")
+    bench.journal.close()
 
 
 def never_steady(step: Step) -> StepResult:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "unsettled", "read_bw", "write_bw")
 _RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
+_MEASURED = Outcome.MEASURED.value
 
 
 class Sample(NamedTuple):
@@ -113,7 +114,12 @@ class Samples:
     def counted(self, metric: str) -> list[Row]:
         """The trials that a figure of the cell is of."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
-        return [row for row in self.rows if row[at] is not None and _counts(row)]
+        return [row for row in self._settled if row[at] is not None]
+
+    @cached_property
+    def _settled(self) -> list[Row]:
+        """The trials that have a say in figures."""
+        return [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
 
     def strained_of(self, metric: str) -> int:
         """So many of these are such that the host could not keep up."""
@@ -131,13 +137,13 @@ class Samples:
     @cached_property
     def stopped(self) -> Stopped:
         """Why no more trials follow."""
-        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self.rows if _counts(row)]
+        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._settled]
         return stopped(rates, len(self.rows), self.rule)
 
     def blocks(self, metric: str) -> dict[int, float]:
         """What the trials themselves have of a figure, by block."""
         at = self._at(metric)
-        return {row[_BLOCK]: row[at] for row in self.counted(metric) if row[at] is not None}
+        return {row[_BLOCK]: row[at] for row in self._settled if row[at] is not None}
 
     def estimate(self, metric: str) -> Estimate | None:
         """The mean of a figure, or a percentile of all requests, and its doubt; None where nothing was measured."""
@@ -164,10 +170,6 @@ class Samples:
         """Of all trials that did I/O in a direction; of none, if one of them has no histogram."""
         kept = [self.latencies.get((side, row[_BLOCK])) for row in self.counted(f"{side}_lat_p50")]
         return [Histogram(one) for one in kept if one] if all(kept) else []
-
-
-def _counts(row: Row) -> bool:
-    return row[_OUTCOME] == Outcome.MEASURED and not row[_UNSETTLED]
 
 
 def together(several: Sequence[Samples], metric: str) -> float | None:

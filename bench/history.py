@@ -21,6 +21,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from runner.fio.result import Direction, Figures
+from runner.stats.histogram import Histogram
 from runner.store.address import address_of
 from runner.store.environment import Host
 from runner.store.record import CellRow, Outcome, Reading, Trial
@@ -42,6 +43,9 @@ COMMANDS = (
     ("compare --by host", ("compare", "--by", "host", "lab0", "lab1")),
     ("history CELL", ("history", "raid5/chunk=7KiB/seq/rw=read", "--metric", "read_bw")),
     ("history --only (2 cells)", ("history", "--only", "chunk=7KiB")),
+    ("results latest, percentiles", ("results", "latest", "--metric", "read_lat_p99", "--metric", "read_lat_p999")),
+    ("compare latest~1 latest, percentile", ("compare", "latest~1", "latest", "--metric", "read_lat_p99")),
+    ("history CELL, percentile", ("history", "raid5/chunk=7KiB/seq/rw=read", "--metric", "read_lat_p99")),
 )
 
 
@@ -54,8 +58,16 @@ def cells() -> list[CellRow]:
     return found
 
 
+#: Some 300 bins each, as a few seconds of random work leave them; ever the same ones, as packing them takes long.
+HISTOGRAMS = tuple(
+    Histogram.of({1_000_000 + 16_384 * (first + step): 1 + (step * step + first) % 397 for step in range(300)})
+    for first in range(20)
+)
+
+
 def direction(bw: float) -> Direction:
-    return Direction(bw, bw / 2**20, int(bw), int(bw / 2**20), 5e6, 4e6, 9e6, 9.5e6, 9.9e6, 1e7)
+    times = (5e6, 4e6, 8e6, 8.5e6, 9e6, 9.5e6, 9.9e6, 1e7)
+    return Direction(bw, bw / 2**20, int(bw), int(bw / 2**20), *times, latencies=HISTOGRAMS[int(bw) % 20])
 
 
 def trials(known: list[CellRow], chance: random.Random, night: int) -> Iterator[tuple[CellRow, Trial]]:

@@ -24,10 +24,11 @@ import sqlalchemy as sa
 from runner.fio.result import Direction, Figures
 from runner.reports.recorded import Recorded
 from runner.reports.write import rendered
+from runner.stats.histogram import Histogram
 from runner.store import schema
 from runner.store.journal import Journal
 from runner.store.record import CellRow, Outcome, Reading, Trial
-from runner.store.rows import row_of
+from runner.store.rows import latencies_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +42,18 @@ def cell(number: int) -> CellRow:
     return CellRow(f"{number:016x}", f"striped/chunk={number}KiB/seqread/bs=1MiB", axes)
 
 
+def histogram(chance: random.Random) -> Histogram:
+    """Some 300 bins, as a few seconds of random work leave them."""
+    first = chance.randrange(20)
+    bins = {1_000_000 + 16_384 * (first + step): 1 + int(chance.expovariate(0.01)) for step in range(300)}
+    return Histogram.of(bins)
+
+
 def trial(number: int, chance: random.Random) -> Trial:
     def direction() -> Direction:
-        latencies = {f"lat_{name}": chance.random() * 1e7 for name in ("mean", "p50", "p99", "p999", "p9999", "max")}
-        return Direction(bw=chance.random() * 1e9, iops=chance.random() * 1e5, bytes=10**9, ios=1000, **latencies)
+        rate, mean, p50, p90, p95, p99, p999, p9999, longest = (chance.random() * 1e7 for _ in range(9))
+        times = (mean, p50, p90, p95, p99, p999, p9999, longest)
+        return Direction(rate * 100, rate / 100, 10**9, 1000, *times, latencies=histogram(chance))
 
     return Trial(
         f"{number // PER_CELL:016x}",
@@ -66,8 +75,12 @@ def fill(path: Path, trials: int) -> None:
         journal.remember(cell(number) for number in range(trials // PER_CELL + 1))
     engine = sa.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
-        connection.execute(sa.insert(schema.trials), [row_of(trial(number, chance)) for number in range(trials)])
+        connection.execute(sa.insert(schema.trials), [rows_of(trial(number, chance)) for number in range(trials)])
     engine.dispose()
+
+
+def rows_of(one: Trial) -> dict[str, object]:
+    return row_of(one) | latencies_of(one)
 
 
 def ours(path: Path) -> dict[str, bytes]:

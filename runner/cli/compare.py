@@ -83,7 +83,7 @@ def command(
     """Say of every cell whether B is faster or slower than A, the same, or whether nobody can tell."""
     from runner.cli.results import checked
     from runner.errors import BadInput, Exit
-    from runner.history.comparison import shown, tidy
+    from runner.history.lines import shown, tidy
     from runner.history.metrics import USUAL
 
     if not 0 < confidence < 1:
@@ -117,10 +117,11 @@ class Question:
 
 
 def _answered(asked: Question, results: Path, store: str | None) -> Comparison:
+    from runner.history.before import earlier
     from runner.history.choose import measured_first, wanted, with_hint
     from runner.history.comparison import compared
     from runner.history.samples import read
-    from runner.history.sides import key_of, runs_of, side_of, told_of_tied
+    from runner.history.sides import BY_ID, Side, key_of, runs_of, side_of, told_of_tied
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""
@@ -133,13 +134,26 @@ def _answered(asked: Question, results: Path, store: str | None) -> Comparison:
         every = list({run.id: run for several in of.values() for run in several}.values())
         recorded = shared.recorded([run.id for run in every if not run.finished])
         there = shared.different_cells() if asked.only else ()
-        found = read(shared, every, asked.metrics, wanted(None, asked.only, there))
+        chosen = wanted(None, asked.only, there)
+        found = read(shared, every, asked.metrics, chosen)
+        with with_hint(left_out):
+            sides = []
+            for word in (asked.a, asked.b):
+                ids = {run.id for run in of[word]}
+                sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
+        # What a cell on an axis was in earlier runs is not told by its id.
+        groups = earlier(sides[0], sides[1], shared.runs()) if kind in BY_ID else []
+        history = [Side("", read(shared, group, asked.metrics, chosen, histograms=False)) for group in groups]
     with with_hint(left_out):
-        sides = []
-        for word in (asked.a, asked.b):
-            ids = {run.id for run in of[word]}
-            sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
         key = key_of(kind, sides)
-        within, confidence = asked.within, asked.confidence
-        done = compared(sides[0], sides[1], key, asked.metrics, within=within, confidence=confidence, recorded=recorded)
+        done = compared(
+            sides[0],
+            sides[1],
+            key,
+            asked.metrics,
+            within=asked.within,
+            confidence=asked.confidence,
+            recorded=recorded,
+            history=history,
+        )
     return replace(done, notes=(*done.notes, *filter(None, (left_out, told_of_tied(kind, sides)))))

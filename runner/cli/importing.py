@@ -172,7 +172,7 @@ def _trials(
     read: Iterable[tuple[Path, Group]], contents: Mapping[Path, bytes], axes: Mapping[str, str], kernel: str
 ) -> Iterable[tuple[CellRow, Trial]]:
     """Every group with its cell."""
-    from runner.store.record import Outcome, Trial
+    from runner.store.record import UNSETTLED, Outcome, Trial
 
     known: dict[str, CellRow] = {}
     blocks: dict[str, int] = {}
@@ -180,6 +180,8 @@ def _trials(
         cell = _cell(group, axes, known)
         block = blocks[cell.id] = blocks.get(cell.id, 0) + 1
         notes = {"imported": file.name, **({"kernel": kernel} if kernel else {})}
+        if group.unsettled:
+            notes[UNSETTLED] = group.unsettled
         if group.lacks:
             notes["lacks"] = "; ".join(group.lacks)
         yield (

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.execute.complaint import evidence
-from runner.fio.profile import at_places, over_positions, over_time
-from runner.fio.result import Figures, FioFailed, parse
+from runner.fio.profile import at_places, made_up, over_positions, over_time
+from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of, unsettled
 from runner.machines.seam import StepResult
 from runner.monitor.counters import split
 from runner.store.record import Outcome, Reading
@@ -28,6 +28,8 @@ class Finding:
     outcome: Outcome
     reason: str = ""
     figures: Figures | None = None
+    #: The steady state that was not attained; empty if it was, or nobody asked for one.
+    unsettled: str = ""
     readings: tuple[Reading, ...] = ()
 
 
@@ -43,8 +45,8 @@ class Heard:
     notes: Mapping[str, str]
 
 
-def told_apart(results: Sequence[StepResult], work: Workload) -> Heard:
-    """The counters out of the measurement, and the steps after it by themselves."""
+def told_apart(results: Sequence[StepResult], work: Workload, *, invented: bool = False) -> Heard:
+    """The counters out of the measurement, and the steps after it by themselves; `invented`: by a dry machine."""
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
     for result in results:
         if result.name == "measure":
@@ -55,16 +57,18 @@ def told_apart(results: Sequence[StepResult], work: Workload) -> Heard:
         elif result.name == "profile" and result.status:
             notes["profile"] = f"not kept: {evidence(result.output)}"
         elif result.name == "profile":
-            files |= {"profile.csv": _course(result.output, work)} if result.output.strip() else {}
+            files |= {"profile.csv": _course(result.output, work, invented=invented)} if result.output.strip() else {}
         else:
             steps.append(result)
     return Heard(tuple(steps), before, after, files, notes)
 
 
-def _course(told: str, work: Workload) -> str:
+def _course(told: str, work: Workload, *, invented: bool) -> str:
     if work.profile == "time":
-        return over_time(told, work.course)
-    return at_places(told, work.bs) if work.each else over_positions(told)
+        table = over_time(told, work.course)
+    else:
+        table = at_places(told, work.bs) if work.each else over_positions(told)
+    return made_up(table) if invented else table
 
 
 def readings_of(output: str) -> tuple[Reading, ...]:
@@ -123,11 +127,12 @@ def finding(results: Sequence[StepResult]) -> Finding:
     if last.name != "measure":
         return Finding(Outcome.BROKEN, f"{_WHAT[last.name]}: {evidence(last.output)}", readings=readings)
     try:
-        figures = parse(last.output)
+        jobs = jobs_of(document(last.output), last.output)
+        figures = figures_of(jobs, last.output)
     except FioFailed as failed:
         return Finding(Outcome.BROKEN, _fio_failed(failed, last), readings=readings)
     if last.status != 0:
         said = evidence(_beside_json(last.output))
         reason = said if said.startswith("not as declared") else f"fio failed: exit status {last.status}: {said}"
         return Finding(Outcome.BROKEN, reason, readings=readings)
-    return Finding(Outcome.MEASURED, figures=figures, readings=readings)
+    return Finding(Outcome.MEASURED, figures=figures, unsettled=unsettled(jobs), readings=readings)

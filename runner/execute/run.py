@@ -75,8 +75,8 @@ class Known:
         self.finished.add((trial.cell, trial.block))
         if trial.outcome is Outcome.BROKEN and len(self.against(trial.cell, trial.block)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
-        if trial.outcome is Outcome.MEASURED and trial.figures is not None:
-            read, write = trial.figures.read, trial.figures.write
+        if (figures := trial.counted) is not None:
+            read, write = figures.read, figures.write
             self.rates[trial.cell][trial.block] = (read.bw if read else 0.0, write.bw if write else 0.0)
 
     def lose(self, attempt: Attempt) -> None:

@@ -17,6 +17,7 @@ from runner.execute.service import watched
 from runner.machines.seam import RigLost, Step
 from runner.monitor.beside import buses, notes, seen
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
+from runner.store.record import UNSETTLED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,8 +56,12 @@ class Measured:
 class ArrayOnRig:
     """An array that is up."""
 
-    def __init__(self, matrix: Matrix, array: Array, rig: Rig, scripts: ArrayScripts, own: Path | None) -> None:
+    def __init__(
+        self, matrix: Matrix, array: Array, rig: Rig, scripts: ArrayScripts, own: Path | None, *, invented: bool = False
+    ) -> None:
         self._matrix, self._array, self._rig, self._scripts, self._own = matrix, array, rig, scripts, own
+        #: What the rig answers was never measured.
+        self._invented = invented
         self.set_up_log = ""
 
     @property
@@ -74,7 +79,7 @@ class ArrayOnRig:
                 f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
             )
         scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
-        built = cls(matrix, array, rig, scripts, own)
+        built = cls(matrix, array, rig, scripts, own, invented=machine.made_up)
         deadline = deadlines.set_up(array.stack.value, array.disks)
         (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadline)
         built.set_up_log = result.output
@@ -116,7 +121,7 @@ class ArrayOnRig:
                 expected=deadlines.expected(work),
                 deadline=deadlines.with_faults(deadline, work, faults, slowest),
             )
-        heard = told_apart(results, work)
+        heard = told_apart(results, work, invented=self._invented)
         aftermath = await self._aftermath() if faults and heard.steps[-1].name == "measure" else ""
         found = finding(heard.steps)
         strain = strained(service.done, work)
@@ -131,6 +136,7 @@ class ArrayOnRig:
                 **notes_of(aftermath),
                 **strain,
                 **heard.notes,
+                **({UNSETTLED: found.unsettled} if found.unsettled else {}),
                 **self._held_back(beside, found.figures, work, service.done, strain.get("strained", "")),
             },
             scripts=files_of(self._scripts, scripts),

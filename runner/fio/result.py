@@ -4,10 +4,9 @@ Every latency is the total one (`lat_ns`): from the moment a request is submitte
 may block inside the submission, which fio's completion latency (`clat_ns`, its default) leaves out.
 
 Percentiles come from fio's own histogram (`lat_ns.bins`, which `lat_percentiles=1` asks for), merged over jobs before
-anything is read off it: a percentile of percentiles is not a percentile. The convention is fio's: p % is the value of
-the lowest bin at which the cumulated count reaches p % of all requests, and a bin's value is the one fio prints (its
-middle). For one job group the result therefore equals fio's own `lat_ns.percentile`, except that none is above the
-longest latency, as the middle of the last bin may be.
+anything is read off it (`runner.stats.histogram`), and kept, to be merged over trials. For one job group the result
+therefore equals fio's own `lat_ns.percentile`, except that none is above the longest latency, as the middle of the last
+bin may be, and that those of which there is too little to tell are not there.
 """
 
 from __future__ import annotations
@@ -21,11 +20,21 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from runner.errors import HarnessBroken
+from runner.stats.histogram import Histogram
+from runner.stats.percentile import needs, percentiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-_PERCENTS = (50, 99, 99.9, 99.99)
+#: The percentiles that are told, by the names of their figures.
+PERCENTILES: dict[str, float] = {
+    "lat_p50": 50,
+    "lat_p90": 90,
+    "lat_p95": 95,
+    "lat_p99": 99,
+    "lat_p999": 99.9,
+    "lat_p9999": 99.99,
+}
 _EVIDENCE = 2000  # characters of output that an error carries along
 
 
@@ -60,10 +69,14 @@ class Direction:
     ios: int
     lat_mean: float | None
     lat_p50: float | None
+    lat_p90: float | None
+    lat_p95: float | None
     lat_p99: float | None
     lat_p999: float | None
     lat_p9999: float | None
     lat_max: float | None
+    #: How many requests took how long; None where fio was not told to say.
+    latencies: Histogram | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +112,15 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
     return figures
 
 
-def percentiles(bins: Mapping[int, int], percents: Sequence[float]) -> list[float | None]:
-    """Percentiles, `percents` ascending, in one walk over the bins; None without counts.
-
-    Each is the value of the lowest bin at which the cumulated count reaches that part of the total, as fio has it.
-    """
-    total = sum(bins.values())
-    found: list[float | None] = []
-    cumulated = 0
-    for value in sorted(bins):
-        cumulated += bins[value]
-        while len(found) < len(percents) and cumulated >= percents[len(found)] / 100 * total > 0:
-            found.append(float(value))
-    return found + [None] * (len(percents) - len(found))
+def unsettled(jobs: Iterable[Mapping[str, Any]]) -> str:
+    """What jobs were told to attain and did not (fio's `steadystate`), in words; empty if there is nothing."""
+    told = [found for job in jobs if isinstance(found := job.get("steadystate"), dict) and not found.get("attained")]
+    words = (f"{one.get('ss')} over {one.get('duration')} s not attained: {one.get('criterion')}" for one in told)
+    return "; ".join(dict.fromkeys(words))
 
 
-def merged(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
-    """Histograms as fio prints them (bin value in ns, as text, to count), added up."""
+def added_up(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
+    """Histograms as fio prints them (bin value in ns, as text, to count), merged."""
     total: Counter[int] = Counter()
     for histogram in histograms:
         for value, count in histogram.items():
@@ -179,29 +184,33 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
     if not busy:
         return None
     longest = max((float(side["lat_ns"]["max"]) for side in busy if _counted(side)), default=None)
-    p50, p99, p999, p9999 = _percentiles(busy, longest)
+    bins = added_up(side.get("lat_ns", {}).get("bins", {}) for side in busy)
+    histogram = Histogram.of(bins) if bins else None
     return Direction(
         bw=float(sum(side["bw_bytes"] for side in busy)),
         iops=float(sum(side["iops"] for side in busy)),
         bytes=sum(side["io_bytes"] for side in busy),
         ios=sum(side["total_ios"] for side in busy),
         lat_mean=_mean_latency(busy),
-        lat_p50=p50,
-        lat_p99=p99,
-        lat_p999=p999,
-        lat_p9999=p9999,
+        **_percentiles(busy, histogram, longest),
         lat_max=longest,
+        latencies=histogram,
     )
 
 
-def _percentiles(busy: Sequence[Mapping[str, Any]], longest: float | None) -> list[float | None]:
-    sides = [side.get("lat_ns", {}) for side in busy]
-    bins = merged(side.get("bins", {}) for side in sides)
-    found = percentiles(bins, _PERCENTS)
-    if not bins and len(sides) == 1:  # plain `json` has no histogram; of one job, fio's own are what it would give
-        told = sides[0].get("percentile", {})
-        found = [told.get(f"{percent:.6f}") for percent in _PERCENTS]
-    return [one if one is None or longest is None else min(one, longest) for one in found]
+def _percentiles(
+    busy: Sequence[Mapping[str, Any]], histogram: Histogram | None, longest: float | None
+) -> dict[str, float | None]:
+    if histogram:
+        found = percentiles(histogram.unpacked(), [*PERCENTILES.values()])
+    elif len(busy) == 1:  # plain `json` has no histogram; of one job, fio's own are what it would give
+        told = busy[0].get("lat_ns", {}).get("percentile", {})
+        count = busy[0]["total_ios"]
+        found = [told.get(f"{one:.6f}") if count >= needs(one) else None for one in PERCENTILES.values()]
+    else:
+        found = [None] * len(PERCENTILES)
+    values = (one if one is None else float(one if longest is None else min(one, longest)) for one in found)
+    return dict(zip(PERCENTILES, values, strict=True))
 
 
 def _mean_latency(busy: Iterable[Mapping[str, Any]]) -> float | None:

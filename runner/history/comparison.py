@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
 from runner.history.apart import why_apart
-from runner.history.metrics import METRICS, more_is_faster
+from runner.history.metrics import is_percentile, more_is_faster
 from runner.history.results import warnings
-from runner.reports.figures import figure, times
-from runner.reports.grid import Grid
-from runner.reports.terminal import percent
-from runner.stats.compare import Verdict, paired, predicted, unpaired, verdicts
+from runner.history.samples import together
+from runner.stats.compare import Verdict, foreseen, paired, predicted, unpaired, verdicts
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
     from runner.history.samples import Samples
     from runner.history.sides import Key, Side
-    from runner.reports.grid import Value
     from runner.stats.compare import Ratio
 
 
@@ -42,7 +39,8 @@ class Line:
     name: str
     cells: tuple[str, str]
     metric: str
-    means: tuple[float, float]
+    #: On each side; None where nobody can tell.
+    means: tuple[float | None, float | None]
     ratio: Ratio | None
     speed: Speed
     #: How each side came to its number of trials.
@@ -99,10 +97,12 @@ def compared(
     within: float,
     confidence: float,
     recorded: Mapping[str, int] | None = None,
+    history: Sequence[Side] = (),
 ) -> Comparison:
     """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all.
 
-    `recorded`: how many trials there are of each run.
+    `recorded`: how many trials there are of each run. `history`: groups of earlier runs of which each was done with the
+    same things as one of the sides.
     """
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
@@ -123,13 +123,17 @@ def compared(
             details=details or f"{a.name}: {_cells(left)}; {b.name}: {_cells(right)}",
             resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
         )
-    ratios = [_ratio(left[place], right[place], metric, confidence) for place, metric in pairs]
+    before = [_by_key(group, key) for group in history]
+    ratios = [
+        _ratio(left[place], right[place], metric, confidence, [group[place] for group in before if place in group])
+        for place, metric in pairs
+    ]
     lines = [
         Line(
             names[place],
             (left[place][0].cell.id, right[place][0].cell.id),
             metric,
-            (_mean(left[place], metric), _mean(right[place], metric)),
+            (together(left[place], metric), together(right[place], metric)),
             ratio,
             _speed(verdict, metric),
             (_stopped(left[place]), _stopped(right[place])),
@@ -139,7 +143,13 @@ def compared(
     ]
     missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
     broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
-    notes = (*_notes(a, b), *shared, *_unfinished(a, b, recorded or {}), *_broke(broken))
+    notes = (
+        *_notes(a, b, ratios),
+        *_of_percentiles(metrics),
+        *shared,
+        *_unfinished(a, b, recorded or {}),
+        *_broke(broken),
+    )
     return Comparison(a, b, within, confidence, lines, missing, notes, broken)
 
 
@@ -157,108 +167,6 @@ def _differing(a: Side, b: Side) -> list[tuple[str, str, str]]:
         if left != right:
             found.append((name, left or "not known", right or "not known"))
     return found
-
-
-def tidy(done: Comparison) -> Grid:
-    """Plain numbers in plain units."""
-    head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
-    columns = (
-        *head,
-        "within",
-        "confidence",
-        "paired",
-        "trials_a",
-        "trials_b",
-        "stopped_a",
-        "stopped_b",
-        "strained_a",
-        "strained_b",
-    )
-    rows: list[tuple[Value, ...]] = [
-        (
-            *(line.name, *line.cells, line.metric, *line.means),
-            *_ratio_values(line.ratio),
-            *(line.speed.value, done.within, done.confidence),
-            line.ratio.paired if line.ratio else None,
-            *((line.ratio.n_a, line.ratio.n_b) if line.ratio else (None, None)),
-            *line.stopped,
-            *(strained for _, strained in line.strained),
-        )
-        for line in done.lines
-    ]
-    blank: tuple[Value, ...] = (None,)
-    rows += [
-        (one.name, *blank * 9, f"{one.why} in {one.side}", *blank * (len(columns) - len(head))) for one in done.missing
-    ]
-    return Grid(columns, rows, (*done.notes, *_doubts(done), *_told(differences(done.a, done.b))))
-
-
-def shown(done: Comparison, *, most: int | None) -> Grid:
-    """For people: what is slower first, then what is faster; the rest is only of interest if there is room."""
-    order = list(Speed)
-    lines = sorted(done.lines, key=lambda line: (order.index(line.speed), -_distance(line)))
-    cut = lines if most is None else lines[:most]
-    rows: list[tuple[Value, ...]] = [
-        (
-            *(line.name, line.metric),
-            *(figure(mean, METRICS[line.metric]) for mean in line.means),
-            times(line.ratio.ratio) if line.ratio else "",
-            f"{times(line.ratio.low)} to {times(line.ratio.high)}" if line.ratio and line.ratio.low else "",
-            f"{line.speed.value}{' (!)' if line.doubtful else ''}",
-        )
-        for line in cut
-    ]
-    columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
-    notes = [_sentence(done)]
-    if len(cut) < len(lines):
-        notes.append(f"{len(lines) - len(cut):,} more lines; `--rows` shows more, `--format csv` all")
-    notes += [f"no ratio of {one.name}: {one.why} in {one.side}" for one in done.missing[:most]]
-    if most is not None and len(done.missing) > most:
-        notes.append(f"and {len(done.missing) - most:,} more of which one side has no figures")
-    told = _told(differences(done.a, done.b))
-    return Grid(columns, rows, (*done.notes, *notes, *_doubts(done), *told), frozenset(columns[2:6]))
-
-
-def _ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:
-    if ratio is None:
-        return (None, None, None, None)
-    bounds = (ratio.low, ratio.high) if ratio.low else (None, None)  # one value says nothing of its doubt
-    return (ratio.ratio, *bounds, ratio.p)
-
-
-def _sentence(done: Comparison) -> str:
-    counts = ", ".join(f"{done.counts.get(speed, 0)} {speed}" for speed in Speed)
-    return (
-        f"B against A: {counts}; same is within ±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
-        f"verdicts corrected for {len(done.lines)} comparisons"
-    )
-
-
-def _doubts(done: Comparison) -> tuple[str, ...]:
-    """On which side how many trials are such that they may say more of the host than of what is compared."""
-    sides = [[line.strained[at] for line in done.lines] for at in (0, 1)]
-    said = [
-        f"{name} ({side.name}) in {sum(some for _, some in counts):,} of {sum(of for of, _ in counts):,} trials"
-        for name, side, counts in zip("AB", (done.a, done.b), sides, strict=True)
-        if any(some for _, some in counts)
-    ]
-    if not said:
-        return ()
-    lines = sum(line.doubtful for line in done.lines)
-    rest = f"{lines:,} of {len(done.lines):,} verdicts rest on such trials, and may be about the host"
-    return (f"(!) the host could not keep up with modelled disks: {'; '.join(said)}; {rest}",)
-
-
-def _told(differing: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
-    if not differing:
-        return ()
-    lines = [f"  {name}: {left} → {right}" for name, left, right in differing]
-    return ("not the same environment, so not only what is compared may be the reason:", *lines)
-
-
-def _distance(line: Line) -> float:
-    ratio = line.ratio.ratio if line.ratio else 1.0
-    return max(ratio, 1 / ratio)
 
 
 def _refuse_mixture(a: Side, b: Side) -> None:
@@ -297,14 +205,11 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
     return kept[0], kept[1], (f"on both sides, so counted for {where}: {few}",)
 
 
-def _notes(a: Side, b: Side) -> tuple[str, ...]:
+def _notes(a: Side, b: Side, ratios: Sequence[Ratio | None]) -> tuple[str, ...]:
     runs = {run.id: run for run in (*a.runs, *b.runs)}
     notes = list(warnings(runs.values()))
     if len(a.runs) == len(b.runs) == 1 and len(runs) == 2:
-        notes.append(
-            "one run a side: what stays the same all through a run and differs in the next (a host in another mood) is "
-            "part of the ratio"
-        )
+        notes += _of_single_runs([ratio.foreseen for ratio in ratios if ratio])
     counts = sorted((len(a.runs), len(b.runs)))
     if counts[0] == 1 < counts[1]:
         notes.append(
@@ -314,6 +219,29 @@ def _notes(a: Side, b: Side) -> tuple[str, ...]:
     if counts[0] > 1:
         notes.append("several runs a side: each run counts as one value, as trials of one have more in common")
     return tuple(notes)
+
+
+def _of_single_runs(earlier: Sequence[int]) -> list[str]:
+    """Whether it is known how far single runs lie apart; `earlier`: by so many others, for each figure."""
+    known = [count for count in earlier if count]
+    moods = (
+        "one run a side: what stays the same all through a run and differs in the next (a host in another mood) is "
+        "part of the ratio"
+    )
+    if not known:
+        return [moods]
+    count = str(max(known)) if min(known) == max(known) else f"{min(known)} to {max(known)}"
+    told = [f"one run a side: how far whole runs lie apart is taken from {count} earlier ones in the same environment"]
+    if len(known) < len(earlier):
+        told.append(f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few: {moods}")
+    return told
+
+
+def _of_percentiles(metrics: Sequence[str]) -> tuple[str, ...]:
+    """A and B are not what the ratio is the ratio of."""
+    if not any(map(is_percentile, metrics)):
+        return ()
+    return ("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own",)
 
 
 def _by_key(side: Side, key: Callable[[Samples], Key]) -> dict[Key, list[Samples]]:
@@ -327,16 +255,18 @@ def _values(several: Sequence[Samples], metric: str) -> list[float]:
     return [value for one in several for value in one.blocks(metric).values()]
 
 
-def _mean(several: Sequence[Samples], metric: str) -> float:
-    values = _values(several, metric)
-    return sum(values) / len(values)
-
-
-def _ratio(a: Sequence[Samples], b: Sequence[Samples], metric: str, confidence: float) -> Ratio | None:
+def _ratio(
+    a: Sequence[Samples],
+    b: Sequence[Samples],
+    metric: str,
+    confidence: float,
+    history: Sequence[Sequence[Samples]] = (),
+) -> Ratio | None:
     """Block by block where both were measured in the blocks of one run; else as two samples.
 
     Where there are several runs on a side, each is one value: trials of one run have more in common than those of two,
-    and would make the doubt look smaller than it is. A single run is then held against how far the others lie apart.
+    and would make the doubt look smaller than it is. A single run is then held against how far the others lie apart,
+    and two single ones against how far earlier runs did.
     """
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
         return paired(a[0].blocks(metric), b[0].blocks(metric), confidence)
@@ -346,6 +276,9 @@ def _ratio(a: Sequence[Samples], b: Sequence[Samples], metric: str, confidence: 
         return unpaired(left, right, confidence)
     if max(map(len, runs)) > 1:
         return predicted(runs[0], runs[1], confidence)
+    before = [[list(values.values()) for one in group if (values := one.blocks(metric))] for group in history]
+    if known := foreseen(_values(a, metric), _values(b, metric), before, confidence):
+        return known
     early = any(one.run.until is not None for one in (*a, *b))
     return unpaired(_values(a, metric), _values(b, metric), confidence, early=early)
 
@@ -361,7 +294,7 @@ def _stopped(several: Sequence[Samples]) -> str:
 
 
 def _strained(several: Sequence[Samples], metric: str) -> tuple[int, int]:
-    return len(_values(several, metric)), sum(one.strained_of(metric) for one in several)
+    return sum(len(one.counted(metric)) for one in several), sum(one.strained_of(metric) for one in several)
 
 
 def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples]], lacking: str) -> list[Missing]:
@@ -374,12 +307,14 @@ def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples
             found.append(Missing(several[0].cell.name, lacking, "not there"))
         elif not _measured(right[place]):
             reasons = "; ".join(dict.fromkeys(reason for one in right[place] for reason in one.reasons))
-            found.append(Missing(several[0].cell.name, lacking, f"{right[place][0].outcome}: {reasons}"))
+            why = f"{right[place][0].outcome}: {reasons}" if reasons else "no trial that settled"
+            found.append(Missing(several[0].cell.name, lacking, why))
     return found
 
 
 def _measured(several: Sequence[Samples]) -> bool:
-    return any(one.counts.get(Outcome.MEASURED) for one in several)
+    """Whether there are figures; those of trials that never settled are none."""
+    return any(one.counts.get(Outcome.MEASURED, 0) > one.unsettled for one in several)
 
 
 def _broken(several: Sequence[Samples]) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import BadInput
-from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of
+from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of, unsettled
+from runner.store.schema import DIRECTION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -53,6 +54,8 @@ class Group:
     lacks: tuple[str, ...]
     #: Files or devices, as far as they were named.
     where: str = ""
+    #: The steady state that was asked for and not attained.
+    unsettled: str = ""
 
 
 def groups(text: str, file: str) -> list[Group]:
@@ -86,8 +89,8 @@ def _placed(group: Group, apart: Collection[str]) -> Group:
 def _refuse_impossible(group: Group, file: str) -> None:
     sides = (group.figures.read, group.figures.write) if group.figures else ()
     for side in filter(None, sides):
-        for name, value in asdict(side).items():
-            most = _MOST["lat" if name.startswith("lat") else name]
+        for name in DIRECTION:
+            value, most = getattr(side, name), _MOST["lat" if name.startswith("lat") else name]
             if value is not None and not 0 <= value <= most:
                 raise BadInput(
                     f"{file}: {name}={value:g} of '{group.name}' cannot have been measured",
@@ -106,7 +109,8 @@ def _group(
     name = "+".join(dict.fromkeys(str(job.get("jobname") or "job") for job in jobs))
     options = _merged([{**common, **_options(job.get("job options"))} for job in jobs])
     started = ended - timedelta(seconds=figures.runtime if figures else 0)
-    return Group(name, options, figures, failure, version, started, _lacking(figures) if figures else ())
+    lacks = _lacking(figures) if figures else ()
+    return Group(name, options, figures, failure, version, started, lacks, unsettled=unsettled(jobs))
 
 
 def _lacking(figures: Figures) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runner.fio.result import PERCENTILES
 from runner.store.schema import DIRECTION
 
 _UNITS = {"bw": "bytes/s", "iops": "1/s", "bytes": "bytes", "ios": ""}
@@ -24,3 +25,8 @@ COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in
 def more_is_faster(metric: str) -> bool:
     """Whether a larger value is the better one."""
     return metric.endswith(_RATES)
+
+
+def is_percentile(metric: str) -> bool:
+    """Whether it is read off all requests together; a mean of the trials' own would be nothing."""
+    return metric.partition("_")[2] in PERCENTILES

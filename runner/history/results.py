@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
-from runner.history.metrics import METRICS
+from runner.history.metrics import METRICS, is_percentile
 from runner.history.ordering import of_value
 from runner.reports.figures import figure
 from runner.reports.grid import Grid
-from runner.reports.terminal import is_large, percent, rate
+from runner.reports.terminal import is_large, percent, rate, unsettled_of
+from runner.store.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.history.samples import Samples
+    from runner.history.samples import Sample, Samples
     from runner.reports.grid import Value
     from runner.stats.stopping import Estimate
     from runner.store.shared import RunRow
 
 _CELL = ("run", "cell", "name", "machine", "made_up", "host", "kernel", "revision", "started")
-_BECAME = ("measured", "broken", "skipped", "reason", "strained", "stopped")
+_BECAME = ("measured", "broken", "skipped", "reason", "strained", "unsettled", "stopped")
 
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
@@ -31,7 +32,7 @@ def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
         (
             *_who(one),
             *(one.counts.get(outcome, 0) for outcome in ("measured", "broken", "skipped")),
-            *("; ".join(one.reasons), one.strained, one.stopped.value),
+            *("; ".join(one.reasons), one.strained, one.unsettled, one.stopped.value),
             *(one.cell.axes.get(axis) for axis in axes),
             *(value for metric in metrics for value in _values(one.estimate(metric))),
         )
@@ -46,11 +47,11 @@ _ENDS = ("", "_low", "_high", "_rel")
 def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     """One row a trial."""
     axes = axes_of(found)
-    columns = (*_CELL, "trial", "outcome", "reason", "strained", *_named(axes), *metrics)
+    columns = (*_CELL, "trial", "outcome", "reason", "strained", "unsettled", *_named(axes), *metrics)
     rows: list[tuple[Value, ...]] = [
         (
             *_who(one),
-            *(trial.block, trial.outcome, trial.reason, trial.strained),
+            *(trial.block, trial.outcome, trial.reason, trial.strained, trial.unsettled),
             *(one.cell.axes.get(axis) for axis in axes),
             *trial.values,
         )
@@ -95,7 +96,7 @@ def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int)
             *((one.run.name,) if several else ()),
             *(one.cell.name, str(trial.block)),
             *(figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True)),
-            trial.outcome + (" (!) strained" if trial.strained else "") + (f": {trial.reason}" if trial.reason else ""),
+            _of_trial(trial),
         )
         for one in found
         for trial in one.trials
@@ -103,6 +104,11 @@ def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int)
     left = (f"{len(rows) - most:,} more trials; `--rows` shows more, `--format csv` all",) if len(rows) > most else ()
     notes = (*warnings(one.run for one in found), *left)
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
+
+
+def _of_trial(trial: Sample) -> str:
+    marks = (" (!) strained" if trial.strained else "") + (" (!) unsettled" if trial.unsettled else "")
+    return f"{trial.outcome}{marks}{f': {trial.reason}' if trial.reason else ''}"
 
 
 def full_name(axis: str, found: Iterable[Samples]) -> str:
@@ -142,7 +148,7 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: boo
     rows: list[tuple[Value, ...]] = []
     for key, by_value in sorted(places.items(), key=lambda item: tuple(map(of_value, item[0]))):
         for figure_ in (metric,) if metric else _rates_of(by_value.values()):
-            if any(one.blocks(figure_) for one in by_value.values()):
+            if any(one.estimate(figure_) for one in by_value.values()):
                 name = figure_ if plain else figure_.partition("_")[0]
                 cells = [by_value.get(value) for value in values]
                 rows.append((*key[:-1], *((name,) if told else ()), *_row(cells, figure_, plain=plain)))
@@ -151,7 +157,7 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: boo
     shared = _shared(among, axis)
     notes = (
         *warnings(one.run for one in among),
-        f"{metric}: mean over trials, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
+        f"{metric}: {_what(metric)}, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
         *((f"{len(found) - len(among):,} of {len(found):,} cells have no {axis}",) if len(among) < len(found) else ()),
         *_lacking(among, metric),
         *_strained(among, metric),
@@ -164,6 +170,10 @@ _MEANS = (
     "means over trials: bandwidth where a row has requests of 64 KiB and more, requests per second where it has not"
 )
 _SIDES = ("read", "write")
+
+
+def _what(metric: str) -> str:
+    return "of the requests of all trials together" if is_percentile(metric) else "mean over trials"
 
 
 def _rates_of(cells: Iterable[Samples]) -> list[str]:
@@ -192,7 +202,7 @@ def _row(cells: Sequence[Samples | None], metric: str, *, plain: bool) -> Iterab
 def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     """How many cells cannot be seen, as they have no such figure."""
     wanted_ = [metric] if metric else [f"{side}_bw" for side in _SIDES]
-    lacking = sum(not any(one.blocks(name) for name in wanted_) for one in found)
+    lacking = sum(not any(one.estimate(name) for name in wanted_) for one in found)
     if not lacking:
         return ()
     return (f"{lacking:,} of {len(found):,} cells have no {metric or 'figures'}",)
@@ -242,9 +252,7 @@ def _who(one: Samples) -> tuple[Value, ...]:
 def _values(estimate: Estimate | None) -> tuple[Value, ...]:
     if estimate is None:
         return (None, None, None, None)
-    if estimate.interval is None:
-        return (estimate.mean, None, None, None)
-    return (estimate.mean, max(0.0, estimate.interval.low), estimate.interval.high, estimate.interval.relative)
+    return (estimate.mean, *estimate.bounds, estimate.relative)
 
 
 def _usual(one: Samples) -> tuple[str, ...]:
@@ -269,7 +277,8 @@ def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
 def _became(one: Samples) -> str:
     strained = f" (!) {one.strained} strained" if one.strained else ""
     reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
-    return f"{one.outcome}{strained}{reason}"
+    unsettled = unsettled_of(one.unsettled, one.counts.get(Outcome.MEASURED, 0))
+    return f"{one.outcome}{strained}{unsettled}{reason}"
 
 
 def _place(one: Samples | None, metric: str) -> str:
@@ -285,7 +294,7 @@ def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     """That some of it says as much about the host as about the disks."""
     metrics = [metric] if metric else [f"{side}_bw" for side in _SIDES]
     strained = sum(max(one.strained_of(name) for name in metrics) for one in found)
-    of = sum(max(len(one.blocks(name)) for name in metrics) for one in found)
+    of = sum(max(len(one.counted(name)) for name in metrics) for one in found)
     if not strained:
         return ()
     return (f"(!) in {strained:,} of {of:,} trials the host could not keep up with modelled disks",)

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
+from math import inf
 from operator import itemgetter
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from runner.fio.result import PERCENTILES
+from runner.history.metrics import is_percentile
 from runner.history.ordering import of_name
-from runner.stats.stopping import Rule, Stopped, estimated, stopped
+from runner.stats.histogram import Histogram, merged
+from runner.stats.percentile import estimated_percentiles, percentiles
+from runner.stats.stopping import Estimate, Rule, Stopped, estimated, stopped
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from runner.history.choose import Wanted
-    from runner.stats.stopping import Estimate
     from runner.store.record import CellRow
     from runner.store.shared import RunRow, SharedStore
 
 #: What is read of every trial besides figures; the rates are what cells are stopped by.
-_HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "read_bw", "write_bw")
-_RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _READ, _WRITE = range(len(_HEAD))
+_HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "unsettled", "read_bw", "write_bw")
+_RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
+_MEASURED = Outcome.MEASURED.value
 
 
 class Sample(NamedTuple):
@@ -34,6 +40,7 @@ class Sample(NamedTuple):
     outcome: str
     reason: str
     strained: bool
+    unsettled: bool
     values: tuple[float | None, ...]
 
 
@@ -45,12 +52,18 @@ class Samples:
     cell: CellRow
     metrics: tuple[str, ...]
     rows: Sequence[Row]
+    #: How long requests took, by direction and block; only where percentiles were asked for.
+    latencies: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
 
     @property
     def trials(self) -> list[Sample]:
         """They, one by one."""
         return [
-            Sample(row[_BLOCK], row[_OUTCOME], row[_REASON], bool(row[_STRAINED]), tuple(row[len(_HEAD) :]))
+            Sample(
+                *(row[_BLOCK], row[_OUTCOME], row[_REASON]),
+                *(bool(row[_STRAINED]), bool(row[_UNSETTLED])),
+                tuple(row[len(_HEAD) :]),
+            )
             for row in self.rows
         ]
 
@@ -93,10 +106,27 @@ class Samples:
         """Trials in which the host could not keep up with modelled disks."""
         return sum(bool(row[_STRAINED]) for row in self.rows)
 
+    @property
+    def unsettled(self) -> int:
+        """Measured trials that never came to the steady state that was asked for."""
+        return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] == Outcome.MEASURED)
+
+    def counted(self, metric: str) -> list[Row]:
+        """The trials that a figure of the cell is of."""
+        at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
+        return [row for row in self._settled if row[at] is not None]
+
+    @cached_property
+    def _settled(self) -> list[Row]:
+        """The trials that have a say in figures."""
+        return [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
+
     def strained_of(self, metric: str) -> int:
-        """So many of the values of a figure are of such trials."""
-        at = len(_HEAD) + self.metrics.index(metric)
-        return sum(bool(row[_STRAINED]) for row in self.rows if row[at] is not None)
+        """So many of these are such that the host could not keep up."""
+        return sum(bool(row[_STRAINED]) for row in self.counted(metric))
+
+    def _at(self, metric: str) -> int:
+        return len(_HEAD) + self.metrics.index(metric)
 
     @cached_property
     def rule(self) -> Rule:
@@ -107,38 +137,99 @@ class Samples:
     @cached_property
     def stopped(self) -> Stopped:
         """Why no more trials follow."""
-        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self.rows if row[_OUTCOME] == Outcome.MEASURED]
+        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._settled]
         return stopped(rates, len(self.rows), self.rule)
 
     def blocks(self, metric: str) -> dict[int, float]:
-        """What was measured of a figure, by block."""
-        at = len(_HEAD) + self.metrics.index(metric)
-        return {row[_BLOCK]: row[at] for row in self.rows if row[at] is not None}
+        """What the trials themselves have of a figure, by block."""
+        at = self._at(metric)
+        return {row[_BLOCK]: row[at] for row in self._settled if row[at] is not None}
 
     def estimate(self, metric: str) -> Estimate | None:
-        """The mean of a figure and its doubt; None where nothing was measured."""
+        """The mean of a figure, or a percentile of all requests, and its doubt; None where nothing was measured."""
+        if is_percentile(metric):
+            return self._percentiles.get(metric)
         values = list(self.blocks(metric).values())
-        if not values:
-            return None
-        return estimated(values, self.rule, self.stopped)
+        return estimated(values, self.rule, self.stopped) if values else None
+
+    @cached_property
+    def _percentiles(self) -> Mapping[str, Estimate]:
+        """Of a single trial its own will do; of several, of which not all have a histogram, nobody can tell."""
+        found: dict[str, Estimate | None] = {}
+        for side in ("read", "write"):
+            asked = [one for one in self.metrics if is_percentile(one) and one.startswith(side)]
+            kept = self.histograms(side) if asked else []
+            if kept:
+                percents = [PERCENTILES[one.partition("_")[2]] for one in asked]
+                found |= zip(asked, estimated_percentiles(kept, percents, self.rule, self.stopped), strict=True)
+            elif asked and len(self.counted(asked[0])) == 1:
+                found |= {one: Estimate(value, 1, None) for one in asked for value in self.blocks(one).values()}
+        return {metric: one for metric, one in found.items() if one}
+
+    def histograms(self, side: str) -> list[Histogram]:
+        """Of all trials that did I/O in a direction; of none, if one of them has no histogram."""
+        kept = [self.latencies.get((side, row[_BLOCK])) for row in self.counted(f"{side}_lat_p50")]
+        return [Histogram(one) for one in kept if one] if all(kept) else []
+
+
+def together(several: Sequence[Samples], metric: str) -> float | None:
+    """A figure of several runs of a cell; None where nobody can tell."""
+    values = [value for one in several for value in one.blocks(metric).values()]
+    if not is_percentile(metric):
+        return fmean(values) if values else None
+    side, _, name = metric.partition("_")
+    if sum(len(one.counted(metric)) for one in several) == 1:
+        return values[0] if values else None
+    kept = [one.histograms(side) for one in several if one.counted(metric)]
+    if not kept or not all(kept):
+        return None
+    whole = merged(histogram.unpacked() for histograms in kept for histogram in histograms)
+    return percentiles(whole, [PERCENTILES[name]])[0]
 
 
 def read(
-    store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: Wanted | None = None
+    store: SharedStore,
+    runs: Sequence[RunRow],
+    metrics: Sequence[str],
+    wanted: Wanted | None = None,
+    *,
+    histograms: bool = True,
 ) -> list[Samples]:
-    """All trials of these runs, and of these cells if any are named; runs as given, cells by their names."""
+    """All trials of these runs, and of these cells if any are named; runs as given, cells as declared.
+
+    `histograms`: those of percentiles as well; without them, there are the trials' own alone.
+    """
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
     rows = store.trials((*_HEAD, *metrics), by_id, ids)
     asked = tuple(metrics)
+    latencies = _latencies(store, asked, by_id, ids) if histograms else {}
     found = []
     for key, several in groupby(rows, key=itemgetter(_RUN, _CELL)):
         run, cell = by_id.get(key[0]), known.get(key)
         if run is not None and cell is not None and (wanted is None or wanted.takes(cell)):
-            found.append(Samples(run, cell, asked, list(several)))
+            found.append(Samples(run, cell, asked, list(several), latencies.get(key, {})))
     place = {run.id: number for number, run in enumerate(runs)}
-    return sorted(found, key=lambda one: (place[one.run.id], of_name(one.cell.name), one.cell.id))
+    return sorted(found, key=lambda one: (place[one.run.id], *_declared(one.cell)))
+
+
+def _declared(cell: CellRow) -> tuple[Any, ...]:
+    """Cells of a run that is not known to have an order stand in that of their names."""
+    return (inf if cell.position is None else cell.position, of_name(cell.name), cell.id)
+
+
+def _latencies(
+    store: SharedStore, metrics: Sequence[str], runs: Collection[str], cells: Collection[str] | None
+) -> Mapping[tuple[str, str], Mapping[tuple[str, int], bytes]]:
+    """By run and cell, of the directions of which percentiles are asked for."""
+    sides = sorted({one.partition("_")[0] for one in metrics if is_percentile(one)})
+    found: dict[tuple[str, str], dict[tuple[str, int], bytes]] = {}
+    if sides:
+        for run, cell, block, *packed in store.latencies([f"{side}_latencies" for side in sides], runs, cells):
+            of_cell = found.setdefault((run, cell), {})
+            of_cell |= {(side, block): one for side, one in zip(sides, packed, strict=True) if one}
+    return found
 
 
 def read_some(

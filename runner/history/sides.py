@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: What sides may be, besides the values of an axis.
 KINDS = ("run", "kernel", "host", "revision")
+#: Those of which cells belong together by their ids alone.
+BY_ID = frozenset({"run", "host", "revision"})
 _KERNEL_AXIS = "kernel"
 
 _T = TypeVar("_T")
@@ -59,7 +61,7 @@ def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
     """What of these trials belongs to a side. `found`: of the runs that it can be found in."""
-    if kind in {"run", "host", "revision"}:
+    if kind in BY_ID:
         return Side(word, found)
     if kind == "kernel":
         return Side(word, _on_kernel(word, found))
@@ -74,7 +76,7 @@ def key_of(kind: str, sides: Sequence[Side]) -> Callable[[Samples], Key]:
     The id of a cell says it all, unless it covers the very thing that is compared: an axis, or a kernel that the matrix
     names. Then cells of one matrix are the same if they stand on the same places of all other axes.
     """
-    if kind in {"run", "host", "revision"}:
+    if kind in BY_ID:
         return lambda one: (one.cell.id,)
     axis = axis_of(kind, sides)
     bound = tied(kind, sides)

@@ -108,11 +108,15 @@ def _in_full(one: Series, most: int) -> Grid:
         started, run = point.samples.run.started[:16].replace("T", " "), point.samples.run.name
         doubt = percent(point.estimate.relative) if point.estimate.relative is not None else ""
         words = _words(steps[at], one.metric) if at in steps else ""
-        strained = f"(!) {point.samples.strained} strained" if point.samples.strained else ""
+        marks = [
+            f"(!) {count} {word}"
+            for count, word in ((point.samples.strained, "strained"), (point.samples.unsettled, "unsettled"))
+            if count
+        ]
         kernel = ", ".join(point.samples.kernels)
         value = figure(point.estimate.mean, METRICS[one.metric])
         rows.append(
-            (started, run, kernel, value, doubt, str(point.estimate.n), "; ".join(filter(None, (words, strained))))
+            (started, run, kernel, value, doubt, str(point.estimate.n), "; ".join(filter(None, (words, *marks))))
         )
     notes = [
         f"{one.cell.name}: {one.metric} on {one.host or 'an unknown host'} ({one.machine})",
@@ -156,10 +160,7 @@ def _run(point: Point) -> tuple[Value, ...]:
 
 
 def _bounds(estimate: Estimate) -> tuple[Value, ...]:
-    interval = estimate.interval
-    if interval is None:
-        return (estimate.mean, None, None, None)
-    return (estimate.mean, max(0.0, interval.low), interval.high, interval.relative)
+    return (estimate.mean, *estimate.bounds, estimate.relative)
 
 
 def _step(change: Change | None) -> tuple[Value, ...]:

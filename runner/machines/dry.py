@@ -10,8 +10,9 @@ import hashlib
 import random
 import re
 import shlex
-from configparser import ConfigParser
+from configparser import ConfigParser, SectionProxy
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _READ_BACK = re.compile(r"^(look|look_anyway|look_on|told|told_role) (.+)$", re.MULTILINE)
 _ANY = "made-up"
+_WINDOW = re.compile(r"\bwindow=(\d+)")
+_PLACES = 100
 
 
 def plausible(step: Step) -> StepResult:
@@ -35,6 +38,8 @@ def plausible(step: Step) -> StepResult:
         return StepResult(step.name, 0, _readings(step.text), 0.0)
     if step.name == "measure":
         return StepResult(step.name, 0, _fio_json(step.files["job.fio"]), 0.0)
+    if step.name == "profile":
+        return StepResult(step.name, 0, _course(step), 0.0)
     return StepResult(step.name, 0, "", 0.0)
 
 
@@ -51,13 +56,11 @@ def _readings(script: str) -> str:
 
 
 def _fio_json(job: str) -> str:
-    parser = ConfigParser(interpolation=None)
-    parser.read_string(job)
-    options = parser["trial"]
+    options = _options(job)
     draw = random.Random(hashlib.blake2b(job.encode(), digest_size=8).digest())  # noqa: S311 - made up on purpose
     depth, bs = int(options["iodepth"]) * int(options["numjobs"]), int(options["bs"])
     kind = options["rw"].partition(":")[0]
-    milliseconds = int(options.get("runtime", "1000ms").removesuffix("ms"))
+    milliseconds = _milliseconds(options)
     rate = (120 * depth**0.5 if "rand" in kind else 150e6 / bs) * draw.gauss(1, 0.02)
     mix = int(options.get("rwmixread", "50")) / 100
     share = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}.get(kind, mix)
@@ -65,13 +68,36 @@ def _fio_json(job: str) -> str:
         "read": _direction(rate * share, bs, milliseconds, depth),
         "write": _direction(rate * (1 - share), bs, milliseconds, depth),
     }
-    made_up: dict[str, Any] = {
-        "fio version": "made up by the dry machine",
-        "jobs": [
-            {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds, **directions}
-        ],
-    }
+    steady = {"steadystate": {"ss": options["steadystate"], "attained": 1}} if "steadystate" in options else {}
+    told = {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
+    made_up = {"fio version": "made up by the dry machine", "jobs": [told | directions | steady]}
     return orjson.dumps(made_up).decode()
+
+
+def _course(step: Step) -> str:
+    """What `profile.sh` tells: of a disk that is half as fast at its end, or of work that always is as fast."""
+    options = _options(step.files["job.fio"])
+    if window := _WINDOW.search(step.text):
+        apart, ended, lines = int(window[1]), 0, []
+        moved = int(options.get("zonesize", apart))
+        places = int(options.get("io_size", _PLACES * moved)) // moved
+        for place in range(places):
+            began, ended = ended, ended + max(1, round(moved / 150e3 / (1 - place / 2 / places)))
+            lines.append(f"{place * apart}\t{moved}\t{began}\t{ended}\n")
+        return "".join(lines)
+    stretches = max(1, _milliseconds(options) // int(options["log_avg_msec"]))
+    directions = [number for number, name in enumerate(("read", "write")) if name in options["rw"]] or [0, 1]
+    return "".join(f"{at}\t{side}\t{150_000}\n" for at in range(1, stretches + 1) for side in directions)
+
+
+def _options(job: str) -> SectionProxy:
+    parser = ConfigParser(interpolation=None)
+    parser.read_string(job)
+    return parser["trial"]
+
+
+def _milliseconds(options: SectionProxy) -> int:
+    return int(options.get("runtime", "1000ms").removesuffix("ms"))
 
 
 def _direction(iops: float, bs: int, milliseconds: int, depth: int) -> dict[str, Any]:
@@ -106,10 +132,11 @@ class DryRig:
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
         """Write the steps down and answer them, up to the first that fails."""
-        results = []
+        results, lying = [], dict[str, str]()
         for step in steps:
             self.told.append(step)
-            results.append(self._answer(step))
+            lying |= step.files  # a machine does not take them away between steps
+            results.append(self._answer(replace(step, files=lying)))
             if results[-1].status != 0:
                 break
         return results

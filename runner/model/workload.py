@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from runner.model.base import Model
 from runner.model.fileset import DEFAULT_SIZE, FileSet
 from runner.model.layers import Problem
+from runner.model.steady import Steady
 from runner.model.units import Extent, Length, Size, Time, bytes_of, format_size, in_unit, of_memory
 
 if TYPE_CHECKING:
@@ -165,6 +166,9 @@ class Workload(Model):
             gt=0, description=f"of a profile over positions: at {POINTS} places so much each; everything if not given"
         ),
     ] = None
+    steady: Annotated[
+        Steady | None, Field(description="work ends once its rate is steady, `runtime` or `size` are the limit")
+    ] = None
     fio: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], OpenValue] = Field(
         default_factory=dict, description="any other fio option, by fio's own name"
     )
@@ -225,6 +229,14 @@ class Workload(Model):
             yield Problem("ioengine", "mmap always goes through memory; write `direct: false` with it")
         if self.profile == "position":
             yield from self._profile_problems()
+        if self.steady:
+            yield from self.steady.problems(self.runtime, self.profile, self.fio)
+        yield from self._option_problems()
+        if isinstance(self.offset, str):
+            yield from self._share_problems(_share(self.offset))
+
+    def _option_problems(self) -> Iterator[Problem]:
+        """What is not for the map of fio's own options."""
         for option in self.fio:
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
@@ -234,8 +246,6 @@ class Workload(Model):
                 yield Problem(
                     "fio", f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`"
                 )
-        if isinstance(self.offset, str):
-            yield from self._share_problems(_share(self.offset))
 
     def _profile_problems(self) -> Iterator[Problem]:
         """What has no place after the other."""

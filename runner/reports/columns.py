@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.fio.result import PERCENTILES
 from runner.reports.summary import LATENCIES, METRICS
+from runner.stats.percentile import needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,9 +34,11 @@ AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`);
 _LATENCIES = (
     "mean latency of a request, from its submission to its completion",
     "median of the same latency",
+    "its 90th percentile",
+    "its 95th percentile",
     "its 99th percentile",
-    "its 99.9th percentile",
-    "its 99.99th percentile",
+    "its 99.9th percentile; empty of fewer than 10,000 requests",
+    "its 99.99th percentile; empty of fewer than 100,000 requests",
     "the longest",
 )
 
@@ -72,6 +76,12 @@ TRIAL_TAIL = (
     ),
     Column("bottleneck", "", "what held the work back, as far as what was counted beside it tells, and the evidence"),
     Column("strained", "", "the host could not keep up with modelled disks: by how much, and why; empty if it could"),
+    Column(
+        "unsettled",
+        "",
+        "the steady state that was asked for was not attained, and by how much; its figures are not in those of the "
+        "cell; empty if it was, or none was asked for",
+    ),
     Column("seconds", "s", "wall time of the trial with all its tries, without building the array"),
     Column(
         "attempts", "", "tries it took; more than one: a machine was lost on the way, or `--retry-broken` was asked for"
@@ -81,6 +91,11 @@ TRIAL_TAIL = (
     Column("folder", "", "where its scripts and raw outputs lie, relative to the run"),
 )
 TRIALS = (*TRIAL_HEAD, AXES, *TRIAL_FIGURES, *TRIAL_TAIL)
+
+
+def _few(percent: float) -> str:
+    return f"; empty of fewer than {needs(percent):,}" if needs(percent) > 1 else ""
+
 
 SUMMARY_HEAD = (
     *IDENTITY,
@@ -94,6 +109,11 @@ SUMMARY_HEAD = (
         "fewest requests, of reads or writes, that a measured trial rests on: of fewer than 10 it says little",
     ),
     Column("strained", "", "measured trials in which the host could not keep up with modelled disks"),
+    Column(
+        "unsettled",
+        "",
+        "measured trials that never came to the steady state that was asked for; figures are of the others alone",
+    ),
     Column("until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty: none"),
     Column("reached", "true/false", "whether every bandwidth is known that well; empty where `until` or figures are"),
     Column(
@@ -112,22 +132,26 @@ SUMMARY_HEAD = (
     *_PLACE,
 )
 _SUMMARISED = {
-    "bw": ("bytes/s", "bandwidth"),
-    "iops": ("1/s", "requests per second"),
-    "lat_mean": ("ns", "mean latency"),
-    "lat_p99": ("ns", "the trials' own 99th percentiles of latency"),
+    "bw": ("bytes/s", "mean over trials of bandwidth"),
+    "iops": ("1/s", "mean over trials of requests per second"),
+    "lat_mean": ("ns", "mean over trials of mean latency"),
+    **{
+        name: ("ns", f"{percent:g} % of the requests of all trials together took at most so long{_few(percent)}")
+        for name, percent in PERCENTILES.items()
+    },
 }
 
 
 def _estimate(metric: str) -> Iterable[Column]:
     side, measure = metric.split("_", 1)
     unit, what = _SUMMARISED[measure]
-    yield Column(metric, unit, f"{side}: mean over trials of {what}")
+    yield Column(metric, unit, f"{side}: {what}")
     yield Column(
         f"{metric}_low", unit, "lower bound of its confidence interval, never below 0; empty for a single trial"
     )
-    yield Column(f"{metric}_high", unit, "upper bound of its confidence interval; empty for a single trial")
-    yield Column(f"{metric}_rel", "", "half width of the interval as a part of the mean (0.05: ± 5 %)")
+    unknown = "; empty, as `_rel`, where the longest request may be below it" if measure in PERCENTILES else ""
+    yield Column(f"{metric}_high", unit, f"upper bound of its confidence interval; empty for a single trial{unknown}")
+    yield Column(f"{metric}_rel", "", "half width of the interval as a part of it (0.05: ± 5 %)")
 
 
 SUMMARY_FIGURES = tuple(column for metric in METRICS for column in _estimate(metric))

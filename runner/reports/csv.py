@@ -76,7 +76,7 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: lis
         *shared,
         *places,
         *(_figures(trial.figures) if trial.figures else _NO_FIGURES),
-        *(trial.notes.get(note, "") for note in ("evenness", "bottleneck", "strained")),
+        *(trial.notes.get(note, "") for note in ("evenness", "bottleneck", "strained", "unsettled")),
         *(trial.seconds, trial.attempts, trial.started),
         "; ".join(f"{name}: {text}" for name, text in trial.notes.items()),
         trial.folder,
@@ -108,6 +108,7 @@ def _summary_row(
         "; ".join(summary.reasons),
         "" if summary.least_ios is None else summary.least_ios,
         summary.strained,
+        summary.unsettled,
         *_aim(summary, until),
         str(summary.stopped),
         _states(summary.states),
@@ -121,11 +122,8 @@ def _summary_row(
 def _estimate(estimate: Estimate | None) -> tuple[Any, ...]:
     if estimate is None:
         return ("", "", "", "")
-    interval = estimate.interval
-    if interval is None:
-        return (estimate.mean, "", "", "")
-    # Nothing that is measured here can be negative, though Student's t knows nothing of that; `_rel` stays what it is.
-    return (estimate.mean, max(0.0, interval.low), interval.high, interval.relative)
+    told = (estimate.mean, *estimate.bounds, estimate.relative)
+    return tuple("" if value is None else value for value in told)
 
 
 def _states(states: Mapping[str, States]) -> str:

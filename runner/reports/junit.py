@@ -92,6 +92,8 @@ def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]
     yield "made_up", "true" if recorded.made_up else "false"
     yield from summary.cell.axes.items()
     yield "stopped", str(summary.stopped)
+    if summary.unsettled:
+        yield "unsettled", str(summary.unsettled)
     reached = summary.reached(recorded.until)
     if reached is not None:
         yield "until", f"{recorded.until:g}"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from runner.reports.summary import summary
 from runner.stats.drift import drift
 from runner.stats.stopping import Rule
-from runner.store.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,6 +73,6 @@ class Recorded:
 def _rates_by_block(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
     """Of each cell that reads, and of each that writes, its bandwidths."""
     for trials in cells:
-        measured = [(one.block, one.figures) for one in trials if one.outcome is Outcome.MEASURED and one.figures]
+        measured = [(one.block, figures) for one in trials if (figures := one.counted)]
         yield {block: figures.read.bw for block, figures in measured if figures.read}
         yield {block: figures.write.bw for block, figures in measured if figures.write}

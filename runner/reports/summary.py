@@ -7,22 +7,25 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from runner.fio.result import PERCENTILES
+from runner.stats.percentile import estimated_percentiles
 from runner.stats.states import States, two_states
-from runner.stats.stopping import Stopped, estimated, stopped
-from runner.store.record import Outcome
+from runner.stats.stopping import Estimate, Stopped, estimated, stopped
+from runner.store.record import UNSETTLED, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.fio.result import Figures
-    from runner.stats.stopping import Estimate, Rule
+    from runner.fio.result import Direction, Figures
+    from runner.stats.stopping import Rule
     from runner.store.record import CellRow, Trial
 
 #: The figures of a direction that tell how long requests took.
-LATENCIES: tuple[str, ...] = ("lat_mean", "lat_p50", "lat_p99", "lat_p999", "lat_p9999", "lat_max")
-#: What is summarised of each direction. A p99 here is the mean over trials of each trial's own p99.
-MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean", "lat_p99")
-METRICS: tuple[str, ...] = tuple(f"{side}_{measure}" for measure in MEASURES for side in ("read", "write"))
+LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")
+#: What is summarised of each direction: means over trials, and percentiles of all their requests together.
+MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")
+SIDES = ("read", "write")
+METRICS: tuple[str, ...] = tuple(f"{side}_{measure}" for measure in (*MEASURES, *PERCENTILES) for side in SIDES)
 _measures_of = attrgetter(*MEASURES)
 #: A figure that rests on fewer requests says little, however sure it looks.
 FEW = 10
@@ -40,6 +43,8 @@ class CellSummary:
     least_ios: int | None = None
     #: Trials in which the host could not keep up with modelled disks.
     strained: int = 0
+    #: Measured trials that never came to the steady state that was asked for: they are not in the figures.
+    unsettled: int = 0
     #: Why no more trials follow.
     stopped: Stopped = Stopped.UNFINISHED
     #: Bandwidths whose trials fall into two groups with nothing between.
@@ -61,15 +66,19 @@ class CellSummary:
 
 def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
     """What the trials of one cell say together; they are in the order of their blocks."""
-    measured = [trial.figures for trial in trials if trial.outcome is Outcome.MEASURED and trial.figures]
+    measured = [figures for trial in trials if (figures := trial.counted)]
     how = stopped(_rates(measured), len(trials), rule)
     values = _values(measured)
+    known = {name: estimated(several, rule, how) for name, several in values.items()} | _percentiles(
+        measured, rule, how
+    )
     return CellSummary(
         cell=cell,
         counts=Counter(trial.outcome for trial in trials),
         reasons=tuple(dict.fromkeys(trial.reason for trial in trials if trial.reason)),
-        figures={name: estimated(values[name], rule, how) for name in METRICS if name in values},
+        figures={name: known[name] for name in METRICS if name in known},
         strained=sum("strained" in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
+        unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
         states={name: found for name in ("read_bw", "write_bw") if (found := two_states(values.get(name, ())))},
         least_ios=_least_ios(measured),
@@ -91,6 +100,21 @@ def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
                     if value is not None:
                         values.setdefault(f"{side}_{measure}", []).append(value)
     return values
+
+
+def _percentiles(measured: Sequence[Figures], rule: Rule, how: Stopped) -> dict[str, Estimate]:
+    """Of a single trial its own; of several, of which not all have a histogram, nobody can tell."""
+    found: dict[str, Estimate | None] = {}
+    for side in SIDES:
+        directions: list[Direction] = list(filter(None, (getattr(figures, side) for figures in measured)))
+        histograms = [one.latencies for one in directions if one.latencies]
+        if histograms and len(histograms) == len(directions):
+            estimates = estimated_percentiles(histograms, [*PERCENTILES.values()], rule, how)
+            found |= {f"{side}_{name}": one for name, one in zip(PERCENTILES, estimates, strict=True)}
+        elif len(directions) == 1:
+            own = ((name, getattr(directions[0], name)) for name in PERCENTILES)
+            found |= {f"{side}_{name}": Estimate(value, 1, None) for name, value in own if value is not None}
+    return {name: one for name, one in found.items() if one}
 
 
 def _rates(measured: Iterable[Figures]) -> list[tuple[float, float]]:

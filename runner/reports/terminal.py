@@ -8,7 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from runner.reports.figures import digits
+from runner.reports.figures import digits, figure
 from runner.reports.summary import FEW
 from runner.store.record import Outcome
 
@@ -34,7 +34,7 @@ def table(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv") -
     title = f"{recorded.matrix} on {recorded.machine}"
     made = Table(title=Text(f"{title} ({recorded.warning})" if recorded.warning else title), caption_justify="left")
     made.add_column("cell", overflow="fold")
-    for heading in ("read", "write", "±", "trials"):
+    for heading in ("read", "write", "±", "p99", "trials"):
         made.add_column(heading, justify="right", no_wrap=True)
     made.add_column("outcome", overflow="fold")
     for summary in shown:
@@ -92,12 +92,13 @@ def percent(share: float) -> str:
     return f"{value:.2g} %" if value >= 0.01 or not value else "<0.01 %"
 
 
-def _numbers(summary: CellSummary) -> tuple[str, str, str, str]:
+def _numbers(summary: CellSummary) -> tuple[str, str, str, str, str]:
     read, write = (_rate(summary, side) for side in ("read", "write"))
     doubts = [estimate.relative for name, estimate in summary.figures.items() if name.endswith(("_bw", "_iops"))]
     known = [doubt for doubt in doubts if doubt is not None]
     doubt = percent(max(known)) if known else ""
-    return read, write, doubt, str(summary.counts.get(Outcome.MEASURED, 0))
+    slowest = max((one.mean for name, one in summary.figures.items() if name.endswith("_lat_p99")), default=None)
+    return read, write, doubt, figure(slowest, "ns"), str(summary.counts.get(Outcome.MEASURED, 0))
 
 
 def _rate(summary: CellSummary, side: str) -> str:
@@ -112,8 +113,10 @@ def _outcome(summary: CellSummary) -> Text:
     told = [f"{count} {outcome}" for outcome in Outcome if (count := summary.counts.get(outcome, 0))]
     words = str(summary.outcome or "not yet run") if len(told) < 2 else ", ".join(told)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
-    marks = _few(summary.least_ios) + _strained(summary.strained) + (" (!) two states" if summary.states else "")
-    return Text(words + marks + reason, style=_STYLES[summary.outcome])
+    unsettled = unsettled_of(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
+    states = " (!) two states" if summary.states else ""
+    marks = (_few(summary.least_ios), _strained(summary.strained), unsettled, states)
+    return Text(words + "".join(marks) + reason, style=_STYLES[summary.outcome])
 
 
 def _few(ios: int | None) -> str:
@@ -128,6 +131,16 @@ def _strained(trials: int) -> str:
     return f" (!) {trials} strained" if trials else ""
 
 
+def unsettled_of(trials: int, measured: int) -> str:
+    """A mark on what never came to the steady state that was asked for, in so many of the measured trials."""
+    if not trials:
+        return ""
+    return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"
+
+
 def _caption(left_out: int, pointer: str, confidence: float) -> str:
-    note = f"MB/s: 10⁶ bytes per second; ±: {confidence * 100:g} % confidence, the wider of read and write."
+    note = (
+        f"MB/s: 10⁶ bytes per second; ±: {confidence * 100:g} % confidence, p99: latency of all trials' requests; "
+        "both the larger of read and write."
+    )
     return f"{left_out} more cells in {pointer}. {note}" if left_out else note

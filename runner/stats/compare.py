@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 #: cover, and for its small chances, which correction for many relies on, to be no smaller than they should. By
 #: simulation.
 SHARE = 0.65
+#: Two earlier runs alone would have intervals that no difference gets out of.
+_FREEDOM = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Ratio:
     p: float
     #: Whether values were compared block by block.
     paired: bool = False
+    #: By so many earlier runs it is known how far runs lie apart; 0: what a whole run has in common is in the ratio.
+    foreseen: int = 0
 
 
 class Verdict(StrEnum):
@@ -118,6 +122,33 @@ def predicted(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], confid
     return _ratio(mean_b - mean_a, error, n - 1, (len(a), len(b)), confidence)
 
 
+def foreseen(
+    a: Sequence[float], b: Sequence[float], history: Sequence[Sequence[Sequence[float]]], confidence: float = 0.95
+) -> Ratio | None:
+    """The ratio of two single runs, held against how far earlier runs lie apart.
+
+    `history`: groups of runs with the values of each, of which those of a group differ in nothing but what nobody can
+    help: runs like `a`, and runs like `b` where these are something else. It is asked whether two runs may well lie so
+    far apart if nothing is the matter: Student's t of the logarithms of means, with what the groups say of their own
+    spread. That spread has the noise within runs in it already, as they were measured then; a run of fewer trials has
+    its doubt widened by what that adds. Assumes that runs differ now as they did then, whether what is compared is the
+    same or not; a history in which the level changed says that runs lie farther apart than they do.
+
+    None where the groups leave less than two degrees of freedom, or with a value that is not positive.
+    """
+    groups = [group for group in history if len(group) > 1]
+    earlier = [run for group in groups for run in group]
+    freedom = len(earlier) - len(groups)
+    if freedom < _FREEDOM or not (a and b) or not all(run and _positive(run) for run in (a, b, *earlier)):
+        return None
+    means = [[log(fmean(run)) for run in group] for group in groups]
+    apart = fsum(dist(group, (fmean(group),) * len(group)) ** 2 for group in means) / freedom
+    usual = fmean(1 / len(run) for run in earlier)
+    scarce = fsum(max(0.0, 1 / len(run) - usual) for run in (a, b))
+    error = sqrt(2 * apart + _noise((a, b, *earlier)) * scarce)
+    return _ratio(log(fmean(b) / fmean(a)), error, freedom, (len(a), len(b)), confidence, foreseen=len(earlier))
+
+
 def _noise(runs: Iterable[Sequence[float]]) -> float:
     """The variance of logarithms within runs; 0 where no run has two values."""
     spread, freedom = 0.0, 0
@@ -171,13 +202,14 @@ def _ratio(
     *,
     paired: bool = False,
     share: float = 1.0,
+    foreseen: int = 0,
 ) -> Ratio:
     """`share`: so much of the chance of error is used."""
     if freedom <= 0:
-        return Ratio(exp(mean), 0.0, inf, *sizes, confidence, 1.0, paired)
+        return Ratio(exp(mean), 0.0, inf, *sizes, confidence, 1.0, paired, foreseen)
     half = t_factor(freedom, 1 - share * (1 - confidence)) * error
     p = min(1.0, _chance(mean, error, freedom) / share)
-    return Ratio(exp(mean), _exp(mean - half), _exp(mean + half), *sizes, confidence, p, paired)
+    return Ratio(exp(mean), _exp(mean - half), _exp(mean + half), *sizes, confidence, p, paired, foreseen)
 
 
 def _exp(power: float) -> float:

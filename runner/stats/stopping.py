@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING
 
 from runner.stats.interval import student
@@ -57,7 +57,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The mean over trials; no interval where one value leaves the doubt unknown."""
+    """The mean over trials, or a percentile of all their requests; no interval where a single one leaves it unknown."""
 
     mean: float
     n: int
@@ -65,8 +65,15 @@ class Estimate:
 
     @property
     def relative(self) -> float | None:
-        """Half width of the interval as a part of the mean."""
-        return self.interval.relative if self.interval else None
+        """Half width of the interval as a part of the mean; None where that is not known."""
+        return self.interval.relative if self.interval and isfinite(self.interval.high) else None
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Between which the true one lies; nothing that is measured is below 0, though Student's t does not know."""
+        if self.interval is None:
+            return None, None
+        return max(0.0, self.interval.low), self.interval.high if isfinite(self.interval.high) else None
 
 
 class Stopped(StrEnum):
@@ -111,10 +118,15 @@ def interval_of(values: Sequence[float], rule: Rule, how: Stopped) -> Interval |
     cover more where they do not.
     """
     found = student(values, rule.watched)
-    if found is None or rule.until is None:
+    return as_stated(found, rule, how) if found else None
+
+
+def as_stated(found: Interval, rule: Rule, how: Stopped) -> Interval:
+    """An interval at the confidence that is looked at, as what it is worth where looking was allowed."""
+    if rule.until is None:
         return found
     found = replace(found, confidence=rule.confidence)
-    if how is not Stopped.PRECISE or len(values) <= rule.first_look:
+    if how is not Stopped.PRECISE or found.n <= rule.first_look:
         return found
     least = rule.until * abs(found.mean)
     return replace(found, low=min(found.low, found.mean - least), high=max(found.high, found.mean + least))

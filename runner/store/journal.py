@@ -20,7 +20,7 @@ from runner.errors import BadInput, HarnessBroken
 from runner.store import schema
 from runner.store.engines import sqlite_engine, sqlite_reader, upsert
 from runner.store.record import Attempt, CellRow, Outcome, Trial
-from runner.store.rows import COLUMNS, row_of, trial_of
+from runner.store.rows import COLUMNS, latencies_of, row_of, trial_of
 from runner.store.trouble import damaged, named
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class Journal:
         ended = sa.delete(schema.begun).where(schema.begun.c.cell == trial.cell, schema.begun.c.block == trial.block)
         try:
             with self._transaction() as connection:
-                connection.execute(sa.insert(schema.trials), row_of(trial))
+                connection.execute(sa.insert(schema.trials), row_of(trial) | latencies_of(trial))
                 connection.execute(ended)
         except IntegrityError as problem:
             if (trial.cell, trial.block) in self.finished():
@@ -217,7 +217,7 @@ class Journal:
     def cells(self) -> list[CellRow]:
         """All known cells, in the order they were first made known."""
         table = schema.cells.c
-        query = sa.select(table.id, table.name, table.axes).order_by(table.position, table.id)
+        query = sa.select(table.id, table.name, table.axes, table.position).order_by(table.position, table.id)
         return [CellRow(*row) for row in self._rows(query)]
 
     def attempts(self) -> list[Attempt]:
@@ -231,8 +231,8 @@ class Journal:
     def cell(self, id_: str) -> CellRow:
         """A known cell."""
         table = schema.cells.c
-        ((name, axes),) = self._rows(sa.select(table.name, table.axes).where(table.id == id_))
-        return CellRow(id_, name, axes)
+        ((name, axes, position),) = self._rows(sa.select(table.name, table.axes, table.position).where(table.id == id_))
+        return CellRow(id_, name, axes, position)
 
     def troubled(self, at: str, what: str) -> None:
         """Keep that something went wrong beside the measuring."""

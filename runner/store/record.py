@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from runner.fio.result import Figures
 
 
+#: The note of a trial that never came to the steady state that was asked for.
+UNSETTLED = "unsettled"
+
+
 class Outcome(StrEnum):
     """What became of a trial. Only `measured` has figures; `broken` is about the harness or the set-up, never speed."""
 
@@ -27,6 +31,8 @@ class CellRow:
     id: str
     name: str
     axes: Mapping[str, str]
+    #: Where it was declared among the others of its run; None where nobody noted that.
+    position: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,11 @@ class Trial:
     readings: tuple[Reading, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)  # e.g. {"sync": "assume-clean", "resync": "idle"}
     folder: str = ""  # where its raw output lies, relative to the run
+
+    @property
+    def counted(self) -> Figures | None:
+        """Its figures, if they are among those of its cell: measured, and in the steady state that was asked for."""
+        return self.figures if self.outcome is Outcome.MEASURED and UNSETTLED not in self.notes else None
 
 
 @dataclass(frozen=True, slots=True)

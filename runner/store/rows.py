@@ -10,6 +10,7 @@ import orjson
 import sqlalchemy as sa
 
 from runner.fio.result import Direction, Figures
+from runner.stats.histogram import Histogram
 from runner.store import schema
 from runner.store.record import Outcome, Reading, Trial
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 _direction_values = attrgetter(*schema.DIRECTION)
 _READ = [f"read_{name}" for name in schema.DIRECTION]
 _WRITE = [f"write_{name}" for name in schema.DIRECTION]
+#: Histograms, which are large: where many trials are read at a time they lie beside.
+LATENCIES = ("read_latencies", "write_latencies")
 _NOTHING = (None,) * len(schema.DIRECTION)
 
 _NAMES: tuple[str, ...] = (
@@ -26,9 +29,9 @@ _NAMES: tuple[str, ...] = (
     *("runtime", "cpu_usr", "cpu_sys", "errors"),
     *_READ,
     *_WRITE,
+    *LATENCIES,
 )
 _READ_AT = _NAMES.index("read_bw")
-_WRITE_AT = _NAMES.index("write_bw")
 _AS_TEXT = {"readings", "notes"}  # JSON that is decoded here, once per distinct text
 
 #: The columns that `trial_of` reads, in its order.
@@ -52,6 +55,13 @@ def row_of(trial: Trial) -> dict[str, Any]:
         "notes": dict(trial.notes),
     }
     return row | _figures_row(trial.figures) if trial.figures else row
+
+
+def latencies_of(trial: Trial) -> dict[str, bytes | None]:
+    """What is stored of how long its requests took."""
+    sides = (trial.figures.read, trial.figures.write) if trial.figures else (None, None)
+    kept = (side.latencies.packed if side and side.latencies else None for side in sides)
+    return dict(zip(LATENCIES, kept, strict=True))
 
 
 def trial_of(row: Sequence[Any]) -> Trial:
@@ -99,11 +109,17 @@ def _figures(row: Sequence[Any]) -> Figures | None:
     runtime, cpu_usr, cpu_sys, errors = row[10:14]
     if runtime is None:
         return None
+    *sides, read, write = row[_READ_AT:]
+    count = len(schema.DIRECTION)
     return Figures(
-        read=None if row[_READ_AT] is None else Direction(*row[_READ_AT:_WRITE_AT]),
-        write=None if row[_WRITE_AT] is None else Direction(*row[_WRITE_AT:]),
+        read=_direction(sides[:count], read),
+        write=_direction(sides[count:], write),
         runtime=runtime,
         cpu_usr=cpu_usr,
         cpu_sys=cpu_sys,
         errors=errors,
     )
+
+
+def _direction(values: Sequence[Any], latencies: bytes | None) -> Direction | None:
+    return None if values[0] is None else Direction(*(*values, Histogram(latencies) if latencies else None))

@@ -13,14 +13,18 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.types import BigInteger
 
+from runner.fio.result import PERCENTILES
+from runner.stats.percentile import needs
 from runner.store.versions import Versioned
 
 if TYPE_CHECKING:
@@ -34,6 +38,8 @@ DIRECTION: tuple[str, ...] = (
     "ios",
     "lat_mean",
     "lat_p50",
+    "lat_p90",
+    "lat_p95",
     "lat_p99",
     "lat_p999",
     "lat_p9999",
@@ -85,6 +91,9 @@ trials = Table(
     Column("errors", Integer),
     *direction_columns("read"),
     *direction_columns("write"),
+    # Histograms, see `runner.stats.histogram`.
+    Column("read_latencies", LargeBinary),
+    Column("write_latencies", LargeBinary),
     Column("readings", JSON, nullable=False),
     Column("notes", JSON, nullable=False),
     UniqueConstraint("cell", "block", name="one_trial_per_cell_and_block"),
@@ -149,11 +158,28 @@ def _with_retries_and_troubles(connection: Connection) -> None:
     troubles.create(connection)
 
 
+def with_more_percentiles(connection: Connection) -> None:
+    """Two more for each direction; and those of a tail that was hardly met, which said something of one request, go."""
+    for side in ("read", "write"):
+        for name in ("lat_p90", "lat_p95"):
+            connection.execute(text(f"ALTER TABLE trials ADD COLUMN {side}_{name} FLOAT"))
+        for name in ("lat_p999", "lat_p9999"):
+            few = f"{side}_ios < {needs(PERCENTILES[name])}"
+            connection.execute(text(f"UPDATE trials SET {side}_{name} = NULL WHERE {few}"))  # noqa: S608 - names of ours
+
+
+def _with_histograms(connection: Connection) -> None:
+    """Version 3. What older journals have are percentiles alone, which nobody can merge."""
+    with_more_percentiles(connection)
+    for side in ("read", "write"):
+        connection.execute(text(f"ALTER TABLE trials ADD COLUMN {side}_latencies BLOB"))
+
+
 JOURNAL = Versioned(
     "journal",
     tables,
     meta,
-    (_with_retries_and_troubles,),
+    (_with_retries_and_troubles, _with_histograms),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
 )

@@ -19,8 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from runner.errors import BadInput, HarnessBroken
 from runner.store import shared_tables as tables
 from runner.store.engines import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
-from runner.store.record import CellRow
-from runner.store.rows import row_of
+from runner.store.record import UNSETTLED, CellRow
+from runner.store.rows import LATENCIES, latencies_of, row_of
 from runner.store.trouble import named
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ class SharedStore:
         #: Transactions so far: whether it gets on.
         self.turns = 0
         self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
-        self._cells = upsert(engine, tables.cells, ("name", "axes"))
+        self._cells = upsert(engine, tables.cells, ("name", "axes", "position"))
         self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
         self._readings = upsert(engine, tables.readings, ())
+        self._latencies = upsert(engine, tables.latencies, LATENCIES)
 
     @classmethod
     def open(cls, address: Address) -> Self:
@@ -164,15 +165,25 @@ class SharedStore:
             with self._transaction(immediate=True) as connection:
                 cells = dict.fromkeys(trial.cell for trial in batch)
                 self._put(connection, run, [known[cell] for cell in cells], batch)
+        self._put_in_order(run, journal)
         self._put_run(folder, state if folder.manifest.finished else "")
         return len(missing)
+
+    def _put_in_order(self, run: str, journal: Journal) -> None:
+        """What an older version of the program put here without the order in which cells were declared."""
+        table = tables.cells.c
+        query = sa.select(table.id).where(table.run == run, table.position.is_(None))
+        if unplaced := {id_ for (id_,) in self._rows(query)}:
+            rows = [_cell_row(run, cell) for cell in journal.cells() if cell.id in unplaced]
+            with self._transaction(immediate=True) as connection:
+                connection.execute(self._cells, rows)
 
     def _put_run(self, folder: RunFolder, settled: str) -> None:
         with self._transaction(immediate=True) as connection:
             connection.execute(self._runs, run_row(folder, settled))
 
     def _put(self, connection: sa.Connection, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
-        rows, readings = [], {}
+        rows, readings, latencies = [], {}, []
         for trial in trials:
             row = {**_BLANK, **row_of(trial)}
             content = _clean(row["readings"])
@@ -181,24 +192,28 @@ class SharedStore:
             notes = {_clean(name): _clean(text) for name, text in trial.notes.items()}
             row |= {"run": run, "readings": digest, "notes": notes, "kernel": notes.get("kernel", "")}
             row |= {name: _clean(row[name]) for name in ("reason", "started", "folder")}
-            row["strained"] = notes.get("strained", "")
+            row |= {name: notes.get(name, "") for name in ("strained", UNSETTLED)}
             rows.append(row)
+            kept = latencies_of(trial)
+            if any(kept.values()):
+                latencies.append({name: row[name] for name in _KEY} | kept)
         told = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
-        known = [
-            {"run": run, "id": cell.id, "name": _clean(cell.name), "axes": _clean_map(cell.axes)} for cell in cells
-        ]
-        for statement, content_ in ((self._readings, told), (self._cells, known), (self._trials, rows)):
+        known = [_cell_row(run, cell) for cell in cells]
+        every = ((self._readings, told), (self._cells, known), (self._trials, rows), (self._latencies, latencies))
+        for statement, content_ in every:
             if content_:
                 connection.execute(statement, content_)
 
     def _remove(self, run: str, keys: Sequence[tuple[str, int]]) -> None:
-        table = tables.trials
-        which = sa.delete(table).where(
-            table.c.run == run, table.c.cell == sa.bindparam("of"), table.c.block == sa.bindparam("at")
-        )
-        if keys:
-            with self._transaction(immediate=True) as connection:
-                connection.execute(which, [{"of": cell, "at": block} for cell, block in keys])
+        if not keys:
+            return
+        gone = [{"of": cell, "at": block} for cell, block in keys]
+        with self._transaction(immediate=True) as connection:
+            for table in (tables.trials, tables.latencies):
+                which = sa.delete(table).where(
+                    table.c.run == run, table.c.cell == sa.bindparam("of"), table.c.block == sa.bindparam("at")
+                )
+                connection.execute(which, gone)
 
     def settled(self) -> set[str]:
         """States of runs of which everything is here."""
@@ -232,14 +247,15 @@ class SharedStore:
         """Cells of runs of which there are trials. Equal axes are one object: there are as many as distinct ones."""
         table = tables.cells.c
         axes = sa.cast(table.axes, sa.Text)
-        query = sa.select(table.run, table.id, table.name, axes).where(*_among({table.run: runs, table.id: ids}))
-        seen: dict[tuple[str, str, str], CellRow] = {}
+        query = sa.select(table.run, table.id, table.name, axes, table.position)
+        query = query.where(*_among({table.run: runs, table.id: ids}))
+        seen: dict[tuple[str, str, str, int | None], CellRow] = {}
         found = []
         for run, *content in self._rows(query):
-            key = cast("tuple[str, str, str]", tuple(content))
+            key = cast("tuple[str, str, str, int | None]", tuple(content))
             cell = seen.get(key)
             if cell is None:
-                cell = seen[key] = CellRow(key[0], key[1], orjson.loads(key[2]))
+                cell = seen[key] = CellRow(key[0], key[1], orjson.loads(key[2]), key[3])
             found.append(CellOfRun(run, cell))
         return found
 
@@ -252,7 +268,18 @@ class SharedStore:
         query = query.order_by(table.run, table.cell, table.block)
         if any(isinstance(table[name].type, sa.JSON) for name in columns):
             return self._rows(query)
-        # Straight from the driver: a hundred thousand rows need nothing done to them, and that is most of the time.
+        return self._plain(query)
+
+    def latencies(
+        self, names: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        """Of the same trials run, cell, block and histograms, as they are packed."""
+        table = tables.latencies.c
+        query = sa.select(*(table[name] for name in (*_KEY, *names)))
+        return self._plain(query.where(*_among({table.run: runs, table.cell: cells})))
+
+    def _plain(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
+        """Straight from the driver: a hundred thousand rows need nothing done to them, and that is most of the time."""
         with self._transaction() as connection:
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
 
@@ -299,6 +326,11 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "environment": _clean_map(manifest.environment),
         "settled": settled,
     }
+
+
+def _cell_row(run: str, cell: CellRow) -> dict[str, Any]:
+    axes = _clean_map(cell.axes)
+    return {"run": run, "id": cell.id, "name": _clean(cell.name), "axes": axes, "position": cell.position}
 
 
 def _engine(address: Address) -> sa.Engine:

@@ -1,16 +1,16 @@
 """The tables of the shared store, which holds the trials of many runs.
 
 Rows of `trials` are narrow, as whole runs of them are read at a time: what was read back lies beside, once for all
-trials that read back the same. A trial's key is (run, cell, block).
+trials that read back the same, and how long every request took. A trial's key is (run, cell, block).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
+from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
 
-from runner.store.schema import direction_columns
+from runner.store.schema import direction_columns, with_more_percentiles
 from runner.store.versions import Versioned
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ cells = Table(
     Column("id", String, primary_key=True),
     Column("name", Text, nullable=False),
     Column("axes", JSON, nullable=False),
+    Column("position", Integer),  # as declared, among the cells of its run
     sqlite_with_rowid=False,
 )
 
@@ -72,6 +73,7 @@ trials = Table(
     Column("attempts", Integer, nullable=False),
     Column("kernel", Text, nullable=False),
     Column("strained", Text, nullable=False),
+    Column("unsettled", Text, nullable=False, server_default=""),
     Column("runtime", Float),
     Column("cpu_usr", Float),
     Column("cpu_sys", Float),
@@ -82,6 +84,19 @@ trials = Table(
     Column("notes", JSON, nullable=False),
     Column("folder", Text, nullable=False),
     Index("trials_of_a_cell", "cell", "run"),
+    sqlite_with_rowid=False,
+)
+
+#: Histograms of how long requests took: large, and read only where percentiles of several trials are asked for.
+latencies = Table(
+    "latencies",
+    tables,
+    Column("run", String, primary_key=True),
+    Column("cell", String, primary_key=True),
+    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("read_latencies", LargeBinary),
+    Column("write_latencies", LargeBinary),
+    Index("latencies_of_a_cell", "cell", "run"),
     sqlite_with_rowid=False,
 )
 
@@ -101,11 +116,20 @@ def _with_how_long(connection: Connection) -> None:
     connection.execute(runs.update().values(settled=""))
 
 
+def _with_histograms_and_order(connection: Connection) -> None:
+    """Version 3. The journals of the runs that are here have no histograms, but know in which order cells stand."""
+    with_more_percentiles(connection)
+    connection.execute(text("ALTER TABLE trials ADD COLUMN unsettled TEXT NOT NULL DEFAULT ''"))
+    latencies.create(connection)
+    connection.execute(text("ALTER TABLE cells ADD COLUMN position INTEGER"))
+    connection.execute(runs.update().values(settled=""))
+
+
 SHARED = Versioned(
     "shared store",
     tables,
     meta,
-    (_with_how_long,),
+    (_with_how_long, _with_histograms_and_order),
     stranger="name another file or database with `--store`; an empty one is made a store",
     newer="use the newer program, or name another store with `--store`; the runs' own journals hold everything it does",
 )

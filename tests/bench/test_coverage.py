@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.coverage import SCENARIOS, Scenario, coverage, measured, naive
+from bench.coverage import SCENARIOS, Scenario, coverage, measured, naive, run_alarms
 from runner.stats.interval import student
 from runner.stats.stopping import Rule, Stopped, interval_of, known
 
@@ -52,6 +52,15 @@ def test_what_the_runner_promises_holds(scenario: Scenario, noise: float) -> Non
     assert 93 <= ours.all <= 97
     assert ours.all > plain.all
     assert ours.trials >= plain.trials
+
+
+def test_runs_that_lie_apart_are_told_from_what_is_slower_by_earlier_ones() -> None:
+    alarms = {
+        earlier: np.mean([any(run_alarms(np.random.default_rng(seed), earlier, 0.03, None)) for seed in range(120)])
+        for earlier in (0, 8)
+    }
+    assert alarms[0] > 0.8, "nobody knows how far runs lie apart"
+    assert alarms[8] <= 0.1, "5 % are stated; of 120 comparisons"
 
 
 def test_a_simulation_is_the_same_again() -> None:

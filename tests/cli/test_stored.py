@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cli.choice import command_line
-from runner.fio.result import Direction, Figures
+from runner.fio.result import Figures
 from runner.history.metrics import METRICS
+from runner.history.samples import read
+from runner.stats.histogram import Histogram
 from runner.store.address import address_of
 from runner.store.environment import Host
-from runner.store.record import CellRow, Outcome, Trial
+from runner.store.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.store.run import load
 from runner.store.shared import SharedStore
 from tests.matrices import SMALL
@@ -99,6 +101,115 @@ def test_results_for_programs(call: Call, two_runs: Path) -> None:
     assert {row["host"] for row in told["rows"]} == {"lab2"}
 
 
+def test_percentiles_are_of_all_requests_together(call: Call, tmp_path: Path) -> None:
+    """A fast trial of many requests and a slow one of few."""
+    fast, slow = Histogram.of({1_000_000: 9_000, 2_000_000: 600}), Histogram.of({50_000_000: 400})
+    for number in (1, 2):
+        both = [
+            replace(
+                past.measured(SMALL_CHUNK.id, block, 1e8),
+                figures=Figures(past.direction(1e8, None, kept), None, 1, 3, 4, 0),
+            )
+            for block, kept in enumerate((fast, slow), start=1)
+        ]
+        past.recorded(tmp_path / "results", both, number, CELLS)
+    asked = [word for name in ("p50", "p95", "p99", "p999", "p9999") for word in ("--metric", f"read_lat_{name}")]
+    (row,) = rows(call("results", "latest", "--format", "csv", *asked).out)
+    told = [row[f"read_lat_{name}"] for name in ("p50", "p95", "p99", "p999", "p9999")]
+    assert told == ["1000000.0", "2000000.0", "50000000.0", "50000000.0", ""], "10,000 requests have no 99.99th"
+    assert "50.0 ms" in call("results", "latest", "--metric", "read_lat_p99").out
+    assert "50.0 ms" in call("results", "--pivot", "chunk", "--metric", "read_lat_p99").out
+    assert (
+        "of the requests of all trials together" in call("results", "--pivot", "chunk", "--metric", "read_lat_p99").out
+    )
+    assert "50.0 ms" in call("history", SMALL_CHUNK.name, "--metric", "read_lat_p99").out
+    compared = call("compare", "latest~1", "latest", "--metric", "read_lat_p99")
+    assert compared.out.count("50.0 ms") == 2
+    assert "percentiles: of all requests of a side together" in compared.out
+
+
+def test_percentiles_that_nobody_can_merge_are_not_there(call: Call, tmp_path: Path) -> None:
+    old = [replace(one, figures=Figures(past.direction(1e8, None, None), None, 1, 3, 4, 0)) for one in trials()[::3]]
+    past.recorded(tmp_path / "results", old, 1, CELLS)
+    past.recorded(tmp_path / "results", old[:1], 2, CELLS)
+    several, single = (
+        rows(call("results", run, "--format", "csv", "--metric", "read_lat_p99").out)[0]["read_lat_p99"]
+        for run in ("run-1", "run-2")
+    )
+    assert (several, single) == ("", "9000000.0")
+    lines = call("compare", "run-1", "run-2", "--metric", "read_lat_p99", "--format", "csv").out
+    assert [(row["a"], row["b"]) for row in rows(lines)] == [("", "9000000.0")]
+
+
+def nights(results: Path, count: int, *, other: int | None = None) -> None:
+    """Runs of which every other one is 4 % faster as a whole; one of them on another host."""
+    for number in range(1, count + 1):
+        changes = (
+            {"host": Host(kernel="6.1.0", cpu="other", cores=2, memory=1, hostname="lab2")} if number == other else {}
+        )
+        past.recorded(results, trials(1.0 + 0.04 * (number % 2)), number, CELLS, seed=number, **changes)
+
+
+def test_how_far_whole_runs_lie_apart_is_learnt_from_earlier_ones(call: Call, tmp_path: Path) -> None:
+    nights(tmp_path / "results", 6)
+    said = call("compare", "run-5", "run-6", "--metric", "read_bw", "--within", "1%")
+    assert said.status == 0, "4 % are nothing there"
+    assert "how far whole runs lie apart is taken from 4 earlier ones in the same environment" in said.out
+    assert "2 cannot tell" in said.out
+    found = rows(call("compare", "run-5", "run-6", "--metric", "read_bw", "--format", "csv").out)
+    assert {row["earlier_runs"] for row in found} == {"4"}
+
+
+def test_runs_after_the_later_one_and_unlike_both_teach_nothing(call: Call, tmp_path: Path) -> None:
+    nights(tmp_path / "results", 6, other=1)
+    for later, told in (("run-3", "0"), ("run-6", "3")):
+        found = rows(call("compare", "run-2", later, "--metric", "read_bw", "--format", "csv").out)
+        assert {row["earlier_runs"] for row in found} == {told}, later
+    said = call("compare", "run-2", "run-3", "--metric", "read_bw", "--within", "1%")
+    assert "what stays the same all through a run" in said.out
+    assert "2 faster" in said.out, "as far as these two runs alone can tell"
+
+
+def test_runs_that_differ_are_held_against_those_like_either(call: Call, tmp_path: Path) -> None:
+    for number, host in enumerate(("lab1", "lab2") * 4, start=1):
+        of = Host(kernel="6.1.0", cpu="some", cores=2, memory=1, hostname=host)
+        past.recorded(tmp_path / "results", trials(1.0 + 0.01 * (number % 3)), number, CELLS, host=of)
+    said = call("compare", "run-7", "run-8", "--metric", "read_bw")
+    assert "taken from 6 earlier ones" in said.out
+
+
+def test_cells_without_a_past_say_so(call: Call, tmp_path: Path) -> None:
+    nights(tmp_path / "results", 5)
+    new = cell("1MiB")
+    for number in (6, 7):
+        more = [past.measured(new.id, block, 1e8 * noise) for block, noise in enumerate(NOISE, start=1)]
+        past.recorded(tmp_path / "results", [*trials(), *more], number, (*CELLS, new))
+    said = call("compare", "run-6", "run-7", "--metric", "read_bw")
+    assert "of 1 of 3 figures there are too few" in said.out
+
+
+def missed(trial: Trial) -> Trial:
+    return replace(trial, notes={**trial.notes, UNSETTLED: "iops:1% missed"})
+
+
+def test_what_never_became_steady_is_shown_and_not_averaged_in(call: Call, tmp_path: Path) -> None:
+    fast = [missed(replace(one, block=one.block + 5)) for one in trials(9.0)]
+    past.recorded(tmp_path / "results", [*trials(), *fast], 1, CELLS)
+    past.recorded(tmp_path / "results", [missed(one) for one in trials()], 2, CELLS)
+    found = rows(call("results", "run-1", "--format", "csv").out)[0]
+    assert (found["measured"], found["unsettled"]) == ("10", "5")
+    assert float(found["read_bw"]) < 3e8
+    assert "(!) 5 unsettled" in call("results", "run-1").out
+    assert "(!) none settled" in call("results", "run-2").out
+    assert "(!) unsettled" in call("results", "run-1", "--trials").out
+    every = rows(call("results", "run-1", "--trials", "--format", "csv").out)
+    assert [one["unsettled"] for one in every].count("true") == 15
+    assert "(!) 5 unsettled" in call("history", SMALL_CHUNK.name, "--metric", "read_bw").out
+    said = call("compare", "run-1", "run-2")
+    assert said.status == 2
+    assert "no cell in common of which both have figures" in said.err
+
+
 def test_every_trial(call: Call, two_runs: Path) -> None:
     found = rows(call("results", "latest~1", "--trials", "--format", "csv").out)
     assert len(found) == 15
@@ -123,9 +234,7 @@ def test_a_pivot(call: Call, two_runs: Path) -> None:
 
 def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path: Path) -> None:
     large = [
-        replace(one, figures=Figures(None, Direction(5e7, 50, 1, 1, *[1e6] * 6), 1, 3, 4, 0))
-        if one.cell == WRITES.id
-        else one
+        replace(one, figures=Figures(None, past.direction(5e7, 50), 1, 3, 4, 0)) if one.cell == WRITES.id else one
         for one in trials()
     ]
     mixed = cell("512KiB", "randrw")
@@ -186,12 +295,23 @@ def test_the_format_is_as_the_name_of_the_file_says(call: Call, two_runs: Path, 
     assert "--results" not in said.err
 
 
-def test_sizes_stand_in_their_order(call: Call, tmp_path: Path) -> None:
+def test_cells_stand_as_they_were_declared(call: Call, tmp_path: Path) -> None:
+    names = [f"{raid}/chunk={size}/seq" for raid in ("raid5", "raid10") for size in ("4KiB", "1MiB", "16KiB")]
+    cells = [CellRow(f"{number:08}", name, {}) for number, name in enumerate(names)]
+    measured_in = [past.measured(cells[at].id, 1, 1e8) for at in (3, 0, 5, 1, 4, 2)]
+    past.recorded(tmp_path / "results", measured_in, 1, cells)
+    assert [row["name"] for row in rows(call("results", "--format", "csv").out)] == names
+
+
+def test_of_cells_that_nobody_put_in_order_sizes_stand_in_theirs(tmp_path: Path) -> None:
     sizes = ("4KiB", "16KiB", "128KiB", "1MiB")
     names = [f"{raid}/chunk={size}/seq" for raid in ("raid5", "raid10") for size in sizes]
-    cells = [CellRow(f"{number:08}", name, {}) for number, name in enumerate(names)]
-    past.recorded(tmp_path / "results", [past.measured(one.id, 1, 1e8) for one in reversed(cells)], 1, cells[::-1])
-    assert [row["name"] for row in rows(call("results", "--format", "csv").out)] == names
+    with SharedStore.open(address_of(None, tmp_path)) as store:
+        store._put_run(past.recorded(tmp_path / "results", (), 1), "")
+        for number, name in reversed([*enumerate(names)]):
+            store.add("run1", CellRow(f"{number:08}", name, {}), past.measured(f"{number:08}", 1, 1e8))
+        found = read(store, store.runs(), ("read_bw",))
+    assert [one.cell.name for one in found] == names
 
 
 def test_by_outcome(call: Call, tmp_path: Path) -> None:

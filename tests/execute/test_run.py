@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,8 @@ from runner.machines.seam import RigLost, RigSpec, Step, StepResult
 from runner.plan.order import Plan
 from runner.stats.stopping import Rule, known
 from runner.store.journal import Journal
-from runner.store.record import Outcome, Trial
+from runner.store.record import UNSETTLED, Outcome, Trial
+from tests.fio.test_profile import table
 from tests.matrices import SMALL, space
 from tests.reports.samples import direction, measured
 
@@ -123,6 +125,56 @@ def test_running_again_does_nothing(bench: Bench) -> None:
     bench.run()
     assert bench.trials == before
     assert bench.machine.rigs == []
+
+
+PROFILES = SMALL.replace(
+    "work: {rw: [read, randwrite], bs: 4KiB, runtime: 1s}",
+    "places: {rw: read, bs: 64KiB, profile: position, each: 128KiB}\n"
+    "  course: {rw: randwrite, profile: time, runtime: 3s}",
+)
+
+
+def test_a_dry_profile_is_there_and_made_up(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, PROFILES)
+    bench.run()
+    told = [table(kept["profile.csv"]) for _, kept in sorted(bench.shelf.kept.items())]
+    assert len(told) == 8
+    assert all(row["made_up"] == "true" for rows in told for row in rows)
+    places = next(rows for rows in told if "offset" in rows[0])
+    assert float(places[0]["bw"]) > float(places[-1]["bw"])
+    assert int(places[-1]["offset"]) < 192 * 2**20, "on the device"
+    course = next(rows for rows in told if "offset" not in rows[0])
+    assert [row["seconds"] for row in course[:2]] == ["0.1", "0.2"]
+    assert (len(course), course[0]["read_bw"]) == (30, "0")
+    bench.journal.close()
+
+
+def never_steady(step: Step) -> StepResult:
+    """A machine on which reads in small chunks come to no steady state, whoever asked for one."""
+    result = plausible(step)
+    if step.name != "measure" or "rw=read\n" not in step.files["job.fio"]:
+        return result
+    told = orjson.loads(result.output)
+    told["jobs"][0]["steadystate"] = {"ss": "bw:1%", "duration": 4, "attained": 0, "criterion": "30%"}
+    return replace(result, output=orjson.dumps(told).decode())
+
+
+def test_a_trial_that_never_settled_is_recorded_and_told_from_the_others(bench: Bench) -> None:
+    bench.run(never_steady)
+    assert bench.outcomes() == {Outcome.MEASURED: 8}
+    unsettled = [trial for trial in bench.trials if trial.counted is None]
+    assert [trial.notes[UNSETTLED] for trial in unsettled] == ["bw:1% over 4 s not attained: 30%"] * 4
+    assert all(trial.figures for trial in unsettled), "nothing that was measured is lost"
+
+
+def test_a_cell_that_never_settles_is_known_no_better_by_more_of_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, SMALL.replace("repeat: 2", "repeat: {min: 2, max: 5, until: 50%}"))
+    bench.run(never_steady)
+    found = Counter(trial.cell for trial in bench.trials)
+    reads = {cell.id for cell in bench.plan.selection.cells() if "rw=read" in cell.name}
+    assert {found[cell] for cell in reads} == {5}
+    assert {found[cell] for cell in found.keys() - reads} == {2}
+    bench.journal.close()
 
 
 def tampered(step: Step) -> StepResult:

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.fio.profile import at_places, over_positions, over_time
+from runner.fio.profile import at_places, made_up, over_positions, over_time
 
 
 def table(text: str) -> list[dict[str, Any]]:
@@ -31,6 +31,11 @@ def test_stretches_of_time_are_told_in_bytes_of_either_direction() -> None:
         {"seconds": "1", "read_bw": "10240", "write_bw": "20480"},
         {"seconds": "5", "read_bw": "0", "write_bw": "1024"},
     ]
+
+
+def test_what_nobody_measured_says_so_in_every_row() -> None:
+    rows = table(made_up(over_time("1\t0\t10\n2\t0\t20\n", 1)))
+    assert [(row["seconds"], row["made_up"]) for row in rows] == [("1", "true"), ("2", "true")]
 
 
 @given(st.dictionaries(st.integers(0, 99), st.tuples(st.integers(1, 10**9), st.integers(1, 10**4)), min_size=1))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import HarnessBroken
-from runner.fio.result import FioFailed, merged, parse, percentiles
+from runner.fio.result import PERCENTILES, FioFailed, added_up, parse, unsettled
+from runner.stats.histogram import Distribution, Histogram
+from runner.stats.percentile import needs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 DATA = Path(__file__).parent.parent / "data"
 GROUPED = (DATA / "fio-psync-grouped.json").read_text()
@@ -17,6 +22,10 @@ SEVERAL = (DATA / "fio-libaio-jobs.json").read_text()
 NEWER = (DATA / "fio-3.39-libaio.json").read_text()
 
 histograms = st.dictionaries(st.integers(1, 10**9), st.integers(1, 1000), min_size=1, max_size=30)
+
+
+def read_off(printed: Iterable[Mapping[str, int]]) -> Distribution:
+    return Histogram.of(added_up(printed)).unpacked()
 
 
 def document(text: str = GROUPED) -> dict[str, Any]:
@@ -49,9 +58,9 @@ def test_percentiles_are_those_that_fio_prints(text: str) -> None:
     for job in document(text)["jobs"]:
         for side in ("read", "write"):
             latency = job[side]["lat_ns"]
-            bins = merged([latency.get("bins", {})])
+            whole = read_off([latency.get("bins", {})])
             for percent, value in latency.get("percentile", {}).items():
-                assert percentiles(bins, [float(percent)]) == [value], (side, percent)
+                assert whole.at(float(percent) / 100) == value, (side, percent)
                 compared += 1
     assert compared >= 17
 
@@ -77,10 +86,12 @@ def test_several_jobs_are_summed_and_their_histograms_merged() -> None:
     assert figures.read.lat_max == max(read["lat_ns"]["max"] for read in reads)
     total = sum(read["lat_ns"]["mean"] * read["total_ios"] for read in reads)
     assert figures.read.lat_mean == pytest.approx(total / figures.read.ios)
-    bins = merged(read["lat_ns"]["bins"] for read in reads)
-    median, p99 = percentiles(bins, [50, 99])
-    assert figures.read.lat_p50 == median
-    assert figures.read.lat_p99 == min(p99 or 0.0, figures.read.lat_max or 0.0)
+    whole = read_off(read["lat_ns"]["bins"] for read in reads)
+    assert figures.read.lat_p50 == whole.at(0.5)
+    assert figures.read.lat_p99 == min(whole.at(0.99), figures.read.lat_max or 0.0)
+    assert figures.read.latencies is not None
+    assert figures.read.latencies.unpacked() == whole
+    assert whole.total == figures.read.ios
 
 
 @pytest.mark.parametrize("text", [GROUPED, SEVERAL, NEWER], ids=["3.33 psync", "3.33 libaio", "3.39 libaio"])
@@ -88,7 +99,11 @@ def test_no_latency_is_above_the_longest(text: str) -> None:
     """The middle of fio's last bin may be; a mean with the submission in it is, where the longest is without."""
     for side in (parse(text).read, parse(text).write):
         if side is not None:
-            told = (side.lat_mean, side.lat_p50, side.lat_p99, side.lat_p999, side.lat_p9999)
+            told = [
+                getattr(side, name)
+                for name in ("lat_mean", *PERCENTILES)
+                if needs(PERCENTILES.get(name, 0)) <= side.ios
+            ]
             assert all(one is not None and side.lat_max is not None and one <= side.lat_max for one in told)
 
 
@@ -113,35 +128,37 @@ def test_where_fio_keeps_no_histogram_of_whole_latencies_that_of_completions_is_
 
 def test_a_percentile_of_merged_jobs_is_not_the_mean_of_theirs() -> None:
     """A fast job with many requests and a slow one with few: the median is the fast one's."""
-    fast, slow = {"100": 99}, {"10000": 1}
-    assert percentiles(merged([fast, slow]), [50, 99, 99.9]) == [100.0, 100.0, 10000.0]
+    whole = read_off([{"100": 99}, {"10000": 1}])
+    assert [whole.at(share) for share in (0.5, 0.99, 0.999)] == [100, 100, 10000]
 
 
-@given(histograms)
-def test_percentiles_are_values_of_the_histogram_and_rise(bins: dict[int, int]) -> None:
-    found = percentiles(bins, [1, 50, 99, 99.9, 99.99, 100])
-    assert all(value in bins for value in found)
-    assert found == sorted(found, key=lambda value: value or 0)
-    assert found[-1] == max(bins)
-
-
-@given(histograms, st.floats(0.01, 100))
-def test_at_least_the_stated_part_lies_at_or_below_a_percentile(bins: dict[int, int], percent: float) -> None:
-    (value,) = percentiles(bins, [percent])
-    assert value is not None
-    share = percent / 100 * sum(bins.values())
-    assert sum(count for at, count in bins.items() if at <= value) >= share
-    assert sum(count for at, count in bins.items() if at < value) < share
+def test_a_tail_that_was_hardly_met_is_not_told() -> None:
+    figures = parse(GROUPED)
+    assert figures.read is not None
+    assert figures.read.ios < needs(99.9)
+    assert figures.read.lat_p99 is not None
+    assert (figures.read.lat_p999, figures.read.lat_p9999) == (None, None)
 
 
 @given(histograms, histograms)
 def test_merging_loses_no_request(one: dict[int, int], two: dict[int, int]) -> None:
     printed = [{str(value): count for value, count in bins.items()} for bins in (one, two)]
-    assert sum(merged(printed).values()) == sum(one.values()) + sum(two.values())
+    assert sum(added_up(printed).values()) == sum(one.values()) + sum(two.values())
 
 
-def test_an_empty_histogram_has_no_percentile() -> None:
-    assert percentiles({}, [50, 99]) == [None, None]
+@pytest.mark.parametrize(
+    ("attained", "said"),
+    [
+        ([], ""),
+        ([1], ""),
+        ([0], "iops_slope:5% over 10 s not attained: 9.0%"),
+        ([1, 0, 0], "iops_slope:5% over 10 s not attained: 9.0%"),
+    ],
+)
+def test_a_steady_state_that_was_not_attained_is_told(attained: list[int], said: str) -> None:
+    told = {"ss": "iops_slope:5%", "duration": 10, "criterion": "9.0%"}
+    jobs: list[dict[str, Any]] = [{"steadystate": {**told, "attained": one}} for one in attained]
+    assert unsettled([{}, *jobs]) == said
 
 
 def test_a_direction_without_requests_is_none_and_not_zero() -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from runner.fio.result import Direction, Figures
 from runner.reports.recorded import Recorded
+from runner.stats.histogram import Histogram
 from runner.store.record import Attempt, CellRow, Outcome, Reading, Trial
 from tests.store import strategies
 
@@ -18,8 +19,13 @@ RAND = CellRow("c2", "single/oltp", {"layout": "single", "workload": "oltp", "tu
 UNTRIED = CellRow("c3", "single/never", {"layout": "single", "workload": "never"})
 
 
-def direction(bw: float, request: int, p99: float | None = 9e6) -> Direction:
-    return Direction(bw, bw / request, int(bw), int(bw / request), 5e6, 4e6, p99, 9.5e6, 9.9e6, 1e7)
+#: A hundred requests, of which 99 took at most 9 ms.
+LATENCIES = Histogram.of({4_000_000: 60, 8_000_000: 30, 8_500_000: 5, 9_000_000: 4, 10_000_000: 1})
+
+
+def direction(bw: float, request: int, p99: float | None = 9e6, latencies: Histogram | None = LATENCIES) -> Direction:
+    ios = int(bw / request)
+    return Direction(bw, bw / request, int(bw), ios, 5e6, 4e6, 8e6, 8.5e6, p99, 9.5e6, 9.9e6, 1e7, latencies=latencies)
 
 
 def measured(cell: str, block: int, read: Direction | None, write: Direction | None = None) -> Trial:

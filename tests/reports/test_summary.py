@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from runner.reports.csv import summary_csv
+from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.recorded import Recorded
 from runner.reports.summary import METRICS
+from runner.stats.histogram import Histogram
 from runner.stats.interval import student
 from runner.stats.stopping import Stopped
-from runner.store.record import Outcome, Trial
+from runner.store.record import UNSETTLED, Outcome, Trial
 from tests.reports import samples
 from tests.reports.samples import RUN, SEQ, direction, measured
 
@@ -37,7 +38,8 @@ def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> No
     (seq,) = run.summaries
     assert (seq.stopped, seq.reached(0.05)) == (Stopped.PRECISE, True)
     assert {name: estimate.relative for name, estimate in seq.figures.items()} == dict.fromkeys(
-        ("read_bw", "read_iops", "read_lat_mean", "read_lat_p99"), pytest.approx(0.05)
+        (f"read_{name}" for name in ("bw", "iops", "lat_mean", "lat_p50", "lat_p90", "lat_p95", "lat_p99")),
+        pytest.approx(0.05),
     )
 
 
@@ -63,8 +65,9 @@ def test_what_became_of_the_trials_is_counted() -> None:
 
 
 def test_directions_without_io_and_latencies_not_measured_are_left_out() -> None:
-    run = Recorded("m", "qemu", False, [SEQ], [measured("c1", 1, direction(1e6, 4096, p99=None))])
-    assert set(run.summaries[0].figures) == {"read_bw", "read_iops", "read_lat_mean"}
+    run = Recorded("m", "qemu", False, [SEQ], [measured("c1", 1, direction(1e6, 4096, p99=None, latencies=None))])
+    told = {"bw", "iops", "lat_mean", "lat_p50", "lat_p90", "lat_p95", "lat_p999", "lat_p9999"}
+    assert set(run.summaries[0].figures) == {f"read_{name}" for name in told}
 
 
 def test_figures_of_a_broken_trial_are_not_averaged_in() -> None:
@@ -73,6 +76,49 @@ def test_figures_of_a_broken_trial_are_not_averaged_in() -> None:
     broken = Trial("c1", 2, Outcome.BROKEN, "chunk did not stick", figures=other.figures)
     run = Recorded("m", "qemu", False, [SEQ], [good, broken])
     assert run.summaries[0].figures["read_bw"].mean == 100e6
+
+
+def test_trials_that_never_settled_are_counted_and_not_averaged_in() -> None:
+    trials = [measured("c1", block, direction(rate, 1 << 20)) for block, rate in enumerate((2e8, 2.2e8, 9e8))]
+    run = Recorded("m", "qemu", False, [SEQ], [*trials[:2], unsettled(trials[2])])
+    (found,) = run.summaries
+    assert (found.figures["read_bw"].mean, found.figures["read_bw"].n) == (210e6, 2)
+    assert (found.unsettled, found.counts[Outcome.MEASURED]) == (1, 3)
+    (row,) = csv.DictReader(io.StringIO(summary_csv(run)))
+    assert (row["measured"], row["unsettled"], row["read_bw"]) == ("3", "1", "210000000.0")
+    assert [one["unsettled"] for one in csv.DictReader(io.StringIO(trials_csv(run)))] == ["", "", "iops:1% missed"]
+    (suite,) = etree.fromstring(junit(run))
+    told = {one.get("name"): one.get("value") for one in suite.iterfind("properties/property")}
+    assert told["unsettled"] == "1"
+    assert "[[PROPERTY|unsettled=iops:1% missed]]" in str(suite[-1].findtext("system-out"))
+
+
+def test_a_cell_of_which_none_settled_has_no_figures() -> None:
+    trials = [unsettled(measured("c1", block, direction(2e8, 1 << 20))) for block in range(4)]
+    run = Recorded("m", "qemu", False, [SEQ], trials, until=0.05)
+    (found,) = run.summaries
+    assert (found.figures, found.unsettled, found.least_ios, found.reached(0.05)) == ({}, 4, None, None)
+    assert found.stopped is Stopped.MAX, "four that agree would have been enough"
+    assert run.drift is None
+
+
+def test_percentiles_are_those_of_all_requests_together() -> None:
+    fast, slow = Histogram.of({1_000_000: 9_000, 2_000_000: 1}), Histogram.of({50_000_000: 1_000})
+    trials = [
+        measured("c1", 1, direction(2e8, 4096, latencies=fast)),
+        measured("c1", 2, direction(1e8, 4096, latencies=slow)),
+    ]
+    figures = Recorded("m", "qemu", False, [SEQ], trials).summaries[0].figures
+    told = {name: figures[name].mean for name in ("read_lat_p50", "read_lat_p90", "read_lat_p95", "read_lat_p999")}
+    assert told == {"read_lat_p50": 1e6, "read_lat_p90": 2e6, "read_lat_p95": 5e7, "read_lat_p999": 5e7}
+    assert "read_lat_p9999" not in figures, "10,001 requests say nothing of one in ten thousand"
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, {"read_lat_p99": 9e6}), (2, {})])
+def test_percentiles_of_trials_without_histograms_are_not_averaged(count: int, told: dict[str, float]) -> None:
+    trials = [measured("c1", block, direction(2e8, 4096, latencies=None)) for block in range(count)]
+    figures = Recorded("m", "qemu", False, [SEQ], trials).summaries[0].figures
+    assert {name: one.mean for name, one in figures.items() if name.endswith("_p99")} == told
 
 
 @settings(max_examples=50, deadline=None)
@@ -116,6 +162,10 @@ def test_any_run_can_be_summarised(run: Recorded) -> None:
         for estimate in summary.figures.values():
             assert 1 <= estimate.n <= summary.counts[Outcome.MEASURED]
             assert (estimate.interval is None) == (estimate.n == 1)
+
+
+def unsettled(trial: Trial) -> Trial:
+    return replace(trial, notes={**trial.notes, UNSETTLED: "iops:1% missed"})
 
 
 def drifting(*, made_up: bool = False) -> Recorded:

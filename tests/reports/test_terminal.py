@@ -10,7 +10,8 @@ from rich.console import Console
 
 from runner.reports.recorded import Recorded
 from runner.reports.terminal import percent, rate, table
-from runner.store.record import CellRow
+from runner.stats.histogram import Histogram
+from runner.store.record import UNSETTLED, CellRow
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN, direction, measured
 
@@ -29,6 +30,15 @@ def test_one_line_per_cell_with_its_doubt() -> None:
     text = line(shown(RUN), "seqread")
     for part in ("parity/level=5,chunk=64KiB/seqread/bs=1MiB", "210 MB/s", "61 %", "2", "measured"):
         assert part in text
+
+
+def test_the_longer_of_both_tails_is_told() -> None:
+    slow = Histogram.of({1_000_000: 970, 30_000_000: 30})
+    trials = [measured("c2", 1, direction(4e5, 4096), direction(3e5, 4096, latencies=slow))]
+    assert "30.0 ms" in line(shown(Recorded("m", "qemu", False, [samples.RAND], trials)), "oltp")
+    text = line(shown(RUN), "seqread")
+    assert "9.00 ms" in text
+    assert "p99: latency of all trials' requests" in " ".join(shown(RUN).split())
 
 
 def test_small_requests_are_counted_in_iops() -> None:
@@ -51,6 +61,16 @@ def test_what_rests_on_next_to_nothing_is_marked(ios: int, mark: str) -> None:
     text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], trials)), "seqread")
     assert mark in text
     assert ("(!)" in text) is bool(mark)
+
+
+@pytest.mark.parametrize(("count", "mark"), [(0, ""), (1, "(!) 1 unsettled"), (2, "(!) none settled")])
+def test_what_never_became_steady_is_marked(count: int, mark: str) -> None:
+    trials = [measured("c1", block, direction(2e8, 1 << 20)) for block in range(2)]
+    missed = [replace(one, notes={UNSETTLED: "missed"}) for one in trials[:count]]
+    text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], [*missed, *trials[count:]])), "seqread")
+    assert mark in text
+    assert ("(!)" in text) is bool(mark)
+    assert ("200 MB/s" in text) is (count < 2)
 
 
 def test_a_cell_that_was_not_reached_says_so() -> None:

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.stats.compare import SHARE, Ratio, Verdict, _corrected, paired, predicted, unpaired, verdicts
+from runner.stats.compare import SHARE, Ratio, Verdict, _corrected, foreseen, paired, predicted, unpaired, verdicts
 from runner.stats.stopping import Rule, known
 
 RULE = Rule(least=3, most=20, until=0.05)
@@ -257,3 +257,80 @@ def test_nothing_can_be_predicted_from_one_run_or_nothing() -> None:
     assert predicted([[1.0, 1.1]], [[2.0, 2.2]]) == Ratio(pytest.approx(2.0), 0.0, inf, 1, 1, 0.95, 1.0)  # type: ignore[arg-type]
     assert predicted([[1.0]], []) is None
     assert predicted([[1.0], [0.0]], [[1.0]]) is None
+
+
+groups_of_runs = st.lists(st.lists(rates, min_size=2, max_size=8), min_size=1, max_size=2)
+
+
+@given(rates, rates, groups_of_runs)
+def test_two_runs_are_held_against_the_pooled_spread_of_earlier_ones(
+    a: float, b: float, means: list[list[float]]
+) -> None:
+    count, freedom = sum(map(len, means)), sum(len(group) - 1 for group in means)
+    assume(freedom > 1)
+    assume(max(spread(group) for group in means) > 1e-3)
+    found = foreseen([a], [b], [[[mean] for mean in group] for group in means], 0.9)
+    other = foreseen([b], [a], [[[mean] for mean in group] for group in means], 0.9)
+    assert found is not None
+    assert other is not None
+    pooled = np.sqrt(sum(np.var(np.log(group), ddof=1) * (len(group) - 1) for group in means) / freedom)
+    half = min(stats.t.ppf(0.95, freedom) * pooled * np.sqrt(2), 700)
+    assert log(found.high / found.ratio) == pytest.approx(half, rel=1e-6)
+    assert found.ratio * other.ratio == pytest.approx(1)
+    assert found.p == pytest.approx(other.p)
+    assert (found.foreseen, found.paired) == (count, False)
+
+
+@given(st.lists(rates, min_size=3, max_size=8), st.floats(1e-3, 1e3), samples, samples)
+def test_at_what_level_earlier_runs_were_is_of_no_matter(
+    means: list[float], times: float, a: list[float], b: list[float]
+) -> None:
+    assume(spread(means) > 1e-3)
+    one, other = (foreseen(a, b, [[[mean * scale] for mean in means]]) for scale in (1.0, times))
+    assert one is not None
+    assert other is not None
+    assert one.p == pytest.approx(other.p, rel=1e-4, abs=1e-9)
+
+
+def test_a_run_of_fewer_trials_than_the_earlier_ones_is_known_less_well() -> None:
+    history = [[[100.0, 110.0, 90.0], [105.0, 95.0, 101.0], [99.0, 88.0, 104.0]]]
+    full, short = (foreseen([100.0, 108.0, 92.0], values, history) for values in ([100.0, 108.0, 92.0], [100.0]))
+    assert full is not None
+    assert short is not None
+    assert short.high / short.ratio > full.high / full.ratio
+
+
+@pytest.mark.parametrize(
+    ("history", "enough"),
+    [
+        ([], False),
+        ([[[1.0]]], False),
+        ([[[1.0], [1.1]]], False),
+        ([[[1.0]], [[1.1]], [[1.2]]], False),
+        ([[[1.0], [0.0], [1.1]]], False),
+        ([[[1.0], [1.1], [1.2]]], True),
+        ([[[1.0], [1.1]], [[2.0], [2.2]]], True),
+    ],
+)
+def test_so_many_earlier_runs_it_takes(history: list[list[list[float]]], enough: bool) -> None:
+    assert (foreseen([1.0], [1.1], history) is not None) is enough
+    assert foreseen([], [1.1], history) is None
+
+
+def test_null_comparisons_of_single_runs_raise_no_more_alarms_than_declared() -> None:
+    """Runs that lie 5 % apart as a whole, held against six earlier ones; without those, nearly all of them alarm."""
+    chance = np.random.default_rng(15)
+
+    def run(count: int) -> list[float]:
+        return list(np.exp(0.05 * chance.standard_normal() + 0.02 * chance.standard_normal(count)))
+
+    alarmed, naive = 0, 0
+    for _ in range(1000):
+        a, b = run(5), run(3)
+        found, welch = foreseen(a, b, [[run(5) for _ in range(6)]]), unpaired(a, b)
+        assert found is not None
+        assert welch is not None
+        alarmed += found.p <= 0.05
+        naive += welch.p <= 0.05
+    assert alarmed <= 65
+    assert naive > 400

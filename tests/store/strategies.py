@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from runner.fio.result import Direction, Figures
+from runner.stats.histogram import Histogram
 from runner.store.record import CellRow, Outcome, Reading, Trial
 
 #: Anything a console may have said, NUL and other control characters included; never lone surrogates.
@@ -14,6 +15,8 @@ seconds = st.floats(min_value=0, max_value=1e9)  # thirty years
 latencies = st.none() | numbers
 counts = st.integers(min_value=0, max_value=2**62)
 
+histograms = st.dictionaries(st.integers(0, 10**12), st.integers(1, 10**6), min_size=1, max_size=5).map(Histogram.of)
+
 directions = st.builds(
     Direction,
     bw=numbers,
@@ -22,10 +25,13 @@ directions = st.builds(
     ios=counts,
     lat_mean=latencies,
     lat_p50=latencies,
+    lat_p90=latencies,
+    lat_p95=latencies,
     lat_p99=latencies,
     lat_p999=latencies,
     lat_p9999=latencies,
     lat_max=latencies,
+    latencies=st.none() | histograms,
 )
 figures = st.builds(
     Figures,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CELL = CellRow("c1", "striped/chunk=64KiB/seqread/bs=1MiB", {"md.chunk": "64KiB", "workload.bs": "1MiB"})
-READ = Direction(2e8, 190.5, 200_000_000, 190, 5e6, 4e6, 9e6, 9.5e6, 9.9e6, 1e7)
+READ = Direction(2e8, 190.5, 200_000_000, 190, 5e6, 4e6, 8e6, 8.5e6, 9e6, 9.5e6, 9.9e6, 1e7)
 
 
 @pytest.fixture

@@ -30,5 +30,5 @@ def test_trials_can_be_read_from_postgresql() -> None:
 
 def test_every_field_of_a_direction_has_its_columns() -> None:
     fields = tuple(field.name for field in dataclasses.fields(Direction))
-    assert fields == schema.DIRECTION
+    assert fields == (*schema.DIRECTION, "latencies")
     assert {f"{side}_{name}" for side in ("read", "write") for name in fields} <= set(schema.trials.c.keys())

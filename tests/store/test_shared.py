@@ -107,6 +107,17 @@ def test_of_the_journal_no_trial_is_read_over_and_over(tmp_path: Path, monkeypat
     assert [len(one) for one in asked] == [1] * 20
 
 
+def test_what_an_older_version_put_there_without_order_gets_it(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS)
+    catch_up(address, tmp_path)
+    with SharedStore.open(address) as store:
+        with store._transaction(immediate=True) as connection:
+            connection.execute(sa.update(shared_tables.cells).values(position=None))
+            connection.execute(sa.update(shared_tables.runs).values(settled=""))
+        assert bring_up_to_date(store, tmp_path) == []
+        assert {one.cell.id: one.cell.position for one in store.cells()} == {"c1": 1, "c2": 2}
+
+
 def test_runs_that_are_not_finished_are_not_settled(address: Address, tmp_path: Path) -> None:
     past.recorded(tmp_path, past.TRIALS, finished=False)
     catch_up(address, tmp_path)

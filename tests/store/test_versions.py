@@ -15,6 +15,7 @@ from runner.store.journal import Journal
 from runner.store.record import Outcome
 from runner.store.shared import SharedStore
 from runner.store.versions import Versioned
+from tests.store import past
 
 if TYPE_CHECKING:
     from runner.store.address import Address
@@ -46,7 +47,25 @@ def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Pa
         assert journal.retried() == {}
         assert journal.troubles() == []
         assert [trial.block for trial in journal.take_back()] == [2]
-    assert version(path) == "2"
+    assert version(path) == "3"
+
+
+def test_a_journal_of_version_2_has_no_histograms_and_no_tail_that_was_hardly_met(tmp_path: Path) -> None:
+    path = from_text(tmp_path / "journal.sqlite", "journal-2.sql")
+    with Journal.open(path) as journal:
+        first, second, _, broken = journal.trials()
+        sides = [trial.figures.read for trial in (first, second) if trial.figures]
+        assert [side and (side.bw, side.lat_p90, side.lat_p99) for side in sides] == [
+            (2e8, None, 9e6),
+            (2.1e8, None, 9e6),
+        ]
+        assert [side and (side.lat_p999, side.lat_p9999, side.latencies) for side in sides] == [(9.5e6, None, None)] * 2
+        assert broken.outcome is Outcome.BROKEN
+        assert journal.troubles() == ["the store was away"]
+        again = past.measured("c1", 3, 1e8)
+        journal.record(again)
+        assert list(journal.trials())[-1] == again
+    assert version(path) == "3"
 
 
 def test_a_journal_of_version_1_that_has_retried_already(tmp_path: Path) -> None:
@@ -61,21 +80,41 @@ def test_a_journal_of_version_1_that_has_retried_already(tmp_path: Path) -> None
         assert journal.retried() == {("c1", 2): 3}
 
 
-def test_a_store_of_version_1_is_brought_up_to_date_with_its_data(address: Address) -> None:
-    text = (DATA / "store-1.sql").read_text()
+def store_from_text(address: Address, name: str) -> None:
     if address.file:
         address.file.parent.mkdir()
-        from_text(address.file, "store-1.sql")
-    else:
-        assert address.url is not None
-        with psycopg.connect(address.url.render_as_string(hide_password=False)) as connection:
-            connection.execute(text.encode())
+        from_text(address.file, name)
+        return
+    assert address.url is not None
+    with psycopg.connect(address.url.render_as_string(hide_password=False)) as connection:
+        connection.execute((DATA / name).read_bytes())
+
+
+def test_a_store_of_version_1_is_brought_up_to_date_with_its_data(address: Address) -> None:
+    store_from_text(address, "store-1.sql")
     for _ in range(2):
         with SharedStore.existing(address) as store:
             (run,) = store.runs()
             assert (run.name, run.least, run.most, run.environment) == ("run-1", 2, None, {"host.cpu": "some cpu"})
             assert store.trials(("run", "cell", "block", "read_bw", "write_bw")) == [("run1", "c1", 1, 2e8, None)]
             assert store.settled() == set(), "what is not known of it is in its manifest"
+
+
+def test_a_store_of_version_2_is_brought_up_to_date_with_its_data(address: Address) -> None:
+    store_from_text(address, "store-2.sql")
+    for _ in range(2):
+        with SharedStore.existing(address) as store:
+            columns = ("cell", "block", "read_bw", "read_lat_p90", "read_lat_p99", "read_lat_p9999")
+            assert store.trials(columns, cells=["c1"]) == [
+                ("c1", 1, 2e8, None, 9e6, None),
+                ("c1", 2, 2.1e8, None, 9e6, None),
+            ]
+            assert store.latencies(["read_latencies"]) == []
+    with SharedStore.open(address) as store:
+        store.add("run1", past.READ, past.measured("c1", 3, 1e8))
+        assert store.latencies(["read_latencies", "write_latencies"]) == [
+            ("run1", "c1", 3, past.LATENCIES.packed, None)
+        ]
 
 
 def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> None:

@@ -162,6 +162,39 @@ def test_the_course_of_a_rate_is_kept(tmp_path: Path) -> None:
     assert rows
 
 
+STEADY = """\
+name: steady
+disks: {count: 2, size: 64MiB}
+layouts: {raid0: [md: {level: 0, chunk: 16KiB}]}
+workloads:
+  any:  {rw: randread, bs: 4KiB, ramp: 0.2s, runtime: 60s, steady: {within: 100000%, over: 2s, slope: false}}
+  none: {rw: randread, bs: 4KiB, runtime: 3s, steady: {within: 0.000001%, over: 2s, slope: false}}
+  own:  {rw: randread, bs: 4KiB, runtime: 3s, fio: {steadystate: "bw:0.000001%", steadystate_duration: 2s}}
+repeat: 1
+"""
+
+
+async def _steady(scratch: Path) -> dict[str, Measured]:
+    found, machine = space(STEADY), Qemu()
+    async with machine.rig(rig_spec(found.matrix, found.arrays[0], None), scratch) as rig:
+        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, machine, None)
+        return {cell.workload.label: await built.measure(cell, 1) for cell in found.cells()}
+
+
+def test_work_ends_once_it_is_steady_and_says_so_if_it_never_is(tmp_path: Path) -> None:
+    found = asyncio.run(_steady(tmp_path))
+    figures = {name: one.finding.figures for name, one in found.items()}
+    assert json.loads(found["any"].outputs["fio.json"])["jobs"][0]["steadystate"]["attained"] == 1
+    assert "unsettled" not in found["any"].notes
+    assert found["none"].notes["unsettled"].startswith("iops:0.000001% over 2 s not attained: ")
+    assert found["own"].notes["unsettled"].startswith("bw:0.000001% over 2 s not attained: ")
+    for one in figures.values():
+        assert one
+        assert one.read
+        assert one.read.latencies
+        assert one.read.latencies.unpacked().total == one.read.ios
+
+
 SABOTAGE = """\
 name: sabotage
 disks: {count: 4, size: 64MiB, bus: sata}

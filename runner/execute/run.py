@@ -393,7 +393,8 @@ def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
     """The rig that an array needs; `kernel`: the one asked for on the command line."""
     wish = matrix.machine
     modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
-    return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules)
+    programs = tuple(sorted({name for layer in array.stack.value for name in layer.programs}))
+    return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules, programs)
 
 
 def specs_of(space: Space, kernel: str | None) -> Iterator[RigSpec]:

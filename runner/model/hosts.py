@@ -20,7 +20,7 @@ def _stable(name: str) -> str:
     if bare != name and bare:
         raise ValueError(f"write only the name in /dev/disk/by-id: {bare}")
     if "/" in name or name in {"", ".", ".."} or not (name.isprintable() and name.isascii()) or " " in name:
-        raise ValueError("not the name of a disk in /dev/disk/by-id; `matrix disks list` shows them")
+        raise ValueError("not the name of a disk in /dev/disk/by-id; `matrix disks` shows them")
     return name
 
 
@@ -45,9 +45,9 @@ class LabDisk(Model):
     """One disk that may be used, and by what it is known for sure: all of it is compared before every use."""
 
     id: Annotated[StableId, Field(description="its name in /dev/disk/by-id")]
-    serial: Annotated[
-        Told | None, Field(min_length=1, description="its serial number, as `matrix disks list` tells it")
-    ] = None
+    serial: Annotated[Told | None, Field(min_length=1, description="its serial number, as `matrix disks` tells it")] = (
+        None
+    )
     wwn: Annotated[
         Told | None, Field(pattern=r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$", description="its World Wide Name")
     ] = None

@@ -1,4 +1,4 @@
-"""Asks this very machine for its disks: the script is the same wherever they are, only who runs it differs."""
+"""Asks a machine for its disks: the script is the same wherever they are, only who runs it differs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,23 @@ PATIENCE = 300.0
 
 def here(script: str) -> Census:
     """The census of this machine."""
-    answer = process.run(["bash", "-c", script], timeout=PATIENCE)
+    return _told(["bash", "-c", script], "", "this machine")
+
+
+def asked(reach: str, script: str) -> Census:
+    """The census of a host, reached as hosts.yaml says."""
+    if reach == "local":
+        return here(script)
+    name = reach.removeprefix("ssh:")
+    # The script reads nothing, so it is all there is to read; bash has it as a whole before it begins.
+    return _told(["ssh", "-o", "BatchMode=yes", "--", name, 'bash -c "$(cat)"'], script, name)
+
+
+def _told(argv: list[str], stdin: str, host: str) -> Census:
+    answer = process.run(argv, stdin=stdin, timeout=PATIENCE)
     if answer.returncode:
         raise HarnessBroken(
-            "this machine does not tell what disks it has",
+            f"{host} does not tell what disks it has",
             details=answer.stderr[-2000:].strip() or f"the script that asks ended with status {answer.returncode}",
             resolution="`matrix doctor` says what is missing",
         )

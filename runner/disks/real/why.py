@@ -71,11 +71,11 @@ class Refused:
 
 _WIPE = "look what it is; if nobody needs it, add `wipe: allowed` to the disk in hosts.yaml"
 _IN_USE = "it is in use, and nothing here will end that; choose another disk"
-_LOOK = "compare hosts.yaml with what `matrix disks list` shows of this machine"
+_LOOK = "compare hosts.yaml with what `matrix disks` shows of this machine"
 
 #: What to do about each.
 ADVICE = {
-    Why.NOT_NAMED: "to let it be used, add it to hosts.yaml; `matrix disks list` shows all that has to stand there",
+    Why.NOT_NAMED: "to let it be used, add it to hosts.yaml; `matrix disks` shows all that has to stand there",
     Why.TWICE: "name each disk once",
     Why.TWIN: "use one path to it, and take the other away",
     Why.LEFT_OVER: "`matrix clean` takes apart what that run left",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from runner.model.source import Path as Keys
 
 M = TypeVar("M", bound=Model)
+#: Modelled disks in the place of those that were asked for would be another experiment under the same name.
+_OF_NEEDS = "needs: is for machines whose disks exist; on all others the disks are those of `disks`, made for the run"
 
 
 class BadMatrix(BadInput):
@@ -118,7 +120,8 @@ def parse(name: str, text: str) -> Declared:
     if found:
         raise BadMatrix(source, placed(source, found))
     twice = map(Note, repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
-    return Declared(source, replace(space, remarks=(*space.remarks, *twice)))
+    needs = [Note(_OF_NEEDS)] if matrix.needs else []
+    return Declared(source, replace(space, remarks=(*space.remarks, *twice, *needs)))
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:

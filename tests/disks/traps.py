@@ -536,12 +536,12 @@ IDENTITY = [
 #: SCSI disks as the kernel itself makes them up.
 SCSI = [
     Trap("a stick, which anybody may pull out", Why.REMOVABLE, "can be changed by hand", "removable=1", on=VM),
-    Trap("a CD-ROM drive", Why.OPTICAL, "SCSI type 5", "ptype=5", on=VM),
+    Trap("a magneto-optical drive", Why.OPTICAL, "SCSI type 7", "ptype=7", on=VM),
     Trap("a disk whose switch is at read-only", Why.READ_ONLY, "cannot be written", "wp=1", on=VM),
     Trap(
         "two paths to one disk, and no multipath",
-        Why.TWIN,
-        "has the identity",
+        Why.AMBIGUOUS,
+        "/dev/sdb is called",
         "num_tgts=1 max_luns=1 add_host=2 vpd_use_hostno=0",
         on=VM,
     ),

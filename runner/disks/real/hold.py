@@ -12,7 +12,7 @@ import fcntl
 import os
 import re
 import struct
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from runner.disks.real.claims import NOTHING
 from runner.disks.real.refusals import Judged, judged_all
 from runner.disks.real.why import ADVICE, Refused, Why
-from runner.errors import BadInput
+from runner.errors import BadInput, HarnessBroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -150,9 +150,7 @@ def _unchanged(before: Judged, after: Judged) -> Judged:
 
 def locked(identity: str, locks: Path, run: str) -> tuple[int | None, str]:
     """The lock of a disk as a descriptor, or None and who has it. By what the disk is, whatever it is called."""
-    locks.mkdir(mode=0o755, parents=True, exist_ok=True)
-    name = re.sub(r"[^A-Za-z0-9_-]+", "_", identity)
-    descriptor = os.open(locks / f"disk-{name}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    descriptor = _lock_file(locks, re.sub(r"[^A-Za-z0-9_-]+", "_", identity))
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -162,6 +160,27 @@ def locked(identity: str, locks: Path, run: str) -> tuple[int | None, str]:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{f'the run {run}, ' if run else ''}process {os.getpid()}\n".encode(), 0)
     return descriptor, ""
+
+
+def _lock_file(locks: Path, name: str) -> int:
+    """Everybody's, as the folder is: a lock that only root may take keeps out nobody else who may open the disk."""
+    try:
+        with suppress(FileExistsError):
+            locks.mkdir(parents=True)
+            locks.chmod(0o1777)
+        path = locks / f"disk-{name}"
+        # Not created where it exists: kernels refuse that for other users' files in such a folder.
+        with suppress(FileExistsError):
+            made = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
+            os.fchmod(made, 0o666)
+            os.close(made)
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise HarnessBroken(
+            f"the lock of a disk cannot be taken: {error.strerror}",
+            details=str(error.filename),
+            resolution="without it two runs could use one disk, so nothing was used; make the folder writable",
+        ) from None
 
 
 def who_has(dev: str) -> str:

@@ -17,6 +17,7 @@ from runner.disks.real.claims import Claim, Ours
 from runner.disks.real.hold import LOCKS, DisksRefused, held, locked
 from runner.disks.real.work import give_back
 from runner.store.lab import Handed, handed, strike_out
+from runner.store.run import STANDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,10 +53,13 @@ def left_behind(census: Census, records: Sequence[Handed]) -> tuple[Handed, ...]
     return (*records, *labelled)
 
 
-def clean(state: Path, ask: Callable[[], Census], locks: Path = LOCKS) -> Iterator[Leftover]:
-    """Give back what no run is at any more."""
+def clean(
+    state: Path, ask: Callable[[], Census], locks: Path = LOCKS, *, only: str | None = None
+) -> Iterator[Leftover]:
+    """Give back what no run is at any more; `only`: of this run alone."""
     for one in left_behind(ask(), handed(state)):
-        yield _cleaned(one, state, ask, locks)
+        if only is None or one.run == only:
+            yield _cleaned(one, state, ask, locks)
 
 
 def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], locks: Path) -> Leftover:
@@ -93,15 +97,11 @@ def _given_back(
 
 
 def tear_downs(one: Handed) -> tuple[Path, ...]:
-    """The tear-down scripts of the run that name this disk, each content once."""
+    """What takes apart the arrays on this disk that the run may have left standing."""
     if not one.folder:
         return ()
-    found: dict[str, Path] = {}
-    for path in sorted(Path(one.folder).glob("cells/**/5-tear-down.sh")):
-        text = path.read_text(encoding="utf-8", errors="replace")
-        if one.disk in text:
-            found.setdefault(text, path)
-    return tuple(found.values())
+    scripts = sorted(Path(one.folder, STANDING).glob("*.sh"))
+    return tuple(path for path in scripts if one.disk in path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _foreign_folder(one: Handed) -> str:

@@ -46,6 +46,8 @@ class Match:
 
     host: str
     disks: tuple[LabDisk, ...]
+    #: Ids of disks whose content may be destroyed without asking.
+    standing: tuple[str, ...] = ()
 
 
 def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
@@ -54,7 +56,7 @@ def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
     for name, host in lab.hosts.items():
         fitting, why = _fitting(host, needs.disks, matrix)
         if not why:
-            return Match(name, fitting)
+            return Match(name, fitting, host.destroy)
         reasons.append(f"{name}: {why}")
     raise BadInput(
         f"{matrix} needs {described(needs.disks)}, and no host of hosts.yaml has them",

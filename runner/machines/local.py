@@ -30,6 +30,7 @@ class Local:
     name: ClassVar[str] = "local"
     disposable: ClassVar[bool] = False
     zeroed: ClassVar[bool] = False
+    brings_disks: ClassVar[bool] = False
     made_up: ClassVar[bool] = False
 
     def __init__(self, wishes: Wishes = AS_USUAL) -> None:

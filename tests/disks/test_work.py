@@ -95,9 +95,8 @@ TEAR_DOWN = (
 def killed(empty: Bay, uuid: str, tmp_path: Path) -> Path:
     """A run that was killed with a file system on the disk, whose signature overwrote nothing but its own place."""
     folder = tmp_path / "run"
-    cell = folder / "cells" / "one"
-    cell.mkdir(parents=True)
-    (cell / "5-tear-down.sh").write_text(f"# disk-a\n{TEAR_DOWN.replace('DISK', empty.disk)}")
+    (folder / "standing").mkdir(parents=True)
+    (folder / "standing/one.sh").write_text(f"# disk-a\n{TEAR_DOWN.replace('DISK', empty.disk)}")
     with held([empty.claim], empty.ask, ours=Ours(run="night-1"), locks=empty.locks) as (have,):
         hand(tmp_path / "state", record(empty, folder))
         prepare(have, "night-1")
@@ -142,7 +141,7 @@ def test_clean_knows_a_disk_by_its_label_where_the_record_is_gone(empty: Bay, tm
 @on_loops
 def test_clean_runs_no_script_that_others_can_write(empty: Bay, tmp_path: Path) -> None:
     state = killed(empty, "11111111-1111-1111-1111-111111111111", tmp_path)
-    (tmp_path / "run/cells/one/5-tear-down.sh").chmod(0o666)
+    (tmp_path / "run/standing/one.sh").chmod(0o666)
     before = empty.digest()
     (found,) = clean(state, empty.ask, empty.locks)
     assert "can be written by others" in found.left

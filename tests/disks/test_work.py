@@ -155,7 +155,11 @@ def test_a_disk_overwritten_from_end_to_end_is_known_by_its_record(empty: Bay, t
     hand(state, record(empty))
     empty.bash('dd if=/dev/urandom of="$DISK" bs=1M count=64 status=none')
     assert [one.why for one in judged(empty.ask(), empty.claim).refusals] == [Why.UNKNOWN_DATA]
-    assert judged(empty.ask(), empty.claim, ours(state)).usable
+    assert judged(empty.ask(), empty.claim, ours(state, "night-1")).usable
+    another = judged(empty.ask(), replace(empty.claim, wipe=True), ours(state, "night-2"))
+    assert [str(one) for one in another.refusals] == [
+        f"left over: {empty.disk} was handed to the run night-1, which did not give it back"
+    ]
     assert [one.left for one in clean(state, empty.ask, empty.locks)] == [""]
     assert judged(empty.ask(), empty.claim).usable
 
@@ -183,7 +187,7 @@ def test_marks_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
     base = Handed(disk="a", identity="S1", size=1, run="one", folder="", since="", marks=("u-1",))
     hand(tmp_path, base)
     hand(tmp_path, base.model_copy(update={"identity": "S/2", "run": "two", "marks": ("u-2",)}))
-    assert ours(tmp_path, "two") == Ours("two", frozenset({"u-2"}), frozenset({"S1", "S/2"}))
+    assert ours(tmp_path, "two") == Ours("two", frozenset({"u-2"}), frozenset({"S/2"}), frozenset({("S1", "one")}))
 
 
 NIGHT = date(2026, 1, 31)

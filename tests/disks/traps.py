@@ -422,7 +422,7 @@ LABELS = [
         labelled("free") + at(label.BLOCK * label.BYTES + 20, "X"),
         why=Why.UNKNOWN_DATA,
     ),
-    Trap("left over from a run that was killed", Why.LEFT_OVER, "held by the run 20260101-1", labelled("held")),
+    Trap("left over from a run that was killed", Why.LEFT_OVER, "handed to the run 20260101-1", labelled("held")),
 ]
 
 

@@ -64,6 +64,19 @@ class Held:
             os.close(self.exclusive)
             self.exclusive = None
 
+    def take_again(self) -> None:
+        """Have it exclusively once more, once nothing stands on it any more; DisksRefused if something does."""
+        if self.exclusive is not None:
+            return
+        try:
+            self.exclusive = os.open(self.node.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+            changes = tuple(_another(self.node, self.exclusive))
+        except OSError as error:
+            changes = (_not_opened(self.node, error),)
+        if changes:
+            self.let_go()
+            raise DisksRefused([Judged(self.claim, self.node, changes)])
+
     def writable(self) -> int:
         """Another descriptor of the very same device, for writing; to be closed by whoever asks."""
         if self.exclusive is None:

@@ -279,6 +279,24 @@ read -r <"$WORK/up\"""",
         UMOUNT,
         on=VM,
     ),
+    Trap(
+        "a loop device of it mounted",
+        Why.MOUNTED,
+        "→ loop",
+        f'{EXT4}; twin=$(losetup --find --show "$DISK"); set -- "$twin"; {MOUNT}',
+        ("mkfs.ext4", "losetup"),
+        f'{UMOUNT}; losetup --detach "$twin"',
+        on=HOST,
+    ),
+    Trap(
+        "a loop device of a part of it",
+        Why.HELD,
+        "→ loop",
+        'twin=$(losetup --find --show --offset 1048576 "$DISK")',
+        ("losetup",),
+        'losetup --detach "$twin"',
+        on=HOST,
+    ),
 ]
 
 SIGNED = [

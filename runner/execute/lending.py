@@ -17,7 +17,7 @@ from runner.disks.real.intent import asked_for
 from runner.disks.real.refusals import Judged, judged
 from runner.disks.real.wear import grown, night_of, worn_out
 from runner.disks.real.work import give_back, prepare
-from runner.errors import BadInput
+from runner.errors import BadInput, MatrixError
 from runner.store.lab import Handed, hand, ledger, ours, strike_out, wore
 
 if TYPE_CHECKING:
@@ -70,8 +70,11 @@ def lent(
         try:
             yield disks
         finally:
-            for line in _back(disks, ask, loan, now()):
-                say(line)
+            try:
+                for line in _back(disks, ask, loan, now()):
+                    say(line)
+            except MatrixError as error:  # what went wrong before is what matters; the records still tell of the disks
+                say(f"the disks stay with the run, for `matrix clean`: {error.brief}")
 
 
 def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:

@@ -139,7 +139,7 @@ IN_USE = [
         "a partition of it mounted",
         Why.MOUNTED,
         "is mounted at",
-        f'{PART}; mkfs.ext4 -q -F "$part"; set -- "$part"; {MOUNT}',
+        f'{PART}; mkfs.ext4 -q -F "$part"; mkdir "$WORK/at"; mount -o ro "$part" "$WORK/at"',
         ("mkfs.ext4", "addpart"),
         f"{UMOUNT}; {UNPART}",
     ),

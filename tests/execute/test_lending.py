@@ -13,6 +13,7 @@ from runner.disks.real.hold import DisksRefused, Held
 from runner.disks.real.intent import NotAskedFor
 from runner.disks.real.refusals import judged
 from runner.disks.real.why import Why
+from runner.errors import HarnessBroken
 from runner.execute.leftovers import clean
 from runner.execute.lending import Loan, WornOut, lent
 from runner.store.lab import handed, ledger
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from runner.disks.real.census import Census
     from runner.disks.real.claims import Claim
 
 REASON = why_not()
@@ -125,6 +127,23 @@ def test_a_disk_that_somebody_took_while_it_was_let_go_is_not_written_on(empty: 
         assert not judged(empty.ask(), replace(empty.claim, wipe=True)).usable
     finally:
         empty.bash('umount "$WORK/at"')
+
+
+def test_a_machine_that_does_not_answer_any_more_hides_nothing(empty: Bay) -> None:
+    desk, answers = Desk(empty), [empty.ask, empty.ask]
+
+    def ask() -> Census:
+        if not answers:
+            raise HarnessBroken("no answer")
+        return answers.pop()()
+
+    with (
+        pytest.raises(ZeroDivisionError),
+        lent([empty.claim], ask, desk.loan, lambda: NOW, desk.said.append),
+    ):
+        raise ZeroDivisionError
+    assert desk.said[-1] == "the disks stay with the run, for `matrix clean`: no answer"
+    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.locks)] == [""]
 
 
 def test_a_killed_run_goes_on_with_its_own_disks(empty: Bay) -> None:

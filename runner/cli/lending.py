@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,21 +45,22 @@ def borrowed(
 ) -> Iterator[tuple[str, ...]]:
     """The paths of these disks of this host, for as long as the run is at it."""
     from runner.disks.real.ask import here
+    from runner.execute.leftovers import clean
     from runner.execute.lending import Loan, lent
     from runner.render.census import census_script
     from runner.store.lab import state_dir
 
-    loan = Loan(
-        claims=tuple(disk.claim for disk in found.disks),
-        matrix=matrix.name,
-        run=folder.manifest.identity,
-        folder=folder.path,
-        destroy=destroy,
-        standing=found.standing,
-    )
-    script = census_script()
-    with lent(loan, lambda: here(script), state_dir(), tell) as nodes:
-        yield tuple(_path(disk.id, node) for disk, node in zip(found.disks, nodes, strict=True))
+    run, state, script = folder.manifest.identity, state_dir(), census_script()
+    # An earlier process of this very run may have been killed: what it left is in the way of this one.
+    for found_there in clean(state, lambda: here(script), only=run):
+        what = found_there.left or "what an earlier process of this run left on it is gone"
+        tell(f"{found_there.disk}: {what}")
+    loan = Loan(run, matrix.name, folder.path, state, frozenset({*destroy, *found.standing}))
+    claims = [disk.claim for disk in found.disks]
+    with lent(claims, lambda: here(script), loan, lambda: datetime.now(UTC), tell) as held:
+        for one in held:
+            one.let_go()
+        yield tuple(_path(one.node, one.claim.id) for one in held)
 
 
 def wanted(matrix: Matrix, file: Path | None) -> Match:
@@ -88,7 +90,7 @@ def here_only(lab: Lab, path: Path) -> Lab:
     return lab.model_copy(update={"hosts": local})
 
 
-def _path(name: str, node: Node) -> str:
+def _path(node: Node, name: str) -> str:
     """Its stable name, or where there is no udev to give it one, what the kernel calls it."""
     link = BY_ID / name
     return str(link) if link.exists() and link.resolve() == Path(node.path) else node.path

@@ -1,121 +1,120 @@
-"""Disks that exist, lent to a run: held, labelled, used, and given back.
+"""Disks that exist, lent to a run: the one way from what hosts.yaml allows to disks that may be written, and back.
 
-Nothing is written before every one of them was judged, and its end was asked for.
+Whoever brings a rig up on such disks does so inside of `lent`: on the way in everything is checked, said and noted down
+before the first byte is written; on the way out what was written is counted, and a disk that nothing is left on is
+given back. A disk on which something is left stays with the run, for `matrix clean`.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from runner.disks.real.hold import LOCKS, DisksRefused, held
+from runner.disks.real.claims import Ours
+from runner.disks.real.hold import LOCKS, DisksRefused, Held, held
 from runner.disks.real.intent import asked_for
-from runner.disks.real.refusals import Judged
+from runner.disks.real.refusals import Judged, judged
 from runner.disks.real.wear import grown, night_of, worn_out
 from runner.disks.real.work import give_back, prepare
-from runner.errors import BadInput
-from runner.execute.leftovers import clean
+from runner.errors import BadInput, MatrixError
 from runner.store.lab import Handed, hand, ledger, ours, strike_out, wore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
     from pathlib import Path
 
-    from runner.disks.real.census import Census, Node
+    from runner.disks.real.census import Census
     from runner.disks.real.claims import Claim
-    from runner.disks.real.hold import Held
 
 
 class WornOut(BadInput):
-    """More would be written to a disk than is allowed for one night."""
+    """What is to be written is more than tonight's budget of a disk has left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """Which disks a run wants, and what for."""
+    """To which run disks are lent, and what its user asked for."""
 
-    claims: tuple[Claim, ...]
-    matrix: str
     run: str
+    matrix: str
     folder: Path
-    #: Disks whose end was asked for on the command line, and for good.
-    destroy: Collection[str]
-    standing: Collection[str]
-    #: Bytes that the run is going to write to a disk at least.
+    #: Of this machine: its records and the ledger.
+    state: Path
+    #: Named with --destroy, or in `destroy:` of the host.
+    destroy: frozenset[str]
+    #: Bytes that will be written to each disk at most, as far as that is known.
     ahead: int = 0
+    #: UUIDs of what the run makes.
+    marks: tuple[str, ...] = ()
+    locks: Path = LOCKS
 
 
 @contextmanager
 def lent(
-    loan: Loan, ask: Callable[[], Census], state: Path, tell: Callable[[str], None], locks: Path = LOCKS
-) -> Iterator[tuple[Node, ...]]:
-    """Have these disks for a run, as the devices that they are now; raises what speaks against it, or was not asked."""
-    _clear(loan, ask, state, tell, locks)
-    had: tuple[Node, ...] = ()
-    try:
-        with held(loan.claims, ask, ours=ours(state, loan.run), purpose=loan.matrix, locks=locks) as disks:
-            _check_wear(loan, disks, state)
-            tell(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, loan.standing))
-            had = tuple(one.node for one in disks)
-            for disk in disks:
-                _hand_over(disk, loan, state)
-            yield had
-    finally:
-        if had:
-            _take_back(loan, had, ask, state, tell, locks)
+    claims: Sequence[Claim],
+    ask: Callable[[], Census],
+    loan: Loan,
+    now: Callable[[], datetime],
+    say: Callable[[str], None],
+) -> Iterator[tuple[Held, ...]]:
+    """Disks that are the run's alone, or an error before anything was written on any of them."""
+    known = ours(loan.state, loan.run)
+    with held(claims, ask, ours=known, purpose=loan.matrix, locks=loan.locks) as disks:
+        say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
+        _unless_worn_out(disks, loan, now())
+        for one in disks:
+            hand(loan.state, _record(one, loan, now()))
+            prepare(one, loan.run)
+        try:
+            yield disks
+        finally:
+            try:
+                for line in _back(disks, ask, loan, now()):
+                    say(line)
+            except MatrixError as error:  # what went wrong before is what matters; the records still tell of the disks
+                say(f"the disks stay with the run, for `matrix clean`: {error.brief}")
 
 
-def _clear(loan: Loan, ask: Callable[[], Census], state: Path, tell: Callable[[str], None], locks: Path) -> None:
-    """An earlier process of this very run may have been killed: what it left is in the way of this one."""
-    for found in clean(state, ask, locks, only=loan.run):
-        tell(f"{found.disk}: {found.left or 'what an earlier process of this run left on it is gone'}")
-
-
-def _check_wear(loan: Loan, disks: Sequence[Held], state: Path) -> None:
-    known, night = ledger(state), night_of(datetime.now(UTC))
-    found = [worn_out(known, one.claim, one.node.identity, night, loan.ahead) for one in disks]
-    if why := "\n".join(filter(None, found)):
+def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:
+    known, night = ledger(loan.state), night_of(now)
+    told = [worn_out(known, one.claim, one.node.identity, night, loan.ahead) for one in disks]
+    if any(told):
         raise WornOut(
-            "more would be written than these disks are allowed in one night",
-            details=why,
-            resolution="wait for the next noon, run less (--only, --bytes-budget), or raise `wear:` in hosts.yaml",
+            "a disk's budget of bytes for tonight is too small; nothing was written",
+            details="\n".join(f"  {one}" for one in told if one),
+            resolution="run less of it, run it tomorrow, or raise `wear:` of the disk in hosts.yaml",
         )
 
 
-def _hand_over(disk: Held, loan: Loan, state: Path) -> None:
-    """Written down first, so that whoever is killed in between has only said too much."""
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    node = disk.node
-    hand(
-        state,
-        Handed(
-            disk=disk.claim.id,
-            identity=node.identity,
-            size=node.size,
-            run=loan.run,
-            folder=str(loan.folder.absolute()),
-            since=since,
-        ),
+def _record(one: Held, loan: Loan, now: datetime) -> Handed:
+    return Handed(
+        disk=one.claim.id,
+        identity=one.node.identity,
+        size=one.node.size,
+        run=loan.run,
+        folder=str(loan.folder.absolute()),
+        marks=loan.marks,
+        since=now.isoformat(),
     )
-    prepare(disk, loan.run)
-    disk.let_go()
 
 
-def _take_back(
-    loan: Loan, had: Sequence[Node], ask: Callable[[], Census], state: Path, tell: Callable[[str], None], locks: Path
-) -> None:
-    """Count what was written, and label what is bare again as free; what is not is left with the run, and told."""
-    after = ask()
-    written = [(node.identity, grown(node.written, now.written)) for node in had if (now := after.by_number(node.dev))]
-    wore(state, written, night_of(datetime.now(UTC)))
-    for claim, node in zip(loan.claims, had, strict=True):
+def _back(disks: Sequence[Held], ask: Callable[[], Census], loan: Loan, now: datetime) -> Iterator[str]:
+    """Count what was written to each, and label those as free that nothing is left on."""
+    census = ask()
+    found = [(one, census.by_number(one.node.dev)) for one in disks]
+    written = [(one.node.identity, grown(one.node.written, node.written)) for one, node in found if node]
+    wore(loan.state, written, night_of(now))
+    for one in disks:
+        mine = Ours(run=loan.run, recorded=frozenset({one.node.identity}))
+        why = judged(census, one.claim, mine).refusals
         try:
-            with ExitStack() as stack:
-                (again,) = stack.enter_context(held([claim], ask, ours=ours(state, loan.run), locks=locks))
-                give_back(again, loan.run)
-                strike_out(state, node.identity)
+            if not why:
+                one.take_again()
+                give_back(one, loan.run)
+                strike_out(loan.state, one.node.identity)
         except DisksRefused as refused:
-            why = "; ".join(map(str, refused.refusals))
-            tell(f"{claim.id} stays with this run, as something is on it still ({why}); `matrix clean` looks again")
+            why = refused.refusals
+        if why:
+            yield f"{one.claim.id} stays with the run, for `matrix clean`: {'; '.join(map(str, why))}"

@@ -72,7 +72,8 @@ def ours(state: Path, run: str = "") -> Ours:
     return Ours(
         run=run,
         marks=frozenset(mark for one in found if one.run == run for mark in one.marks),
-        recorded=frozenset(one.identity for one in found),
+        recorded=frozenset(one.identity for one in found if one.run == run),
+        others=frozenset((one.identity, one.run) for one in found if one.run != run),
     )
 
 

@@ -84,7 +84,9 @@ class Bay:
 
 
 def attached(file: Path) -> str:
-    done = subprocess.run(["losetup", "--find", "--show", str(file)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["losetup", "--partscan", "--find", "--show", str(file)], capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 

@@ -151,6 +151,26 @@ def test_a_disk_that_somebody_holds_is_refused_and_says_who(empty: Bay) -> None:
     assert empty.digest() == before
 
 
+WRITER = "use Fcntl; sysopen(my $disk, $ARGV[0], O_RDWR) or die $!; $| = 1; print qq(open\n); <STDIN>"
+
+
+@on_loops
+def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(empty: Bay) -> None:
+    before = empty.digest()
+    with subprocess.Popen(
+        ["perl", "-e", WRITER, empty.disk], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "open\n"
+        claim = replace(empty.claim, wipe=True)
+        with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, locks=empty.locks):
+            pass
+        writer.communicate()
+    (refused,) = caught.value.refusals
+    assert str(refused) == f"busy: {empty.disk} is open for writing by process {writer.pid} (perl)"
+    assert empty.digest() == before
+
+
 @on_loops
 def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -> None:
     script = (

@@ -24,6 +24,7 @@ from runner.errors import HarnessBroken
 from runner.execute.leftovers import clean, left_behind
 from runner.store.lab import Handed, hand, handed, ledger, ours, wore
 from tests.disks.loops import Bay, bay, why_not
+from tests.disks.traps import at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,6 +77,24 @@ def test_only_what_may_be_wiped_is_wiped_and_then_it_is_labelled(empty: Bay) -> 
     assert found.signatures == ()
     assert found.label is not None
     assert empty.file.with_name("b").read_bytes() == beside
+
+
+@on_loops
+def test_partitions_are_wiped_with_their_table_and_the_kernel_forgets_them(empty: Bay) -> None:
+    mark = at(510, "\\x55\\xaa")
+    entry = at(446, "\\x80\\x00\\x01\\x00\\x83\\x00\\x01\\x00\\x00\\x08\\x00\\x00\\x00\\x00\\x01\\x00")
+    # Told to the kernel, as not every kernel reads every kind of table.
+    empty.bash(f'{mark}; {entry}; addpart "$DISK" 1 2048 65536; mkfs.ext4 -q -F "$DISK"p1')
+    part = Path(f"{empty.disk}p1")
+    assert part.is_block_device()
+    with held([replace(empty.claim, wipe=True)], empty.ask, locks=empty.locks) as (have,):
+        prepare(have, "night-1")
+        assert not part.exists()
+    found = empty.ask().by_number(have.node.dev)
+    assert found is not None
+    assert found.signatures == ()
+    # Whoever makes the same partition again does not find the old file system in it.
+    assert not any(empty.file.read_bytes()[(1 << 20) + 1024 + 56 :][:2])
 
 
 @on_loops
@@ -154,7 +173,11 @@ def test_a_disk_overwritten_from_end_to_end_is_known_by_its_record(empty: Bay, t
     hand(state, record(empty))
     empty.bash('dd if=/dev/urandom of="$DISK" bs=1M count=64 status=none')
     assert [one.why for one in judged(empty.ask(), empty.claim).refusals] == [Why.UNKNOWN_DATA]
-    assert judged(empty.ask(), empty.claim, ours(state)).usable
+    assert judged(empty.ask(), empty.claim, ours(state, "night-1")).usable
+    another = judged(empty.ask(), replace(empty.claim, wipe=True), ours(state, "night-2"))
+    assert [str(one) for one in another.refusals] == [
+        f"left over: {empty.disk} was handed to the run night-1, which did not give it back"
+    ]
     assert [one.left for one in clean(state, empty.ask, empty.locks)] == [""]
     assert judged(empty.ask(), empty.claim).usable
 
@@ -182,7 +205,7 @@ def test_marks_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
     base = Handed(disk="a", identity="S1", size=1, run="one", folder="", since="", marks=("u-1",))
     hand(tmp_path, base)
     hand(tmp_path, base.model_copy(update={"identity": "S/2", "run": "two", "marks": ("u-2",)}))
-    assert ours(tmp_path, "two") == Ours("two", frozenset({"u-2"}), frozenset({"S1", "S/2"}))
+    assert ours(tmp_path, "two") == Ours("two", frozenset({"u-2"}), frozenset({"S/2"}), frozenset({("S1", "one")}))
 
 
 NIGHT = date(2026, 1, 31)

@@ -49,10 +49,14 @@ class Trap:
 EXT4 = 'mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 "$DISK"'
 MOUNT = 'mkdir -p "$WORK/at" && mount "$1" "$WORK/at" && sync -f "$WORK/at"'
 UMOUNT = 'umount "$WORK/at"'
-#: A partition without a table, as the kernel is told of one.
-PART = 'addpart "$DISK" 1 2048 65536; part=$(echo "$DISK"*1)'
-UNPART = 'delpart "$DISK" 1'
+#: A partition without a table, as the kernel is told of one; where the tool for that is missing, one with a table.
+PART = """\
+if command -v addpart >/dev/null; then addpart "$DISK" 1 2048 65536; else echo 1M,32M | sfdisk --quiet "$DISK"; fi
+part=$(echo "$DISK"*1)"""
+UNPART = 'if command -v delpart >/dev/null; then delpart "$DISK" 1; fi'
 PAIR = 'mdadm --create /dev/md/trap --run --quiet --level=1 --raid-devices=2 --assume-clean "$DISK" "$OTHER"'
+#: What md notes down of an array comes a moment after the last write.
+CALM = "until grep -q clean /sys/class/block/md*/md/array_state; do :; done"
 STOP = "mdadm --stop --quiet /dev/md/trap"
 LUKS = "printf secret | cryptsetup luksFormat --batch-mode --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file=- --type"
 LVM = "lvm"
@@ -135,7 +139,7 @@ IN_USE = [
         "a partition of it mounted",
         Why.MOUNTED,
         "is mounted at",
-        f'{PART}; mkfs.ext4 -q -F "$part"; set -- "$part"; {MOUNT}',
+        f'{PART}; mkfs.ext4 -q -F "$part"; mkdir "$WORK/at"; mount -o ro "$part" "$WORK/at"',
         ("mkfs.ext4", "addpart"),
         f"{UMOUNT}; {UNPART}",
     ),
@@ -219,7 +223,7 @@ read -r <"$WORK/up\"""",
         Why.MOUNTED,
         "is mounted at",
         f"{PAIR}; {LVM} vgcreate -q trap /dev/md/trap; {LVM} lvcreate -q -Zn -l 8 -n one trap; "
-        f"mkfs.ext4 -q /dev/mapper/trap-one; set -- /dev/mapper/trap-one; {MOUNT}",
+        f'mkfs.ext4 -q /dev/mapper/trap-one; mkdir "$WORK/at"; mount -o ro /dev/mapper/trap-one "$WORK/at"; {CALM}',
         ("mdadm", "lvm"),
         f"{UMOUNT}; {LVM} vgremove -q -f trap; {STOP}",
         on=VM,
@@ -228,9 +232,9 @@ read -r <"$WORK/up\"""",
         "the boot disk, two floors below /boot",
         Why.BOOT_DISK,
         "is mounted at /boot",
-        f'{PAIR} --metadata=1.0; addpart /dev/md/trap 1 2048 65536; part=$(echo "$(readlink -f /dev/md/trap)"*1); mkfs.ext4 -q "$part"; '
-        'mkdir -p /boot; mount "$part" /boot; sync -f /boot',
-        ("mdadm", "addpart"),
+        f'{PAIR} --metadata=1.0; echo 1M,32M | sfdisk --quiet /dev/md/trap; part=$(echo "$(readlink -f /dev/md/trap)"p1); '
+        f'mkfs.ext4 -q "$part"; mkdir -p /boot; mount -o ro "$part" /boot; {CALM}',
+        ("mdadm", "sfdisk"),
         f"umount /boot; {STOP}",
         on=VM,
     ),
@@ -279,6 +283,24 @@ read -r <"$WORK/up\"""",
         UMOUNT,
         on=VM,
     ),
+    Trap(
+        "a loop device of it mounted",
+        Why.MOUNTED,
+        "→ loop",
+        f'{EXT4}; twin=$(losetup --find --show "$DISK"); set -- "$twin"; {MOUNT}',
+        ("mkfs.ext4", "losetup"),
+        f'{UMOUNT}; losetup --detach "$twin"',
+        on=HOST,
+    ),
+    Trap(
+        "a loop device of a part of it",
+        Why.HELD,
+        "→ loop",
+        'twin=$(losetup --find --show --offset 1048576 "$DISK")',
+        ("losetup",),
+        'losetup --detach "$twin"',
+        on=HOST,
+    ),
 ]
 
 SIGNED = [
@@ -326,7 +348,7 @@ SIGNED = [
     written(
         "IMSM, as mainboards write it",
         "isw_raid_member",
-        "IMSM_NO_PLATFORM=1 mdadm --create /dev/md/trap --run --quiet --metadata=imsm --level=container --raid-devices=2 "
+        "IMSM_NO_PLATFORM=1 IMSM_DEVNAME_AS_SERIAL=1 mdadm --create /dev/md/trap --run --quiet --metadata=imsm --level=container --raid-devices=2 "
         f'"$DISK" "$OTHER"; {STOP}',
         "mdadm",
         why=Why.RAID_MEMBER,
@@ -422,7 +444,7 @@ LABELS = [
         labelled("free") + at(label.BLOCK * label.BYTES + 20, "X"),
         why=Why.UNKNOWN_DATA,
     ),
-    Trap("left over from a run that was killed", Why.LEFT_OVER, "held by the run 20260101-1", labelled("held")),
+    Trap("left over from a run that was killed", Why.LEFT_OVER, "handed to the run 20260101-1", labelled("held")),
 ]
 
 

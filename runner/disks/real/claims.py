@@ -30,8 +30,10 @@ class Ours:
     run: str = ""
     #: UUIDs of what our runs made (arrays, groups, file systems, tables).
     marks: frozenset[str] = frozenset()
-    #: Identities of disks that were handed to a run which did not give them back.
+    #: Identities of disks that were handed to it and not given back: bytes on them that nothing recognises are its own.
     recorded: frozenset[str] = frozenset()
+    #: Those that other runs were handed and did not give back, with the run.
+    others: frozenset[tuple[str, str]] = frozenset()
 
 
 NOTHING = Ours()

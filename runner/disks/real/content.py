@@ -31,8 +31,8 @@ def foreign(node: Node, claim: Claim, ours: Ours) -> Iterator[Refused]:
     if node.unreadable:
         yield Refused(Why.UNREADABLE, node.unreadable)
         return
-    if node.label and node.label.run != ours.run and node.label.state == "held" and _is_labelled(node):
-        yield Refused(Why.LEFT_OVER, f"{node.path} is held by the run {node.label.run}, which did not give it back")
+    for run in sorted(_others(node, ours)):
+        yield Refused(Why.LEFT_OVER, f"{node.path} was handed to the run {run}, which did not give it back")
     if claim.wipe:
         return
     by_kind: dict[Why, list[Signature]] = defaultdict(list)
@@ -44,6 +44,14 @@ def foreign(node: Node, claim: Claim, ours: Ours) -> Iterator[Refused]:
         yield Refused(why, f"{node.path} has {', '.join(map(str, found))}{since}")
     if not node.signatures:
         yield from _unknown(node, ours)
+
+
+def _others(node: Node, ours: Ours) -> set[str]:
+    """Runs that still have it, by our records and by its label."""
+    runs = {run for identity, run in ours.others if identity == node.identity}
+    if node.label and node.label.state == "held" and _is_labelled(node):
+        runs.add(node.label.run)
+    return runs - {ours.run}
 
 
 def kind_of(signature: Signature) -> Why:

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import struct
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -64,6 +65,19 @@ class Held:
             os.close(self.exclusive)
             self.exclusive = None
 
+    def take_again(self) -> None:
+        """Have it exclusively once more, once nothing stands on it any more; DisksRefused if something does."""
+        if self.exclusive is not None:
+            return
+        try:
+            self.exclusive = os.open(self.node.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+            changes = tuple(_another(self.node, self.exclusive))
+        except OSError as error:
+            changes = (_not_opened(self.node, error),)
+        if changes:
+            self.let_go()
+            raise DisksRefused([Judged(self.claim, self.node, changes)])
+
     def writable(self) -> int:
         """Another descriptor of the very same device, for writing; to be closed by whoever asks."""
         if self.exclusive is None:
@@ -111,7 +125,7 @@ def _taken(one: Judged, locks: Path, stack: ExitStack, run: str) -> tuple[Held |
         have.exclusive = os.open(node.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     except OSError as error:
         return None, (_not_opened(node, error),)
-    return have, tuple(_another(node, have.exclusive))
+    return have, (*_another(node, have.exclusive), *_written_by_others(node))
 
 
 def _not_opened(node: Node, error: OSError) -> Refused:
@@ -133,6 +147,12 @@ def _another(node: Node, descriptor: int) -> Iterator[Refused]:
     for what, value in meant.items():
         if found[what] != value:
             yield Refused(Why.CHANGED, f"{node.path} had the {what} {value} when it was judged, now {found[what]}")
+
+
+def _written_by_others(node: Node) -> Iterator[Refused]:
+    """Not everybody who writes on a disk asks to be alone with it: virtual machines do not."""
+    if writers := who_has(node.dev, writing=True):
+        yield Refused(Why.BUSY, f"{node.path} is open for writing by {writers}")
 
 
 def _unchanged(before: Judged, after: Judged) -> Judged:
@@ -183,20 +203,32 @@ def _lock_file(locks: Path, name: str) -> int:
         ) from None
 
 
-def who_has(dev: str) -> str:
-    """The processes that have a device open, as far as one may look."""
+def who_has(dev: str, *, writing: bool = False) -> str:
+    """The processes that have a device open, or open for writing, as far as one may look."""
     major, _, minor = dev.partition(":")
     number = os.makedev(int(major), int(minor))
     folders = [folder for folder in Path("/proc").glob("[0-9]*/fd") if folder.parent.name != str(os.getpid())]
-    having = [folder.parent for folder in folders if _has(folder, number)]
+    having = [folder.parent for folder in folders if _has(folder, number, writing)]
     return ", ".join(f"process {one.name} ({_command(one)})" for one in having)
 
 
-def _has(folder: Path, number: int) -> bool:
+def _has(folder: Path, number: int, writing: bool) -> bool:
     try:
-        return any(link.stat().st_rdev == number for link in folder.iterdir())
+        return any(_is_open(link, number, writing) for link in folder.iterdir())
     except OSError:
         return False  # it ended, or is somebody else's
+
+
+def _is_open(link: Path, number: int, writing: bool) -> bool:
+    try:
+        found = link.stat()
+        if not (stat.S_ISBLK(found.st_mode) and found.st_rdev == number):
+            return False
+        info = (link.parents[1] / "fdinfo" / link.name).read_text(encoding="ascii")
+    except OSError:
+        return False  # it was closed
+    (flags,) = (int(line.split()[1], 8) for line in info.splitlines() if line.startswith("flags:"))
+    return not writing or bool(flags & os.O_ACCMODE)
 
 
 def _command(process: Path) -> str:

@@ -69,10 +69,15 @@ def _floors(census: Census, node: Node) -> Iterator[tuple[Node, ...]]:
         chain = ahead.popleft()
         yield chain
         name = chain[-1].name
-        for above in (*census.parts.get(name, ()), *census.holders.get(name, ())):
+        for above in (*census.parts.get(name, ()), *census.holders.get(name, ()), *_loops(census, chain[-1])):
             if above not in seen and above in census.nodes:
                 seen.add(above)
                 ahead.append((*chain, census.nodes[above]))
+
+
+def _loops(census: Census, node: Node) -> Iterator[str]:
+    """Loop devices of a device, of which the kernel keeps no list."""
+    return (other.name for other in census.nodes.values() if other.backing == node.path)
 
 
 def twins(census: Census, node: Node) -> Iterator[Node]:

@@ -51,6 +51,7 @@ def _wipe(held: Held) -> None:
                 resolution=f"`matrix disks` shows how {held.claim.id} stands now",
             )
     if parts and held.exclusive is not None:
+        # Nobody but us may make the kernel look again, as nobody but us has the disk.
         fcntl.ioctl(held.exclusive, _REREAD)
 
 

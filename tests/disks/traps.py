@@ -159,7 +159,7 @@ IN_USE = [
 mkdir -p "$WORK/at"
 mkfifo "$WORK/up" "$WORK/down"
 unshare --mount --propagation private bash -c \\
-  'mount "$1" "$2/at" && sync -f "$2/at"; echo up >"$2/up"; read -r <"$2/down"' bash "$DISK" "$WORK" </dev/null >/dev/null 2>&1 &
+  'mount "$1" "$2/at" && sync -f "$2/at"; echo up >"$2/up"; read -r <"$2/down"' bash "$DISK" "$WORK" </dev/null >/dev/null 2>&1 3>&- &
 read -r <"$WORK/up\"""",
         ("mkfs.ext4", "unshare"),
         'echo down >"$WORK/down"; until ! grep -q "^[^ ]* [^ ]* $(cat "/sys/class/block/${DISK##*/}/dev") " /proc/[0-9]*/mountinfo 2>/dev/null; do :; done',

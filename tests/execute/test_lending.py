@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +24,6 @@ from tests.disks.loops import Bay, bay, why_not
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from runner.disks.real.census import Census
     from runner.disks.real.claims import Claim
@@ -31,6 +32,7 @@ REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 NOW = datetime(2026, 2, 1, 3, tzinfo=UTC)
 MIB = 1 << 20
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -144,6 +146,47 @@ def test_a_machine_that_does_not_answer_any_more_hides_nothing(empty: Bay) -> No
         raise ZeroDivisionError
     assert desk.said[-1] == "the disks stay with the run, for `matrix clean`: no answer"
     assert [one.left for one in clean(desk.loan.state, empty.ask, empty.locks)] == [""]
+
+
+BORROWER = """\
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from runner.execute.lending import Loan, lent
+from tests.disks.loops import Bay
+
+disk, other, root = sys.argv[1:]
+mine = Bay(disk, other, Path(root, "names"), Path(root, "work"), Path(root, "a"))
+loan = Loan("night-1", "study", Path(root, "run"), Path(root, "state"), frozenset({"disk-a"}), locks=mine.locks)
+with lent([mine.claim], mine.ask, loan, lambda: datetime.now(UTC), print) as (one,):
+    one.let_go()
+    Path(disk).open("r+b").write(b"of fio" * 1000)
+    print("lent", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_run_that_is_killed_holds_nothing_and_its_disk_is_taken_back(empty: Bay) -> None:
+    desk = Desk(empty)
+    root = str(empty.work.parent)
+    with subprocess.Popen(
+        [sys.executable, "-c", BORROWER, empty.disk, empty.other, root],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert "lent\n" in iter(run.stdout.readline, "")
+        (left,) = clean(desk.loan.state, empty.ask, empty.locks)
+        assert left.left == f"it is in use by the run night-1, process {run.pid}"
+        run.kill()
+    with pytest.raises(DisksRefused) as caught, desk.lend([empty.claim], run="night-2"):
+        pass
+    assert [one.why for one in caught.value.refusals] == [Why.LEFT_OVER]
+    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.locks)] == [""]
+    with desk.lend([empty.claim], run="night-2") as disks:
+        assert len(disks) == 1
 
 
 def test_a_killed_run_goes_on_with_its_own_disks(empty: Bay) -> None:

@@ -111,6 +111,9 @@ def test_a_matrix_says_what_it_needs_and_its_cells_stay_the_same() -> None:
     with_needs = space(f"{SMALL}needs: {{disks: {{count: 4, kind: hdd, tag: sas}}}}\n")
     assert with_needs.matrix.needs is not None
     assert with_needs.matrix.needs.disks.tag == ("sas",)
+    assert [
+        note.text for note in with_needs.remarks if note.text.startswith("needs: is for machines whose disks exist")
+    ]
     assert [cell.id for cell in with_needs.cells()] == [cell.id for cell in space(SMALL).cells()]
     with pytest.raises(BadInput, match="error") as caught:
         space(f"{SMALL}needs: {{disks: {{cuont: 4}}}}\n")

@@ -13,6 +13,7 @@ import os
 import re
 import stat
 import struct
+import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from runner.disks.real.claims import Claim, Ours
 
 LOCKS = Path("/run/lock/matrix")
+#: How often, and after how many seconds each, a disk is tried once more that is held by nobody who can be seen.
+GLANCES, GLANCE = 20, 0.1
 _SIZE, _SEQUENCE = 0x80081272, 0x80081280  # BLKGETSIZE64, BLKGETDISKSEQ
 
 
@@ -70,7 +73,7 @@ class Held:
         if self.exclusive is not None:
             return
         try:
-            self.exclusive = os.open(self.node.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+            self.exclusive = _opened(self.node)
             changes = tuple(_another(self.node, self.exclusive))
         except OSError as error:
             changes = (_not_opened(self.node, error),)
@@ -122,10 +125,22 @@ def _taken(one: Judged, locks: Path, stack: ExitStack, run: str) -> tuple[Held |
     have = Held(one.claim, node, lock)
     stack.callback(have.let_go)
     try:
-        have.exclusive = os.open(node.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+        have.exclusive = _opened(node)
     except OSError as error:
         return None, (_not_opened(node, error),)
     return have, (*_another(node, have.exclusive), *_written_by_others(node))
+
+
+def _opened(node: Node) -> int:
+    """For reading, and alone. After every change udev's programs look at a disk, alone too, but only for a moment."""
+    for left in reversed(range(GLANCES)):
+        try:
+            return os.open(node.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno != errno.EBUSY or not left or who_has(node.dev):
+                raise
+            time.sleep(GLANCE)
+    raise AssertionError("unreachable")
 
 
 def _not_opened(node: Node, error: OSError) -> Refused:

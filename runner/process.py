@@ -72,6 +72,35 @@ async def converse(
     return await _spawn(argv, pass_fds, connection, connection, complaints)
 
 
+async def on_a_line(argv: Sequence[str]) -> asyncio.subprocess.Process:
+    """Start such a program, with what it is told, says and complains of in our hands (see `told` and `hung_up`)."""
+    return await _spawn(argv, (), subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
+
+
+async def told(child: asyncio.subprocess.Process, text: bytes) -> tuple[bytes, bytes]:
+    """Tell it this, and hear it to its end. Unlike `communicate`, this leaves the line open: it ends when we do."""
+    assert child.stdin and child.stdout and child.stderr  # noqa: S101, PT018 - for the type checker; all were asked for
+    child.stdin.write(text)
+    _, output, complaint = await asyncio.gather(_drained(child.stdin), child.stdout.read(), child.stderr.read())
+    await child.wait()
+    return output, complaint
+
+
+async def _drained(writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):  # it ended without hearing us out; what it said tells why
+        await writer.drain()
+
+
+async def hung_up(child: asyncio.subprocess.Process, patience: float) -> None:
+    """End the line; a program that does not end with it is killed."""
+    if child.stdin:
+        child.stdin.close()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            await child.wait()
+    await killed(child)
+
+
 async def killed(child: asyncio.subprocess.Process) -> None:
     """Kill a program unless it is gone already, and wait until it is."""
     if child.returncode is None:

@@ -22,7 +22,8 @@ _COMMANDS = {
     "history": "Follow a cell through all runs, and where it changed.",
     "import": "Make a run of fio's JSON that was measured elsewhere.",
     "schema": "Print the JSON Schema of the matrix language.",
-    "disks": "Show the disk models, and check that they are what they say.",
+    "disks": "Show the disks of a host and why each may not be used; show and check disk models.",
+    "clean": "Take away what a killed run left on disks that exist.",
     "doctor": "Say what this host can do, and what is missing for the rest.",
 }
 #: Where a module cannot be called as its command.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,9 +15,28 @@ if TYPE_CHECKING:
     from runner.disks.check import Checked
 
 
-@click.group("disks")
-def command() -> None:
-    """Show the disk models, and check that they are what they say."""
+_EPILOG = """\b
+Examples:
+  matrix disks                                    every disk of this machine: may it be used, and why not?
+  matrix disks --hosts lab.yaml --host shelf      those of a host that is reached by ssh
+  matrix disks --format json                      the same, with the evidence, for programs
+
+\b
+Nothing is written. docs/disks.md says what has to hold before anything is.
+"""
+
+
+@click.group("disks", invoke_without_command=True, epilog=_EPILOG)
+@click.option("--hosts", type=click.Path(path_type=Path, dir_okay=False), help="[default: hosts.yaml, if there is one]")
+@click.option("--host", help="Which host of it.  [default: this machine]")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.pass_context
+def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str) -> None:
+    """Show all disks of a host, and whether each may be used; or show and check disk models."""
+    if ctx.invoked_subcommand is None:
+        from runner.cli.listing import show
+
+        show(hosts, host, form)
 
 
 @command.command("models", epilog="Example:  matrix disks models")

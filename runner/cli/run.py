@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,7 @@ from runner.cli.inputs import (
     templates,
 )
 from runner.cli.jobs import jobs, level_of
+from runner.cli.lending import borrowed, lending, wanted
 from runner.cli.pace import recorded_pace
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
@@ -67,6 +69,7 @@ Examples:
   matrix run --kernel debian-13 my.yaml                 under another kernel
   matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
   matrix run --budget 2h my.yaml                        as well as two hours can tell
+  matrix run --on local --destroy wwn-0x5000c5 my.yaml  on disks of this host that hosts.yaml allows
   matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
 """
 
@@ -81,6 +84,7 @@ Examples:
 @store
 @jobs
 @budget
+@lending
 @click.option("--fresh", is_flag=True, help="Start anew, even if a run of this matrix is unfinished.")
 @click.option(
     "--retry-broken", is_flag=True, help="Go on with the latest run, finished or not, and try what broke once more."
@@ -99,6 +103,8 @@ def command(
     jobs: Jobs,
     budget: float,
     bytes_budget: float,
+    hosts: Path | None,
+    destroy: tuple[str, ...],
     fresh: bool,
     retry_broken: bool,
     cold: bool,
@@ -114,6 +120,7 @@ def command(
     order = Order(matrix, request, place, kernel, templates, cold=cold)
     here, specs = machine(place, Wishes()), order.specs()
     refuse(here, specs)
+    exist = None if here.brings_disks else wanted(request.space.matrix, hosts)
     level, alone = level_of(jobs, here, specs, request.arrays())
     with Stopping() as stopping:
         chosen = chosen_run(results, order.manifest(), fresh=fresh, retry_broken=retry_broken)
@@ -130,8 +137,11 @@ def command(
                     view.notice(f"new store made at {address}")
                 view.begins(folder.path)
                 spending = Spending(Cost(budget, bytes_budget), recorded_pace(results, place))
-                with Feed(address, folder, view.trouble) as feed:
-                    end = _carry_out(order, level, spending, folder, journal, feed, view, stopping)
+                with ExitStack() as stack:
+                    loan = borrowed(exist, order.request.space.matrix, folder, destroy, view.notice) if exist else None
+                    disks = stack.enter_context(loan) if loan else ()
+                    feed = stack.enter_context(Feed(address, folder, view.trouble))
+                    end = _carry_out(order, level, spending, folder, journal, feed, view, stopping, disks)
             view.ends(end)
             if end.exit is Exit.INTERRUPTED:
                 click.echo(
@@ -237,9 +247,10 @@ def _carry_out(
     feed: Feed,
     view: View,
     stopping: Stopping,
+    disks: tuple[str, ...],
 ) -> Ending:
     """Run it to its end, or to where it was stopped; the reports are written either way."""
-    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice))
+    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, disks))
     versions = dict(folder.manifest.versions)
 
     def listen(event: Event) -> None:

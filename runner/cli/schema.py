@@ -8,10 +8,25 @@ import click
 
 
 @click.command("schema", epilog="Example:  matrix schema > matrix/schema.json")
-@click.option("--of", "what", type=click.Choice(["matrix", "model"]), default="matrix", help="Of a disk model's file.")
+@click.option(
+    "--of",
+    "what",
+    type=click.Choice(["matrix", "model", "hosts"]),
+    default="matrix",
+    help="Of a disk model's file, or of hosts.yaml.",
+)
 def command(what: str) -> None:
     """Print the JSON Schema of the matrix language, for editors that complete and check."""
-    click.echo(schema_text() if what == "matrix" else model_schema_text(), nl=False)
+    texts = {"matrix": schema_text, "model": model_schema_text, "hosts": hosts_schema_text}
+    click.echo(texts[what](), nl=False)
+
+
+def hosts_schema_text() -> str:
+    """The schema as it is shipped in matrix/hosts.schema.json."""
+    from runner.model.hosts import Lab
+
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Lab.model_json_schema()}
+    return json.dumps(schema, indent=1) + "\n"
 
 
 def model_schema_text() -> str:

@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
@@ -43,6 +44,12 @@ class Shelf(Protocol):
 
     def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         """Write them; returns the trial's folder, relative to the run."""
+
+    def stands(self, array: str, tear_down: str) -> None:
+        """Keep what takes an array apart, before it is built where it could outlive the process that builds it."""
+
+    def stands_no_more(self, array: str) -> None:
+        """It was taken apart."""
 
 
 @dataclass
@@ -252,7 +259,8 @@ class Execution:
                 clock = time.monotonic()
                 spec = rig_spec(self._matrix, array, self._kernel)
                 rig = await stack.enter_async_context(self._machine.rig(spec, self._scratch))
-                built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own)
+                keep = None if self._machine.disposable else partial(self._shelf.stands, array.key)
+                built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own, keep)
                 seconds = time.monotonic() - clock
                 self._journal.visited(block, array.key, seconds)
                 self._spending.built(array, seconds)
@@ -265,19 +273,20 @@ class Execution:
                         break  # its disks are not what they were: the next trial needs others
             except BaseException:
                 with suppress(RigLost):  # what went wrong first is what counts, above all being told to stop
-                    await self._take_apart(built)
+                    await self._take_apart(array, built)
                 raise
-            await self._take_apart(built)
+            await self._take_apart(array, built)
             async with self._turns.together():
                 await stack.aclose()
 
-    async def _take_apart(self, built: ArrayOnRig) -> None:
+    async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
         if not self._machine.disposable:
-            await asyncio.shield(self._torn_down(built))
+            await asyncio.shield(self._torn_down(array, built))
 
-    async def _torn_down(self, built: ArrayOnRig) -> None:
+    async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():
             await built.tear_down()
+            self._shelf.stands_no_more(array.key)
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded, or stays for another try."""
@@ -393,7 +402,8 @@ def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
     """The rig that an array needs; `kernel`: the one asked for on the command line."""
     wish = matrix.machine
     modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
-    return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules)
+    programs = tuple(sorted({name for layer in array.stack.value for name in layer.programs}))
+    return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules, programs)
 
 
 def specs_of(space: Space, kernel: str | None) -> Iterator[RigSpec]:

@@ -20,7 +20,7 @@ from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell
 from runner.store.record import UNSETTLED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from runner.disks.native import Report
@@ -70,8 +70,19 @@ class ArrayOnRig:
         return self._scripts.stack
 
     @classmethod
-    async def build(cls, matrix: Matrix, array: Array, rig: Rig, machine: Machine, own: Path | None) -> ArrayOnRig:
-        """Run the set-up; raises NotOnThisKernel, SetUpFailed, or RigLost."""
+    async def build(
+        cls,
+        matrix: Matrix,
+        array: Array,
+        rig: Rig,
+        machine: Machine,
+        own: Path | None,
+        keep: Callable[[str], None] | None = None,
+    ) -> ArrayOnRig:
+        """Run the set-up; raises NotOnThisKernel, SetUpFailed, or RigLost.
+
+        `keep` is given what takes the array apart before anything is built.
+        """
         if lacking := _lacking(array, rig.facts):
             raise NotOnThisKernel(lacking)
         if not machine.zeroed and any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value):
@@ -80,6 +91,8 @@ class ArrayOnRig:
             )
         scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
         built = cls(matrix, array, rig, scripts, own, invented=machine.made_up)
+        if keep:
+            keep(scripts.tear_down)
         deadline = deadlines.set_up(array.stack.value, array.disks)
         (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadline)
         built.set_up_log = result.output

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from pydantic import ValidationError
@@ -16,6 +16,7 @@ from runner.expand.notes import Note
 from runner.expand.select import check_rules
 from runner.expand.space import Space, expand
 from runner.expand.use import read_with_uses
+from runner.model.base import Model
 from runner.model.flaws import from_pydantic
 from runner.model.matrix import Matrix
 from runner.model.source import Flaw, Place, Source, UnreadableError
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
     from runner.model.disks import AnyModel
     from runner.model.source import Path as Keys
+
+M = TypeVar("M", bound=Model)
+#: Modelled disks in the place of those that were asked for would be another experiment under the same name.
+_OF_NEEDS = "needs: is for machines whose disks exist; on all others the disks are those of `disks`, made for the run"
 
 
 class BadMatrix(BadInput):
@@ -99,14 +104,14 @@ def parse(name: str, text: str) -> Declared:
     try:
         source, misused = read_with_uses(name, text, lambda file: Path(file).read_text(encoding="utf-8"))
     except UnreadableError as error:
-        raise _unreadable(Source(name, text, None, None), error) from None
+        raise unreadable(Source(name, text, None, None), error) from None
     if misused:
         raise BadMatrix(source, misused)
     if source.data is None:
         raise BadMatrix(source, [(Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/")])
     _refuse_library(source)
     flaws: list[Flaw] = []
-    matrix = _validated(source.data, flaws)
+    matrix = validated(source.data, flaws, Matrix)
     if matrix is None:
         raise BadMatrix(source, placed(source, flaws))
     space, findings = expand(matrix)
@@ -115,7 +120,8 @@ def parse(name: str, text: str) -> Declared:
     if found:
         raise BadMatrix(source, placed(source, found))
     twice = map(Note, repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
-    return Declared(source, replace(space, remarks=(*space.remarks, *twice)))
+    needs = [Note(_OF_NEEDS)] if matrix.needs else []
+    return Declared(source, replace(space, remarks=(*space.remarks, *twice, *needs)))
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:
@@ -142,7 +148,8 @@ def _refuse_library(source: Source) -> None:
         )
 
 
-def _unreadable(blank: Source, error: UnreadableError) -> BadInput:
+def unreadable(blank: Source, error: UnreadableError) -> BadInput:
+    """What is no YAML, as a user is told."""
     return BadInput(
         f"{blank.name}: not readable as YAML",
         details=_explain(blank, error.place, error.message),
@@ -150,14 +157,14 @@ def _unreadable(blank: Source, error: UnreadableError) -> BadInput:
     )
 
 
-def _validated(data: Any, flaws: list[Flaw]) -> Matrix | None:
-    """The matrix, or what is left of it once everything malformed is cut out, so that the rest is checked as well."""
+def validated(data: Any, flaws: list[Flaw], top: type[M]) -> M | None:
+    """All of a file, or what is left once everything malformed is cut out, so that the rest is checked as well."""
     data = copy.deepcopy(data)
     for _ in range(10):
         try:
-            return Matrix.model_validate(data)
+            return top.model_validate(data)
         except ValidationError as error:
-            found = list(from_pydantic(error, data))
+            found = list(from_pydantic(error, data, top))
             # What is wrong around a cut is a consequence of the cut.
             flaws += [new for new in found if not any(old.path[: len(new.path)] == new.path for old in flaws)]
             if not all(_cut(data, path) for path in sorted({flaw.path for flaw in found}, key=len, reverse=True)):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 MACHINES = {
     "qemu": "runner.machines.qemu:Qemu",
+    "local": "runner.machines.local:Local",
     "dry": "runner.machines.dry:Dry",
 }
 

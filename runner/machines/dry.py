@@ -148,6 +148,7 @@ class Dry:
     name: ClassVar[str] = "dry"
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True
+    brings_disks: ClassVar[bool] = True
     made_up: ClassVar[bool] = True
 
     def __init__(self, answer: Callable[[Step], StepResult] = plausible) -> None:

@@ -49,6 +49,8 @@ class RigSpec:
     cpus: int = 2
     memory: int = 512 * 1024 * 1024
     modules: tuple[str, ...] = ()
+    #: What a host must have that is not made for it.
+    programs: tuple[str, ...] = ()
 
 
 class Progress(Protocol):
@@ -69,6 +71,8 @@ class Wishes:
     cold: bool = False
     progress: Progress = _silent
     notice: Callable[[str], None] = _silent
+    #: Paths of disks that exist and may be used, for a machine that has no others.
+    disks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,8 @@ class Machine(Protocol):
     disposable: ClassVar[bool]
     #: Disks are known to read as zeros when a rig comes up.
     zeroed: ClassVar[bool]
+    #: It makes the disks of its rigs; else it is given some that exist.
+    brings_disks: ClassVar[bool]
     #: Results are made up. Whatever shows them must say so.
     made_up: ClassVar[bool]
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from runner.model.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.model.faults import FAULTS
+from runner.model.hosts import LabDisk, LabHost
 from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
 from runner.model.matrix import MachineWish, Matrix, Repeat
+from runner.model.needs import DiskNeeds, Needs
 from runner.model.source import Flaw, Path
 from runner.model.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.model.units import format_size, format_time, parse_size, parse_time
@@ -74,14 +76,18 @@ _MAPS: dict[tuple[str, ...], type[Model]] = {
     (): Matrix,
     ("machine",): MachineWish,
     ("repeat",): Repeat,
+    ("needs",): Needs,
+    ("needs", "disks"): DiskNeeds,
     ("tune",): Tune,
     ("tune", "vm"): Vm,
     **{("tune", kind): knobs for kind, knobs in SCOPES.items()},
 }
 
 
-def keys_at(path: Sequence[str | int]) -> list[str]:
-    """The keys that may stand in the map at this path."""
+def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
+    """The keys that may stand in the map at this path, in a file of which `top` is the whole."""
+    if top is not Matrix:
+        return _keys_of_lab(path, top)
     match list(path):
         case ["workloads", _]:
             return list(Workload.model_fields)
@@ -95,6 +101,15 @@ def keys_at(path: Sequence[str | int]) -> list[str]:
             return list(FAULTS[str(kind)].model_fields)
     known = _MAPS.get(tuple(str(step) for step in path))
     return list(known.model_fields) if known else []
+
+
+def _keys_of_lab(path: Sequence[str | int], top: type[Model]) -> list[str]:
+    match list(path):
+        case ["hosts", _]:
+            top = LabHost
+        case ["hosts", _, "disks", *_]:
+            top = LabDisk
+    return [field.alias or name for name, field in top.model_fields.items()]
 
 
 def _keys_of_disks(path: list[str]) -> list[str]:
@@ -137,15 +152,15 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else _short(value)
 
 
-def _message(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails, top: type[Model]) -> str:
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
         *around, key = error["loc"]
-        if (home := _home(str(key), around)) is not None:
+        if top is Matrix and (home := _home(str(key), around)) is not None:
             what = f"{around[1]} has no '{key}'" if around[:1] == ["tune"] and around[1:] else f"'{key}' is a tunable"
             return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
         what = "layer" if len(around) == 3 and around[0] == "layouts" else "key"
-        return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around))}"
+        return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around, top))}"
     if kind in {"missing", "union_tag_not_found"}:
         name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
         return f"'{name}' is missing here"
@@ -211,13 +226,13 @@ def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
     return tuple(path)
 
 
-def from_pydantic(error: ValidationError, data: Any) -> Iterator[Flaw]:
+def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix) -> Iterator[Flaw]:
     """Each thing that is wrong with a place once."""
     by_place: dict[Path, list[ErrorDetails]] = {}
     for one in error.errors(include_url=False):
         by_place.setdefault(_place(one, data), []).append(one)
     for path, found in by_place.items():
-        told = dict.fromkeys((_message(one), one["type"] == "extra_forbidden") for one in found)
+        told = dict.fromkeys((_message(one, top), one["type"] == "extra_forbidden") for one in found)
         yield from (Flaw(path, message, of_key) for message, of_key in told)
 
 

@@ -23,6 +23,7 @@ from runner.model.disks import BusLimit, Disks, DiskSets
 from runner.model.faults import UNNAMED, FaultSets
 from runner.model.layers import LAYERS
 from runner.model.monitor import AUTO, Monitor
+from runner.model.needs import Needs
 from runner.model.tune import Tune
 from runner.model.units import Percent, Size
 from runner.model.workload import Workload
@@ -195,6 +196,7 @@ class Matrix(Model):
     description: str = ""
     seed: int = 1
     machine: MachineWish = MachineWish()
+    needs: Annotated[Needs | None, Field(description="disks that exist, on a host of hosts.yaml")] = None
     disks: DiskSets
     bus_limit: Annotated[
         dict[Name, BusLimit], Field(description="controllers, links, buses that modelled disks share")

@@ -53,6 +53,9 @@ def parse_size(value: object) -> int:
         raise ValueError("not a size; write a number and a unit, like 64KiB, 1MiB or 2GB")
     number, unit = parts
     if unit not in _SIZE_UNITS:
+        # So large a number is one of bytes, as programs tell it.
+        if not unit and number >= _SIZE_UNITS["MiB"]:
+            raise ValueError(f"no unit; did you mean {value}B?")
         shown = f"{float(number):g}"
         meant = " or ".join(f"{shown}{known}" for known in _meant_sizes(unit)) or f"{shown}KiB"
         said = "no unit" if not unit else f"no size unit '{unit}' is known"

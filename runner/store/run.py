@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+#: Scripts that take apart the arrays that may be up, in the folder of a run.
+STANDING = "standing"
 _PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 
@@ -110,6 +112,21 @@ class RunFolder:
             _write_texts(folder, {name: text for name, text in scripts.items() if name not in other})
             _write_texts(trial, {**other, **outputs})
         return str(trial.relative_to(self.path))
+
+    def stands(self, array: str, tear_down: str) -> None:
+        """Keep what takes an array apart before it is built where it could outlive the process that builds it."""
+        with named(self.standing):
+            self.standing.mkdir(exist_ok=True)
+        write_atomically(self.standing / f"{array}.sh", tear_down.encode())
+
+    def stands_no_more(self, array: str) -> None:
+        """It was taken apart."""
+        (self.standing / f"{array}.sh").unlink(missing_ok=True)
+
+    @property
+    def standing(self) -> Path:
+        """Where these scripts lie."""
+        return self.path / STANDING
 
     def set_aside(self, cell: str, block: int, attempts: int) -> None:
         """Put the outputs of a trial that is tried again under another name, so that nothing of them is mixed in."""

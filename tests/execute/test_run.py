@@ -32,6 +32,13 @@ class Shelf:
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, int], dict[str, str]] = {}
+        self.standing: dict[str, str] = {}
+
+    def stands(self, array: str, tear_down: str) -> None:
+        self.standing[array] = tear_down
+
+    def stands_no_more(self, array: str) -> None:
+        del self.standing[array]
 
     def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
         self.kept.setdefault((cell, block), {}).update({**scripts, **outputs})

@@ -103,7 +103,17 @@ async def _one(array: Array, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]
     await done(rig, scripts.tear_down)
     await done(rig, scripts.tear_down)
     left = await done(rig, f"dmsetup ls; ls {{/run/matrix,/dev/mapper}}; wipefs {' '.join(rig.disks)}")
-    assert left.split() == ["No", "devices", "found", "/dev/mapper:", "control", "/run/matrix:", "lvm", "texts", "trial"], left
+    assert left.split() == [
+        "No",
+        "devices",
+        "found",
+        "/dev/mapper:",
+        "control",
+        "/run/matrix:",
+        "lvm",
+        "texts",
+        "trial",
+    ], left
     return readings
 
 

@@ -33,6 +33,7 @@ class Qemu:
     name: ClassVar[str] = "qemu"
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True
+    brings_disks: ClassVar[bool] = True
     made_up: ClassVar[bool] = False
 
     def __init__(self, wishes: Wishes = AS_USUAL) -> None:

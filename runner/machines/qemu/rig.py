@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.errors import HarnessBroken
 from runner.machines import envelope
+from runner.machines.facts import FACTS, heard
 from runner.machines.seam import RigLost
 
 if TYPE_CHECKING:
@@ -25,26 +26,6 @@ ENTER = "export MATRIX_BELL=/dev/matrix-bell && " + envelope.fresh("/run/matrix/
 TEXTS = "/run/matrix/texts"
 BELL = "printf . >/dev/matrix-bell"
 BOOT_DEADLINE = 120.0
-#: What cannot be known without asking the guest. It also warms what every trial needs: a clone restored after that
-#: finds the programs in its page cache.
-FACTS = """\
-echo "kernel $(uname -r)"
-echo "fio $(fio --version)"
-echo "mdadm $(mdadm --version 2>&1)"
-echo "lvm $(lvm version 2>/dev/null | sed -n 's/ *LVM version: *//p')"
-echo "clocksource $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
-echo "raid6 $(dmesg | sed -n 's/.*raid6: using algorithm \\([^ ]*\\).*/\\1/p' | tail -1)"
-told=
-for file in /sys/devices/system/cpu/vulnerabilities/*; do
-  if read -r text <"$file"; then told+="; ${file##*/}: $text"; fi
-done
-echo "mitigations ${told#; }"
-told=
-read -r words </proc/cmdline
-for word in $words; do case $word in matrix.*) ;; *) told+=" $word" ;; esac; done
-echo "command_line$told"
-[ -e /proc/mdstat ] && echo "md there" || echo "md missing"
-"""
 #: Which of the modules that were asked for this kernel does not have. Those that are loaded, or built in and have a
 #: folder, cost nothing to find; the personalities of md are listed in a file, whatever they are; and where no list says
 #: what is built in (a kernel of the user's own, without modules), everything else is taken to be there.
@@ -151,8 +132,7 @@ async def within(guest: Guest, deadline: float, what: str) -> None:
 async def ask_facts(guest: Guest) -> dict[str, str]:
     """What the guest says about itself."""
     _, output, _ = await guest.shell(f"{FACTS}{WITHOUT}{BELL}", deadline=BOOT_DEADLINE)
-    lines = (line.partition(" ") for line in output.decode(errors="replace").splitlines())
-    return {name: text.strip() for name, _, text in lines if text.strip()}
+    return heard(output.decode(errors="replace"))
 
 
 def refresh() -> str:

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from runner.cache import cache_dir, made, opened, sha256, shared, try_lock
+from runner.machines.facts import FACTS
 from runner.machines.qemu import argv, recipe, rig
 from runner.machines.qemu.guest import Guest, running
 from runner.machines.seam import RigLost
@@ -40,7 +41,7 @@ def key(vm: Vm, qemu: str, host: str) -> str:
     disks = [(disk.bus, disk.size, disk.physics.rotation if disk.physics else None) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, qemu, host, vm.accel, vm.cpus, vm.memory, disks, sorted(vm.modules),
-        vm.appliance.words, rig.FACTS, rig.WITHOUT,
+        vm.appliance.words, FACTS, rig.WITHOUT,
     )  # fmt: skip
 
 

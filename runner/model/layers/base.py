@@ -48,6 +48,11 @@ class Layer(Model):
         return ()
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """Programs without which it cannot be built, read back and taken apart; what every system has is not here."""
+        return ()
+
+    @property
     def absent(self) -> bool:
         """Whether it does nothing with these values: the stack is then the one without it."""
         return False

@@ -62,6 +62,11 @@ class Crypt(Layer):
         return {"sector_size": "luks1 has only sectors of 512B"} if values["format"] == "luks1" else {}
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """Also what reads its table."""
+        return ("cryptsetup", "dmsetup")
+
+    @property
     def modules(self) -> tuple[str, ...]:
         """The target; ciphers are loaded by the kernel as they are asked for."""
         return ("dm_mod", "dm_crypt")

@@ -71,6 +71,10 @@ def _align(value: object) -> object:
 Profile = Literal["single", "dup", "raid0", "raid1", "raid10", "raid5", "raid6"]
 
 
+#: What tells how a file system was made.
+READ_BACK = {**dict.fromkeys(EXT, ("dumpe2fs",)), "xfs": ("xfs_spaceman",), "btrfs": ("btrfs",)}
+
+
 class Fs(Layer):
     """A file system, mounted; workloads on it work on files."""
 
@@ -115,6 +119,11 @@ class Fs(Layer):
         if kind != "btrfs":
             idle |= dict.fromkeys(("data", "metadata"), f"{kind} has no profiles; btrfs has")
         return idle
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What makes it, and tells of it."""
+        return (f"mkfs.{self.type}", *READ_BACK.get(self.type, ()))
 
     @property
     def modules(self) -> tuple[str, ...]:

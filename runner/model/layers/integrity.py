@@ -59,6 +59,11 @@ class Integrity(Layer):
         return {"journal_size": f"mode {values['mode']} keeps no journal"}
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """Also what reads its table."""
+        return ("integritysetup", "dmsetup")
+
+    @property
     def modules(self) -> tuple[str, ...]:
         """The target; checksums are loaded by the kernel as they are asked for."""
         return ("dm_mod", "dm_integrity")

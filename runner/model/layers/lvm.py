@@ -106,6 +106,11 @@ class Lvm(Grouped):
         return idle
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """Also what reads its tables."""
+        return ("lvm", "dmsetup")
+
+    @property
     def modules(self) -> tuple[str, ...]:
         """Kernel modules without which it cannot be built."""
         if self.segment.startswith("raid"):

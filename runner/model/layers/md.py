@@ -195,6 +195,11 @@ class Md(Grouped):
         return idle
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """What builds arrays, and tells of them."""
+        return ("mdadm",)
+
+    @property
     def modules(self) -> tuple[str, ...]:
         """Kernel modules without which it cannot be built."""
         return ({"linear": "linear", 0: "raid0", 1: "raid1", 10: "raid10"}.get(self.level, "raid456"),)

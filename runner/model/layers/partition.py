@@ -74,6 +74,11 @@ class Partition(_Ranged):
         return dict.fromkeys(("from", "at", "to", "size"), "`count` divides the whole device")
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        """What writes tables; `kpartx`, which only mappings need, is asked for by the script."""
+        return ("sfdisk",)
+
+    @property
     def begins(self) -> int | str:
         """Where the first partition begins."""
         begin: int | str | None = getattr(self, "from")

@@ -1,0 +1,38 @@
+"""`matrix clean`."""
+
+from __future__ import annotations
+
+import click
+
+from runner.errors import Exit
+
+_EPILOG = """\b
+Example:  matrix clean --dry-run      what would be given back, and what would not
+
+\b
+Only what our records and our labels say was handed to a run that is gone: its own tear-down scripts take apart what
+carries their UUIDs, then the disk is labelled as free. What is not ours, or stands on a disk still, is left and told.
+"""
+
+
+@click.command("clean", epilog=_EPILOG)
+@click.option("--dry-run", is_flag=True, help="Only say which disks are still with a run that is gone.")
+def command(dry_run: bool) -> None:
+    """Take away what a killed run left on the disks of this machine. Exit code 3 if something had to be left."""
+    from runner.disks.real.ask import here
+    from runner.execute.leftovers import clean, left_behind
+    from runner.render.census import census_script
+    from runner.store.lab import handed, state_dir
+
+    state, script = state_dir(), census_script()
+    if dry_run:
+        for one in left_behind(here(script), handed(state)):
+            click.echo(f"{one.disk}: with the run {one.run}")
+        return
+    left = False
+    for found in clean(state, lambda: here(script)):
+        left |= bool(found.left)
+        done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"
+        click.echo(f"{found.disk}: {f'left, as {found.left}' if found.left else done}")
+    if left:
+        raise click.exceptions.Exit(Exit.BROKEN)

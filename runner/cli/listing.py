@@ -1,0 +1,80 @@
+"""The disks of a host, as `matrix disks` shows them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.disks.real.listing import Listed
+    from runner.model.hosts import Lab, LabHost
+
+USUAL = Path("hosts.yaml")
+
+
+def show(hosts: Path | None, host: str | None, form: str) -> None:
+    """Ask the host, judge each of its disks, and write down what came of it."""
+    from runner.disks.real.ask import asked
+    from runner.disks.real.listing import listing
+    from runner.expand.lab import load_lab
+    from runner.render.census import census_script
+    from runner.store.lab import ours, state_dir
+
+    lab = load_lab(hosts or USUAL) if hosts or USUAL.exists() else None
+    chosen = chosen_host(lab, host)
+    reach = chosen.reach if chosen else "local"
+    found = listing(
+        asked(reach, census_script()),
+        chosen.claims if chosen else (),
+        *([ours(state_dir())] if reach == "local" else []),
+    )
+    click.echo(as_json(found), nl=False) if form == "json" else _table(found)
+
+
+def chosen_host(lab: Lab | None, name: str | None) -> LabHost | None:
+    """The host of that name; without one, the one that is this machine, if there is one."""
+    if name is None:
+        local = [one for one in (lab.hosts.values() if lab else ()) if one.reach == "local"]
+        if len(local) > 1:
+            raise BadInput(
+                "hosts.yaml describes several hosts that are this machine", resolution="choose one with --host"
+            )
+        return local[0] if local else None
+    if lab is None:
+        raise BadInput(f"there is no {USUAL}, so no host {name}", resolution="name the file with --hosts")
+    if found := lab.called(name):
+        return found
+    raise BadInput(f"no host is called {name}", resolution=f"known are {', '.join(lab.hosts)}")
+
+
+def as_json(found: Sequence[Listed]) -> str:
+    """For programs: all of it, with the evidence."""
+    import orjson
+
+    return orjson.dumps(list(found), option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _table(found: Sequence[Listed]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_lines=True)
+    for column in ("disk", "stable name", "size", "what", "may it be used?"):
+        table.add_column(column, overflow="fold")  # a name that is cut is none that can be copied
+    for one in found:
+        what = "\n".join(
+            filter(None, (one.kind, one.model, one.serial and f"serial {one.serial}", one.wwn and f"wwn {one.wwn}"))
+        )
+        why = "\n".join(f"{refused.why}: {refused.evidence}" for refused in one.refusals)
+        names = [one.declared] if one.declared else list(one.names)
+        words = ("\n".join(names) or "none", f"{one.size}B", what, "yes" if one.usable else why)
+        # A label that somebody wrote is no markup of ours.
+        table.add_row(*map(Text, (one.path or "not there", *words)))
+    Console().print(table)

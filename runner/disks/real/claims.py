@@ -1,0 +1,44 @@
+"""What somebody wrote down that may be used: by them, of disks that they own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One disk that may be used, and by what it is known for sure."""
+
+    #: Its name in /dev/disk/by-id.
+    id: str
+    size: int
+    serial: str = ""
+    wwn: str = ""
+    #: Whatever is written on it may be overwritten.
+    wipe: bool = False
+    #: Patterns of the names of matrices; any if there are none.
+    purposes: tuple[str, ...] = ()
+    #: Bytes that may be written in a night; None: no matter how many.
+    wear: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """By what we know our own work on a disk again."""
+
+    #: The run that asks; a disk that it holds already is its own.
+    run: str = ""
+    #: UUIDs of what our runs made (arrays, groups, file systems, tables).
+    marks: frozenset[str] = frozenset()
+    #: Identities of disks that were handed to it and not given back: bytes on them that nothing recognises are its own.
+    recorded: frozenset[str] = frozenset()
+    #: Those that other runs were handed and did not give back, with the run.
+    others: frozenset[tuple[str, str]] = frozenset()
+
+
+NOTHING = Ours()
+
+
+def plain_wwn(wwn: str) -> str:
+    """The number alone: `naa.5000…`, `0x5000…` and `5000…` are one."""
+    return wwn.lower().removeprefix("naa.").removeprefix("eui.").removeprefix("nvme.").removeprefix("0x")

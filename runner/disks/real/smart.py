@@ -1,0 +1,119 @@
+"""What a disk says of its own health, as smartctl passes it on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_REALLOCATED, _PENDING, _WRITTEN = 5, 197, 241
+
+
+@dataclass(frozen=True, slots=True)
+class Smart:
+    """What matters of it before and after a run; None is what it does not say."""
+
+    passed: bool | None = None
+    celsius: int | None = None
+    hours: int | None = None
+    reallocated: int | None = None
+    pending: int | None = None
+    #: Bytes, in its life.
+    written: int | None = None
+    #: Of what it was made for, percent.
+    used: int | None = None
+    #: Why there is nothing of all this.
+    absent: str = ""
+
+    def worse_than(self, before: Smart) -> tuple[str, ...]:
+        """What a run did to it that somebody should know."""
+        return tuple(_worse(before, self))
+
+
+class _Reading(BaseModel):
+    """Smartctl says a great deal more, and each version something else."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class _Passed(_Reading):
+    passed: bool | None = None
+
+
+class _Celsius(_Reading):
+    current: int | None = None
+
+
+class _Hours(_Reading):
+    hours: int | None = None
+
+
+class _Raw(_Reading):
+    value: int = 0
+
+
+class _Attribute(_Reading):
+    id: int
+    raw: _Raw = _Raw()
+
+
+class _Attributes(_Reading):
+    table: tuple[_Attribute, ...] = ()
+
+
+class _Nvme(_Reading):
+    data_units_written: int | None = None
+    percentage_used: int | None = None
+    media_errors: int | None = None
+
+
+class _Answer(_Reading):
+    smart_status: _Passed = _Passed()
+    temperature: _Celsius = _Celsius()
+    power_on_time: _Hours = _Hours()
+    logical_block_size: int = 512
+    attributes: _Attributes = Field(default=_Attributes(), alias="ata_smart_attributes")
+    nvme: _Nvme | None = Field(default=None, alias="nvme_smart_health_information_log")
+    grown_defects: int | None = Field(default=None, alias="scsi_grown_defect_list")
+
+
+def parse(said: str) -> Smart:
+    """Of what `smartctl --json --all` wrote; what is none of that is said as the reason why nothing is known."""
+    try:
+        data: Any = orjson.loads(said)
+        answer = _Answer.model_validate(data)
+    except (orjson.JSONDecodeError, ValidationError):
+        return Smart(absent=said.strip()[:200] or "smartctl said nothing")
+    raw = {one.id: one.raw.value for one in answer.attributes.table}
+    units = answer.nvme.data_units_written if answer.nvme else None
+    found = Smart(
+        passed=answer.smart_status.passed,
+        celsius=answer.temperature.current,
+        hours=answer.power_on_time.hours,
+        reallocated=raw.get(_REALLOCATED, answer.grown_defects),
+        pending=answer.nvme.media_errors if answer.nvme else raw.get(_PENDING),
+        # NVMe counts in thousands of 512 bytes, ATA in logical blocks.
+        written=units * 512_000 if units is not None else _in_bytes(raw.get(_WRITTEN), answer.logical_block_size),
+        used=answer.nvme.percentage_used if answer.nvme else None,
+    )
+    return found if found != Smart() else Smart(absent="the disk tells nothing of its health")
+
+
+def _in_bytes(blocks: int | None, size: int) -> int | None:
+    return None if blocks is None else blocks * size
+
+
+def _worse(before: Smart, after: Smart) -> Iterator[str]:
+    if before.passed is not False and after.passed is False:
+        yield "it says that it is failing"
+    for what, was, now in (
+        ("reallocated sectors", before.reallocated, after.reallocated),
+        ("sectors that it could not read", before.pending, after.pending),
+    ):
+        if now is not None and now > (was or 0):
+            yield f"{what}: {was if was is not None else 'not told'} before, {now} after"

@@ -1,0 +1,122 @@
+"""What a run left on disks when it was killed: taken apart by its own scripts, and the disks given back. Nothing else.
+
+What tells ours from theirs: the record of whom a disk was handed to, the label on it, and the UUIDs that the scripts of
+the run look for. Where anything else is on a disk, or anything stands on it still, it is left and told.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import process
+from runner.disks.real.claims import Claim, Ours
+from runner.disks.real.hold import LOCKS, DisksRefused, held, locked
+from runner.disks.real.work import give_back
+from runner.store.lab import Handed, handed, strike_out
+from runner.store.run import STANDING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from runner.disks.real.census import Census, Node
+
+#: A tear-down may have to wait for arrays.
+PATIENCE = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A disk that a run had, and what became of it."""
+
+    disk: str
+    run: str
+    #: Why it was left as it is; empty if it was given back.
+    left: str = ""
+    scripts: int = 0
+
+
+def left_behind(census: Census, records: Sequence[Handed]) -> tuple[Handed, ...]:
+    """Every disk that is still with a run: by our records, and by labels of runs whose record is gone."""
+    known = {one.identity for one in records}
+    labelled = (
+        Handed(
+            disk=_name(census, node), identity=node.identity, size=node.size, run=node.label.run, folder="", since=""
+        )
+        for node in census.disks
+        if node.label and node.label.state == "held" and node.label.serial == (node.wwn or node.serial)
+        if node.identity not in known
+    )
+    return (*records, *labelled)
+
+
+def clean(
+    state: Path, ask: Callable[[], Census], locks: Path = LOCKS, *, only: str | None = None
+) -> Iterator[Leftover]:
+    """Give back what no run is at any more; `only`: of this run alone."""
+    for one in left_behind(ask(), handed(state)):
+        if only is None or one.run == only:
+            yield _cleaned(one, state, ask, locks)
+
+
+def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], locks: Path) -> Leftover:
+    found = Leftover(one.disk, one.run)
+    with ExitStack() as stack:
+        lock, holder = locked(one.identity, locks, one.run)
+        if lock is None:
+            return replace(found, left=f"it is in use by {holder}")
+        stack.callback(os.close, lock)
+        if why := _foreign_folder(one):
+            return replace(found, left=why)
+        scripts = tear_downs(one)
+        troubles = [said for said in map(_ran, scripts) if said]
+    return _given_back(one, replace(found, scripts=len(scripts)), troubles, state, ask, locks)
+
+
+def _given_back(
+    one: Handed, found: Leftover, troubles: list[str], state: Path, ask: Callable[[], Census], locks: Path
+) -> Leftover:
+    """Once nothing stands on it and nothing is recognised on it, it is a disk with our bytes on it."""
+    census = ask()
+    node = next((node for node in census.disks if node.identity == one.identity and node.size == one.size), None)
+    if node is None:
+        return replace(found, left="it is not there; it is given back when it is")
+    claim = Claim(_name(census, node), node.size, node.serial, node.wwn)
+    mine = Ours(run=one.run, recorded=frozenset({one.identity}))
+    try:
+        with held([claim], ask, ours=mine, locks=locks) as (have,):
+            give_back(have, one.run)
+            strike_out(state, one.identity)
+    except DisksRefused as refused:
+        why = "; ".join([*map(str, refused.refusals), *troubles])
+        return replace(found, left=f"something is on it that its own scripts did not take away: {why}")
+    return found
+
+
+def tear_downs(one: Handed) -> tuple[Path, ...]:
+    """What takes apart the arrays on this disk that the run may have left standing."""
+    if not one.folder:
+        return ()
+    scripts = sorted(Path(one.folder, STANDING).glob("*.sh"))
+    return tuple(path for path in scripts if one.disk in path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _foreign_folder(one: Handed) -> str:
+    """Scripts that somebody else could have written are not run with our rights."""
+    for path in tear_downs(one):
+        if path.stat().st_uid not in {0, os.geteuid()} or path.stat().st_mode & 0o022:
+            return f"{path} can be written by others, so it is not run; look at it and run it yourself"
+    return ""
+
+
+def _ran(script: Path) -> str:
+    """What a script complained of; they take apart only what carries the mark of their array."""
+    done = process.run(["bash", str(script)], timeout=PATIENCE)
+    return f"{script}: {done.stderr.strip()[-500:]}" if done.returncode else ""
+
+
+def _name(census: Census, node: Node) -> str:
+    return next(iter(census.names_of(node)), node.name)

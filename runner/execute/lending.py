@@ -1,0 +1,120 @@
+"""Disks that exist, lent to a run: the one way from what hosts.yaml allows to disks that may be written, and back.
+
+Whoever brings a rig up on such disks does so inside of `lent`: on the way in everything is checked, said and noted down
+before the first byte is written; on the way out what was written is counted, and a disk that nothing is left on is
+given back. A disk on which something is left stays with the run, for `matrix clean`.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.disks.real.claims import Ours
+from runner.disks.real.hold import LOCKS, DisksRefused, Held, held
+from runner.disks.real.intent import asked_for
+from runner.disks.real.refusals import Judged, judged
+from runner.disks.real.wear import grown, night_of, worn_out
+from runner.disks.real.work import give_back, prepare
+from runner.errors import BadInput, MatrixError
+from runner.store.lab import Handed, hand, ledger, ours, strike_out, wore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from runner.disks.real.census import Census
+    from runner.disks.real.claims import Claim
+
+
+class WornOut(BadInput):
+    """What is to be written is more than tonight's budget of a disk has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """To which run disks are lent, and what its user asked for."""
+
+    run: str
+    matrix: str
+    folder: Path
+    #: Of this machine: its records and the ledger.
+    state: Path
+    #: Named with --destroy, or in `destroy:` of the host.
+    destroy: frozenset[str]
+    #: Bytes that will be written to each disk at most, as far as that is known.
+    ahead: int = 0
+    #: UUIDs of what the run makes.
+    marks: tuple[str, ...] = ()
+    locks: Path = LOCKS
+
+
+@contextmanager
+def lent(
+    claims: Sequence[Claim],
+    ask: Callable[[], Census],
+    loan: Loan,
+    now: Callable[[], datetime],
+    say: Callable[[str], None],
+) -> Iterator[tuple[Held, ...]]:
+    """Disks that are the run's alone, or an error before anything was written on any of them."""
+    known = ours(loan.state, loan.run)
+    with held(claims, ask, ours=known, purpose=loan.matrix, locks=loan.locks) as disks:
+        say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
+        _unless_worn_out(disks, loan, now())
+        for one in disks:
+            hand(loan.state, _record(one, loan, now()))
+            prepare(one, loan.run)
+        try:
+            yield disks
+        finally:
+            try:
+                for line in _back(disks, ask, loan, now()):
+                    say(line)
+            except MatrixError as error:  # what went wrong before is what matters; the records still tell of the disks
+                say(f"the disks stay with the run, for `matrix clean`: {error.brief}")
+
+
+def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:
+    known, night = ledger(loan.state), night_of(now)
+    told = [worn_out(known, one.claim, one.node.identity, night, loan.ahead) for one in disks]
+    if any(told):
+        raise WornOut(
+            "a disk's budget of bytes for tonight is too small; nothing was written",
+            details="\n".join(f"  {one}" for one in told if one),
+            resolution="run less of it, run it tomorrow, or raise `wear:` of the disk in hosts.yaml",
+        )
+
+
+def _record(one: Held, loan: Loan, now: datetime) -> Handed:
+    return Handed(
+        disk=one.claim.id,
+        identity=one.node.identity,
+        size=one.node.size,
+        run=loan.run,
+        folder=str(loan.folder.absolute()),
+        marks=loan.marks,
+        since=now.isoformat(),
+    )
+
+
+def _back(disks: Sequence[Held], ask: Callable[[], Census], loan: Loan, now: datetime) -> Iterator[str]:
+    """Count what was written to each, and label those as free that nothing is left on."""
+    census = ask()
+    found = [(one, census.by_number(one.node.dev)) for one in disks]
+    written = [(one.node.identity, grown(one.node.written, node.written)) for one, node in found if node]
+    wore(loan.state, written, night_of(now))
+    for one in disks:
+        mine = Ours(run=loan.run, recorded=frozenset({one.node.identity}))
+        why = judged(census, one.claim, mine).refusals
+        try:
+            if not why:
+                one.take_again()
+                give_back(one, loan.run)
+                strike_out(loan.state, one.node.identity)
+        except DisksRefused as refused:
+            why = refused.refusals
+        if why:
+            yield f"{one.claim.id} stays with the run, for `matrix clean`: {'; '.join(map(str, why))}"

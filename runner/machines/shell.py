@@ -1,0 +1,105 @@
+"""Rigs that are a shell away: this host, a container, a host behind SSH. They are up; a command opens the shell.
+
+Whatever runs there must end when we do. So every script is the child of a keeper, the first process of a PID namespace
+of its own. When its standard input ends, which no death of ours can prevent, or when the script does, the keeper ends,
+and with it the kernel ends everything in that namespace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shlex
+from typing import TYPE_CHECKING
+
+from runner import process
+from runner.errors import HarnessBroken
+from runner.machines import envelope
+from runner.machines.seam import RigLost
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.disks.faults import Fault
+    from runner.disks.native import Report
+    from runner.machines.seam import Step, StepResult
+
+#: $1: a folder that is the rig's own; $2: the length of the script, which comes first on standard input. After it
+#: nothing comes but the end. bash gives what works in the background an empty standard input, so ours gets a number.
+KEEPER = """\
+umask 077
+mkdir -p -- "$1" && head -c "$2" >"$1/envelope" || exit
+exec 3<&0 </dev/null
+bash "$1/envelope" 3<&- &
+work=$!
+cat <&3 >/dev/null &
+line=$!
+status=0
+wait -n "$work" "$line" || status=$?
+if kill -0 "$line" 2>/dev/null; then exit "$status"; fi
+exit 129
+"""
+#: Ends with its first process, and takes everything in it along.
+ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--")
+#: How long a shell that was told to end may take to do so.
+LAST_BREATH = 10.0
+#: How much of what went wrong is kept.
+TAIL = 4000
+
+
+def keeper(folder: str, length: int) -> list[str]:
+    """The command that runs a script of so many bytes in a folder of its own."""
+    return [*ALONE, "bash", "-c", KEEPER, "keeper", folder, str(length)]
+
+
+class ShellRig:
+    """Steps go through one shell each time; `enter` is the command that leads to where it runs."""
+
+    def __init__(
+        self, enter: Sequence[str], folder: str, disks: Sequence[str], facts: Mapping[str, str], where: str
+    ) -> None:
+        self._enter, self._folder, self._where = tuple(enter), folder, where
+        self.disks, self.facts = tuple(disks), facts
+        self._told: set[str] = set()
+
+    def disk_reports(self) -> tuple[Report, ...]:
+        """Disks that exist keep their own counsel."""
+        return ()
+
+    def arm(self, faults: Sequence[Fault]) -> None:
+        """Nobody can make a disk fail that is not modelled."""
+        if faults:
+            raise HarnessBroken("only modelled disks can fail on demand", resolution="run this matrix on qemu")
+
+    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
+        """Run the steps as one script."""
+        mark = secrets.token_hex(16)
+        enter = envelope.fresh(f"{self._folder}/rooms")
+        script = envelope.pack(steps, mark, enter, f"{self._folder}/texts", self._told)
+        output, complaint = await self._enact(script.encode(), deadline)
+        try:
+            results = envelope.unpack(steps, mark, output, complaint)
+        except HarnessBroken as error:
+            raise RigLost(error.brief, tail=error.details) from error
+        self._told |= {envelope.name_of(step) for step, _ in zip(steps, results, strict=False)}
+        return results
+
+    async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
+        """Run a script to its end: what it wrote, and its complaints."""
+        child = await process.on_a_line([*self._enter, *keeper(self._folder, len(script))])
+        try:
+            async with asyncio.timeout(deadline):
+                output, complaint = await process.told(child, script)
+        except TimeoutError:
+            raise RigLost(f"{self._where} did not answer within {deadline:g} s") from None
+        finally:
+            await process.hung_up(child, LAST_BREATH)
+        if child.returncode and not output:
+            said = complaint.decode(errors="replace").strip()
+            raise RigLost(f"no shell on {self._where}: status {child.returncode}", tail=said[-TAIL:])
+        return output, complaint.decode(errors="replace")
+
+
+def through_ssh(command: Sequence[str]) -> str:
+    """A command as SSH carries it: as one line, which a shell takes apart again."""
+    return shlex.join(command)

@@ -1,0 +1,119 @@
+"""What this machine remembers of disks: to which run each was handed, and how much was written to it in which night.
+
+It outlives runs and their folders: after a crash, this and the label on the disk are what tells ours from theirs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from runner.disks.real.claims import Ours
+from runner.disks.real.wear import Ledger
+from runner.errors import HarnessBroken
+from runner.store.files import write_atomically
+from runner.store.trouble import named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import date
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Handed(BaseModel):
+    """A disk that a run was given, written down before the first byte is, and struck out when it gave it back."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    disk: str = Field(description="its stable name")
+    identity: str = Field(description="its WWN or serial number: what it is known by for sure")
+    size: int
+    run: str
+    folder: str = Field(description="of the run, in which its scripts are")
+    marks: tuple[str, ...] = Field(default=(), description="UUIDs of what the run makes on it")
+    since: str = Field(description="ISO 8601, UTC")
+
+
+def state_dir() -> Path:
+    """Where it is kept; `MATRIX_STATE` overrules."""
+    chosen = os.environ.get("MATRIX_STATE")
+    return Path(chosen).absolute() if chosen else Path(platformdirs.user_state_dir("matrix"))
+
+
+def handed(state: Path) -> tuple[Handed, ...]:
+    """All disks that runs have and did not give back."""
+    return tuple(_read(path, Handed) for path in sorted((state / "disks").glob("*.json")))
+
+
+def hand(state: Path, one: Handed) -> None:
+    """Write it down, durably: before the disk is touched."""
+    path = _place(state, one.identity)
+    with named(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, one.model_dump_json(indent=1).encode())
+
+
+def strike_out(state: Path, identity: str) -> None:
+    """It was given back."""
+    _place(state, identity).unlink(missing_ok=True)
+
+
+def ours(state: Path, run: str = "") -> Ours:
+    """By what work of ours is known again; `run` is the one that asks."""
+    found = handed(state)
+    return Ours(
+        run=run,
+        marks=frozenset(mark for one in found if one.run == run for mark in one.marks),
+        recorded=frozenset(one.identity for one in found if one.run == run),
+        others=frozenset((one.identity, one.run) for one in found if one.run != run),
+    )
+
+
+def ledger(state: Path) -> Ledger:
+    """How much was written to each disk."""
+    path = state / "wear.json"
+    return _read(path, Ledger) if path.exists() else Ledger()
+
+
+def wore(state: Path, written: Iterable[tuple[str, int]], night: date) -> Ledger:
+    """Count bytes of disks, each by its identity; several runs may do so at once."""
+    with _alone(state):
+        known = ledger(state)
+        for disk, size in written:
+            known = known.with_written(disk, night, size)
+        write_atomically(state / "wear.json", known.model_dump_json(indent=1).encode())
+    return known
+
+
+@contextmanager
+def _alone(state: Path) -> Iterator[None]:
+    with named(state):
+        state.mkdir(parents=True, exist_ok=True)
+        file = (state / ".wear.lock").open("a")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _place(state: Path, identity: str) -> Path:
+    return state / "disks" / f"{re.sub(r'[^A-Za-z0-9_-]+', '_', identity)}.json"
+
+
+def _read(path: Path, model: type[M]) -> M:
+    try:
+        with named(path):
+            return model.model_validate_json(path.read_bytes())
+    except ValidationError as problem:
+        raise HarnessBroken(
+            f"{path} is not what matrix wrote there",
+            details=str(problem),
+            resolution="look at it: it says which disks a run may have left work on; then move it away",
+        ) from None

@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# {{ title }}: which block devices this machine has, what stands on them and what is written on them. Only reads.
+# One fact a line, in words apart by tabs. The kernel's own word (sysfs, /proc) comes first: it needs no udev.
+set -euo pipefail
+exec </dev/null
+export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
+by_id={{ by_id }}
+shopt -s nullglob
+
+say() {
+  local IFS=$'\t'
+  local words=("${@//[$'\t\n\r']/ }")
+  printf '%s\n' "${words[*]}"
+}
+
+# The whole number of a device node, as the kernel writes it; a dash for what is none.
+number() {
+  REPLY=-
+  if [[ -b $1 ]]; then
+    local major minor
+    read -r major minor < <(stat -L -c '%t %T' -- "$1")
+    REPLY=$((16#$major)):$((16#$minor))
+  fi
+}
+
+attributes() {
+  local name=$1 key value
+  for key in dev size ro removable partition diskseq stat serial wwid dm/name dm/uuid loop/backing_file \
+    md/array_state queue/rotational device/type device/model device/serial device/wwid bcache/state; do
+    if [[ ! -r /sys/class/block/$name/$key ]]; then continue; fi
+    value=
+    { IFS= read -r value <"/sys/class/block/$name/$key" || true; } 2>/dev/null
+    if [[ -n $value ]]; then say node "$name" "$key" "$value"; fi
+  done
+  # The serial number of a SCSI disk, as it was asked for by the kernel: four bytes of header, then text.
+  if [[ -r /sys/class/block/$name/device/vpd_pg80 ]]; then
+    value=$(tail -c +5 "/sys/class/block/$name/device/vpd_pg80" 2>/dev/null | tr -cd '[:print:]') || value=
+    if [[ -n $value ]]; then say node "$name" vpd_pg80 "$value"; fi
+  fi
+}
+
+relations() {
+  local name=$1 other
+  for other in /sys/class/block/"$name"/*/partition; do
+    other=${other%/partition}
+    say part "$name" "${other##*/}"
+  done
+  for other in /sys/class/block/"$name"/holders/*; do say holder "$name" "${other##*/}"; done
+  for other in /sys/class/block/"$name"/slaves/*; do say holder "${other##*/}" "$name"; done
+}
+
+# What is written on it, by two programs that know what to look for, and whether anything is where one would look first.
+content() {
+  local name=$1 node=/dev/${1//!//} size=$2 found status=0 at
+  if [[ ! -b $node ]]; then
+    say unreadable "$name" "there is no $node"
+    return 0
+  fi
+  # A disk that does not answer must not keep all others from being told.
+  if found=$(timeout 60 wipefs --no-act --json -- "$node" 2>&1); then
+    say wipefs "$name" "$found"
+  else
+    say unreadable "$name" "wipefs: ${found:-no answer within a minute}"
+    return 0
+  fi
+  found=$(timeout 60 blkid --probe --output export -- "$node" 2>&1) || status=$?
+  say blkid "$name" "$status" "$found"
+  found=$({
+    dd if="$node" bs=64K count=16
+    for at in 1 2 3 4 5 6; do dd if="$node" bs=64K count=1 skip=$((at * (size / 65536) / 7)); done
+    # The end may be no whole block away.
+    tail -c 1M <"$node"
+  } 2>/dev/null | tr -d '\0' | wc -c) || found=unreadable
+  say filled "$name" "$found"
+  found=$(dd if="$node" bs={{ label_bytes }} skip={{ label_block }} count=1 2>/dev/null | tr -cd '[:print:]') || found=
+  if [[ $found == {{ label_magic }}\ * ]]; then say label "$name" "$found"; fi
+}
+
+for path in /sys/class/block/*; do
+  name=${path##*/}
+  if [[ ! -r $path/dev ]]; then continue; fi
+  attributes "$name"
+  relations "$name"
+  size=0
+  { read -r size <"$path/size" || true; } 2>/dev/null
+  # Mappings and arrays are no disks; what is written on them is nobody's question here.
+  if [[ ! -e $path/partition && ! -d $path/dm && ! -d $path/md ]] && ((size > 0)); then content "$name" $((size * 512)); fi
+done
+
+if found=$(lsblk --json --bytes --output NAME,KNAME,TYPE,SERIAL,WWN,MODEL,TRAN 2>/dev/null); then say lsblk "$found"; fi
+
+for path in "$by_id"/*; do
+  number "$path"
+  say link "${path##*/}" "$REPLY" "$(readlink -f -- "$path" || true)" "$(stat -L -c %F -- "$path" 2>/dev/null || true)"
+done
+
+# What is mounted, in every mount namespace that a process lives in: containers have theirs.
+cat /proc/[0-9]*/mountinfo 2>/dev/null | awk '{
+  for (i = 7; i < NF; i++) if ($i == "-") break
+  line = "mount\t" $3 "\t" $(i + 2) "\t" $5 "\t" $(i + 1)
+  if (!(line in seen)) print line
+  seen[line] = 1
+}' || true
+
+while read -r path _; do
+  number "$path"
+  if [[ $REPLY != - ]]; then say swap "$REPLY" "$path"; fi
+done < <(tail -n +2 /proc/swaps 2>/dev/null || true)
+
+for path in /sys/fs/btrfs/*/devices/*; do
+  name=${path%/devices/*}
+  say btrfs "${path##*/}" "${name##*/}"
+done
+
+if [[ -r /proc/mdstat ]]; then
+  while IFS= read -r line; do if [[ $line == md*\ :\ * ]]; then say mdstat "$line"; fi; done </proc/mdstat
+fi
+say end

@@ -1,0 +1,104 @@
+"""`matrix disks` and `matrix clean`, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Said
+
+Call = Callable[..., Said]
+
+LAB = """\
+hosts:
+  shelf:
+    reach: ssh:shelf
+    disks: [{id: wwn-0x5000c500a1, serial: ZC11A, size: 1MiB}]
+"""
+#: What a host answers: one disk that was declared, one that was not, and is mounted.
+ANSWER = """\
+node\tsda\tdev\t8:0
+node\tsda\tsize\t2048
+node\tsda\tserial\tZC11A
+node\tsda\twwid\tnaa.5000c500a1
+filled\tsda\t0
+node\tsdb\tdev\t8:16
+node\tsdb\tsize\t4096
+node\tsdb\tserial\t[bold]odd[/bold]
+mount\t8:16\t/dev/sdb\t/srv\text4
+end
+"""
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host behind an ssh that is none."""
+    monkeypatch.setenv("MATRIX_STATE", str(tmp_path / "state"))
+    (tmp_path / "hosts.yaml").write_text(LAB)
+    (tmp_path / "answer").write_text(ANSWER)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "ssh").write_text(
+        f'#!/bin/sh\necho "$@" >{tmp_path}/asked\ncat >{tmp_path}/script\ncat {tmp_path}/answer\n'
+    )
+    (programs / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return tmp_path
+
+
+def test_the_disks_of_a_host_are_shown_with_why_not(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    said = call("disks", "--host", "shelf")
+    assert said.status == 0, said.err
+    assert (shelf / "asked").read_text() == '-o BatchMode=yes -- shelf bash -c "$(cat)"\n'
+    assert (shelf / "script").read_text().startswith("#!/usr/bin/env bash")
+    assert "wwn-0x5000c500a1" in said.out
+    assert "mounted: sdb is mounted at /srv" in said.out
+    assert "serial [bold]odd[/bold]" in said.out
+
+
+def test_programs_get_all_of_it(call: Call, shelf: Path) -> None:
+    found = json.loads(call("disks", "--host", "shelf", "--format", "json").out)
+    assert [(one["path"], one["declared"], one["usable"]) for one in found] == [
+        ("/dev/sda", "wwn-0x5000c500a1", True),
+        ("/dev/sdb", "", False),
+    ]
+    assert [why["why"] for why in found[1]["refusals"]] == ["not named", "mounted"]
+
+
+def test_a_disk_that_was_declared_and_is_not_there_is_shown(call: Call, shelf: Path) -> None:
+    (shelf / "hosts.yaml").write_text(LAB.replace("wwn-0x5000c500a1", "wwn-0xdead"))
+    found = json.loads(call("disks", "--host", "shelf", "--format", "json").out)
+    assert found[0]["path"] == ""
+    assert found[0]["refusals"][0]["evidence"] == (
+        "nothing is called wwn-0xdead; a disk with its serial number is /dev/sda"
+    )
+
+
+def test_what_cannot_be_asked_is_told(call: Call, shelf: Path) -> None:
+    assert "known are shelf" in call("disks", "--host", "self").err
+    (shelf / "answer").write_text("node\tsda\tdev\t8:0\n")
+    said = call("disks", "--host", "shelf")
+    assert said.status == 3
+    assert "was cut short" in said.err
+    (shelf / "bin/ssh").write_text("#!/bin/sh\necho no route to host >&2; exit 255\n")
+    said = call("disks", "--host", "shelf")
+    assert said.status == 3
+    assert "shelf does not tell what disks it has\nno route to host" in said.err
+    (shelf / "hosts.yaml").unlink()
+    assert "there is no hosts.yaml" in call("disks", "--host", "shelf").err
+
+
+def test_this_machine_is_asked_where_no_host_is_named(call: Call, shelf: Path) -> None:
+    said = call("disks", "--format", "json")
+    assert said.status == 0, said.err
+    assert not any(one["usable"] for one in json.loads(said.out))
+
+
+def test_clean_has_nothing_to_do_where_nothing_was_handed_out(call: Call, shelf: Path) -> None:
+    said = call("clean", "--dry-run")
+    assert (said.status, said.out) == (0, "")

@@ -1,0 +1,60 @@
+"""What a host must have: asked by a real bash, answered by a kernel that we make up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.machines import fitness
+from runner.machines.seam import RigSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SPEC = RigSpec(disks=(), modules=("raid456", "xfs"), programs=("mdadm", "mkfs.xfs"))
+
+
+def test_what_every_trial_needs_has_a_package() -> None:
+    assert set(fitness.ALWAYS) <= set(fitness.PACKAGES)
+
+
+def test_what_is_missing_is_refused_with_what_helps() -> None:
+    said = "no-program mdadm\nno-module raid456\nno-root alice\nkernel 6.1.0\nfio fio-3.33\n"
+    found = [(one.brief, one.resolution.split(",")[0]) for one in fitness.refusals(said, "shelf")]
+    assert found == [
+        ("shelf has no mdadm", "apt install mdadm there"),
+        (
+            "the kernel of shelf (6.1.0) has no raid456, neither built in nor as a module",
+            "install the modules of that kernel",
+        ),
+        ("alice may not work on the disks of shelf", "be root there"),
+    ]
+    assert fitness.facts(said) == {"kernel": "6.1.0", "fio": "fio-3.33"}
+
+
+def test_a_host_that_has_it_all_is_not_refused() -> None:
+    assert not list(fitness.refusals("kernel 6.1.0\n", "shelf"))
+
+
+def test_what_is_not_there_is_found(tmp_path: Path) -> None:
+    for name in ("fio", "id", "mdadm", "modprobe", "dmsetup"):
+        body = {"modprobe": "exit 1", "dmsetup": "exit 1", "id": "echo 0"}.get(name, "exit 0")
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "grep").symlink_to("/usr/bin/grep")
+    asked = subprocess.run(
+        ["/bin/bash", "-c", fitness.ASK, "ask", "no_such_module_x", "mdadm,no-such-program"],
+        env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert asked.stdout.splitlines() == ["no-program no-such-program", "no-module no_such_module_x"]
+    assert asked.stderr == ""
+
+
+def test_a_host_without_a_shell_says_so() -> None:
+    from runner.errors import HarnessBroken
+
+    with pytest.raises(HarnessBroken, match="no shell on shelf: status 1"):
+        fitness.found(("false",), SPEC, "shelf")

@@ -1,0 +1,179 @@
+"""A matrix on this very host, with loop devices as stand-ins for its disks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.disks.real.refusals import judged
+from runner.execute.lending import Loan, lent
+from runner.execute.run import Execution
+from runner.expand.select import select
+from runner.machines.dry import Dry
+from runner.machines.local import Local
+from runner.machines.seam import Wishes
+from runner.plan.order import Plan
+from runner.store.journal import Journal
+from runner.store.record import Outcome
+from runner.store.run import create
+from tests.disks.loops import Bay, bay, why_not
+from tests.matrices import space
+from tests.store.past import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.machines.seam import Machine
+    from runner.store.record import Trial
+
+REASON = why_not()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+SMALL = """\
+name: small
+disks: {count: 2, size: 64MiB}
+layouts:
+  raw: [disk]
+  fs: [disk, fs: {type: ext4}]
+workloads:
+  work: {rw: [randread, randwrite], bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
+repeat: 1
+"""
+
+
+def carried_out(machine: Machine, folder: Path) -> list[Trial]:
+    found = space(SMALL)
+    plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
+    run = create(folder, manifest())
+    with Journal.open(run.journal) as journal:
+        asyncio.run(Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run())
+        assert not list((run.path / "standing").glob("*")) if machine.name == "local" else True
+        return list(journal.trials())
+
+
+def test_the_same_cells_are_measured_on_this_host_as_anywhere(disks: Bay, tmp_path: Path) -> None:
+    said: list[str] = []
+    asked = Loan("night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), locks=disks.locks)
+    with lent([disks.claim, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), said.append) as held:
+        for one in held:
+            one.let_go()
+        here = carried_out(Local(Wishes(disks=tuple(one.node.path for one in held))), tmp_path / "results")
+    dry = carried_out(Dry(), tmp_path / "dry")
+    assert {trial.cell for trial in here} == {trial.cell for trial in dry}
+    assert {(trial.outcome, trial.reason) for trial in here} == {(Outcome.MEASURED, "")}
+    assert len(said) == 1
+    assert judged(disks.ask(), disks.claim).usable
+
+
+#: The host's /dev stays as it is: what is made in it here is seen here alone.
+ALONE = """\
+set -e
+mount --make-rprivate /
+mount -t tmpfs none /run
+mkdir /run/upper /run/work
+mount -t overlay none -o lowerdir=/dev,upperdir=/run/upper,workdir=/run/work /dev
+mkdir -p /dev/disk/by-id
+mount --bind "$1" /dev/disk/by-id
+echo up
+exec sleep infinity
+"""
+
+
+class Place:
+    """A mount namespace in which the stand-ins have stable names, and nothing of the host's is touched."""
+
+    def __init__(self, disks: Bay, folder: Path) -> None:
+        self.folder = folder
+        self.holder = subprocess.Popen(
+            ["unshare", "--mount", "bash", "-c", ALONE, "bash", str(disks.names)], stdout=subprocess.PIPE, text=True
+        )
+        assert self.holder.stdout is not None
+        assert self.holder.stdout.readline() == "up\n"
+
+    def command(self, *words: str) -> list[str]:
+        enter = ["nsenter", "--mount", f"--target={self.holder.pid}", f"--wdns={self.folder}"]
+        return [*enter, "env", f"MATRIX_STATE={self.folder}/state", *words]
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        line = self.command(sys.executable, "-m", "runner.cli", *words)
+        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=ENVIRONMENT)
+
+    def said(self, *words: str) -> str:
+        return subprocess.run(self.command(*words), capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
+
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+RUN = ("run", "--on", "local", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")
+
+
+@pytest.fixture
+def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    (folder / "m.yaml").write_text(SMALL)
+    entries = "".join(
+        f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
+        for claim in (disks.claim, disks.beside)
+    )
+    (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
+    made = Place(disks, folder)
+    yield made
+    made.holder.kill()
+    made.holder.communicate()
+
+
+def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: Place) -> None:
+    """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
+    for lines in (1, 2, 3, 4, 6):
+        runner = place.start(*RUN)
+        assert runner.stdout is not None
+        for _, _ in zip(range(lines), runner.stdout, strict=False):
+            pass
+        runner.kill()
+        runner.communicate()
+    last = place.start(*RUN)
+    output, _ = last.communicate()
+    assert last.returncode == 0, output
+    (run,) = (place.folder / "results").glob("small-*")
+    with Journal.open(run / "journal.sqlite") as journal:
+        trials = list(journal.trials())
+    assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == 4
+    assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
+    assert place.said(sys.executable, "-m", "runner.cli", "clean", "--dry-run") == ""
+    assert "/dev/loop" not in place.said("cat", "/proc/self/mounts")
+    assert not list((run / "standing").iterdir())
+    assert judged(disks.ask(), disks.claim).usable
+
+
+def test_without_the_word_to_destroy_nothing_is_written(disks: Bay, place: Place) -> None:
+    before = disks.digest()
+    runner = place.start("run", "--on", "local", "m.yaml")
+    output, _ = runner.communicate()
+    assert runner.returncode == 2
+    assert "--destroy disk-a --destroy disk-b" in output
+    assert disks.digest() == before
+
+
+def test_a_host_that_lacks_what_a_layout_needs_is_refused_before_anything_is_made(place: Place) -> None:
+    (place.folder / "m.yaml").write_text(SMALL.replace("raw: [disk]", "raw: [integrity: {}]"))
+    if Path("/sys/class/misc/device-mapper").exists():
+        pytest.skip("this host has a device mapper")
+    runner = place.start("run", "--on", "local", "m.yaml")
+    output, _ = runner.communicate()
+    assert runner.returncode == 2
+    assert "has no dm_integrity, neither built in nor as a module" in output
+    assert not (place.folder / "results").exists()

@@ -1,0 +1,202 @@
+"""The trap collection where md, the device mapper and every tool are: built in a virtual machine, judged here.
+
+The machine answers the same script as any other; what it says is parsed and judged as for a host of its own.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.disks import Disk
+from runner.disks.real.census import Census, parse
+from runner.disks.real.claims import Claim
+from runner.disks.real.refusals import judged, judged_all
+from runner.disks.real.why import Why
+from runner.machines.qemu import Qemu
+from runner.machines.seam import Rig, RigSpec, Step
+from runner.render.census import census_script
+from tests.disks.traps import SCSI, TRAPS, VM, Trap, script
+
+#: Some eighty disks, one after the other, in one boot: how long that takes is the business of the host.
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]
+
+SIZE = 128 << 20
+MODULES = (
+    *(
+        "md_mod",
+        "raid1",
+        "dm_mod",
+        "dm_crypt",
+        "dm_multipath",
+        "dm_service_time",
+        "ext4",
+        "xfs",
+        "btrfs",
+        "f2fs",
+        "vfat",
+    ),
+    "loop",
+)
+#: Tools that few hosts have, and the appliance has.
+OF_THE_APPLIANCE = {"cryptsetup", "lvm", "mkfs.btrfs", "mkfs.f2fs", "mkfs.vfat", "mkfs.xfs", "sfdisk", "sgdisk"}
+CLAIM = Claim("matrix-0", SIZE, serial="matrix-0")
+
+#: Udev is not there, so what is written on a disk is the only thing that tells anything of it.
+HEAD = """\
+set -euo pipefail
+shopt -s nullglob
+# Traps turn these names elsewhere.
+if [[ ! -e /run/first ]]; then
+  readlink -f /dev/disk/by-id/matrix-0 >/run/first
+  readlink -f /dev/disk/by-id/matrix-1 >/run/second
+fi
+export DISK=$(</run/first) OTHER=$(</run/second)
+export NAMES=/dev/disk/by-id NAME=matrix-0 WORK=/run/trap LVM_SUPPRESS_FD_WARNINGS=1 DM_DISABLE_UDEV=1
+"""
+BUILD = """\
+mkdir "$WORK"
+trap 'for one in part twin; do if [[ -v $one ]]; then declare -p "$one"; fi; done >"$WORK/variables"' EXIT
+exec 3>&1 >&2
+{build}
+exec >&3
+"""
+#: Hashing is slow on an emulated processor; a copy to compare with, byte for byte, is not.
+LOOKED = f"""
+blockdev --flushbufs "$DISK"
+dd if="$DISK" of=/run/copy bs=1M conv=sparse status=none
+echo census begins
+(
+{census_script()}
+)
+echo census ends
+blockdev --flushbufs "$DISK"
+cmp "$DISK" /run/copy && echo the same
+rm /run/copy
+"""
+UNDO = """\
+. "$WORK/variables"
+(
+{undo}
+) || :
+rm -rf "$WORK"
+for disk in "$DISK" "$OTHER"; do
+  wipefs --quiet --all --force "$disk"
+  blkdiscard --zeroout --force "$disk"
+  blockdev --rereadpt "$disk" || :
+done
+"""
+
+
+async def _said(rig: Rig, text: str) -> tuple[int, str]:
+    (result,) = await rig.run([Step("trap", f"{HEAD}{text}")], expected=0, deadline=300)
+    return result.status, result.output
+
+
+def _census(output: str) -> Census:
+    """What stands between the two lines that say so."""
+    return parse(output.split("census begins\n", 1)[1].split("census ends\n", 1)[0])
+
+
+async def _caught(rig: Rig, trap: Trap, serial: str = "matrix-0") -> str:
+    print("TRAP", trap.name, flush=True)  # noqa: T201 - shown with -s: which one it is at
+    """What is wrong with how it was refused; empty if nothing is."""
+    status, output = await _said(rig, BUILD.replace("{build}", script(trap, serial)) + LOOKED)
+    try:
+        if status:
+            return f"could not be built: {output[-1500:]}"
+        return _amiss(trap, output)
+    finally:
+        await _said(rig, UNDO.replace("{undo}", trap.undo or ":"))
+
+
+def _amiss(trap: Trap, output: str) -> str:
+    census, claim = _census(output), trap.declared(CLAIM)
+    one = judged(census, claim, purpose="study")
+    told = "; ".join(map(str, one.refusals))
+    if not any(refused.why is trap.why and trap.evidence in refused.evidence for refused in one.refusals):
+        return f"not refused as {trap.why} ({trap.evidence}), but: {told}"
+    if judged(census, replace(claim, wipe=True), purpose="study").usable is not trap.cured_by_wiping:
+        return f"wiping it is {'not ' if trap.cured_by_wiping else ''}allowed: {told}"
+    return "" if output.endswith("the same\n") else f"its content has changed: {output[-500:]}"
+
+
+def _on_a_rig(scratch: Path, go: Callable[[Rig], Awaitable[None]], modules: tuple[str, ...] = MODULES) -> None:
+    async def up() -> None:
+        spec = RigSpec((Disk(SIZE), Disk(SIZE)), modules=modules)
+        async with Qemu().rig(spec, scratch) as rig:
+            await go(rig)
+
+    asyncio.run(up())
+
+
+def _all_refused(traps: list[Trap], scratch: Path) -> None:
+    wrong: dict[str, str] = {}
+    empty = Trap("nothing on it", Why.HELD, "no evidence")
+
+    async def go(rig: Rig) -> None:
+        assert (rig.facts.get("without") or "") == ""
+        for trap in traps:
+            if amiss := await _caught(rig, trap):
+                wrong[trap.name] = amiss
+        # The last of them is no trap any more.
+        said = await _caught(rig, empty)
+        if not said.endswith("but: "):
+            wrong["nothing on it"] = said
+
+    _on_a_rig(scratch, go)
+    assert not wrong, "\n".join(f"{name}: {amiss}" for name, amiss in wrong.items())
+
+
+def test_what_loop_devices_cannot_show_is_refused_for_its_own_reason_and_stays_as_it_is(tmp_path: Path) -> None:
+    traps = [trap for trap in TRAPS if trap.on == VM]
+    assert len(traps) >= 20
+    _all_refused(traps, tmp_path)
+
+
+def test_what_a_host_may_lack_the_tools_for_is_refused_as_well(tmp_path: Path) -> None:
+    _all_refused([trap for trap in TRAPS if set(trap.tools) & OF_THE_APPLIANCE and trap.on != VM], tmp_path)
+
+
+@pytest.mark.exhaustive
+def test_every_trap_is_refused_inside_of_a_machine_too(tmp_path: Path) -> None:
+    _all_refused([trap for trap in TRAPS if "vm" in trap.on and "mksquashfs" not in trap.tools], tmp_path)
+
+
+def _of_scsi(trap: Trap, output: str) -> str:
+    census = parse(output[output.index("node\t") :])
+    nodes = [node for node in census.disks if node.name.startswith(("sd", "sr"))]
+    claims = [Claim(census.names_of(node)[0], node.size, node.serial, node.wwn, wipe=True) for node in nodes]
+    refusals = [str(refused) for claim in claims for refused in judged(census, claim).refusals]
+    right = any(one.startswith(f"{trap.why}:") and trap.evidence in one for one in refusals)
+    return "" if right else f"{nodes} {refusals}"
+
+
+def test_scsi_devices_that_are_no_disks_to_use_are_refused(tmp_path: Path) -> None:
+    wrong: dict[str, str] = {}
+
+    async def go(rig: Rig) -> None:
+        for trap in SCSI:
+            load = f"modprobe scsi_debug dev_size_mb=8 {trap.build}\n"
+            status, output = await _said(rig, f"{load}{census_script()}\nmodprobe -r scsi_debug")
+            assert status == 0, (trap.name, output)
+            if amiss := _of_scsi(trap, output):
+                wrong[trap.name] = f"{amiss} {output}"
+
+    _on_a_rig(tmp_path, go, ("sd_mod", "sr_mod"))
+    assert not wrong, "\n".join(f"{name}: {amiss}" for name, amiss in wrong.items())
+
+
+def test_two_claims_of_one_disk_are_refused_by_its_number(tmp_path: Path) -> None:
+    async def go(rig: Rig) -> None:
+        status, output = await _said(rig, f"ln -s matrix-0 /dev/disk/by-id/again\n{census_script()}")
+        assert status == 0
+        both = judged_all(parse(output), (CLAIM, replace(CLAIM, id="again")))
+        assert [[str(refused) for refused in one.refusals] for one in both] == [
+            [f"twice: again is {both[0].node.path} as well" if both[0].node else ""],
+            [f"twice: matrix-0 is {both[0].node.path} as well" if both[0].node else ""],
+        ]
+
+    _on_a_rig(tmp_path, go)

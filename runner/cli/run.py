@@ -196,7 +196,8 @@ class Order:
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
             for group in selection.only
         ]
-        matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description"})
+        # What is claimed of figures does not make them others.
+        matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines"})
         kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
         return digest([matrix, self.machine, kernels, rules, in_effect(self.templates)]).hex()
 

@@ -8,10 +8,17 @@ import click
 
 
 @click.command("schema", epilog="Example:  matrix schema > matrix/schema.json")
-@click.option("--of", "what", type=click.Choice(["matrix", "model"]), default="matrix", help="Of a disk model's file.")
+@click.option(
+    "--of",
+    "what",
+    type=click.Choice(["matrix", "model", "guidelines"]),
+    default="matrix",
+    help="Of a disk model's file, or of a file of guidelines.",
+)
 def command(what: str) -> None:
     """Print the JSON Schema of the matrix language, for editors that complete and check."""
-    click.echo(schema_text() if what == "matrix" else model_schema_text(), nl=False)
+    texts = {"matrix": schema_text, "model": model_schema_text, "guidelines": guidelines_schema_text}
+    click.echo(texts[what](), nl=False)
 
 
 def model_schema_text() -> str:
@@ -21,6 +28,17 @@ def model_schema_text() -> str:
     from runner.model.disks import AnyModel, DiskModel
 
     adapter: TypeAdapter[AnyModel] = TypeAdapter(DiskModel)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
+    return json.dumps(schema, indent=1) + "\n"
+
+
+def guidelines_schema_text() -> str:
+    """The schema as it is shipped in matrix/guidelines.schema.json."""
+    from pydantic import TypeAdapter
+
+    from runner.model.guidelines import Guideline
+
+    adapter = TypeAdapter(list[Guideline])
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
     return json.dumps(schema, indent=1) + "\n"
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from runner.expand.space import Array, Cell, Space
     from runner.expand.variants import Coords
-    from runner.model.matrix import Condition, Matrix
+    from runner.model.condition import Condition
+    from runner.model.matrix import Matrix
     from runner.model.source import Path
 
 

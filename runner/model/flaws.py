@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.model.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.model.faults import FAULTS
+from runner.model.guidelines import SHAPES, Guideline
 from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
 from runner.model.matrix import MachineWish, Matrix, Repeat
@@ -91,6 +92,10 @@ def keys_at(path: Sequence[str | int]) -> list[str]:
             return list(LAYERS[kind].model_fields)
         case ["disks", *deeper]:
             return _keys_of_disks([str(step) for step in deeper if not isinstance(step, int)])
+        case ["guidelines", int()]:
+            return list(Guideline.model_fields)
+        case ["guidelines", int(), str(shape)]:
+            return [field.alias or name for name, field in SHAPES[shape].model_fields.items()]
         case ["faults", *_, kind]:
             return list(FAULTS[str(kind)].model_fields)
     known = _MAPS.get(tuple(str(step) for step in path))

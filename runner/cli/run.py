@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -163,7 +163,7 @@ class Order:
 
     def manifest(self) -> Manifest:
         """What a run of it would be."""
-        matrix, source = self.request.space.matrix, self.request.declared.source
+        matrix = self.request.space.matrix
         return Manifest(
             id=token_hex(8),
             matrix=matrix.name,
@@ -172,14 +172,10 @@ class Order:
             made_up=self.machine == "dry",
             seed=matrix.seed,
             command=command_line(sys.argv),
-            text=source.text,
-            used={readable(name): text for name, text in source.used.items()},
+            **self.texts(),
             host=host_facts(),
             disks=tuple(disk_facts(disk) for disk in matrix.every_disk()),
-            digests=Digests(
-                matrix=digest([source.text, *sorted(source.used.values())]).hex(),
-                templates=digest(in_effect(self.templates)).hex(),
-            ),
+            digests=self.digests(),
             revision=revision(self.path.parent),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             planned=self.planned,
@@ -187,6 +183,19 @@ class Order:
             until=matrix.repeat.until,
             least=matrix.repeat.min,
             most=matrix.repeat.max,
+        )
+
+    def texts(self) -> dict[str, Any]:
+        """The matrix as it was written, and what it uses. A run that is gone on with may have other guidelines now."""
+        source = self.request.declared.source
+        return {"text": source.text, "used": {readable(name): text for name, text in source.used.items()}}
+
+    def digests(self) -> Digests:
+        """Of matrix and templates."""
+        source = self.request.declared.source
+        return Digests(
+            matrix=digest([source.text, *sorted(source.used.values())]).hex(),
+            templates=digest(in_effect(self.templates)).hex(),
         )
 
     def fingerprint(self) -> str:
@@ -270,8 +279,10 @@ def _carry_out(
     finally:
         if said := short_of(execution.short, execution.left_out, spending.budget):
             (view.trouble if execution.short else view.notice)(said)
-        folder = folder.with_manifest(versions=versions)
-        end = report(folder, journal, interrupted=not done, short=execution.short)
+        digests = order.digests().model_dump()
+        folder = folder.with_manifest(versions=versions, digests=digests, **order.texts())
+        guidelines = order.request.space.matrix.guidelines
+        end = report(folder, journal, guidelines, interrupted=not done, short=execution.short)
         # Last, so that whatever comes between, the same command goes on and makes the reports anew.
         folder = folder.with_manifest(finished=finished, ended=datetime.now(UTC).isoformat(timespec="milliseconds"))
         feed.end(folder)

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from rich.console import Console
     from rich.progress import TaskID
 
     from runner.cli.closing import Ending
     from runner.execute.events import Event
+    from runner.guidelines.judge import Judgement
     from runner.store.record import Trial
 
 
@@ -50,8 +52,19 @@ class View(AbstractContextManager["View"], ABC):
         if not self.voice.isatty():
             console.width = max(140, console.measure(shown).maximum)
         console.print(shown)
+        if end.content.judgements:
+            self._verdicts(end, console)
         for line in end.lines():
             self.say(line)
+
+    def _verdicts(self, end: Ending, console: Console) -> None:
+        from runner.reports.grids import as_table
+        from runner.reports.verdicts import shown
+
+        grid = shown(end.content.judgements)
+        console.print(as_table(grid))
+        for note in grid.notes:
+            self.say(note)
 
     def __enter__(self) -> Self:
         return self
@@ -137,6 +150,7 @@ class JsonView(View):
             planned=end.planned,
             finished=end.finished,
             until_not_reached=end.unsure,
+            guidelines=[_said(one) for one in end.content.judgements],
             exit=int(end.exit),
         )
 
@@ -170,6 +184,17 @@ class JsonView(View):
         import orjson
 
         self.say(orjson.dumps(fields).decode())
+
+
+def _said(judgement: Judgement) -> dict[str, Any]:
+    from runner.reports.verdicts import told
+
+    return {
+        "id": judgement.guideline.id,
+        "verdict": judgement.verdict.value,
+        "made_up": judgement.made_up,
+        "why": told(judgement),
+    }
 
 
 def _row(trial: Trial) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from runner.expand.rules import BadRule, axis_named, rule_of
 from runner.expand.select import Selection, values_of
 from runner.model.axes import model_in
+from runner.model.flaws import did_you_mean
 from runner.model.guidelines import Guideline
 from runner.model.layers import LAYERS
 from runner.model.source import Flaw
@@ -67,6 +68,21 @@ def unfounded(
             else:
                 flaws.append(flaw)
     return flaws, list(dict.fromkeys(idle))
+
+
+def impossible_axes(guidelines: Mapping[int, Guideline]) -> Iterator[Flaw]:
+    """Axes that no matrix could have."""
+    for at, guideline in guidelines.items():
+        place: Path = ("guidelines", at, guideline.shape)
+        for path, condition in conditions_of(guideline.claimed):
+            for key in condition:
+                if not _ever(key):
+                    told = f"no matrix has an axis '{key}'; {did_you_mean(key.rpartition('.')[2], sorted(_words()))}"
+                    yield Flaw((*place, *path, key), told, of_key=True)
+        along = getattr(guideline.claimed, "along", "")
+        if along and not _ever(along):
+            told = f"no matrix has an axis '{along}'; {did_you_mean(along.rpartition('.')[2], sorted(_words()))}"
+            yield Flaw((*place, "along"), told)
 
 
 def _amiss(guideline: Guideline, at: int, values: Mapping[str, set[str]], space: Space) -> Iterator[tuple[Flaw, bool]]:

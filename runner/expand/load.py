@@ -107,7 +107,7 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk) -> D
     try:
         source, misused = read_with_uses(name, text, text_of)
     except UnreadableError as error:
-        raise _unreadable(Source(name, text, None, None), error) from None
+        raise unreadable(Source(name, text, None, None), error) from None
     if misused:
         raise BadMatrix(source, misused)
     if source.data is None:
@@ -158,7 +158,8 @@ def _refuse_library(source: Source) -> None:
         )
 
 
-def _unreadable(blank: Source, error: UnreadableError) -> BadInput:
+def unreadable(blank: Source, error: UnreadableError) -> BadInput:
+    """What is told of a text that is no YAML."""
     return BadInput(
         f"{blank.name}: not readable as YAML",
         details=_explain(blank, error.place, error.message),

@@ -89,19 +89,18 @@ def judged(
     runs: dict[str, dict[str, Measured]] = {}
     for one in found:
         runs.setdefault(one.run, {})[one.cell.id] = one
-    fields = [Field.of([one.cell for one in run.values()]) for run in runs.values()]
-    return [_judgement(one, list(runs.values()), fields, made_up=made_up, share=share) for one in guidelines]
+    return [_judgement(one, list(runs.values()), made_up=made_up, share=share) for one in guidelines]
 
 
 def _judgement(
     guideline: Guideline,
     runs: Sequence[Mapping[str, Measured]],
-    fields: Sequence[Field],
     *,
     made_up: bool,
     share: float,
 ) -> Judgement:
     claim = guideline.claimed
+    fields = [Field.of([one.cell for one in run.values() if one.has(claim.figure)]) for run in runs]
     try:
         wanted = _asked_of_all(claim, fields)
     except NotTested as lacking:

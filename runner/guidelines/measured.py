@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from runner.model.metrics import Metric
     from runner.store.record import CellRow, Trial
 
+#: The side on which nothing is done.
+_SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "read"}
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -25,8 +28,17 @@ class Measured:
     columns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     rule: Rule = Rule(1, 1)  # noqa: RUF009 - frozen
     stopped: Stopped = Stopped.FIXED
+    #: So many trials have figures.
+    trials: int = 0
     #: Trials in which the host could not keep up with modelled disks.
     strained: int = 0
+
+    def has(self, metric: Metric) -> bool:
+        """Whether it has such a figure, or would if it had been measured: what only reads has none of writing."""
+        if self.trials:
+            return any(self.columns.get(column) for column in metric.columns)
+        silent = _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
+        return not silent or not all(column.startswith(silent) for column in metric.columns)
 
     def blocks(self, metric: Metric) -> dict[int, float]:
         """A figure by block; where a direction did nothing it adds nothing."""
@@ -56,7 +68,7 @@ def of_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, column
                 values.setdefault(column, {})[trial.block] = value
     rates = [(_figure(one, "read_bw") or 0.0, _figure(one, "write_bw") or 0.0) for _, one in found]
     strained = sum("strained" in one.notes for one, _ in found)
-    return Measured(run, cell, values, rule, stopped(rates, len(trials), rule), strained)
+    return Measured(run, cell, values, rule, stopped(rates, len(trials), rule), len(found), strained)
 
 
 def _figure(figures: Figures, column: str) -> float | None:

@@ -283,10 +283,19 @@ def _notes(found: Matched) -> tuple[str, ...]:
 
 
 def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:
-    """What tells contexts apart, in as few words as it takes: the axes on which they differ."""
+    """What tells contexts apart, in as few words as it takes."""
     axes = dict.fromkeys(axis for places in contexts for axis in places)
-    differing = [axis for axis in axes if len({places.get(axis) for places in contexts}) > 1]
-    return [", ".join(f"{axis}={places[axis]}" for axis in differing if axis in places) for places in contexts]
+    kept = [axis for axis in axes if len({places.get(axis) for places in contexts}) > 1]
+    apart = _count(contexts, kept)
+    for axis in reversed(kept):
+        fewer = [one for one in kept if one != axis]
+        kept = fewer if _count(contexts, fewer) == apart else kept
+    return [", ".join(f"{axis}={places[axis]}" for axis in kept if axis in places) for places in contexts]
+
+
+def _count(contexts: Sequence[Mapping[str, str]], axes: Sequence[str]) -> int:
+    """How many of them can be told apart by these axes."""
+    return len({tuple(places.get(axis) for axis in axes) for places in contexts})
 
 
 def _labelled(rows: Sequence[Mapping[str, CellRow]]) -> Iterator[tuple[Mapping[str, CellRow], str]]:

@@ -142,10 +142,10 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else _short(value)
 
 
-def _message(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails, within: Path) -> str:
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        *around, key = error["loc"]
+        *around, key = (*within, *error["loc"])
         if (home := _home(str(key), around)) is not None:
             what = f"{around[1]} has no '{key}'" if around[:1] == ["tune"] and around[1:] else f"'{key}' is a tunable"
             return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
@@ -216,13 +216,13 @@ def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
     return tuple(path)
 
 
-def from_pydantic(error: ValidationError, data: Any) -> Iterator[Flaw]:
-    """Each thing that is wrong with a place once."""
+def from_pydantic(error: ValidationError, data: Any, within: Path = ()) -> Iterator[Flaw]:
+    """Each thing that is wrong with a place once; `within`: where in a matrix it would stand."""
     by_place: dict[Path, list[ErrorDetails]] = {}
     for one in error.errors(include_url=False):
         by_place.setdefault(_place(one, data), []).append(one)
     for path, found in by_place.items():
-        told = dict.fromkeys((_message(one), one["type"] == "extra_forbidden") for one in found)
+        told = dict.fromkeys((_message(one, within), one["type"] == "extra_forbidden") for one in found)
         yield from (Flaw(path, message, of_key) for message, of_key in told)
 
 

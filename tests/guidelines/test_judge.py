@@ -1,5 +1,6 @@
 """What is said of claims where the truth is known."""
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -103,7 +104,7 @@ def test_what_nobody_measured_is_not_tested(shape: str) -> None:
     elsewhere = verdict(claim, run(cells(layout=["single"]), lambda _: 1.0))
     assert elsewhere.verdict is Verdict.NOT_TESTED
     assert elsewhere.why
-    without = verdict(claim, [measured_as(cell, {}) for cell in field])
+    without = verdict(claim, [replace(measured_as(cell, {}), trials=0) for cell in field])
     assert (without.verdict, without.why) == (Verdict.NOT_TESTED, "no cell of it has read.bw")
 
 
@@ -180,6 +181,17 @@ def test_an_effect_of_which_a_part_broke_is_that_of_the_rest() -> None:
     assert said.verdict is Verdict.HOLDS
     assert said.answers[0].question.label == "mean over 4 contexts"
     assert said.notes == ("no figures: md.chunk=1MiB, workload=seq; md.chunk=1MiB, workload=rnd",)
+
+
+def test_what_only_writes_has_no_part_in_a_claim_on_reading() -> None:
+    field = cells(layout=["raid0", "far"], workload_rw=["read", "randwrite"])
+    reads = [one for one in run(field, lambda _: 100.0) if one.cell.axes["workload.rw"] == "read"]
+    for trials in (0, 5):
+        writes = [
+            replace(measured_as(cell, {}), trials=trials) for cell in field if cell.axes["workload.rw"] == "randwrite"
+        ]
+        said = verdict(of_layout(within="10%"), [*reads, *writes])
+        assert (said.verdict, len(said.answers), said.notes) == (Verdict.HOLDS, 1, ())
 
 
 def test_a_claim_of_which_a_part_broke_does_not_hold() -> None:

@@ -37,6 +37,7 @@ from runner.execute.events import RigUp, TrialDone
 from runner.execute.run import Execution, specs_of
 from runner.execute.spending import Spending
 from runner.expand.variants import digest
+from runner.guidelines.steering import Steering
 from runner.machines import machine
 from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.machines.seam import Wishes
@@ -46,6 +47,7 @@ from runner.store.address import address_of, is_named
 from runner.store.environment import Digests, DiskFacts
 from runner.store.feed import Feed
 from runner.store.journal import Journal
+from runner.store.record import CellRow
 from runner.store.run import Manifest, RunFolder
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ Examples:
   matrix run --kernel debian-13 my.yaml                 under another kernel
   matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
   matrix run --budget 2h my.yaml                        as well as two hours can tell
+  matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, or the hour is over
   matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
 """
 
@@ -81,6 +84,11 @@ Examples:
 @store
 @jobs
 @budget
+@click.option(
+    "--until-decided",
+    is_flag=True,
+    help="After every cell's minimum, measure where guidelines are not decided, until they are.",
+)
 @click.option("--fresh", is_flag=True, help="Start anew, even if a run of this matrix is unfinished.")
 @click.option(
     "--retry-broken", is_flag=True, help="Go on with the latest run, finished or not, and try what broke once more."
@@ -99,6 +107,7 @@ def command(
     jobs: Jobs,
     budget: float,
     bytes_budget: float,
+    until_decided: bool,
     fresh: bool,
     retry_broken: bool,
     cold: bool,
@@ -111,7 +120,8 @@ def command(
     check_kernels(request, place)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
-    order = Order(matrix, request, place, kernel, templates, cold=cold)
+    order = Order(matrix, request, place, kernel, templates, cold=cold, until_decided=until_decided)
+    order.check()
     here, specs = machine(place, Wishes()), order.specs()
     refuse(here, specs)
     level, alone = level_of(jobs, here, specs, request.arrays())
@@ -151,6 +161,23 @@ class Order:
     kernel: str | None
     templates: Path | None
     cold: bool
+    until_decided: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot end."""
+        if self.until_decided and not self.request.space.matrix.guidelines:
+            raise BadInput(
+                f"--until-decided: {self.path} has no guidelines to decide",
+                resolution="add some, as `guidelines: [guidelines/striping.yaml]`, or leave it out",
+            )
+
+    def steering(self) -> Steering | None:
+        """Where trials beyond the minimum go, if guidelines have a say in it."""
+        if not self.until_decided:
+            return None
+        matrix = self.request.space.matrix
+        cells = (CellRow(cell.id, cell.name, cell.axes) for cell in self.request.selection.cells())
+        return Steering(matrix.guidelines, cells, matrix.repeat.min)
 
     @property
     def planned(self) -> int:
@@ -271,7 +298,10 @@ def _carry_out(
         kernel=order.kernel,
         level=level,
         spending=spending,
+        steering=order.steering(),
     )
+    if order.until_decided:
+        folder = folder.with_manifest(steered=True)
     finished = done = False
     try:
         done = stopping.run(execution.run())

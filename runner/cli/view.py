@@ -74,6 +74,11 @@ class View(AbstractContextManager["View"], ABC):
     ) -> None:
         return None
 
+    def _count(self) -> None:
+        """One more is done; where guidelines want more than was planned, that is the plan."""
+        self.done += 1
+        self.planned = max(self.planned, self.done)
+
     @abstractmethod
     def event(self, event: Event) -> None:
         """Something happened."""
@@ -157,7 +162,7 @@ class JsonView(View):
     def event(self, event: Event) -> None:
         """Every event as it is."""
         if isinstance(event, TrialDone):
-            self.done += 1
+            self._count()
             count = {"done": self.done, "planned": self.planned}
             self._say(event="trial", name=event.name, array=event.array, **count, **_row(event.trial))
         elif isinstance(event, RigWasLost):
@@ -221,7 +226,7 @@ class PlainView(View):
     def event(self, event: Event) -> None:
         """A line for every trial, every loss and every repetition; each begins with its cell."""
         if isinstance(event, TrialDone):
-            self.done += 1
+            self._count()
             self.say(f"[{self.done}/{self.planned}] {event.name}: {rate(event.trial)}")
         elif isinstance(event, RigWasLost):
             self.say(f"{event.name}: {event.reason}; {event.next}")
@@ -279,8 +284,10 @@ class LiveView(View):
         elif isinstance(event, TrialStrained):
             self._now(event.array, f"{_middle(event.name)} block {event.block}, again alone")
         elif isinstance(event, TrialDone):
-            self.done += 1
-            self._bar.update(self._trials, completed=self.done, left=self._left(), last=rate(event.trial)[:60])
+            self._count()
+            self._bar.update(
+                self._trials, completed=self.done, total=self.planned, left=self._left(), last=rate(event.trial)[:60]
+            )
             if event.array in self._rigs:
                 self._bar.advance(self._rigs[event.array])
             if event.trial.outcome is not Outcome.MEASURED:

@@ -129,3 +129,28 @@ def test_what_is_wrong_in_a_file_of_them_is_told_with_its_place(
     done = call("guidelines", "list", "bad.yaml")
     assert done.status == 2
     assert said in done.err
+
+
+def test_a_run_goes_on_until_its_guidelines_are_decided(call: Call, tmp_path: Path) -> None:
+    open_claim = OWN.replace("within: 50%", "within: 3%").replace("  - shared.yaml\n", "")
+    (tmp_path / "small.yaml").write_text(SMALL + open_claim)
+    said = call("run", "--on", "dry", "--until-decided", "--budget", "1h", "small.yaml")
+    assert said.status == 0
+    rows = list(csv.DictReader(io.StringIO((folder(tmp_path) / "verdicts.csv").read_text())))
+    blocks = {row["guideline"]: int(row["blocks"]) for row in rows}
+    assert blocks["alike"] > 2
+    assert json.loads((folder(tmp_path) / "manifest.json").read_text())["steered"] is True
+    before = (folder(tmp_path) / "verdicts.csv").read_bytes()
+    call("report", str(folder(tmp_path)))
+    assert (folder(tmp_path) / "verdicts.csv").read_bytes() == before
+    checked = json.loads(call("guidelines", "check", "latest", "--format", "json").out)["rows"]
+    assert {row["guideline"]: row["high"] for row in checked if row["high"]} == {
+        row["guideline"]: float(row["high"]) for row in rows if row["high"]
+    }
+
+
+def test_without_guidelines_nothing_can_be_decided(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    said = call("run", "--on", "dry", "--until-decided", "small.yaml")
+    assert said.status == 2
+    assert "has no guidelines to decide" in said.err

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Where it is looked again and again until a claim is decided, so much of the stated chance of error is used each
 #: time: with looks that lie farther and farther apart (`steering.looks`), all of them together err no more than stated.
 #: By simulation (`bench.guidelines`).
-SHARE = 0.2
+SHARE = 0.12
 
 
 @dataclass(frozen=True, slots=True)

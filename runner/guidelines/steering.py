@@ -2,8 +2,8 @@
 
 Whoever looks at a verdict after every trial and stops when there is one, stops above all when chance looked like one.
 Two things keep that in bounds: it is looked seldom, at the minimum and then whenever there are half as many trials
-again, and each look uses a fifth of the stated chance of error (`judge.SHARE`). Ten looks, which reach from 3 trials to
-140, then err together about as often as one look is allowed to; `bench.guidelines` shows how often.
+again, and each look uses a part of the stated chance of error (`judge.SHARE`). Ten looks, which reach from 3 trials to
+94, then err together as often as one look is allowed to; `bench.guidelines` shows how often.
 """
 
 from __future__ import annotations

@@ -140,15 +140,10 @@ def drawn(case: Case, truth: Truth, noise: float, blocks: int, chance: Generator
     moods = np.exp((0.0 if case.shape == "bound" else mood) * chance.standard_normal(blocks))
     found = []
     for cell in case.cells:
-        values = truth(cell.axes) * moods * np.exp(noise * chance.standard_normal(blocks) - _bias(case, noise))
+        values = truth(cell.axes) * moods * np.exp(noise * chance.standard_normal(blocks))
         columns = {"read_bw": {block: float(value) for block, value in enumerate(values, start=1)}}
         found.append(Measured("run", cell, columns, Rule(blocks, blocks), Stopped.FIXED, blocks))
     return found
-
-
-def _bias(case: Case, noise: float) -> float:
-    """A bound is about the mean, everything else about ratios, where it cancels."""
-    return noise**2 / 2 if case.shape == "bound" else 0.0
 
 
 def verdict(case: Case, found: Sequence[Measured], share: float = 1.0) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -133,12 +134,25 @@ def _asked_of_all(claim: Claim, fields: Sequence[Field]) -> Asked:
         except NotTested as why:
             lacking.append(why)
     if not found:
-        raise lacking[0] if lacking else NotTested("nothing was measured")
+        raise _lacking(claim, fields, lacking)
     return Asked(
         tuple({one.terms: one for each in found for one in each.questions}.values()),
         tuple({one.terms: one for each in found for one in each.contexts}.values()),
         tuple(dict.fromkeys(note for each in found for note in each.notes)),
     )
+
+
+def _lacking(claim: Claim, fields: Sequence[Field], lacking: Sequence[NotTested]) -> NotTested:
+    """Why no run can answer: for want of cells, or because they are those of different runs."""
+    if not lacking:
+        return NotTested("nothing was measured")
+    if len(fields) > 1:
+        with suppress(NotTested):
+            asked(claim, Field.of([cell for field in fields for cell in field.cells]))
+            return NotTested(
+                "its cells were measured in different runs, which `matrix compare` holds against each other"
+            )
+    return lacking[0]
 
 
 def _together(verdicts: Sequence[Verdict]) -> Verdict:

@@ -349,3 +349,11 @@ def test_many_guidelines_are_judged_in_their_order() -> None:
 def test_one_value_says_nothing_of_its_doubt() -> None:
     (answer, *_) = verdict(of_layout(within="10%"), run(FIELD, lambda _: 100.0, blocks=1)).answers
     assert (answer.low, answer.high, answer.enough) == (0, inf, None)
+
+
+def test_cells_of_different_runs_are_not_held_against_each_other() -> None:
+    one, other = cells(layout=["raid0", "far"])
+    found = [measured_as(one, {1: 1.0, 2: 1.0}), measured_as(other, {1: 1.0, 2: 1.0}, name="other")]
+    said = verdict(of_layout(within="10%"), found)
+    assert said.verdict is Verdict.NOT_TESTED
+    assert said.why.startswith("its cells were measured in different runs")

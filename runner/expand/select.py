@@ -152,6 +152,22 @@ class Selection:
         return True
 
 
+@dataclass(frozen=True)
+class Picked(Selection):
+    """The cells that are named one by one."""
+
+    ids: frozenset[str] = frozenset()
+
+    def cells_of(self, array: Array) -> Iterator[Cell]:
+        """Those of one array."""
+        found = super().cells_of(array)
+        return (cell for cell in found if cell.id in self.ids)
+
+    def count(self) -> int:
+        """How many there are."""
+        return sum(1 for _ in self.cells())
+
+
 def _factor(axis: str) -> str:
     kind = axis.partition(".")[0]
     return kind if kind in {"tune", "workload"} else "stack"

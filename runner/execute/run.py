@@ -146,9 +146,17 @@ class Execution:
                 self._steering.add(trial)
         for block in self._steering.blocks if self._steering else self._plan.blocks:
             wanted = self._steered(block)
-            if wanted is not None and (not wanted or self._bought(block) == set()):
+            if wanted is not None and (not wanted or self._spent(block)):
                 break
             await self._turns.side_by_side(self._visits(block))
+
+    def _spent(self, block: int) -> bool:
+        """Whether the budget is enough for nothing of what is wanted; that is then left out."""
+        wanted = sum(self._wanted(cell, block) for visit in self._plan.visits(block) for cell in visit.cells)
+        if not wanted or self._bought(block) != set():
+            return False
+        self.left_out += wanted
+        return True
 
     def _steered(self, block: int) -> Mapping[str, float] | None:
         """What is measured in a block for the sake of guidelines, once every cell has its minimum; else None."""

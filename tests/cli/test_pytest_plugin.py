@@ -35,7 +35,7 @@ def matrix(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
-    quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+    quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:asyncio")
     return pytester.runpytest_inprocess("-p", "runner.pytest_plugin", *quiet, "--matrix-on", "dry", "-rA", *words)
 
 

@@ -88,3 +88,14 @@ def test_it_is_gone_on_with_where_it_stopped(bench: Bench) -> None:
     before = by_cell(bench)
     run(bench)
     assert by_cell(bench) == before
+
+
+def test_with_a_new_budget_it_goes_on_behind_what_is_there(bench: Bench) -> None:
+    first = run(bench, Cost(22.0, float("inf")))
+    before = by_cell(bench)
+    assert first.left_out
+    second = run(bench, Cost(1000.0, float("inf")))
+    after = by_cell(bench)
+    assert after != before
+    assert all(after[cell] >= count for cell, count in before.items())
+    assert second.left_out == 0

@@ -4,7 +4,7 @@ import argparse
 import subprocess
 import sys
 
-ALL = ("help", "expand", "reports", "history", "coverage", "cells", "boot", "parallel", "monitor")
+ALL = ("help", "expand", "reports", "history", "coverage", "guidelines", "cells", "boot", "parallel", "monitor")
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ class Exit(IntEnum):
     """What the process says to the shell that called it."""
 
     ALL_MEASURED = 0
-    CLAIM_FAILED = 1  # so far: something is slower
+    CLAIM_FAILED = 1  # a guideline fails, or something is slower
     BAD_INPUT = 2
     BROKEN = 3
     INTERRUPTED = 130

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.errors import Exit
+from runner.guidelines.judge import SHARE, judged
+from runner.guidelines.measured import measured
 from runner.reports.write import recorded, write_reports
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from runner.guidelines.judge import Judgement
+    from runner.model.guidelines import Guideline
     from runner.reports.recorded import Recorded
     from runner.store.journal import Journal
     from runner.store.run import RunFolder
@@ -75,19 +79,36 @@ class Ending:
     @property
     def where(self) -> str:
         """Where everything is."""
-        return f"{self.path}/: trials.csv, summary.csv, junit.xml, and every script and raw output under cells/"
+        verdicts = "verdicts.csv, " if self.content.judgements else ""
+        return (
+            f"{self.path}/: trials.csv, summary.csv, {verdicts}junit.xml, and every script and raw output under cells/"
+        )
 
 
 def verdict(content: Recorded) -> Exit:
-    """3 if any trial broke. Nothing yet can make it 1: there are no guidelines to fail."""
-    broken = any(trial.outcome is Outcome.BROKEN for trial in content.trials)
-    return Exit.BROKEN if broken else Exit.ALL_MEASURED
+    """3 if any trial broke; 1 if none did, and a guideline fails."""
+    if any(trial.outcome is Outcome.BROKEN for trial in content.trials):
+        return Exit.BROKEN
+    return Exit.CLAIM_FAILED if any(one.failed for one in content.judgements) else Exit.ALL_MEASURED
 
 
-def report(folder: RunFolder, journal: Journal, *, interrupted: bool, short: int = 0) -> Ending:
+def report(
+    folder: RunFolder, journal: Journal, guidelines: Sequence[Guideline] = (), *, interrupted: bool, short: int = 0
+) -> Ending:
     """Write the reports of a run, as far as it is. `short`: trials of the minimum that a budget was too small for."""
     over = not interrupted and not short
     content = recorded(folder, journal, over=over)
+    content = replace(content, judgements=judgements(folder, content, guidelines))
     files = write_reports(folder, content)
     end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else verdict(content)
     return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over)
+
+
+def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guideline]) -> list[Judgement]:
+    """What the trials of a run say of guidelines."""
+    if not guidelines:
+        return []
+    columns = {column for one in guidelines for column in one.claimed.figure.columns}
+    found = measured(folder.manifest.identity, content.cells, content.by_cell, content.rule, columns)
+    share = SHARE if folder.manifest.steered else 1.0
+    return judged(guidelines, found, made_up=content.made_up, share=share)

@@ -10,13 +10,16 @@ import click
 @click.command("report", epilog="Example:  matrix report results/chunk-sweep-qemu-20260304-050607")
 @click.argument("run", type=click.Path(path_type=Path))
 def command(run: Path) -> None:
-    """Write trials.csv, summary.csv and junit.xml of RUN, a folder below results/, anew from its journal."""
+    """Write the CSV files and junit.xml of RUN, a folder below results/, anew from its journal."""
     from runner.cli.closing import report
+    from runner.history.advice import declared_by
     from runner.store.journal import Journal
     from runner.store.run import load
 
     folder = load(run)
+    # Older matrices need not be ones that are understood today: only of those with guidelines it matters.
+    guidelines = declared_by(folder.manifest).space.matrix.guidelines if "guidelines" in folder.manifest.text else ()
     with folder.locked(), Journal.existing(folder.journal) as journal:
-        end = report(folder, journal, interrupted=not folder.manifest.finished)
+        end = report(folder, journal, guidelines, interrupted=not folder.manifest.finished)
     for line in end.lines():
         click.echo(line)

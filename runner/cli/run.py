@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,6 +39,7 @@ from runner.execute.events import RigUp, TrialDone
 from runner.execute.run import Execution, specs_of
 from runner.execute.spending import Spending
 from runner.expand.variants import digest
+from runner.guidelines.steering import Steering
 from runner.machines import machine
 from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.machines.seam import Wishes
@@ -48,6 +49,7 @@ from runner.store.address import address_of, is_named
 from runner.store.environment import Digests, DiskFacts
 from runner.store.feed import Feed
 from runner.store.journal import Journal
+from runner.store.record import CellRow
 from runner.store.run import Manifest, RunFolder
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ Examples:
   matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
   matrix run --budget 2h my.yaml                        as well as two hours can tell
   matrix run --on local --destroy wwn-0x5000c5 my.yaml  on disks of this host that hosts.yaml allows
+  matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, or the hour is over
   matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
 """
 
@@ -85,6 +88,11 @@ Examples:
 @jobs
 @budget
 @lending
+@click.option(
+    "--until-decided",
+    is_flag=True,
+    help="After every cell's minimum, measure where guidelines are not decided, until they are.",
+)
 @click.option("--fresh", is_flag=True, help="Start anew, even if a run of this matrix is unfinished.")
 @click.option(
     "--retry-broken", is_flag=True, help="Go on with the latest run, finished or not, and try what broke once more."
@@ -105,6 +113,7 @@ def command(
     bytes_budget: float,
     hosts: Path | None,
     destroy: tuple[str, ...],
+    until_decided: bool,
     fresh: bool,
     retry_broken: bool,
     cold: bool,
@@ -117,7 +126,8 @@ def command(
     check_kernels(request, place)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
-    order = Order(matrix, request, place, kernel, templates, cold=cold)
+    order = Order(matrix, request, place, kernel, templates, cold=cold, until_decided=until_decided)
+    order.check()
     here, specs = machine(place, Wishes()), order.specs()
     refuse(here, specs)
     exist = None if here.brings_disks else wanted(request.space.matrix, hosts)
@@ -161,6 +171,23 @@ class Order:
     kernel: str | None
     templates: Path | None
     cold: bool
+    until_decided: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot end."""
+        if self.until_decided and not self.request.space.matrix.guidelines:
+            raise BadInput(
+                f"--until-decided: {self.path} has no guidelines to decide",
+                resolution="add some, as `guidelines: [guidelines/striping.yaml]`, or leave it out",
+            )
+
+    def steering(self) -> Steering | None:
+        """Where trials beyond the minimum go, if guidelines have a say in it."""
+        if not self.until_decided:
+            return None
+        matrix = self.request.space.matrix
+        cells = (CellRow(cell.id, cell.name, cell.axes) for cell in self.request.selection.cells())
+        return Steering(matrix.guidelines, cells, matrix.repeat.min)
 
     @property
     def planned(self) -> int:
@@ -173,7 +200,7 @@ class Order:
 
     def manifest(self) -> Manifest:
         """What a run of it would be."""
-        matrix, source = self.request.space.matrix, self.request.declared.source
+        matrix = self.request.space.matrix
         return Manifest(
             id=token_hex(8),
             matrix=matrix.name,
@@ -182,14 +209,10 @@ class Order:
             made_up=self.machine == "dry",
             seed=matrix.seed,
             command=command_line(sys.argv),
-            text=source.text,
-            used={readable(name): text for name, text in source.used.items()},
+            **self.texts(),
             host=host_facts(),
             disks=tuple(disk_facts(disk) for disk in matrix.every_disk()),
-            digests=Digests(
-                matrix=digest([source.text, *sorted(source.used.values())]).hex(),
-                templates=digest(in_effect(self.templates)).hex(),
-            ),
+            digests=self.digests(),
             revision=revision(self.path.parent),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             planned=self.planned,
@@ -199,6 +222,19 @@ class Order:
             most=matrix.repeat.max,
         )
 
+    def texts(self) -> dict[str, Any]:
+        """The matrix as it was written, and what it uses. A run that is gone on with may have other guidelines now."""
+        source = self.request.declared.source
+        return {"text": source.text, "used": {readable(name): text for name, text in source.used.items()}}
+
+    def digests(self) -> Digests:
+        """Of matrix and templates."""
+        source = self.request.declared.source
+        return Digests(
+            matrix=digest([source.text, *sorted(source.used.values())]).hex(),
+            templates=digest(in_effect(self.templates)).hex(),
+        )
+
     def fingerprint(self) -> str:
         """Equal for two orders of which one may go on with the run of the other."""
         selection = self.request.selection
@@ -206,7 +242,8 @@ class Order:
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
             for group in selection.only
         ]
-        matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description"})
+        # What is claimed of figures does not make them others.
+        matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines"})
         kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
         return digest([matrix, self.machine, kernels, rules, in_effect(self.templates)]).hex()
 
@@ -272,7 +309,10 @@ def _carry_out(
         kernel=order.kernel,
         level=level,
         spending=spending,
+        steering=order.steering(),
     )
+    if order.until_decided:
+        folder = folder.with_manifest(steered=True)
     finished = done = False
     try:
         done = stopping.run(execution.run())
@@ -280,8 +320,10 @@ def _carry_out(
     finally:
         if said := short_of(execution.short, execution.left_out, spending.budget):
             (view.trouble if execution.short else view.notice)(said)
-        folder = folder.with_manifest(versions=versions)
-        end = report(folder, journal, interrupted=not done, short=execution.short)
+        digests = order.digests().model_dump()
+        folder = folder.with_manifest(versions=versions, digests=digests, **order.texts())
+        guidelines = order.request.space.matrix.guidelines
+        end = report(folder, journal, guidelines, interrupted=not done, short=execution.short)
         # Last, so that whatever comes between, the same command goes on and makes the reports anew.
         folder = folder.with_manifest(finished=finished, ended=datetime.now(UTC).isoformat(timespec="milliseconds"))
         feed.end(folder)

@@ -11,13 +11,18 @@ import click
 @click.option(
     "--of",
     "what",
-    type=click.Choice(["matrix", "model", "hosts"]),
+    type=click.Choice(["matrix", "model", "guidelines", "hosts"]),
     default="matrix",
-    help="Of a disk model's file, or of hosts.yaml.",
+    help="Of a disk model's file, of a file of guidelines, or of hosts.yaml.",
 )
 def command(what: str) -> None:
     """Print the JSON Schema of the matrix language, for editors that complete and check."""
-    texts = {"matrix": schema_text, "model": model_schema_text, "hosts": hosts_schema_text}
+    texts = {
+        "matrix": schema_text,
+        "model": model_schema_text,
+        "guidelines": guidelines_schema_text,
+        "hosts": hosts_schema_text,
+    }
     click.echo(texts[what](), nl=False)
 
 
@@ -36,6 +41,17 @@ def model_schema_text() -> str:
     from runner.model.disks import AnyModel, DiskModel
 
     adapter: TypeAdapter[AnyModel] = TypeAdapter(DiskModel)
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
+    return json.dumps(schema, indent=1) + "\n"
+
+
+def guidelines_schema_text() -> str:
+    """The schema as it is shipped in matrix/guidelines.schema.json."""
+    from pydantic import TypeAdapter
+
+    from runner.model.guidelines import Guideline
+
+    adapter = TypeAdapter(list[Guideline])
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
     return json.dumps(schema, indent=1) + "\n"
 

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from rich.console import Console
     from rich.progress import TaskID
 
     from runner.cli.closing import Ending
     from runner.execute.events import Event
+    from runner.guidelines.judge import Judgement
     from runner.store.record import Trial
 
 
@@ -50,8 +52,19 @@ class View(AbstractContextManager["View"], ABC):
         if not self.voice.isatty():
             console.width = max(140, console.measure(shown).maximum)
         console.print(shown)
+        if end.content.judgements:
+            self._verdicts(end, console)
         for line in end.lines():
             self.say(line)
+
+    def _verdicts(self, end: Ending, console: Console) -> None:
+        from runner.reports.grids import as_table
+        from runner.reports.verdicts import shown
+
+        grid = shown(end.content.judgements)
+        console.print(as_table(grid))
+        for note in grid.notes:
+            self.say(note)
 
     def __enter__(self) -> Self:
         return self
@@ -60,6 +73,11 @@ class View(AbstractContextManager["View"], ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
+
+    def _count(self) -> None:
+        """One more is done; where guidelines want more than was planned, that is the plan."""
+        self.done += 1
+        self.planned = max(self.planned, self.done)
 
     @abstractmethod
     def event(self, event: Event) -> None:
@@ -137,13 +155,14 @@ class JsonView(View):
             planned=end.planned,
             finished=end.finished,
             until_not_reached=end.unsure,
+            guidelines=[_said(one) for one in end.content.judgements],
             exit=int(end.exit),
         )
 
     def event(self, event: Event) -> None:
         """Every event as it is."""
         if isinstance(event, TrialDone):
-            self.done += 1
+            self._count()
             count = {"done": self.done, "planned": self.planned}
             self._say(event="trial", name=event.name, array=event.array, **count, **_row(event.trial))
         elif isinstance(event, RigWasLost):
@@ -172,6 +191,17 @@ class JsonView(View):
         self.say(orjson.dumps(fields).decode())
 
 
+def _said(judgement: Judgement) -> dict[str, Any]:
+    from runner.reports.verdicts import told
+
+    return {
+        "id": judgement.guideline.id,
+        "verdict": judgement.verdict.value,
+        "made_up": judgement.made_up,
+        "why": told(judgement),
+    }
+
+
 def _row(trial: Trial) -> dict[str, Any]:
     figures = trial.figures
     row: dict[str, Any] = {
@@ -196,7 +226,7 @@ class PlainView(View):
     def event(self, event: Event) -> None:
         """A line for every trial, every loss and every repetition; each begins with its cell."""
         if isinstance(event, TrialDone):
-            self.done += 1
+            self._count()
             self.say(f"[{self.done}/{self.planned}] {event.name}: {rate(event.trial)}")
         elif isinstance(event, RigWasLost):
             self.say(f"{event.name}: {event.reason}; {event.next}")
@@ -254,8 +284,10 @@ class LiveView(View):
         elif isinstance(event, TrialStrained):
             self._now(event.array, f"{_middle(event.name)} block {event.block}, again alone")
         elif isinstance(event, TrialDone):
-            self.done += 1
-            self._bar.update(self._trials, completed=self.done, left=self._left(), last=rate(event.trial)[:60])
+            self._count()
+            self._bar.update(
+                self._trials, completed=self.done, total=self.planned, left=self._left(), last=rate(event.trial)[:60]
+            )
             if event.array in self._rigs:
                 self._bar.advance(self._rigs[event.array])
             if event.trial.outcome is not Outcome.MEASURED:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from runner.errors import HarnessBroken
     from runner.execute.events import Listener
     from runner.expand.space import Array, Cell, Space
+    from runner.guidelines.steering import Steering
     from runner.machines.seam import Machine
     from runner.model.matrix import Matrix
     from runner.plan.order import Plan, Visit
@@ -121,12 +122,15 @@ class Execution:
         kernel: str | None = None,
         level: Level = ONE,
         spending: Spending | None = None,
+        steering: Steering | None = None,
     ) -> None:
         self._plan, self._machine, self._journal, self._shelf = plan, machine, journal, shelf
         self._scratch, self._listen, self._boot_id = scratch, listen, boot_id
         self._own, self._kernel = own_templates, kernel
         self._known = Known()
         self._spending = spending or Spending()
+        #: Says where trials beyond the minimum go, if that is where guidelines are not decided.
+        self._steering = steering
         #: Trials that the budget was too small for: of those that every cell is to have, and of all.
         self.short = self.left_out = 0
         self._turns = Turns(level)
@@ -144,8 +148,28 @@ class Execution:
         self._known = Known.of(self._journal)
         self._own_up_to_dead_hosts()
         self._own_up_to_what_was_spent()
-        for block in self._plan.blocks:
+        if self._steering:
+            for trial in self._journal.trials():
+                self._steering.add(trial)
+        for block in self._steering.blocks if self._steering else self._plan.blocks:
+            wanted = self._steered(block)
+            if wanted is not None and (not wanted or self._spent(block)):
+                break
             await self._turns.side_by_side(self._visits(block))
+
+    def _spent(self, block: int) -> bool:
+        """Whether the budget is enough for nothing of what is wanted; that is then left out."""
+        wanted = sum(self._wanted(cell, block) for visit in self._plan.visits(block) for cell in visit.cells)
+        if not wanted or self._bought(block) != set():
+            return False
+        self.left_out += wanted
+        return True
+
+    def _steered(self, block: int) -> Mapping[str, float] | None:
+        """What is measured in a block for the sake of guidelines, once every cell has its minimum; else None."""
+        if self._steering is None or block <= self._plan.repeat.min:
+            return None
+        return self._steering.wanted(block)
 
     def _visits(self, block: int) -> Iterator[Work]:
         """What is left of a block. What is still wanted is asked when its turn comes."""
@@ -175,12 +199,16 @@ class Execution:
         if not self._spending.limited or block <= self._plan.repeat.min:
             return None
         wanted = [cell for visit in self._plan.visits(block) for cell in visit.cells if self._wanted(cell, block)]
+        weights = self._steered(block) or {}
         wishes = [
-            Wish(cell.id, cell.array.key, doubt(self._rates(cell), self._rule), self._spending.of_cell(cell))
-            for cell in wanted
+            Wish(cell.id, cell.array.key, self._weight(cell, weights), self._spending.of_cell(cell)) for cell in wanted
         ]
         set_ups = {cell.array.key: self._spending.of_array(cell.array) for cell in wanted}
         return bought(wishes, set_ups, self._spending.left)
+
+    def _weight(self, cell: Cell, steered: Mapping[str, float]) -> float:
+        """How much a further trial of a cell is worth."""
+        return steered[cell.id] if steered else doubt(self._rates(cell), self._rule)
 
     def _may_build(self, array: Array, cells: deque[Cell], block: int) -> bool:
         """Whether the budget is enough for the array and one of its cells; those before it are left out."""
@@ -219,7 +247,8 @@ class Execution:
                 cell, Trial(cell.id, block, Outcome.SKIPPED, f"quarantined: {self._known.quarantined[cell.id]}")
             )
             return False
-        return not known(self._rates(cell), self._rule)
+        steered = self._steered(block)
+        return not known(self._rates(cell), self._rule) if steered is None else cell.id in steered
 
     @property
     def _rule(self) -> Rule:
@@ -346,6 +375,8 @@ class Execution:
         self._journal.record(trial)
         self._known.add(trial)
         self._spending.add(trial, cell)
+        if self._steering:
+            self._steering.add(trial)
         self._listen(TrialDone(cell.name, trial, cell.array.label))
 
     def _lose(self, cell: str, block: int, started: str, lost: RigLost) -> None:

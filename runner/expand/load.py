@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from runner.errors import BadInput
 from runner.expand.fit import flaws_of
+from runner.expand.guidelines import sound, unfounded
 from runner.expand.notes import Note
 from runner.expand.select import check_rules
 from runner.expand.space import Space, expand
@@ -22,7 +23,7 @@ from runner.model.matrix import Matrix
 from runner.model.source import Flaw, Place, Source, UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from runner.model.disks import AnyModel
     from runner.model.source import Path as Keys
@@ -99,10 +100,17 @@ def text_of(path: Path) -> str:
         raise BadInput(f"{path}: cannot be read", details=str(error)) from None
 
 
-def parse(name: str, text: str) -> Declared:
-    """Parse, check and expand a text; raises BadMatrix with everything that is wrong with it."""
+def _from_disk(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8")
+
+
+def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk) -> Declared:
+    """Parse, check and expand a text; raises BadMatrix with everything that is wrong with it.
+
+    `text_of` reads the files that it uses.
+    """
     try:
-        source, misused = read_with_uses(name, text, lambda file: Path(file).read_text(encoding="utf-8"))
+        source, misused = read_with_uses(name, text, text_of)
     except UnreadableError as error:
         raise unreadable(Source(name, text, None, None), error) from None
     if misused:
@@ -117,11 +125,14 @@ def parse(name: str, text: str) -> Declared:
     space, findings = expand(matrix)
     impossible = flaws_of(space, findings)
     found = [*flaws, *impossible, *(() if flaws else findings.unused)] or check_rules(space)
-    if found:
+    amiss, idle = list[Flaw](), list[str]()
+    if all(flaw.path[:1] == ("guidelines",) for flaw in found):
+        amiss, idle = unfounded(space, sound(source.data.get("guidelines")), source.loose)
+    if found := [*found, *amiss]:
         raise BadMatrix(source, placed(source, found))
     twice = map(Note, repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
-    needs = [Note(_OF_NEEDS)] if matrix.needs else []
-    return Declared(source, replace(space, remarks=(*space.remarks, *twice, *needs)))
+    needs = [_OF_NEEDS] if matrix.needs else []
+    return Declared(source, replace(space, remarks=(*space.remarks, *twice, *map(Note, (*needs, *idle)))))
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:
@@ -140,6 +151,11 @@ def repeated(data: Any, of: str = "") -> Iterator[str]:
 def _refuse_library(source: Source) -> None:
     """A file that others use layouts of is no matrix, and nothing is missing in it."""
     data = source.data
+    if isinstance(data, list) and data and all(isinstance(one, dict) and "id" in one for one in data):
+        raise BadInput(
+            f"{source.name}: has only guidelines, for matrices to use",
+            resolution=f"in a matrix, write  guidelines: [{source.name}]; `matrix guidelines list` shows what they say",
+        )
     if isinstance(data, dict) and "layouts" in data and not {"disks", "workloads"} & data.keys():
         example = next(iter(data["layouts"] or ["NAME"]))
         raise BadInput(
@@ -149,7 +165,7 @@ def _refuse_library(source: Source) -> None:
 
 
 def unreadable(blank: Source, error: UnreadableError) -> BadInput:
-    """What is no YAML, as a user is told."""
+    """What is told of a text that is no YAML."""
     return BadInput(
         f"{blank.name}: not readable as YAML",
         details=_explain(blank, error.place, error.message),

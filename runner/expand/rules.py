@@ -11,7 +11,7 @@ from runner.model.units import format_size, format_time, parse_size, parse_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from runner.model.matrix import Condition, Scalar
+    from runner.model.condition import Condition, Scalar
 
 #: One rule: for each axis (by its full name) the values that match.
 Rule = dict[str, frozenset[str]]
@@ -27,7 +27,7 @@ class BadRule(Exception):
         self.of_key = of_key
 
 
-def _axis(key: str, known: Iterable[str]) -> str:
+def axis_named(key: str, known: Iterable[str]) -> str:
     """The full name of an axis that may be written short (`bs` for `workload.bs`)."""
     names = list(known)
     if key in names:
@@ -67,7 +67,7 @@ def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
     """A condition as it was written, checked against the axes and values that there are."""
     rule: Rule = {}
     for key, wanted in condition.items():
-        axis = _axis(key, values)
+        axis = axis_named(key, values)
         matching: set[str] = set()
         for one in wanted if isinstance(wanted, tuple) else (wanted,):
             found = _spellings(one) & values[axis]

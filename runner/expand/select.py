@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from runner.expand.space import Array, Cell, Space
     from runner.expand.variants import Coords
-    from runner.model.matrix import Condition, Matrix
+    from runner.model.condition import Condition
+    from runner.model.matrix import Matrix
     from runner.model.source import Path
 
 
@@ -149,6 +150,22 @@ class Selection:
                 return False
             first += len(group)
         return True
+
+
+@dataclass(frozen=True)
+class Picked(Selection):
+    """The cells that are named one by one."""
+
+    ids: frozenset[str] = frozenset()
+
+    def cells_of(self, array: Array) -> Iterator[Cell]:
+        """Those of one array."""
+        found = super().cells_of(array)
+        return (cell for cell in found if cell.id in self.ids)
+
+    def count(self) -> int:
+        """How many there are."""
+        return sum(1 for _ in self.cells())
 
 
 def _factor(axis: str) -> str:

@@ -1,4 +1,4 @@
-"""What stands in other files: `use: layouts/raids.yaml#far` in a layout, `model: st3320620as` of disks.
+"""What stands in other files: `use: layouts/raids.yaml#far` in a layout, `model: st3320620as` of disks, guidelines.
 
 The nodes of the other file take the place of the entry, marks and all: an error in them is told with its own place.
 """
@@ -74,6 +74,30 @@ class Uses:
         self.wrong.append((place, f"no disk model is called '{text}'; {did_you_mean(text, models())}"))
         return None
 
+    def advice(self, items: list[Node]) -> Iterator[tuple[Node, bool]]:
+        """Guidelines with those of files in their places, and whether each came along with all others of its file."""
+        for item in items:
+            if not isinstance(item, ScalarNode):
+                yield item, False
+                continue
+            file, _, name = str(item.value).partition("#")
+            there = self._advice_in(file, Place.of(item.start_mark))
+            chosen = [one for one in there if not name or _text(one, "id") == name]
+            if there and not chosen:
+                names = [_text(one, "id") for one in there]
+                told = f"{file} has no guideline '{name}'; {did_you_mean(name, names)}"
+                self.wrong.append((Place.of(item.start_mark), told))
+            yield from ((one, not name) for one in chosen)
+
+    def _advice_in(self, file: str, place: Place) -> list[Node]:
+        before = len(self.wrong)
+        tree = self._tree(file, place)
+        if isinstance(tree, SequenceNode) and tree.value:
+            return list(tree.value)
+        if len(self.wrong) == before:
+            self.wrong.append((place, f"{file} is no list of guidelines"))
+        return []
+
     def _tree(self, file: str, place: Place) -> Node | None:
         name = posixpath.join(posixpath.dirname(place.file), file)
         if name not in self.trees:
@@ -143,6 +167,12 @@ def _value(node: Node | None, key: str) -> Node | None:
     return next((value for name, value in node.value if name.value == key), None)
 
 
+def _text(node: Node | None, key: str) -> str:
+    """What a key says in so many words; nothing, if it does not."""
+    value = _value(node, key)
+    return str(value.value) if isinstance(value, ScalarNode) else ""
+
+
 def _layouts(root: Node | None) -> dict[str, list[Node]]:
     """The layers of every layout of a file."""
     layouts = _value(root, "layouts")
@@ -162,4 +192,15 @@ def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple
                 stack.value = list(uses.spliced(stack.value))
     for several in _sets(_value(root, "disks")):
         several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
-    return Source(name, text, plain(name, root) if not uses.wrong else None, root, uses.texts), uses.wrong
+    loose = _with_advice(root, uses)
+    return Source(name, text, plain(name, root) if not uses.wrong else None, root, uses.texts, loose), uses.wrong
+
+
+def _with_advice(root: Node | None, uses: Uses) -> frozenset[int]:
+    """Put the guidelines of files in their places; tells which of all came along with a whole file."""
+    guidelines = _value(root, "guidelines")
+    if not isinstance(guidelines, SequenceNode):
+        return frozenset()
+    found = list(uses.advice(guidelines.value))
+    guidelines.value = [node for node, _ in found]
+    return frozenset(at for at, (_, loose) in enumerate(found) if loose)

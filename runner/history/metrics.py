@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from runner.fio.result import PERCENTILES
-from runner.store.schema import DIRECTION
-
-_UNITS = {"bw": "bytes/s", "iops": "1/s", "bytes": "bytes", "ios": ""}
+from runner.model.metrics import OF_DIRECTION, SIDES
 
 #: Every figure of a trial by name, and its unit.
 METRICS: dict[str, str] = {
-    **{f"{side}_{name}": _UNITS.get(name, "ns") for name in DIRECTION for side in ("read", "write")},
+    **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
     "cpu_usr": "%",
     "cpu_sys": "%",
     "runtime": "s",

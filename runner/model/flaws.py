@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.model.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.model.faults import FAULTS
+from runner.model.guidelines import SHAPES, Guideline
 from runner.model.hosts import LabDisk, LabHost
 from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
@@ -97,6 +98,10 @@ def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
             return list(LAYERS[kind].model_fields)
         case ["disks", *deeper]:
             return _keys_of_disks([str(step) for step in deeper if not isinstance(step, int)])
+        case ["guidelines", int()]:
+            return list(Guideline.model_fields)
+        case ["guidelines", int(), str(shape)]:
+            return [field.alias or name for name, field in SHAPES[shape].model_fields.items()]
         case ["faults", *_, kind]:
             return list(FAULTS[str(kind)].model_fields)
     known = _MAPS.get(tuple(str(step) for step in path))
@@ -152,10 +157,10 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else _short(value)
 
 
-def _message(error: ErrorDetails, top: type[Model]) -> str:
+def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        *around, key = error["loc"]
+        *around, key = (*within, *error["loc"])
         if top is Matrix and (home := _home(str(key), around)) is not None:
             what = f"{around[1]} has no '{key}'" if around[:1] == ["tune"] and around[1:] else f"'{key}' is a tunable"
             return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
@@ -226,13 +231,13 @@ def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
     return tuple(path)
 
 
-def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix) -> Iterator[Flaw]:
-    """Each thing that is wrong with a place once."""
+def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, within: Path = ()) -> Iterator[Flaw]:
+    """Each thing that is wrong with a place once; `within`: where in a matrix it would stand."""
     by_place: dict[Path, list[ErrorDetails]] = {}
     for one in error.errors(include_url=False):
         by_place.setdefault(_place(one, data), []).append(one)
     for path, found in by_place.items():
-        told = dict.fromkeys((_message(one, top), one["type"] == "extra_forbidden") for one in found)
+        told = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
         yield from (Flaw(path, message, of_key) for message, of_key in told)
 
 

@@ -18,9 +18,11 @@ from pydantic import (
 from runner.disks import Disk, Link
 from runner.kernels import misnamed
 from runner.model.axes import as_tuple, axes_of
-from runner.model.base import Model
+from runner.model.base import Model, Name
+from runner.model.condition import Condition, conditions
 from runner.model.disks import BusLimit, Disks, DiskSets
 from runner.model.faults import UNNAMED, FaultSets
+from runner.model.guidelines import Guidelines
 from runner.model.layers import LAYERS
 from runner.model.monitor import AUTO, Monitor
 from runner.model.needs import Needs
@@ -36,9 +38,6 @@ if TYPE_CHECKING:
 
     from runner.disks.faults import Fault
     from runner.model.source import Path
-
-
-Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=80)]
 
 
 def _kernel(name: str) -> str:
@@ -167,20 +166,6 @@ else:
         "Layer", __base__=_Entry, **{kind: (axes | None, None) for kind, axes in LAYER_AXES.items()}
     )
 
-Scalar = str | int | float | bool
-Condition = dict[str, Scalar | tuple[Scalar, ...]]
-
-
-def _conditions(value: Any) -> Any:
-    if not isinstance(value, list):
-        return value
-    return tuple(
-        {key: tuple(one) if isinstance(one, list) else one for key, one in rule.items()}
-        if isinstance(rule, dict)
-        else rule
-        for rule in value
-    )
-
 
 def _layers(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
@@ -209,8 +194,9 @@ class Matrix(Model):
     workloads: Annotated[dict[Name, WorkloadAxes], Field(min_length=1)]
     repeat: Repeat = Repeat()
     monitor: Monitor = AUTO
-    exclude: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
-    only: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
+    exclude: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
+    only: Annotated[tuple[Condition, ...], BeforeValidator(conditions)] = ()
+    guidelines: Guidelines = ()
 
     def every_disk(self) -> tuple[Disk, ...]:
         """The disks that every rig has, one by one."""

@@ -62,6 +62,8 @@ class Source:
     root: Node | None = field(repr=False)
     #: The texts of the files that it uses, by name.
     used: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: The places of guidelines that came along with a whole file: not all of them need be about this matrix.
+    loose: frozenset[int] = frozenset()
 
     def place(self, path: Path) -> Place:
         """Where a path stands; of one that does not exist, where the nearest thing around it does."""

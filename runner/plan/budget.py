@@ -39,7 +39,8 @@ class Wish:
 
     cell: str
     array: str
-    doubt: float  # the widest half-width of its figures, as a part of their mean
+    #: The widest half-width of its figures, as a part of their mean; or what a guideline that rests on it gives for it.
+    doubt: float
     cost: Cost
 
 

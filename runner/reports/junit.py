@@ -3,6 +3,8 @@
 A suite per cell, a test case per trial. The common schema (Jenkins' junit-10.xsd) allows properties on suites alone, so
 a cell's id, axes and mean figures are properties of its suite; what belongs to one trial is in that trial's output, as
 `[[PROPERTY|name=value]]` lines, which several tools read as properties and people can read as they are.
+
+One more suite holds the guidelines, a test case for each: only here is a failure one of the storage.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ import re
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-from junitparser import Error, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
+from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped, SystemOut, TestCase, TestSuite
 
+from runner.guidelines.verdict import Verdict
 from runner.reports.summary import LATENCIES
+from runner.reports.verdicts import said, told
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from junitparser.junitparser import Element, Result
 
     from runner.fio.result import Direction
+    from runner.guidelines.judge import Judgement
     from runner.reports.recorded import Recorded
     from runner.reports.summary import CellSummary
     from runner.store.record import Trial
@@ -41,8 +46,10 @@ def junit(recorded: Recorded) -> bytes:
     # Appended and counted here: junitparser's own way compares each suite with all before it, and counts by building
     # an object for every element again.
     _put(root, [_suite(recorded, summary, tails) for summary in shown])
-    root.tests = len(recorded.trials)
-    root.failures = 0
+    if recorded.judgements:
+        _put(root, [_advice(recorded)])
+    root.tests = len(recorded.trials) + len(recorded.judgements)
+    root.failures = sum(one.failed for one in recorded.judgements)
     root.errors = _count(recorded.trials, Outcome.BROKEN)
     root.time = _seconds(recorded.trials)
     written = BytesIO()
@@ -83,6 +90,38 @@ def _suite(recorded: Recorded, summary: CellSummary, tails: Tails) -> TestSuite:
     if trials[0].started:
         suite.timestamp = legal(trials[0].started)
     return suite
+
+
+def _advice(recorded: Recorded) -> TestSuite:
+    """The guidelines: a suite with a test case for each. What is made up is no verdict, whatever it says."""
+    suite = TestSuite(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines")))
+    classname = f"{recorded.matrix.replace('.', '_')}.guidelines"
+    _put(suite, [_claim(legal(classname), one) for one in recorded.judgements])
+    suite.tests = len(recorded.judgements)
+    suite.failures = sum(one.failed for one in recorded.judgements)
+    suite.errors = 0
+    suite.skipped = sum(_is_open(one) for one in recorded.judgements)
+    suite.time = 0.0
+    return suite
+
+
+def _claim(classname: str, judgement: Judgement) -> TestCase:
+    case = TestCase(judgement.guideline.id, classname, 0.0)
+    why = legal(f"{said(judgement)}: {told(judgement)}")
+    if judgement.failed:
+        failure = Failure(why, "guideline")
+        failure.text = legal(f"{judgement.guideline.claim}\n{judgement.guideline.source}\n{why}".strip())
+        _put(case, [failure])
+    elif _is_open(judgement):
+        _put(case, [Skipped(why)])
+    facts = {"verdict": said(judgement), "claim": judgement.guideline.claim, "source": judgement.guideline.source}
+    lines = [f"[[PROPERTY|{name}={_one_line(value)}]]" for name, value in facts.items() if value]
+    _put(case, [SystemOut(legal("\n".join((*lines, why))))])
+    return case
+
+
+def _is_open(judgement: Judgement) -> bool:
+    return judgement.made_up or judgement.verdict in {Verdict.INCONCLUSIVE, Verdict.NOT_TESTED}
 
 
 def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from runner.stats.stopping import Rule
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from runner.guidelines.judge import Judgement
     from runner.reports.summary import CellSummary
     from runner.stats.drift import Drift
     from runner.store.record import Attempt, CellRow, Trial
@@ -37,6 +38,8 @@ class Recorded:
     most: int | None = None
     #: The run is finished.
     over: bool = False
+    #: What is said of the guidelines of its matrix.
+    judgements: Sequence[Judgement] = ()
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:

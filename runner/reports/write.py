@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.reports.csv import summary_csv, trials_csv
+from runner.reports.grids import as_csv
 from runner.reports.junit import junit
 from runner.reports.recorded import Recorded
+from runner.reports.verdicts import tidy
 from runner.store.files import write_atomically
 
 if TYPE_CHECKING:
@@ -35,10 +37,12 @@ def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
 
 def rendered(content: Recorded) -> dict[str, bytes]:
     """Every report by the name of its file."""
+    verdicts = {"verdicts.csv": as_csv(tidy(content.judgements))} if content.judgements else {}
     return {
         "junit.xml": junit(content),
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
+        **verdicts,
     }
 
 

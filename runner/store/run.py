@@ -68,6 +68,7 @@ class Manifest(BaseModel):
     until: float | None = Field(default=None, description="half width asked for, as a part of the mean")
     least: int = Field(default=2, description="trials of a cell before it is first asked whether they are enough")
     most: int | None = Field(default=None, description="trials of a cell at most; null: not noted, in older runs")
+    steered: bool = Field(default=False, description="trials went where guidelines were not decided, until they were")
     finished: bool = False
 
     @property
@@ -79,7 +80,8 @@ class Manifest(BaseModel):
     @property
     def environment(self) -> dict[str, str]:
         """Everything that it was done with, by name."""
-        return {"seed": str(self.seed), **flat(self.host, self.disks, self.digests, self.versions)}
+        steered = {"until-decided": "yes"} if self.steered else {}
+        return {"seed": str(self.seed), **steered, **flat(self.host, self.disks, self.digests, self.versions)}
 
 
 @dataclass(frozen=True, slots=True)

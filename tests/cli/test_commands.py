@@ -267,8 +267,8 @@ def test_a_second_runner_on_the_same_run_is_told_who_holds_it(matrix: Matrix, tm
 def test_the_shipped_schema_is_the_one_that_is_printed_and_accepts_what_is_shipped(matrix: Matrix) -> None:
     assert (ROOT / "matrix/schema.json").read_text() == schema_text() == matrix("schema").stdout
     validator = jsonschema.Draft202012Validator(json.loads(schema_text()))
-    models = set((ROOT / "matrix/models").glob("*.yaml"))
-    shipped = set((ROOT / "matrix").rglob("*.yaml")) - models
+    others = {path for kind in ("models", "guidelines") for path in (ROOT / "matrix" / kind).glob("*.yaml")}
+    shipped = set((ROOT / "matrix").rglob("*.yaml")) - others
     assert shipped
     for path in shipped:
         assert path.read_text().startswith("# yaml-language-server: $schema=")
@@ -276,13 +276,14 @@ def test_the_shipped_schema_is_the_one_that_is_printed_and_accepts_what_is_shipp
     validator.validate(YAML(typ="safe").load(SWEEP))
 
 
-def test_the_schema_of_models_accepts_those_that_are_shipped(matrix: Matrix) -> None:
-    text = matrix("schema", "--of", "model").stdout
-    assert (ROOT / "matrix/model.schema.json").read_text() == text
-    models = list((ROOT / "matrix/models").glob("*.yaml"))
-    assert models
-    for path in models:
-        assert path.read_text().startswith("# yaml-language-server: $schema=../model.schema.json")
+@pytest.mark.parametrize(("kind", "folder"), [("model", "models"), ("guidelines", "guidelines")])
+def test_the_schema_of_other_files_accepts_those_that_are_shipped(kind: str, folder: str, matrix: Matrix) -> None:
+    text = matrix("schema", "--of", kind).stdout
+    assert (ROOT / f"matrix/{kind}.schema.json").read_text() == text
+    files = list((ROOT / "matrix" / folder).glob("*.yaml"))
+    assert files
+    for path in files:
+        assert path.read_text().startswith(f"# yaml-language-server: $schema=../{kind}.schema.json")
         jsonschema.Draft202012Validator(json.loads(text)).validate(YAML(typ="safe").load(path.read_text()))
 
 
@@ -302,7 +303,11 @@ def test_the_schema_refuses_what_an_editor_should_underline(old: str, new: str) 
 
 
 def test_every_shipped_matrix_is_good(matrix: Matrix) -> None:
-    shipped = sorted(path for path in (ROOT / "matrix").rglob("*.yaml") if not {"layouts", "models"} & set(path.parts))
+    shipped = sorted(
+        path
+        for path in (ROOT / "matrix").rglob("*.yaml")
+        if not {"layouts", "models", "guidelines"} & set(path.parts[-2:])
+    )
     result = matrix("validate", *map(str, shipped))
     assert result.returncode == 0, result.stderr
 

@@ -158,7 +158,7 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("repeat: 2", "repeat: 2\nonly: [{layout: paritty}]", "no cell has layout=paritty; did you mean parity?"),
         ("repeat: 2", "repeat: 2\nexclude: [{bz: 4KiB}]", "unknown axis 'bz'; known are"),
         ("repeat: 2", "repeat: 2\nexclude: [{layout: far, bs: 5KiB}]", "no cell has workload.bs=5KiB; did you mean"),
-        ("name: sweep", "name: sweep\nguidlines: []", "unknown key 'guidlines'; known are"),
+        ("name: sweep", "name: sweep\nguidlines: []", "unknown key 'guidlines'; did you mean guidelines?"),
     ],
 )  # fmt: skip
 def test_every_mistake_has_its_place_and_its_cure(old: str, new: str, said: str) -> None:

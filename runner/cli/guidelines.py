@@ -1,0 +1,120 @@
+"""`matrix guidelines`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.inputs import only, results, store
+from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.guidelines.judge import Judgement
+    from runner.model.guidelines import Guideline
+    from runner.store.shared import RunRow
+
+_EPILOG = """\b
+Examples:
+  matrix guidelines list                                     the advice that comes with it
+  matrix guidelines check latest                             what the latest run says of its own guidelines
+  matrix guidelines check 'nightly-*' --guidelines ours.yaml  what many runs say of others
+
+\b
+Exit codes of check: 0 none fails, 1 one does, 2 bad input. How runs are named: `matrix results --help`.
+"""
+_SHELF = Path(__file__).parents[2] / "matrix" / "guidelines"
+
+
+@click.group("guidelines", epilog=_EPILOG)
+def command() -> None:
+    """Say which guidelines there are, and what was measured says of them."""
+
+
+@command.command("list", epilog="Example:  matrix guidelines list matrix/guidelines/parity.yaml")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@form
+@to
+def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
+    """Show the guidelines in FILES (of guidelines, or matrices); without any, those that come with it."""
+    from runner.expand.advice import guidelines_in
+    from runner.reports.grid import Grid
+
+    rows = [
+        (one.id, one.shape, one.claimed.metric, one.claim, one.source, str(path))
+        for path in files or sorted(_SHELF.glob("*.yaml"))
+        for one in guidelines_in(path)
+    ]
+    answer(Grid(("guideline", "shape", "figure", "claim", "source", "file"), rows), form, to)
+
+
+@command.command("check", epilog=_EPILOG)
+@click.argument("runs", nargs=-1, required=True)
+@click.option(
+    "--guidelines",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Judge those of this file (of guidelines, or a matrix) instead of those that the runs were done for.",
+)
+@only
+@form
+@to
+@results
+@store
+def check(
+    runs: tuple[str, ...],
+    files: tuple[Path, ...],
+    only: tuple[str, ...],
+    form: str,
+    to: Path | None,
+    results: Path,
+    store: str | None,
+) -> None:
+    """Judge guidelines from what RUNS have measured."""
+    from runner.errors import Exit
+    from runner.reports.verdicts import shown, tidy
+
+    judgements = _judged(runs, files, only, results, store)
+    answer(shown(judgements) if form in SHOWN else tidy(judgements), form, to)
+    if any(one.failed for one in judgements):
+        raise click.exceptions.Exit(Exit.CLAIM_FAILED)
+
+
+def _judged(
+    words: tuple[str, ...], files: Sequence[Path], only: tuple[str, ...], results: Path, store: str | None
+) -> list[Judgement]:
+    from runner.errors import BadInput
+    from runner.expand.advice import guidelines_in
+    from runner.history.advice import columns_of, judged_in_store
+    from runner.history.choose import wanted
+    from runner.history.samples import read
+
+    given = [one for path in files for one in guidelines_in(path)]
+    with opened(store, results) as shared:
+        among = chosen_runs(shared, words)
+        guidelines = given or _of_runs(among, results)
+        if not guidelines:
+            raise BadInput(
+                f"{', '.join(run.name for run in among[:3])}: no guidelines, and none were named",
+                resolution=f"--guidelines FILE names some; `matrix guidelines list` shows those in {_SHELF}/",
+            )
+        cells = wanted(None, only, shared.different_cells() if only else ())
+        found = read(shared, among, columns_of(guidelines), cells)
+    return judged_in_store(guidelines, found)
+
+
+def _of_runs(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
+    """Those that the matrices of these runs have, each once; the latest run is asked first."""
+    from runner.history.advice import declared_by
+    from runner.store.run import load
+
+    found: dict[str, Guideline] = {}
+    for run in runs:
+        if (results / run.name / "manifest.json").is_file():
+            declared = declared_by(load(results / run.name).manifest)
+            found = {**{one.id: one for one in declared.space.matrix.guidelines}, **found}
+    return list(found.values())

@@ -1,0 +1,125 @@
+"""`matrix recommend`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.inputs import results, store, templates
+from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.expand.space import Cell
+    from runner.guidelines.recommend import Recommendation
+    from runner.history.samples import Samples
+    from runner.store.shared import RunRow
+
+_EPILOG = """\b
+Examples:
+  matrix recommend latest --for 'workload=oltp'                          what to take for it, and how to have it
+  matrix recommend chunk-sweep --for 'workload=random,rw=randwrite' --metric write.iops
+  matrix recommend latest --for 'workload=oltp,layout=raid5' --script best.sh
+
+\b
+RUN is named as for `matrix results`. Of several workloads that --for names, each counts alike.
+"""
+
+
+@click.command("recommend", epilog=_EPILOG)
+@click.argument("run")
+@click.option(
+    "--for",
+    "wanted",
+    multiple=True,
+    metavar="AXIS=VALUE,…",
+    help="The work, and what must be so: as for --only. Given several times: what any of them names.",
+)
+@click.option("--metric", default="total.iops", show_default=True, help="What is to be best; of latencies the lowest.")
+@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="At most, in a table.")
+@click.option("--script", type=click.Path(path_type=Path, dir_okay=False), help="Write the commands to this file.")
+@form
+@templates
+@results
+@store
+def command(
+    run: str,
+    wanted: tuple[str, ...],
+    metric: str,
+    rows: int,
+    script: Path | None,
+    form: str,
+    templates: Path | None,
+    results: Path,
+    store: str | None,
+) -> None:
+    """Say which setting of RUN is best, what cannot be told apart from it, and what to paste to have it."""
+    from runner.reports.recommended import shown, tidy
+
+    row, samples, found = _found(run, wanted, metric, results, store)
+    cells = {one.cell.id: one.cell for one in samples}
+    made_up = ("made up by the dry machine: this recommends nothing",) if row.made_up else ()
+    grid = shown(found, cells, rows) if form in SHOWN else tidy(found, cells)
+    answer(grid.with_notes(*made_up), form, None)
+    _paste(_cell(row, found, results), templates, script, with_table=form in SHOWN)
+
+
+def _found(
+    run: str, wanted: Sequence[str], metric: str, results: Path, store: str | None
+) -> tuple[RunRow, list[Samples], Recommendation]:
+    from runner.errors import BadInput
+    from runner.guidelines.recommend import recommended
+    from runner.history.advice import as_measured
+    from runner.history.choose import wanted as chosen
+    from runner.history.samples import read
+    from runner.model.flaws import did_you_mean
+    from runner.model.metrics import KNOWN
+
+    if metric not in KNOWN:
+        raise BadInput(f"--metric {metric}: no figure is called so; {did_you_mean(metric, KNOWN)}")
+    with opened(store, results) as shared:
+        row, *others = chosen_runs(shared, [run])
+        if others:
+            raise BadInput(f"{run} means {len(others) + 1} runs", resolution="name one, as `latest` or its folder")
+        there = [one.cell for one in shared.cells({row.id})]
+        try:
+            cells = chosen(None, wanted, there)
+        except BadInput as error:
+            raise BadInput(error.brief.replace("--only", "--for"), resolution=error.resolution) from None
+        samples = read(shared, [row], KNOWN[metric].columns, cells)
+    found = recommended([as_measured(one) for one in samples], KNOWN[metric], row.confidence)
+    return row, samples, found
+
+
+def _cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
+    """The best cell as the matrix of the run declares it; None where its folder is not here."""
+    from runner.history.advice import declared_by
+    from runner.store.run import load
+
+    if not (results / row.name / "manifest.json").is_file():
+        return None
+    declared = declared_by(load(results / row.name).manifest)
+    wanted = set(found.best.cells)
+    return next((cell for cell in declared.space.cells() if cell.id in wanted), None)
+
+
+def _paste(cell: Cell | None, templates: Path | None, script: Path | None, *, with_table: bool) -> None:
+    """Show the commands, or write them where they were asked for; beside a table for programs nothing is shown."""
+    from runner.errors import BadInput
+    from runner.render.recommend import pasteable
+    from runner.store.files import write_atomically
+
+    if cell is None:
+        if script:
+            raise BadInput("the folder of this run is not here, so nobody knows how its cells are built")
+        click.echo("note: the folder of this run is not here, so nobody knows how its cells are built", err=True)
+        return
+    text = pasteable(cell, templates)
+    if script:
+        write_atomically(script, text.encode())
+        click.echo(f"written to {script}", err=True)
+    elif with_table:
+        click.echo(f"\n{text}", nl=False)

@@ -1,0 +1,189 @@
+"""Guidelines and what was measured, into verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.guidelines.answers import Level, answered
+from runner.guidelines.questions import Asked, Field, NotTested, asked, averaged
+from runner.guidelines.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.guidelines.answers import Answer
+    from runner.guidelines.measured import Measured
+    from runner.guidelines.questions import Question
+    from runner.model.guidelines import Claim, Guideline
+
+#: Where it is looked again and again until a claim is decided, so much of the stated chance of error is used each
+#: time: with looks that lie farther and farther apart (`steering.looks`), all of them together err no more than stated.
+#: By simulation (`bench.guidelines`).
+SHARE = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A guideline, what is said of it, and on what grounds."""
+
+    guideline: Guideline
+    verdict: Verdict
+    answers: tuple[Answer, ...] = ()
+    #: Why it was not tested.
+    why: str = ""
+    notes: tuple[str, ...] = ()
+    #: No figure of it was measured: a verdict on nothing.
+    made_up: bool = False
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Ids of the cells that it rests on."""
+        return tuple(dict.fromkeys(cell for one in self.answers for cell in one.question.cells))
+
+    @property
+    def failed(self) -> bool:
+        """Whether this is a claim that measurements have refuted."""
+        return self.verdict is Verdict.FAILS and not self.made_up
+
+    @property
+    def telling(self) -> Answer | None:
+        """The answer that the verdict comes from, or is still waiting for."""
+        order = {Verdict.HOLDS: _nearness, Verdict.FAILS: _nearness, Verdict.INCONCLUSIVE: _patience}
+        fitting = [one for one in self.answers if one.value is not None and one.verdict is self.verdict]
+        return min(fitting, key=order.get(self.verdict, _nearness), default=None) if fitting else None
+
+    @property
+    def more(self) -> int | None:
+        """So many more blocks would decide it, if things go on as they did; None: nobody can tell."""
+        if self.verdict is not Verdict.INCONCLUSIVE:
+            return 0
+        refuting = [one for one in self.answers if not one.seems]
+        left = [one for one in refuting or self.answers if one.verdict is Verdict.INCONCLUSIVE]
+        needed = [None if one.enough is None else max(1, one.enough - one.n) for one in left]
+        known = [one for one in needed if one is not None]
+        if refuting:
+            return min(known, default=None)
+        return max(known) if known and len(known) == len(needed) else None
+
+
+def _nearness(answer: Answer) -> float:
+    """How far it is from the bound that is nearest, as a factor; below it, less than 1."""
+    assert answer.value is not None  # noqa: S101 - whoever asks has chosen those with one
+    bounds = (answer.value / (answer.question.low or 1e-300), answer.question.high / answer.value)
+    return min(bounds)
+
+
+def _patience(answer: Answer) -> float:
+    """Those that would take longest come first."""
+    return -(answer.enough or float("inf"))
+
+
+def judged(
+    guidelines: Iterable[Guideline], found: Iterable[Measured], *, made_up: bool = False, share: float = 1.0
+) -> list[Judgement]:
+    """What is said of each; `share`: so much of the stated chance of error is used (`SHARE`, where trials were
+    steered).
+    """
+    runs: dict[str, dict[str, Measured]] = {}
+    for one in found:
+        runs.setdefault(one.run, {})[one.cell.id] = one
+    return [_judgement(one, list(runs.values()), made_up=made_up, share=share) for one in guidelines]
+
+
+def _judgement(
+    guideline: Guideline,
+    runs: Sequence[Mapping[str, Measured]],
+    *,
+    made_up: bool,
+    share: float,
+) -> Judgement:
+    claim = guideline.claimed
+    fields = [Field.of([one.cell for one in run.values() if one.has(claim.figure)]) for run in runs]
+    try:
+        wanted = _asked_of_all(claim, fields)
+    except NotTested as lacking:
+        return Judgement(guideline, Verdict.NOT_TESTED, why=str(lacking), made_up=made_up)
+    alone = Level(guideline.confidence, len(wanted.contexts) or 1, share)
+    contexts = [answered(one, runs, claim.figure, alone) for one in wanted.contexts]
+    kept = [one.question for one in contexts if one.value is not None]
+    # A mean needs all that it is made of; what there is of it is better than nothing.
+    questions = (averaged(kept),) if kept else wanted.questions
+    level = Level(guideline.confidence, len(questions), share)
+    answers = tuple(answered(one, runs, claim.figure, level) for one in questions)
+    verdict = _together([one.verdict for one in answers])
+    without = [one.question for one in (contexts or answers) if one.value is None]
+    return Judgement(
+        guideline,
+        verdict,
+        answers,
+        f"no cell of it has {claim.metric}" if verdict is Verdict.NOT_TESTED else "",
+        (*wanted.notes, *_untested(without, verdict), *_interactions(verdict, contexts), *_strained(answers)),
+        made_up,
+    )
+
+
+def _asked_of_all(claim: Claim, fields: Sequence[Field]) -> Asked:
+    """The questions that any run can answer, each once. Raises NotTested."""
+    found, lacking = list[Asked](), list[NotTested]()
+    for field in fields:
+        try:
+            found.append(asked(claim, field))
+        except NotTested as why:
+            lacking.append(why)
+    if not found:
+        raise _lacking(claim, fields, lacking)
+    return Asked(
+        tuple({one.terms: one for each in found for one in each.questions}.values()),
+        tuple({one.terms: one for each in found for one in each.contexts}.values()),
+        tuple(dict.fromkeys(note for each in found for note in each.notes)),
+    )
+
+
+def _lacking(claim: Claim, fields: Sequence[Field], lacking: Sequence[NotTested]) -> NotTested:
+    """Why no run can answer: for want of cells, or because they are those of different runs."""
+    if not lacking:
+        return NotTested("nothing was measured")
+    if len(fields) > 1:
+        with suppress(NotTested):
+            asked(claim, Field.of([cell for field in fields for cell in field.cells]))
+            return NotTested(
+                "its cells were measured in different runs, which `matrix compare` holds against each other"
+            )
+    return lacking[0]
+
+
+def _together(verdicts: Sequence[Verdict]) -> Verdict:
+    """A claim fails if any of its questions is answered with no, and holds if all are with yes."""
+    if Verdict.FAILS in verdicts:
+        return Verdict.FAILS
+    if all(one is Verdict.HOLDS for one in verdicts):
+        return Verdict.HOLDS
+    return Verdict.NOT_TESTED if all(one is Verdict.NOT_TESTED for one in verdicts) else Verdict.INCONCLUSIVE
+
+
+def _untested(without: Sequence[Question], verdict: Verdict) -> list[str]:
+    """What nothing is known of."""
+    if not without or verdict is Verdict.NOT_TESTED:
+        return []
+    more = f" and {len(without) - 3} more" if len(without) > 3 else ""
+    return [f"no figures: {'; '.join(one.label or 'its cells' for one in without[:3])}{more}"]
+
+
+def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
+    """Where an effect is another than on average: so much so that there the verdict would be another."""
+    counts = Counter(one.verdict for one in contexts)
+    decided = {Verdict.HOLDS, Verdict.FAILS} - {verdict}
+    if verdict is Verdict.INCONCLUSIVE and not all(counts[one] for one in decided):
+        return []
+    against = [one for one in contexts if one.verdict in decided]
+    told = [f"{one.question.label} ({one.value:.2f}\u00d7 {one.verdict})" for one in against[:4]]
+    more = f" and {len(against) - 4} more" if len(against) > 4 else ""
+    return [f"by itself another verdict at {'; '.join(told)}{more}"] if told else []
+
+
+def _strained(answers: Sequence[Answer]) -> list[str]:
+    count = max((one.strained for one in answers), default=0)
+    return ["rests on trials in which the host could not keep up with modelled disks"] if count else []

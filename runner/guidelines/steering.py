@@ -1,0 +1,90 @@
+"""Which cells are measured on, so that guidelines are decided.
+
+Whoever looks at a verdict after every trial and stops when there is one, stops above all when chance looked like one.
+Two things keep that in bounds: it is looked seldom, at the minimum and then whenever there are half as many trials
+again, and each look uses a part of the stated chance of error (`judge.SHARE`). Ten looks, which reach from 3 trials to
+94, then err together as often as one look is allowed to; `bench.guidelines` shows how often.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.guidelines.judge import SHARE, judged
+from runner.guidelines.measured import of_cell
+from runner.guidelines.verdict import Verdict
+from runner.stats.stopping import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from runner.guidelines.judge import Judgement
+    from runner.model.guidelines import Guideline
+    from runner.store.record import CellRow, Trial
+
+#: No cell is measured more often, whatever the budget.
+MOST = 200
+
+
+def looks(least: int) -> Iterator[int]:
+    """After so many blocks it is looked."""
+    blocks = max(least, 2)
+    while blocks <= MOST:
+        yield blocks
+        blocks += max(1, blocks // 2)
+
+
+class Steering:
+    """Keeps what was measured, and says where more of it would decide something."""
+
+    def __init__(self, guidelines: Sequence[Guideline], cells: Iterable[CellRow], least: int) -> None:
+        self._open = list(guidelines)
+        self._cells = {cell.id: cell for cell in cells}
+        self._trials: dict[str, list[Trial]] = {}
+        self._columns = {column for one in guidelines for column in one.claimed.figure.columns}
+        self._looks = frozenset(looks(least))
+        self._wanted: dict[str, float] | None = None
+
+    @property
+    def blocks(self) -> range:
+        """At most so many, counted from 1."""
+        return range(1, MOST + 1)
+
+    def add(self, trial: Trial) -> None:
+        """One more trial is recorded."""
+        self._trials.setdefault(trial.cell, []).append(trial)
+
+    def wanted(self, block: int) -> dict[str, float]:
+        """The cells that are to be measured in a block, those that would soon decide something with the most weight.
+
+        Nothing is left of it once all is decided, or nothing more can be.
+        """
+        if self._wanted is None or block - 1 in self._looks:
+            undecided = [one for one in self._judged() if one.verdict is Verdict.INCONCLUSIVE]
+            self._open = [one.guideline for one in undecided]
+            self._wanted = _weighed(undecided)
+        return self._wanted
+
+    def _judged(self) -> list[Judgement]:
+        found = (
+            of_cell("", cell, sorted(trials, key=_block), Rule(1, MOST), self._columns)
+            for cell, trials in ((one, self._trials.get(one.id, [])) for one in self._cells.values())
+        )
+        return judged(self._open, found, share=SHARE)
+
+
+def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:
+    """By cell, the weight of the guideline that would be decided first."""
+    weights: dict[str, float] = {}
+    for judgement in undecided:
+        weight = 1 / (judgement.more or MOST)
+        for answer in judgement.answers:
+            if answer.verdict is not Verdict.INCONCLUSIVE:
+                continue
+            for cell in answer.question.cells:
+                weights[cell] = max(weight, weights.get(cell, 0.0))
+    return weights
+
+
+def _block(trial: Trial) -> int:
+    return trial.block

@@ -1,0 +1,49 @@
+"""The figures that are kept of every direction of a trial, and those that guidelines may be about: named here alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Of reading and of writing: name and unit.
+OF_DIRECTION: dict[str, str] = {
+    "bw": "bytes/s",
+    "iops": "1/s",
+    "bytes": "bytes",
+    "ios": "",
+    "lat_mean": "ns",
+    "lat_p50": "ns",
+    "lat_p90": "ns",
+    "lat_p95": "ns",
+    "lat_p99": "ns",
+    "lat_p999": "ns",
+    "lat_p9999": "ns",
+    "lat_max": "ns",
+}
+SIDES = ("read", "write")
+#: Of these more is better, of latencies less.
+RATES = ("bw", "iops")
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure of a trial: the sum of what stands in these columns."""
+
+    name: str
+    columns: tuple[str, ...]
+    unit: str
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether a larger value is the better one."""
+        return self.unit != "ns"
+
+
+def _known() -> dict[str, Metric]:
+    judged = {name: unit for name, unit in OF_DIRECTION.items() if unit in {"bytes/s", "1/s", "ns"}}
+    found = [Metric(f"{side}.{name}", (f"{side}_{name}",), unit) for name, unit in judged.items() for side in SIDES]
+    found += [Metric(f"total.{name}", tuple(f"{side}_{name}" for side in SIDES), judged[name]) for name in RATES]
+    return {one.name: one for one in found}
+
+
+#: By the name that guidelines have for it: `read.bw`; `total.bw` is that of both directions together.
+KNOWN: dict[str, Metric] = _known()

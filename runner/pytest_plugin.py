@@ -1,0 +1,241 @@
+"""`pytest matrix/chunk-sweep.yaml`: its cells and its guidelines are items.
+
+A file that is named on the command line is a matrix. All of its cells that are left after `-k` and `--lf` are measured
+when the first of its items is due, in blocks of random order as `matrix run` does it: one item after the other would
+make drift look like an effect. `-x` therefore stops what is told, not what is measured. A broken cell is an error, a
+refuted guideline a failure; what is not decided is skipped, with the reason. Workers of pytest-xdist share one run: the
+first measures, the others wait for it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.errors import MatrixError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from runner.expand.load import Declared
+    from runner.expand.space import Cell
+    from runner.guidelines.judge import Judgement
+    from runner.model.guidelines import Guideline
+    from runner.reports.recorded import Recorded
+    from runner.reports.summary import CellSummary
+    from runner.store.run import RunFolder
+
+
+#: What tells this session of pytest from others.
+_SESSION = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where to measure, and where to keep it."""
+    from runner.machines import MACHINES
+
+    group = parser.getgroup("matrix", "matrices as tests")
+    group.addoption("--matrix-on", choices=list(MACHINES), default="qemu", help="where to measure (qemu)")
+    group.addoption("--matrix-results", type=Path, default=Path("results"), help="where runs are kept (results)")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Files that somebody named, and no others: not every YAML is a matrix."""
+    named = {Path(str(word).partition("::")[0]).resolve() for word in parent.config.args}
+    if file_path.suffix not in {".yaml", ".yml"} or file_path.resolve() not in named:
+        return None
+    return MatrixFile.from_parent(parent, path=file_path)
+
+
+class MatrixFile(pytest.File):
+    """A matrix."""
+
+    @cached_property
+    def declared(self) -> Declared:
+        """What stands in it."""
+        from runner.expand.load import load
+
+        return load(self.path)
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Its cells, then its guidelines."""
+        from runner.expand.select import select
+
+        try:
+            space = self.declared.space
+        except MatrixError as error:
+            raise self.CollectError(f"{error.brief}\n{error.details}") from None
+        for cell in select(space).cells():
+            yield CellItem.from_parent(self, name=cell.name, cell=cell)
+        for guideline in space.matrix.guidelines:
+            yield GuidelineItem.from_parent(self, name=guideline.id, guideline=guideline)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """What was measured for the items that are left of it; measured when it is first asked for."""
+        ours = [item for item in self.session.items if item.parent is self]
+        cells = {item.cell.id for item in ours if isinstance(item, CellItem)}
+        for item in ours:
+            if isinstance(item, GuidelineItem):
+                cells |= self._cells_of(item.guideline)
+        return _measured(self, cells)
+
+    def _cells_of(self, guideline: Guideline) -> set[str]:
+        """The cells that a guideline rests on."""
+        from runner.expand.select import select
+        from runner.guidelines.questions import Field, NotTested, asked
+        from runner.store.record import CellRow
+
+        rows = [CellRow(cell.id, cell.name, cell.axes) for cell in select(self.declared.space).cells()]
+        try:
+            questions = asked(guideline.claimed, Field.of(rows)).questions
+        except NotTested:
+            return set()
+        return {cell for one in questions for cell in one.cells}
+
+
+class _Item(pytest.Item):
+    """What all items tell of themselves."""
+
+    @property
+    def matrix(self) -> MatrixFile:
+        """The file that it is of."""
+        assert isinstance(self.parent, MatrixFile)  # noqa: S101 - nothing else makes such items
+        return self.parent
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Where it stands."""
+        return self.path, None, self.name
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:  # noqa: ARG002
+        """Without a traceback: it is about storage, or about the harness, and not about Python."""
+        error = excinfo.value
+        if isinstance(error, MatrixError):
+            return "\n".join(filter(None, (error.brief, error.details, error.resolution)))
+        return str(super().repr_failure(excinfo))
+
+
+class CellItem(_Item):
+    """A cell: an error if its trials broke."""
+
+    def __init__(self, *, cell: Cell, **more: object) -> None:
+        super().__init__(**more)  # type: ignore[arg-type]
+        self.cell = cell
+
+    def setup(self) -> None:
+        """Measured, unless that is done; what broke is no failure of the storage, so it ends here."""
+        from runner.errors import HarnessBroken
+        from runner.store.record import Outcome as What
+
+        summary = self.matrix.outcome.summaries[self.cell.id]
+        reasons = "; ".join(summary.reasons)
+        if summary.outcome is What.BROKEN:
+            raise HarnessBroken(f"{self.cell.name}: {reasons}", details=str(self.matrix.outcome.folder.path))
+        if summary.outcome is not What.MEASURED:
+            pytest.skip(reasons or "not measured")
+
+    def runtest(self) -> None:
+        """Its figures go into the report."""
+        for name, estimate in self.matrix.outcome.summaries[self.cell.id].figures.items():
+            self.user_properties.append((name, estimate.mean))
+
+
+class GuidelineItem(_Item):
+    """A guideline: a failure if it fails."""
+
+    def __init__(self, *, guideline: Guideline, **more: object) -> None:
+        super().__init__(**more)  # type: ignore[arg-type]
+        self.guideline = guideline
+
+    def setup(self) -> None:
+        """Measured, unless that is done."""
+        _ = self.matrix.outcome
+
+    def runtest(self) -> None:
+        """What is said of it."""
+        from runner.guidelines.verdict import Verdict
+        from runner.reports.verdicts import said, told
+
+        judgement = self.matrix.outcome.judgements[self.guideline.id]
+        self.user_properties.append(("verdict", said(judgement)))
+        if judgement.failed:
+            raise ClaimFailed(f"{self.guideline.claim or self.guideline.id}: {told(judgement)}")
+        if judgement.made_up or judgement.verdict is not Verdict.HOLDS:
+            pytest.skip(f"{said(judgement)}: {told(judgement)}")
+
+
+class ClaimFailed(MatrixError):
+    """Measurements have refuted a guideline."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run, by what items ask about."""
+
+    folder: RunFolder
+    content: Recorded
+    summaries: dict[str, CellSummary] = field(default_factory=dict)
+    judgements: dict[str, Judgement] = field(default_factory=dict)
+
+
+def _measured(file: MatrixFile, cells: Iterable[str]) -> Outcome:
+    """The run of this session of pytest: measured by whoever comes first, while all others wait for it."""
+    config, matrix = file.config, file.declared.space.matrix
+    results: Path = config.getoption("--matrix-results")
+    results.mkdir(parents=True, exist_ok=True)
+    worker = getattr(config, "workerinput", {})
+    name = f"{matrix.name}-pytest-{worker.get('testrunuid', config.stash.setdefault(_SESSION, token_hex(8)))[:12]}"
+    # One lock for all: two matrices that are measured at a time would measure each other.
+    with (results / ".pytest.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _told(file, _run(file, frozenset(cells), results, name))
+
+
+def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> RunFolder:
+    import asyncio
+
+    from runner.cli.host import boot_id
+    from runner.cli.inputs import Asked
+    from runner.cli.run import Order, refuse
+    from runner.execute.run import Execution
+    from runner.expand.select import Picked
+    from runner.machines import machine
+    from runner.machines.seam import Wishes
+    from runner.plan.order import Plan
+    from runner.store.journal import Journal
+    from runner.store.run import create, load
+
+    if (results / name / "manifest.json").is_file():
+        return load(results / name)
+    space, place = file.declared.space, file.config.getoption("--matrix-on")
+    selection = Picked(space, ids=cells)
+    plan = Plan(selection, space.matrix.repeat, space.matrix.seed)
+    order = Order(file.path, Asked(file.declared, selection, plan), place, None, None, cold=False)
+    here = machine(place, Wishes())
+    refuse(here, order.specs())
+    folder = create(results, order.manifest(), name)
+    with folder.locked(), Journal.open(folder.journal) as journal:
+        execution = Execution(plan, here, journal, folder, folder.path, lambda _: None, boot_id=boot_id())
+        asyncio.run(execution.run())
+    return folder.with_manifest(finished=True)
+
+
+def _told(file: MatrixFile, folder: RunFolder) -> Outcome:
+    from runner.cli.closing import report
+    from runner.store.journal import Journal
+
+    guidelines = file.declared.space.matrix.guidelines
+    with folder.locked(), Journal.existing(folder.journal) as journal:
+        content = report(folder, journal, guidelines, interrupted=False).content
+    return Outcome(
+        folder,
+        content,
+        {one.cell.id: one for one in content.summaries},
+        {one.guideline.id: one for one in content.judgements},
+    )

@@ -1,0 +1,87 @@
+"""What is recommended, for people and for programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.reports.figures import figure, times
+from runner.reports.grid import Grid
+from runner.reports.junit import split_name
+from runner.reports.terminal import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.guidelines.recommend import Recommendation, Setting
+    from runner.reports.grid import Value
+    from runner.store.record import CellRow
+
+
+def tidy(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:
+    """Plain numbers in plain units."""
+    columns = ("setting", "best", "may_be_best", "metric", "unit", "value", "ratio", "ratio_low", "ratio_high", "cells")
+    rows: list[tuple[Value, ...]] = [
+        (
+            *(called(one, cells), one is found.best, one.candidate, found.metric.name, found.metric.unit, one.level),
+            *((one.ratio.ratio, one.ratio.low, one.ratio.high) if one.ratio else (None, None, None)),
+            " ".join(one.cells),
+        )
+        for one in found.settings
+    ]
+    return Grid(columns, rows, tuple(_notes(found, cells)))
+
+
+def shown(found: Recommendation, cells: Mapping[str, CellRow], most: int | None) -> Grid:
+    """The best first, then what cannot be told apart from it, then what the others would cost."""
+    rows: list[tuple[Value, ...]] = [
+        (called(one, cells), figure(one.level, found.metric.unit), *_against(one), _said(one, found))
+        for one in found.settings[:most]
+    ]
+    columns = ("setting", found.metric.name, "of the best", "interval", "")
+    notes = _notes(found, cells)
+    if most is not None and len(found.settings) > most:
+        notes.append(f"{len(found.settings) - most:,} more settings; `--rows` shows more")
+    return Grid(columns, rows, tuple(notes), frozenset(columns[1:4]))
+
+
+def called(setting: Setting, cells: Mapping[str, CellRow]) -> str:
+    """Its part of the names of its cells."""
+    cell = cells[setting.cells[0]]
+    return split_name(cell.name, cell.axes)[0]
+
+
+def _against(setting: Setting) -> tuple[str, str]:
+    ratio = setting.ratio
+    if ratio is None:
+        return "", ""
+    return times(ratio.ratio), f"{times(ratio.low)} to {times(ratio.high)}" if ratio.low else ""
+
+
+def _said(setting: Setting, found: Recommendation) -> str:
+    strained = " (!)" if setting.strained else ""
+    if setting is found.best:
+        return f"best{strained}"
+    if setting.candidate:
+        return f"cannot be told apart from it{strained}"
+    cost = "" if setting.ratio is None else f"costs {percent(abs(1 - setting.ratio.ratio))}"
+    return f"{cost}{strained}"
+
+
+def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
+    work = f"{' and '.join(found.workloads)}: " if any(found.workloads) else ""
+    level = _few([called(one, cells) for one in found.level])
+    told = f", and so may be {level}" if level else ", and nothing else may be"
+    notes = [f"{work}best is {called(found.best, cells)}{told} ({found.confidence * 100:g} % confidence)"]
+    if any(one.ratio is None for one in found.settings[1:]) or all(
+        one.ratio and not one.ratio.low for one in found.settings[1:]
+    ):
+        notes.append("settings of a single trial, or that share no block with the best, cannot be told apart from it")
+    if found.left_out:
+        notes.append(f"{found.left_out:,} settings left out, of which some of this work has no figures")
+    if any(one.strained for one in found.settings):
+        notes.append("(!): the host could not keep up with modelled disks in some of its trials")
+    return notes
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

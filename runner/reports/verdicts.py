@@ -1,0 +1,145 @@
+"""What is said of guidelines, for people and for programs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+from typing import TYPE_CHECKING
+
+from runner.guidelines.verdict import Verdict
+from runner.reports.figures import figure, times
+from runner.reports.grid import Grid
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.guidelines.answers import Answer
+    from runner.guidelines.judge import Judgement
+    from runner.reports.grid import Value
+
+_COLUMNS = (
+    *("guideline", "verdict", "made_up", "shape", "metric", "unit", "claim", "source", "asked", "answer"),
+    *("value", "low", "high", "wanted_low", "wanted_high", "confidence", "blocks", "blocks_enough", "cells", "notes"),
+)
+_ORDER = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.NOT_TESTED, Verdict.HOLDS)
+
+
+def tidy(judgements: Sequence[Judgement]) -> Grid:
+    """A row for each thing that a guideline asks, in plain numbers and plain units."""
+    return Grid(_COLUMNS, [row for one in judgements for row in _rows(one)])
+
+
+def shown(judgements: Sequence[Judgement]) -> Grid:
+    """For people: a line for each, what fails first, with the answer that its verdict comes from."""
+    ordered = sorted(judgements, key=lambda one: _ORDER.index(one.verdict))
+    rows: list[tuple[Value, ...]] = [
+        (one.guideline.id, said(one), *_measured(one), _rests_on(one), patience(one)) for one in ordered
+    ]
+    columns = ("guideline", "verdict", "measured", "interval", "wanted", "rests on", "to decide it")
+    return Grid(columns, rows, tuple(_notes(ordered)), frozenset(("measured", "interval")))
+
+
+def said(judgement: Judgement) -> str:
+    """The verdict; of what was made up, that it is none."""
+    return f"made up: {judgement.verdict}" if judgement.made_up else str(judgement.verdict)
+
+
+def told(judgement: Judgement) -> str:
+    """Why it is so, in one line."""
+    if judgement.verdict is Verdict.NOT_TESTED:
+        return judgement.why
+    value, interval, wanted = _measured(judgement)
+    telling = judgement.telling
+    where = f" at {telling.question.label}" if telling and telling.question.label else ""
+    parts = [
+        f"{judgement.guideline.claimed.metric} {value} ({interval}){where}, wanted {wanted}" if value else "no figures"
+    ]
+    parts += [_rests_on(judgement), patience(judgement), *judgement.notes]
+    return "; ".join(filter(None, parts))
+
+
+def patience(judgement: Judgement) -> str:
+    """How much more measuring would decide it, as far as anybody can tell."""
+    if judgement.verdict is not Verdict.INCONCLUSIVE:
+        return judgement.why
+    if judgement.more is None:
+        if any(one.value is None for one in judgement.answers):
+            return "figures that are missing"
+        least = min((one.n for one in judgement.answers), default=0)
+        return "nobody can tell from so few trials" if least < 2 else "hardly anything: it lies on the edge"
+    return f"some {judgement.more:,} more trials of each cell"
+
+
+def _measured(judgement: Judgement) -> tuple[str, str, str]:
+    answer = judgement.telling
+    if answer is None:
+        return "", "", ""
+    unit = judgement.guideline.claimed.figure.unit if answer.question.absolute else ""
+    return _in(answer.value, unit), _between(answer.low, answer.high, unit), wanted(answer, unit)
+
+
+def wanted(answer: Answer, unit: str) -> str:
+    """Between which bounds it should lie."""
+    low, high = answer.question.low, answer.question.high
+    if high == inf:
+        return f"at least {_in(low, unit)}"
+    return _between(low, high, unit) if low else f"at most {_in(high, unit)}"
+
+
+def _between(low: float, high: float, unit: str) -> str:
+    if high == inf:
+        return "anything" if not low else f"from {_in(low, unit)}"
+    return f"{_in(low, unit)} to {_in(high, unit)}"
+
+
+def _in(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    return figure(value, unit) if unit else times(value)
+
+
+def _rests_on(judgement: Judgement) -> str:
+    blocks = [one.n for one in judgement.answers if one.n]
+    if not blocks:
+        return ""
+    span = f"{min(blocks)}" if min(blocks) == max(blocks) else f"{min(blocks)} to {max(blocks)}"
+    several = f", {len(judgement.answers)} answers" if len(judgement.answers) > 1 else ""
+    return f"{span} trials of {len(judgement.cells)} cells{several}"
+
+
+def _notes(judgements: Sequence[Judgement]) -> list[str]:
+    counts = Counter(one.verdict for one in judgements)
+    counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
+    made_up = "; figures are made up, so these are no verdicts" if any(one.made_up for one in judgements) else ""
+    notes = [f"guidelines: {counted}{made_up}"]
+    for one in judgements:
+        telling = one.telling
+        where = [f"at {telling.question.label}"] if telling and telling.question.label else []
+        more = list(filter(None, (one.guideline.claim, *where, *one.notes)))
+        if more and (one.verdict is not Verdict.HOLDS or one.notes):
+            notes.append(f"{one.guideline.id}: {'; '.join(more)}")
+    return notes
+
+
+def _rows(judgement: Judgement) -> list[tuple[Value, ...]]:
+    guideline = judgement.guideline
+    metric = guideline.claimed.figure
+    head = (*(guideline.id, str(judgement.verdict), judgement.made_up, guideline.shape, metric.name),)
+    notes = "; ".join(filter(None, (judgement.why, *judgement.notes)))
+    if not judgement.answers:
+        return [(*head, None, guideline.claim, guideline.source, *[None] * 7, guideline.confidence, *[None] * 3, notes)]
+    return [
+        (
+            *head,
+            metric.unit if one.question.absolute else "ratio",
+            *(guideline.claim, guideline.source, one.question.label, str(one.verdict)),
+            *(one.value, *_finite(one.low, one.high), *_finite(one.question.low, one.question.high)),
+            *(guideline.confidence, one.n, one.enough, " ".join(one.question.cells), notes),
+        )
+        for one in judgement.answers
+    ]
+
+
+def _finite(low: float, high: float) -> tuple[float | None, float | None]:
+    """What has no bound has none in a table either."""
+    return low or None, None if high == inf else high

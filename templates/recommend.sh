@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Recommended: {{ title }}
+# Complete what stands here, look the rest through, and run or paste it as root. All that is on these disks is lost.
+# Name them by what stays theirs: ls -l /dev/disk/by-id
+{% for disk in paste.disks %}
+{{ disk }}=/dev/disk/by-id/NAME-{{ loop.index }}
+{% endfor %}
+{% if paste.mounted %}
+mount_point=/srv/data
+{% endif %}
+
+(
+set -euo pipefail
+disks=({{ stack.disks }})
+for disk in "${disks[@]}"; do
+  if [[ ! -b $disk ]]; then
+    echo "$disk is no disk" >&2
+    exit 1
+  fi
+  if [[ -n $(wipefs --noheadings "$disk") || -n $(lsblk --noheadings --output MOUNTPOINTS "$disk" | tr -d '[:space:]') ]]; then
+    echo "something is on $disk; if nobody needs it: wipefs --all $disk" >&2
+    exit 1
+  fi
+done
+{% for layer, told in commands %}
+{% include 'recommend/' ~ layer.kind ~ '.sh' ignore missing %}
+{% endfor %}
+if command -v udevadm >/dev/null; then udevadm settle; fi
+{% if paste.settings or paste.caches or paste.host %}
+
+# Tunables, now:
+{% if paste.settings %}
+turn() {
+  printf '%s\n' "$3" >"/sys/class/block/$(basename "$(readlink -f "$1")")/$2"
+}
+{% endif %}
+{% if paste.caches %}
+drive_cache() {
+  local at
+  for at in "/sys/class/block/$(basename "$(readlink -f "$1")")"/{device/scsi_disk/*/,}cache_type; do
+    if [[ -e $at ]]; then printf '%s\n' "$2" >"$at"; fi
+  done
+}
+{% endif %}
+{% for cache in paste.caches %}
+drive_cache {{ cache }}
+{% endfor %}
+{% for setting in paste.settings %}
+turn {{ setting }}
+{% endfor %}
+{% for file, value in paste.host %}
+{% if file == paste.governors %}
+for policy in /sys/devices/system/cpu/cpufreq/policy*; do
+  printf '%s\n' {{ value }} >"$policy"/scaling_governor
+done
+{% else %}
+printf '%s\n' {{ value }} >{{ file }}
+{% endif %}
+{% endfor %}
+{% endif %}
+{% if paste.rules %}
+
+# and whenever the devices appear again:
+printf '%s\n' \
+{% for line in paste.rules %}
+  {{ line }} \
+{% endfor %}
+  >/etc/udev/rules.d/99-matrix.rules
+udevadm control --reload
+{% endif %}
+{% if paste.files %}
+
+# and at every boot:
+printf '%s\n' \
+{% for line in paste.files %}
+  {{ line }} \
+{% endfor %}
+  >/etc/tmpfiles.d/matrix.conf
+
+# The same for those who have tuned: tuned-adm profile matrix
+mkdir -p /etc/tuned/matrix
+printf '%s\n' \
+{% for line in paste.profile %}
+  {{ line }} \
+{% endfor %}
+  >/etc/tuned/matrix/tuned.conf
+{% endif %}
+)

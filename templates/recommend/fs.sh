@@ -1,0 +1,8 @@
+
+{{ told[0] }}
+mkdir -p {{ layer.directory }}
+mount {{ layer.mount }}
+# and at every boot:
+device={{ layer.members[0] }}
+uuid=$(blkid -s UUID -o value "$device")
+printf '%s\n' "UUID=$uuid $mount_point" {{ told[1] }} | paste -sd ' ' >>/etc/fstab

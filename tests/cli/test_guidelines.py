@@ -1,0 +1,156 @@
+"""Guidelines as a user meets them: at the end of a run, and of runs that are long over."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.matrices import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cli.conftest import Said
+
+    Call = Callable[..., Said]
+
+OWN = """\
+guidelines:
+  - {id: alike, claim: chunks hardly matter, compare: {metric: read.bw, of: {chunk: 16KiB}, to: {chunk: 64KiB}, within: 50%}}
+  - {id: quick, claim: it is quick, bound: {metric: read.bw, at_least: 900MB/s}}
+  - shared.yaml
+"""
+SHARED = "- {id: doubled, ratio: {metric: write.iops, of: {chunk: 64KiB}, to: {chunk: 16KiB}, at_least: 2x}}\n"
+MATRIX = SMALL.replace("repeat: 2", "repeat: 4") + OWN
+
+
+@pytest.fixture
+def ran(call: Call, tmp_path: Path) -> Said:
+    (tmp_path / "small.yaml").write_text(MATRIX)
+    (tmp_path / "shared.yaml").write_text(SHARED)
+    return call("run", "--on", "dry", "small.yaml")
+
+
+def folder(tmp_path: Path) -> Path:
+    (found,) = (tmp_path / "results").glob("small-*")
+    return found
+
+
+def test_a_run_ends_with_what_is_said_of_its_guidelines(ran: Said, tmp_path: Path) -> None:
+    assert ran.status == 0, "what is made up fails nothing"
+    assert "made up: fails" in ran.out
+    assert "guidelines: 1 holds, 2 fails; figures are made up, so these are no verdicts" in ran.out
+    rows = list(csv.DictReader(io.StringIO((folder(tmp_path) / "verdicts.csv").read_text())))
+    assert {row["guideline"]: row["verdict"] for row in rows} == {
+        "alike": "holds",
+        "quick": "fails",
+        "doubled": "fails",
+    }
+    assert {row["made_up"] for row in rows} == {"true"}
+    assert "small.guidelines" in (folder(tmp_path) / "junit.xml").read_text()
+
+
+def test_reports_are_the_same_when_they_are_made_anew(ran: Said, call: Call, tmp_path: Path) -> None:
+    before = (folder(tmp_path) / "verdicts.csv").read_bytes()
+    (folder(tmp_path) / "verdicts.csv").unlink()
+    (tmp_path / "shared.yaml").unlink()
+    assert call("report", str(folder(tmp_path))).status == 0
+    assert (folder(tmp_path) / "verdicts.csv").read_bytes() == before
+
+
+def test_programs_are_told_with_the_end(call: Call, tmp_path: Path, ran: Said) -> None:
+    said = call("run", "--on", "dry", "--fresh", "--json", "small.yaml")
+    (end,) = [row for row in map(json.loads, said.out.splitlines()) if row["event"] == "end"]
+    assert [(one["id"], one["verdict"], one["made_up"]) for one in end["guidelines"]] == [
+        ("alike", "holds", True),
+        ("quick", "fails", True),
+        ("doubled", "fails", True),
+    ]
+
+
+def test_a_guideline_may_change_without_a_run_starting_anew(ran: Said, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(MATRIX.replace("900MB/s", "1MB/s"))
+    done = call("run", "--on", "dry", "--retry-broken", "small.yaml")
+    assert done.status == 0
+    assert "guidelines: 2 holds, 1 fails" in done.out
+    assert folder(tmp_path).is_dir(), "there is one run"
+    assert "guidelines: 2 holds, 1 fails" in call("guidelines", "check", "latest").out
+
+
+def test_a_check_takes_those_of_the_run_or_others(ran: Said, call: Call, tmp_path: Path) -> None:
+    assert "guidelines: 1 holds, 2 fails" in call("guidelines", "check", "latest").out
+    (tmp_path / "other.yaml").write_text(SHARED.replace("doubled", "other"))
+    said = call("guidelines", "check", "latest", "--guidelines", "other.yaml", "--format", "json")
+    (row,) = json.loads(said.out)["rows"]
+    assert (said.status, row["guideline"], row["verdict"], row["blocks"]) == (0, "other", "fails", 4)
+
+
+def test_of_several_runs_each_is_a_value(ran: Said, call: Call, tmp_path: Path) -> None:
+    call("run", "--on", "dry", "--fresh", "small.yaml")
+    said = call("guidelines", "check", "small-*", "--format", "json")
+    assert {row["blocks"] for row in json.loads(said.out)["rows"]} == {2}
+
+
+def test_a_run_without_guidelines_needs_some_to_be_named(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    call("run", "--on", "dry", "small.yaml")
+    said = call("guidelines", "check", "latest")
+    assert said.status == 2
+    assert "no guidelines, and none were named" in said.err
+
+
+def test_a_list_shows_those_that_come_with_it_or_those_of_files(ran: Said, call: Call, tmp_path: Path) -> None:
+    rows = json.loads(call("guidelines", "list", "--format", "json").out)["rows"]
+    assert {"far-reads-like-raid0", "striping-scales", "chunk-for-parity"} <= {row["guideline"] for row in rows}
+    rows = json.loads(call("guidelines", "list", "small.yaml", "shared.yaml", "--format", "json").out)["rows"]
+    assert [row["guideline"] for row in rows] == ["alike", "quick", "doubled", "doubled"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- {id: a, bound: {metric: read.bw, where: {md.chnk: 1}, at_least: 1MB/s}}", "bad.yaml:1:44: no matrix has an axis 'md.chnk'; did you mean"),
+        ("- {id: a, bond: {metric: read.bw}}", "bad.yaml:1:11: unknown key 'bond'; did you mean bound?"),
+        ("- {id: a, bound: {metric: read.bw, wher: 1}}", "bad.yaml:1:36: unknown key 'wher'; did you mean where?"),
+        ("- {id: a, bound: {metric: raed.bw, at_least: 1MB/s}}", "bad.yaml:1:27: 'raed.bw': no figure is called so"),
+        ("- [", "not readable as YAML"),
+        (SMALL, "there are no guidelines in it"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_file_of_them_is_told_with_its_place(
+    call: Call, tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    done = call("guidelines", "list", "bad.yaml")
+    assert done.status == 2
+    assert said in done.err
+
+
+def test_a_run_goes_on_until_its_guidelines_are_decided(call: Call, tmp_path: Path) -> None:
+    open_claim = OWN.replace("within: 50%", "within: 3%").replace("  - shared.yaml\n", "")
+    (tmp_path / "small.yaml").write_text(SMALL + open_claim)
+    said = call("run", "--on", "dry", "--until-decided", "--budget", "1h", "small.yaml")
+    assert said.status == 0
+    rows = list(csv.DictReader(io.StringIO((folder(tmp_path) / "verdicts.csv").read_text())))
+    blocks = {row["guideline"]: int(row["blocks"]) for row in rows}
+    assert blocks["alike"] > 2
+    assert json.loads((folder(tmp_path) / "manifest.json").read_text())["steered"] is True
+    before = (folder(tmp_path) / "verdicts.csv").read_bytes()
+    call("report", str(folder(tmp_path)))
+    assert (folder(tmp_path) / "verdicts.csv").read_bytes() == before
+    checked = json.loads(call("guidelines", "check", "latest", "--format", "json").out)["rows"]
+    assert {row["guideline"]: row["high"] for row in checked if row["high"]} == {
+        row["guideline"]: float(row["high"]) for row in rows if row["high"]
+    }
+
+
+def test_without_guidelines_nothing_can_be_decided(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    said = call("run", "--on", "dry", "--until-decided", "small.yaml")
+    assert said.status == 2
+    assert "has no guidelines to decide" in said.err

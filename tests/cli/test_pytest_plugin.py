@@ -1,0 +1,128 @@
+"""A matrix as tests: what a user of pytest expects of its items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+import pytest
+import scipy.special  # noqa: F401 - here, as what a session inside of another one imports is forgotten after it
+
+from runner.cli.run import Order
+from runner.machines import dry
+from runner.machines.seam import Step, StepResult
+from runner.reports import verdicts  # noqa: F401
+from tests.cli.test_commands import ROOT
+from tests.matrices import SMALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GUIDELINES = """\
+guidelines:
+  - {id: alike, claim: chunks hardly matter, compare: {metric: read.bw, of: {chunk: 16KiB}, to: {chunk: 64KiB}, within: 50%}}
+  - {id: quick, claim: it is quick, bound: {metric: read.bw, at_least: 900MB/s}}
+"""
+
+
+@pytest.fixture
+def matrix(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(ROOT)
+    pytester.makeini("[pytest]\n")
+    path = pytester.path / "small.yaml"
+    path.write_text(SMALL.replace("repeat: 2", "repeat: 4") + GUIDELINES)
+    return path
+
+
+def run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
+    quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:asyncio")
+    return pytester.runpytest_inprocess("-p", "runner.pytest_plugin", *quiet, "--matrix-on", "dry", "-rA", *words)
+
+
+def runs(pytester: pytest.Pytester) -> list[str]:
+    return [path.name for path in (pytester.path / "results").iterdir() if path.is_dir()]
+
+
+def test_cells_and_guidelines_are_items(pytester: pytest.Pytester, matrix: Path) -> None:
+    done = run(pytester, "small.yaml", "--collect-only", "-q")
+    done.stdout.fnmatch_lines(["small.yaml::raid5/chunk=16KiB/work/rw=read", "small.yaml::quick"])
+    assert not (pytester.path / "results").exists()
+
+
+def test_all_is_measured_once_and_what_was_made_up_decides_nothing(pytester: pytest.Pytester, matrix: Path) -> None:
+    done = run(pytester, "small.yaml")
+    done.assert_outcomes(passed=4, skipped=2)
+    done.stdout.fnmatch_lines(["*made up: fails*"])
+    (folder,) = runs(pytester)
+    assert {path.name for path in (pytester.path / "results" / folder).iterdir()} >= {"journal.sqlite", "verdicts.csv"}
+
+
+def test_what_is_chosen_is_all_that_is_measured(pytester: pytest.Pytester, matrix: Path) -> None:
+    run(pytester, "small.yaml", "-k", "16KiB and read").assert_outcomes(passed=1, deselected=3 + 2)
+    (folder,) = runs(pytester)
+    assert len((pytester.path / "results" / folder / "trials.csv").read_text().splitlines()) == 1 + 4
+
+
+def test_a_guideline_alone_has_its_cells_measured(pytester: pytest.Pytester, matrix: Path) -> None:
+    run(pytester, "small.yaml", "-k", "alike").assert_outcomes(skipped=1, deselected=5)
+    (folder,) = runs(pytester)
+    text = (pytester.path / "results" / folder / "trials.csv").read_text()
+    assert {line.split(",")[1].partition("/")[0] for line in text.splitlines()[1:]} <= {"raid5", '"raid5'}
+
+
+def test_a_node_can_be_named(pytester: pytest.Pytester, matrix: Path) -> None:
+    run(pytester, "small.yaml::quick").assert_outcomes(skipped=1)
+
+
+def test_figures_are_in_the_report(pytester: pytest.Pytester, matrix: Path) -> None:
+    run(pytester, "small.yaml", "--junitxml", "out.xml")
+    cases = ElementTree.parse(pytester.path / "out.xml").getroot().iter("testcase")  # noqa: S314 - we wrote it
+    found = {str(case.get("name")): [str(one.get("name")) for one in case.iter("property")] for case in cases}
+    assert "read_bw" in found["raid5/chunk=16KiB/work/rw=read"]
+    assert "verdict" in found["quick"]
+
+
+def test_a_matrix_with_errors_is_an_error_with_its_place(pytester: pytest.Pytester, matrix: Path) -> None:
+    matrix.write_text(matrix.read_text().replace("level: 5", "levl: 5"))
+    done = run(pytester, "small.yaml")
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*small.yaml:4:*unknown key 'levl'; did you mean level?*"])
+
+
+def test_a_yaml_file_that_nobody_named_is_none_of_ours(pytester: pytest.Pytester, matrix: Path) -> None:
+    assert run(pytester, ".").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.mark.parametrize(
+    ("made_up", "outcome"), [(False, {"passed": 5, "failed": 1}), (True, {"passed": 4, "skipped": 2})]
+)
+def test_only_what_was_measured_can_fail(
+    pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch, made_up: bool, outcome: dict[str, int]
+) -> None:
+    """As if the dry machine were a real one."""
+    manifest = Order.manifest
+    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"made_up": made_up}))
+    done = run(pytester, "small.yaml")
+    done.assert_outcomes(**outcome)
+    if not made_up:
+        done.stdout.fnmatch_lines(["*it is quick: read.bw 1* MB/s*wanted at least 900 MB/s*"])
+
+
+def test_what_broke_is_an_error_and_no_failure(
+    pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(step: Step) -> StepResult:
+        return StepResult(step.name, 1, "no", 0.0) if step.name == "measure" else dry.plausible(step)
+
+    monkeypatch.setattr(dry.Dry, "wished", classmethod(lambda cls, _: cls(broken)))
+    done = run(pytester, "small.yaml")
+    done.assert_outcomes(errors=4, skipped=2)
+
+
+def test_the_last_failures_alone_are_measured_again(
+    pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Order.manifest
+    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"made_up": False}))
+    run(pytester, "small.yaml")
+    run(pytester, "small.yaml", "--lf").assert_outcomes(failed=1)

@@ -1,0 +1,67 @@
+"""`matrix recommend` as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.matrices import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.conftest import Said
+
+    Call = Callable[..., Said]
+
+
+@pytest.fixture
+def ran(call: Call, tmp_path: Path) -> Said:
+    (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 4"))
+    return call("run", "--on", "dry", "small.yaml")
+
+
+def test_the_best_is_told_with_what_is_like_it_and_what_to_paste(ran: Said, call: Call) -> None:
+    said = call("recommend", "latest", "--for", "workload=work,rw=read", "--metric", "read.bw")
+    assert said.status == 0
+    assert "best is raid5/chunk=" in said.out
+    assert "made up by the dry machine: this recommends nothing" in said.out
+    assert "mdadm --create /dev/md/matrix-0" in said.out
+    assert "disk01=/dev/disk/by-id/NAME-1" in said.out
+
+
+def test_programs_get_plain_numbers_and_a_script_its_own_file(ran: Said, call: Call, tmp_path: Path) -> None:
+    said = call("recommend", "latest", "--format", "json", "--script", "best.sh")
+    rows = json.loads(said.out)["rows"]
+    assert [row["best"] for row in rows] == [True, False]
+    assert rows[1]["ratio_low"] <= rows[1]["ratio"] <= rows[1]["ratio_high"]
+    assert (tmp_path / "best.sh").read_text().startswith("#!/usr/bin/env bash\n# Recommended: raid5/chunk=")
+
+
+def test_a_run_that_is_in_the_store_alone_has_no_commands(ran: Said, call: Call, tmp_path: Path) -> None:
+    call("results", "latest")
+    (tmp_path / "results" / "store.db").rename(tmp_path / "other.db")
+    said = call("recommend", "latest", "--store", "other.db", "--results", "elsewhere")
+    assert said.status == 0
+    assert "best is raid5" in said.out
+    assert "nobody knows how its cells are built" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("latest", "--for", "workload=wrk"), "--for 'workload=wrk': no cell has workload=wrk; did you mean work?"),
+        (("latest", "--metric", "raed.bw"), "--metric raed.bw: no figure is called so; did you mean read.bw"),
+        (("latest", "--for", "rw=read", "--metric", "write.bw"), "nothing that was asked for has write.bw"),
+        (("small-*",), "small-* means 2 runs"),
+    ],
+)
+def test_what_cannot_be_answered_is_bad_input(ran: Said, call: Call, words: tuple[str, ...], told: str) -> None:
+    if words == ("small-*",):
+        call("run", "--on", "dry", "--fresh", "small.yaml")
+    said = call("recommend", *words)
+    assert said.status == 2
+    assert told in said.err

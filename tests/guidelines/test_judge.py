@@ -1,0 +1,359 @@
+"""What is said of claims where the truth is known."""
+
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.guidelines.judge import judged
+from runner.guidelines.measured import Measured
+from runner.guidelines.verdict import Verdict
+from runner.model.guidelines import SHAPES, Guideline
+from runner.stats.compare import paired
+from runner.stats.stopping import Rule, Stopped
+from runner.store.record import CellRow
+from tests.guidelines.world import cells, guideline, measured_as, row, run, verdict
+
+CHUNKS = ["64KiB", "256KiB", "1MiB"]
+FIELD = cells(layout=["raid0", "far"], md_chunk=CHUNKS, workload=["seq", "rnd"])
+STRIPES = cells(lvm_stripes=["1", "2", "3", "4"], workload=["read"])
+
+
+def of_layout(shape: str = "compare", **more: Any) -> Guideline:
+    return guideline(**{shape: {"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, **more}})
+
+
+def chunky(axes: dict[str, str]) -> float:
+    return {"64KiB": 100, "256KiB": 120, "1MiB": 150}[axes["md.chunk"]]
+
+
+def striped(per: float) -> Any:
+    return lambda axes: 100 * (1 + per * (int(axes["lvm.stripes"]) - 1))
+
+
+#: A claim of each shape, and a truth of which it holds and one of which it does not.
+CASES: dict[str, tuple[Guideline, list[CellRow], Any, Any]] = {
+    "compare": (of_layout(within="10%"), FIELD, lambda _: 100.0, lambda axes: 70.0 if axes["layout"] == "far" else 100.0),
+    "ratio": (of_layout("ratio", at_least="1.5x"), FIELD, lambda axes: 200.0 if axes["layout"] == "far" else 100.0, lambda _: 100.0),
+    "best": (
+        guideline(best={"metric": "read.bw", "along": "chunk", "is": "1MiB", "tolerance": "5%"}),
+        FIELD, chunky, lambda axes: 1 / chunky(axes),
+    ),
+    "monotone": (
+        guideline(monotone={"metric": "read.bw", "along": "md.chunk", "direction": "rises"}),
+        FIELD, chunky, lambda axes: 1 / chunky(axes),
+    ),
+    "scaling": (
+        guideline(scaling={"metric": "read.bw", "along": "lvm.stripes", "at_least": "0.9 per stripe"}),
+        STRIPES, striped(0.97), striped(0.5),
+    ),
+    "effect": (
+        guideline(effect={"metric": "read.bw", "of": {"layout": "far"}, "over": {"layout": "raid0"}, "at_least": "1.3x"}),
+        FIELD, lambda axes: 150.0 if axes["layout"] == "far" else 100.0, lambda _: 100.0,
+    ),
+    "bound": (
+        guideline(bound={"metric": "read.bw", "where": {"layout": "far"}, "at_least": "200MB/s"}),
+        FIELD, lambda _: 220e6, lambda _: 180e6,
+    ),
+    "sum": (
+        guideline(sum={"metric": "read.bw", "whole": {"lvm.stripes": 3}, "parts": [{"lvm.stripes": 1}], "times": 3, "within": "10%"}),
+        STRIPES, striped(1.0), striped(0.5),
+    ),
+    "profile": (
+        guideline(profile={"metric": "read.bw", "along": "md.chunk", "follows": [1, 1.2, 1.5], "within": "10%"}),
+        FIELD, chunky, lambda _: 100.0,
+    ),
+}  # fmt: skip
+
+
+def test_every_shape_is_among_the_cases() -> None:
+    assert {one.shape for one, *_ in CASES.values()} == set(SHAPES)
+
+
+@pytest.mark.parametrize("shape", CASES)
+def test_what_is_true_holds_and_what_is_false_fails(shape: str) -> None:
+    claim, field, true, false = CASES[shape]
+    holds, fails = verdict(claim, run(field, true)), verdict(claim, run(field, false))
+    assert (holds.verdict, fails.verdict) == (Verdict.HOLDS, Verdict.FAILS)
+    assert holds.telling is not None
+    assert holds.telling.question.low <= holds.telling.low <= holds.telling.high <= holds.telling.question.high
+    assert fails.telling is not None
+    assert not fails.telling.seems
+    assert holds.more == fails.more == 0
+    assert fails.failed
+    assert not holds.failed
+
+
+@pytest.mark.parametrize("shape", CASES)
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_too_little_is_inconclusive(shape: str, blocks: int) -> None:
+    claim, field, true, false = CASES[shape]
+    for truth in (true, false):
+        said = verdict(claim, run(field, truth, noise=0.5, blocks=blocks))
+        assert said.verdict is Verdict.INCONCLUSIVE
+        assert set(said.cells) <= {cell.id for cell in field}
+
+
+@pytest.mark.parametrize("shape", CASES)
+def test_what_nobody_measured_is_not_tested(shape: str) -> None:
+    claim, field, *_ = CASES[shape]
+    assert verdict(claim, []).why == "nothing was measured"
+    elsewhere = verdict(claim, run(cells(layout=["single"]), lambda _: 1.0))
+    assert elsewhere.verdict is Verdict.NOT_TESTED
+    assert elsewhere.why
+    without = verdict(claim, [replace(measured_as(cell, {}), trials=0) for cell in field])
+    assert (without.verdict, without.why) == (Verdict.NOT_TESTED, "no cell of it has read.bw")
+
+
+@pytest.mark.parametrize("shape", CASES)
+def test_how_much_more_would_decide_is_about_right(shape: str) -> None:
+    """With so many blocks as was said for a quiet start, most are decided."""
+    claim, field, true, _ = CASES[shape]
+    decided = told = 0
+    for seed in range(40):
+        first = verdict(claim, run(field, true, noise=0.12, blocks=4, seed=seed))
+        if first.verdict is not Verdict.INCONCLUSIVE or first.more is None or first.more > 400:
+            continue
+        told += 1
+        later = verdict(claim, run(field, true, noise=0.12, blocks=4 + first.more, seed=seed + 1000))
+        decided += later.verdict is not Verdict.INCONCLUSIVE
+    assert told >= 5
+    assert decided >= told * 0.3
+
+
+def test_drift_that_hits_all_cells_alike_is_no_difference() -> None:
+    said = verdict(of_layout(within="5%"), run(FIELD, lambda _: 100.0, noise=0.003, mood=0.5))
+    assert said.verdict is Verdict.HOLDS
+
+
+def test_the_interval_is_that_of_compare() -> None:
+    pair = cells(layout=["raid0", "far"])
+    found = list(run(pair, lambda _: 100.0, noise=0.1, blocks=7))
+    one, other = (item.columns["read_bw"] for item in found)
+    expected = paired(one, other)
+    (answer,) = verdict(of_layout(within="5%"), found).answers
+    assert expected is not None
+    assert (answer.value, answer.low, answer.high) == pytest.approx((expected.ratio, expected.low, expected.high))
+
+
+def test_only_blocks_that_all_cells_share_count() -> None:
+    one, other = cells(layout=["raid0", "far"])
+    said = verdict(
+        of_layout(within="5%"), [measured_as(one, {1: 1, 2: 1, 3: 9}), measured_as(other, {1: 1, 2: 1, 4: 7})]
+    )
+    (answer,) = said.answers
+    assert (answer.n, answer.value) == (2, 1)
+
+
+def test_contexts_are_told_apart_and_each_must_hold() -> None:
+    def but_one(axes: dict[str, str]) -> float:
+        return 50.0 if axes == {"layout": "far", "md.chunk": "1MiB", "workload": "rnd"} else 100.0
+
+    said = verdict(of_layout(within="10%"), run(FIELD, but_one))
+    assert said.verdict is Verdict.FAILS
+    assert len(said.answers) == 6
+    assert said.telling is not None
+    assert said.telling.question.label == "md.chunk=1MiB, workload=rnd"
+
+
+def test_an_effect_is_averaged_and_says_where_it_is_another() -> None:
+    def mixed(axes: dict[str, str]) -> float:
+        return {"64KiB": 300.0, "256KiB": 300.0, "1MiB": 80.0}[axes["md.chunk"]] if axes["layout"] == "far" else 100.0
+
+    said = verdict(CASES["effect"][0], run(FIELD, mixed))
+    (answer,) = said.answers
+    assert said.verdict is Verdict.HOLDS
+    assert answer.question.label == "mean over 6 contexts"
+    assert answer.value == pytest.approx((3 * 3 * 0.8) ** (1 / 3), rel=0.02)
+    (note,) = said.notes
+    assert note.startswith("by itself another verdict at md.chunk=1MiB, workload=seq (0.80\u00d7 fails)")
+
+
+def test_an_effect_of_which_a_part_broke_is_that_of_the_rest() -> None:
+    found = [
+        measured_as(one.cell, {}) if one.cell.axes["md.chunk"] == "1MiB" else one
+        for one in run(FIELD, CASES["effect"][2])
+    ]
+    said = verdict(CASES["effect"][0], found)
+    assert said.verdict is Verdict.HOLDS
+    assert said.answers[0].question.label == "mean over 4 contexts"
+    assert said.notes == ("no figures: md.chunk=1MiB, workload=seq; md.chunk=1MiB, workload=rnd",)
+
+
+def test_what_only_writes_has_no_part_in_a_claim_on_reading() -> None:
+    field = cells(layout=["raid0", "far"], workload_rw=["read", "randwrite"])
+    reads = [one for one in run(field, lambda _: 100.0) if one.cell.axes["workload.rw"] == "read"]
+    for trials in (0, 5):
+        writes = [
+            replace(measured_as(cell, {}), trials=trials) for cell in field if cell.axes["workload.rw"] == "randwrite"
+        ]
+        said = verdict(of_layout(within="10%"), [*reads, *writes])
+        assert (said.verdict, len(said.answers), said.notes) == (Verdict.HOLDS, 1, ())
+
+
+def test_a_claim_of_which_a_part_broke_does_not_hold() -> None:
+    found = list(run(FIELD, lambda _: 100.0))
+    found[0] = measured_as(found[0].cell, {})
+    said = verdict(of_layout(within="10%"), found)
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert said.notes == ("no figures: md.chunk=64KiB, workload=seq",)
+
+
+def test_what_changes_along_with_the_name_of_a_layout_is_compared_with_it_and_said() -> None:
+    field = [
+        row({"layout": "raid0", "md.level": "0", "md.chunk": "64KiB", "workload": "seq"}),
+        row({"layout": "far", "md.level": "10", "md.layout": "f2", "md.chunk": "512KiB", "workload": "seq"}),
+        row({"layout": "far", "md.level": "10", "md.layout": "n2", "md.chunk": "512KiB", "workload": "seq"}),
+    ]
+    said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))
+    assert [one.question.label for one in said.answers] == ["md.layout=f2", "md.layout=n2"]
+    assert said.notes == ("md.chunk differs as well: 512KiB against 64KiB", "md.level differs as well: 10 against 0")
+
+
+def test_cells_that_differ_in_their_work_as_well_are_no_pair() -> None:
+    field = [row({"layout": "raid0", "workload": "seq"}), row({"layout": "far", "workload": "rnd"})]
+    said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))
+    assert (said.verdict, said.why) == (
+        Verdict.NOT_TESTED,
+        "the cells of both sides differ in more than what is compared",
+    )
+
+
+def test_an_axis_has_the_order_of_its_numbers_and_places_that_lack_one_do_not_count() -> None:
+    field = [cell for cell in FIELD if (cell.axes["md.chunk"], cell.axes["workload"]) != ("256KiB", "rnd")]
+    said = verdict(CASES["monotone"][0], run(list(reversed(field)), chunky))
+    assert said.verdict is Verdict.HOLDS
+    assert {one.question.label.partition(":")[0] for one in said.answers} == {
+        "256KiB / 64KiB", "1MiB / 256KiB", "1MiB / 64KiB",
+    }  # fmt: skip
+
+
+def test_scaling_takes_a_stripe_size_that_a_single_disk_has_not() -> None:
+    field = [row({"lvm.stripes": "1"}), *cells(lvm_stripes=["2", "4"], lvm_stripe_size=["4KiB", "64KiB"])]
+    field = [row({axis.replace("stripe.size", "stripe_size"): v for axis, v in one.axes.items()}) for one in field]
+    said = verdict(CASES["scaling"][0], run(field, striped(1.0)))
+    assert said.verdict is Verdict.HOLDS
+    assert len(said.answers) == 4
+
+
+def test_latencies_are_best_where_they_are_lowest() -> None:
+    claim = guideline(best={"metric": "read.lat_p99", "along": "md.chunk", "is": "64KiB"})
+    assert verdict(claim, run(FIELD, chunky, column="read_lat_p99")).verdict is Verdict.HOLDS
+
+
+def test_a_total_is_of_both_directions() -> None:
+    cell = row({"layout": "one"})
+    found = Measured("run", cell, {"read_iops": {1: 100, 2: 101, 3: 99}, "write_iops": {1: 140, 2: 139, 3: 141}})
+    claim = guideline(bound={"metric": "total.iops", "at_least": "230 IOPS", "at_most": 250})
+    (answer,) = verdict(claim, [found]).answers
+    assert answer.value == pytest.approx(240)
+
+
+def test_the_interval_of_a_figure_that_stopped_early_is_what_it_was_stopped_by() -> None:
+    values = {1: 100.0, 2: 100.1, 3: 99.9, 4: 100.0}
+    claim = guideline(bound={"metric": "read.bw", "at_least": "0.000097MB/s"})
+    fixed = Measured("run", row({"layout": "one"}), {"read_bw": values})
+    early = Measured("run", row({"layout": "one"}), {"read_bw": values}, Rule(3, 20, 0.05), Stopped.PRECISE)
+    assert verdict(claim, [fixed]).verdict is Verdict.HOLDS
+    said = verdict(claim, [early])
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert said.answers[0].low == pytest.approx(100 / 1.05)
+
+
+def test_several_runs_are_a_value_each() -> None:
+    def shifted(by: float) -> Any:
+        return lambda axes: by * 100 if axes["layout"] == "far" else 100.0
+
+    runs = [
+        one for number, factor in enumerate([1.0, 1.3, 0.8]) for one in run(FIELD, shifted(factor), name=f"run{number}")
+    ]
+    said = verdict(of_layout(within="10%"), runs)
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert said.answers[0].n == 3
+    assert verdict(of_layout(within="10%"), [one for one in runs if one.run == "run0"]).verdict is Verdict.HOLDS
+
+
+def test_what_was_made_up_is_no_failure() -> None:
+    claim, field, _, false = CASES["ratio"]
+    said = verdict(claim, run(field, false), made_up=True)
+    assert (said.verdict, said.failed) == (Verdict.FAILS, False)
+
+
+def test_strained_trials_are_told_of() -> None:
+    one, other = run(cells(layout=["raid0", "far"]), lambda _: 100.0)
+    strained = Measured(other.run, other.cell, other.columns, strained=2)
+    assert "could not keep up" in verdict(of_layout(within="10%"), [one, strained]).notes[0]
+
+
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(sorted(CASES)),
+    st.sampled_from([0.001, 0.03, 0.2]),
+    st.integers(1, 8),
+    st.booleans(),
+)
+@settings(max_examples=150)
+def test_a_verdict_is_what_its_answers_say(seed: int, shape: str, noise: float, blocks: int, truth: bool) -> None:
+    claim, field, *truths = CASES[shape]
+    said = verdict(claim, run(field, truths[truth], noise=noise, blocks=blocks, seed=seed))
+    for answer in said.answers:
+        assert answer.value is not None
+        assert answer.low <= answer.value <= answer.high or answer.question.absolute
+        asked = answer.question
+        if answer.verdict is Verdict.HOLDS:
+            assert asked.low <= answer.low
+            assert answer.high <= asked.high
+        elif answer.verdict is Verdict.FAILS:
+            assert not answer.seems
+        else:
+            assert answer.low < asked.low or answer.high > asked.high
+    verdicts = {answer.verdict for answer in said.answers}
+    if said.verdict is Verdict.HOLDS:
+        assert verdicts == {Verdict.HOLDS}
+    assert (said.verdict is Verdict.FAILS) == (Verdict.FAILS in verdicts)
+
+
+@given(st.integers(0, 10**6), st.floats(0.1, 10), st.integers(2, 6))
+@settings(max_examples=60)
+def test_units_and_the_order_of_cells_change_nothing(seed: int, unit: float, blocks: int) -> None:
+    for shape, (claim, field, true, _) in CASES.items():
+        if shape == "bound":
+            continue
+        found = list(run(field, true, noise=0.05, blocks=blocks, seed=seed))
+        other = [
+            measured_as(one.cell, {block: value * unit for block, value in one.columns["read_bw"].items()})
+            for one in reversed(found)
+        ]
+        first, second = verdict(claim, found), verdict(claim, other)
+        assert {one.question.label for one in first.answers} == {one.question.label for one in second.answers}
+        assert first.verdict is second.verdict
+
+
+def test_a_steered_run_needs_more_to_be_sure() -> None:
+    claim, field, true, _ = CASES["compare"]
+    found = list(run(field, true, noise=0.02))
+    plain, steered = verdict(claim, found), verdict(claim, found, share=0.2)
+    assert all(one.high < other.high for one, other in zip(plain.answers, steered.answers, strict=True))
+
+
+def test_many_guidelines_are_judged_in_their_order() -> None:
+    found = list(run(FIELD, lambda _: 100.0))
+    several = [of_layout(within="10%"), of_layout("ratio", at_least=2)]
+    assert [one.verdict for one in judged(several, found)] == [Verdict.HOLDS, Verdict.FAILS]
+    assert judged([], found) == []
+
+
+def test_one_value_says_nothing_of_its_doubt() -> None:
+    (answer, *_) = verdict(of_layout(within="10%"), run(FIELD, lambda _: 100.0, blocks=1)).answers
+    assert (answer.low, answer.high, answer.enough) == (0, inf, None)
+
+
+def test_cells_of_different_runs_are_not_held_against_each_other() -> None:
+    one, other = cells(layout=["raid0", "far"])
+    found = [measured_as(one, {1: 1.0, 2: 1.0}), measured_as(other, {1: 1.0, 2: 1.0}, name="other")]
+    said = verdict(of_layout(within="10%"), found)
+    assert said.verdict is Verdict.NOT_TESTED
+    assert said.why.startswith("its cells were measured in different runs")

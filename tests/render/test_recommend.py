@@ -1,0 +1,107 @@
+"""What is pasted on a machine of one's own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.expand.load import load
+from runner.render.recommend import pasteable
+from tests.matrices import space
+from tests.render.test_scripts import EVERYTHING
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
+
+    from runner.expand.space import Cell
+
+ROOT = Path(__file__).parents[2]
+TUNED = """\
+name: tuned
+disks: {count: 3, size: 256MiB, bus: sata}
+layouts:
+  mirror: [disks: {count: 2}, md: {level: 1, write_mostly: 1}, crypt: {}]
+  pool: [partition: {count: 2}, integrity: {}, lvm: {type: cache}, fs: {type: xfs}]
+  many: [lvm: {volumes: 2}, pick: {number: 2}, fs: {type: ext4, options: "noatime"}]
+  wide: [fs: {type: btrfs, data: raid0}]
+tune:
+  scheduler: mq-deadline
+  iosched: {read_expire: 500}
+  nr_requests: 64
+  readahead: 4MiB
+  write_cache: write through
+  cpu_governor: performance
+  transparent_hugepages: never
+  vm: {dirty_ratio: 5}
+  sysfs: {queue/iostats: 0}
+workloads: {work: {rw: read, runtime: 1s}}
+"""
+
+
+def cells() -> dict[str, Cell]:
+    return {cell.axes["layout"]: cell for cell in space(TUNED).cells()}
+
+
+def test_pinned(snapshot: SnapshotAssertion) -> None:
+    for layout, cell in cells().items():
+        assert pasteable(cell) == snapshot(name=layout)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("pasted")
+    some = [cell for number, cell in enumerate(space(EVERYTHING).cells()) if number % 2503 == 0]
+    shipped = [
+        cell
+        for path in sorted((ROOT / "matrix").glob("*.yaml"))
+        for number, cell in enumerate(load(path).space.cells())
+        if number % 5 == 0
+    ]
+    for number, cell in enumerate([*cells().values(), *some, *shipped]):
+        (made / f"{number}.sh").write_text(pasteable(cell))
+    return made
+
+
+def test_every_script_is_clean(folder: Path) -> None:
+    scripts = sorted(folder.glob("*.sh"))
+    assert len(scripts) >= 20
+    shellcheck = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
+    result = subprocess.run([shellcheck, *map(str, scripts)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[:4000]
+
+
+def test_nothing_of_a_test_is_in_them(folder: Path) -> None:
+    for script in folder.glob("*.sh"):
+        text = script.read_text()
+        assert not re.search(r"matrix-disk|/run/matrix|test key|--uuid|--addtag|assume-clean|pbkdf", text), script
+        used = set(re.findall(r"\$\{?(disk\d\d)", text))
+        assert used <= set(re.findall(r"^(disk\d\d)=", text, re.MULTILINE))
+
+
+def test_what_is_on_a_disk_keeps_everything_from_being_done(tmp_path: Path) -> None:
+    """With tools that only write down what they are told, and a disk that is none."""
+    script = tmp_path / "paste.sh"
+    script.write_text(pasteable(cells()["mirror"]))
+    done = subprocess.run(["bash", str(script)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "/dev/disk/by-id/NAME-1 is no disk\n"
+
+
+def test_rules_name_devices_by_what_stays_theirs() -> None:
+    text = pasteable(cells()["mirror"])
+    assert """SYMLINK=="'"${disk01#/dev/}"'", ATTR{queue/scheduler}="mq-deadline", """ in text
+    assert "'w /sys/kernel/mm/transparent_hugepage/enabled - - - - never'" in text
+    assert "'[sysctl]' \\\n  vm.dirty_ratio=5" in text
+
+
+def test_the_cache_of_a_drive_is_switched_at_the_drive_and_not_in_what_the_kernel_believes() -> None:
+    text = pasteable(cells()["mirror"])
+    assert "queue/write_cache" not in text
+    assert "drive_cache \"$disk01\" 'write through'" in text
+    assert "echo write through | tee /sys%p/device/scsi_disk/*/cache_type" in text

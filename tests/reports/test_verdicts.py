@@ -1,0 +1,99 @@
+"""Verdicts as people, programs and CI are told of them."""
+
+import csv
+import io
+from dataclasses import replace
+
+from lxml import etree
+
+from runner.cli.closing import verdict as exit_of
+from runner.errors import Exit
+from runner.guidelines.judge import Judgement
+from runner.guidelines.verdict import Verdict
+from runner.reports.grids import as_csv
+from runner.reports.junit import junit
+from runner.reports.verdicts import shown, tidy, told
+from runner.reports.write import rendered
+from tests.guidelines.world import cells, guideline, run, verdict
+from tests.reports.samples import MADE_UP, RUN
+from tests.reports.test_junit import SCHEMA
+
+PAIR = cells(layout=["raid0", "far"])
+
+
+def claimed(name: str, times: float, *, noise: float = 0.01, made_up: bool = False, blocks: int = 5) -> Judgement:
+    claim = guideline(
+        claim=f"{name} in words",
+        source="somebody",
+        ratio={"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, "at_least": "1.5x"},
+    ).model_copy(update={"id": name})
+    truth = run(PAIR, lambda axes: times if axes["layout"] == "far" else 1.0, noise=noise, blocks=blocks)
+    return verdict(claim, truth, made_up=made_up)
+
+
+HOLDS, FAILS = claimed("good", 2.0), claimed("bad", 1.0)
+OPEN = claimed("open", 1.6, noise=0.3)
+NEVER = verdict(claimed("never", 1.0).guideline, run(cells(layout=["single"]), lambda _: 1.0))
+ALL = (HOLDS, FAILS, OPEN, NEVER)
+
+
+def test_each_is_told_with_its_figures_and_what_is_lacking() -> None:
+    assert told(HOLDS).startswith("read.bw 1.99\u00d7 (1.97\u00d7 to 2.01\u00d7), ")
+    assert told(HOLDS).endswith("wanted at least 1.50\u00d7; 5 trials of 2 cells")
+    assert "more trials of each cell" in told(OPEN)
+    assert told(NEVER) == "no cell has layout=far"
+    assert "nobody can tell from so few trials" in told(claimed("one", 2.0, blocks=1))
+
+
+def test_what_fails_comes_first_and_what_it_claims_is_said() -> None:
+    grid = shown(ALL)
+    assert [row[1] for row in grid.rows] == ["fails", "inconclusive", "not tested", "holds"]
+    assert grid.notes[0] == "guidelines: 1 holds, 1 fails, 1 inconclusive, 1 not tested"
+    assert "bad: bad in words" in grid.notes
+
+
+def test_a_program_gets_plain_numbers() -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv(tidy(ALL)).decode())))
+    good, bad, _, never = rows
+    assert (good["verdict"], good["wanted_low"], good["wanted_high"], good["blocks"]) == ("holds", "1.5", "", "5")
+    assert float(good["low"]) <= float(good["value"]) <= float(good["high"])
+    assert bad["cells"].split() == ["layout=far", "layout=raid0"]
+    assert (never["verdict"], never["value"], never["notes"]) == ("not tested", "", "no cell has layout=far")
+
+
+def test_each_is_a_test_case_and_only_a_refuted_claim_is_a_failure() -> None:
+    root = etree.fromstring(junit(replace(RUN, judgements=ALL)))
+    SCHEMA.assertValid(root)
+    suite = root[-1]
+    assert suite.get("name") == "sweep on qemu: guidelines"
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["4", "1", "0", "2"]
+    assert (root.get("tests"), root.get("failures")) == ("9", "1")
+    cases = {case.get("name"): case for case in suite.iterfind("testcase")}
+    assert cases["good"].find("failure") is cases["good"].find("skipped") is None
+    failure, skipped = cases["bad"].find("failure"), cases["open"].find("skipped")
+    assert failure is not None
+    assert failure.get("message", "").startswith("fails: read.bw")
+    assert skipped is not None
+    assert skipped.get("message", "").startswith("inconclusive: read.bw")
+    assert "[[PROPERTY|claim=bad in words]]" in (cases["bad"].findtext("system-out") or "")
+
+
+def test_what_was_made_up_is_skipped_whatever_it_says_and_no_failure() -> None:
+    made_up = tuple(replace(one, made_up=True) for one in ALL)
+    root = etree.fromstring(junit(replace(MADE_UP, judgements=made_up)))
+    assert [root[-1].get(name) for name in ("failures", "skipped")] == ["0", "4"]
+    assert "these are no verdicts" in shown(made_up).notes[0]
+    assert {row[1] for row in shown(made_up).rows} == {f"made up: {verdict}" for verdict in Verdict}
+
+
+def test_a_file_is_written_only_where_there_are_guidelines() -> None:
+    assert "verdicts.csv" in rendered(replace(RUN, judgements=ALL))
+    assert "verdicts.csv" not in rendered(RUN)
+
+
+def test_the_exit_code_tells_a_failed_claim_from_what_broke() -> None:
+    sound = replace(RUN, trials=[one for one in RUN.trials if one.figures])
+    assert exit_of(replace(sound, judgements=(HOLDS, OPEN, NEVER))) is Exit.ALL_MEASURED
+    assert exit_of(replace(sound, judgements=ALL)) is Exit.CLAIM_FAILED
+    assert exit_of(replace(RUN, judgements=ALL)) is Exit.BROKEN
+    assert exit_of(replace(sound, judgements=(replace(FAILS, made_up=True),))) is Exit.ALL_MEASURED

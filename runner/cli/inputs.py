@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,18 @@ class _Folder(click.Path):
         return super().convert(value, param, ctx)
 
 
-matrix_file = click.argument("matrix", type=click.Path(path_type=Path))
+class MatrixPath(click.Path):
+    """A file, or the folder of a study, which keeps its matrix under that name."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As a path, whatever it is given as."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        return path / STUDY if path.is_dir() else path
+
+
+#: What a study's folder calls its matrix.
+STUDY = "matrix.yaml"
+matrix_file = click.argument("matrix", type=MatrixPath(path_type=Path))
 only = click.option(
     "--only",
     multiple=True,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from runner.cli.inputs import asked, check_jobs, check_kernels
+from runner.cli.inputs import MatrixPath, asked, check_jobs, check_kernels
 from runner.errors import Exit, MatrixError
 
 
 @click.command("validate", epilog="Example:  matrix validate matrix/*.yaml")
-@click.argument("matrices", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("matrices", nargs=-1, required=True, type=MatrixPath(path_type=Path))
 def command(matrices: tuple[Path, ...]) -> None:
     """Check matrices: every error at once, each with file, line and column. Starts nothing."""
     from runner.cli import show

@@ -122,6 +122,14 @@ def test_what_is_no_text_and_what_has_no_name_is_refused(matrix: Matrix, tmp_pat
     assert "a folder needs a name" in result.stderr
 
 
+def test_a_study_is_named_by_its_folder(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "study").mkdir()
+    (tmp_path / "study/matrix.yaml").write_text(SMALL)
+    for command in ("plan", "validate"):
+        named, whole = matrix(command, "study"), matrix(command, "study/matrix.yaml")
+        assert (named.returncode, named.stdout) == (0, whole.stdout)
+
+
 def test_validate_says_what_plan_says(matrix: Matrix, tmp_path: Path) -> None:
     text = SMALL.replace("rw: [read, randwrite]", "rw: [read, rw], rwmixread: [10, 90]")
     (tmp_path / "noted.yaml").write_text(text)

@@ -7,7 +7,6 @@ last that runs.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -16,21 +15,21 @@ from runner.errors import HarnessBroken
 from runner.machines.seam import StepResult
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from runner.machines.seam import Step
 
 #: How many working directories are made at a time.
 ROOMS = 8
-#: A step is read by a subshell: a new bash would cost another start, and a step's syntax errors, `exit` and `set -e`
-#: stay its own just as well. Output is framed by lines that begin with an unguessable word.
+#: A step runs in a subshell by `eval`: a new bash would cost another start, and eval keeps a step's syntax errors,
+#: `exit` and `set -e` to itself just as well. Output is framed by lines that begin with an unguessable word.
 PRELUDE = """\
-export LC_ALL=C
+export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
 matrix_step() {
   matrix_text=$2
   printf '%s begin %s\\n' "$matrix_mark" "$1"
   matrix_start=${EPOCHREALTIME/./}
-  ( set --; . "$matrix_text" ) </dev/null 2>&1
+  ( set --; eval "$matrix_text" ) </dev/null 2>&1
   matrix_status=$?
   printf '\\n%s end %s %s %s\\n' "$matrix_mark" "$1" "$matrix_status" $((${EPOCHREALTIME/./} - matrix_start))
   [ "$matrix_status" = 0 ] || matrix_go=
@@ -38,26 +37,13 @@ matrix_step() {
 """
 
 
-def pack(
-    steps: Sequence[Step],
-    mark: str,
-    enter: str,
-    texts: str,
-    told: Collection[str] = (),
-    finally_: str = ":",
-) -> str:
+def pack(steps: Sequence[Step], mark: str, enter: str, finally_: str = ":") -> str:
     """The script that runs the steps where `enter` leads (see `fresh`), and `finally_` at its end whatever happened.
 
-    The steps' own texts are kept in the folder `texts`; those that were `told` before (see `name_of`) lie there still.
-    Trials differ in little but their jobs, and an emulated processor takes its time to read a message of 14 KB.
+    No step may stand in a list of `&&` or `||`, where bash would take its `set -e` away.
     """
-    bodies = "".join(one(number, step, texts, told) for number, step in enumerate(steps))
+    bodies = "".join(one(number, step) for number, step in enumerate(steps))
     return f"matrix_mark={quote(mark)}\n{PRELUDE}matrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}{finally_}\n"
-
-
-def name_of(step: Step) -> str:
-    """What a step's text is known by where it is kept."""
-    return f"{step.name}-{hashlib.sha256(step.text.encode()).hexdigest()[:32]}.sh"
 
 
 def fresh(folder: str, remove: str = "rm") -> str:
@@ -79,23 +65,22 @@ matrix_enter() {{
 shopt -s nullglob dotglob && matrix_enter && shopt -u nullglob dotglob"""
 
 
-def one(number: int, step: Step, texts: str, told: Collection[str]) -> str:
-    """Write what is new of a step, and run it."""
-    if any("\0" in text for text in [step.text, *step.files, *step.files.values()]):
+def one(number: int, step: Step) -> str:
+    """Write a step's files and run it."""
+    texts = [step.text, *step.files, *step.files.values()]
+    if any("\0" in text for text in texts):
         raise HarnessBroken(f"step {step.name} has a null byte in it, which no shell can take")
-    text = f"{texts}/{name_of(step)}"
+    there = "".join(
+        f'[ -z "$matrix_go" ] || {{ {put(name, text)}; }} || matrix_go=\n' for name, text in step.files.items()
+    )
+    return f'{there}if [ -n "$matrix_go" ]; then\nmatrix_step {number} {quote(step.text)}\nfi\n'
+
+
+def put(name: str, text: str) -> str:
+    """Write one file below the working directory."""
+    parent = f"mkdir -p -- {quote(name.rpartition('/')[0])} && " if "/" in name else ""
     # The dot-slash keeps a name that begins with a dash a name.
-    new = [put(f"./{name}", content) for name, content in step.files.items()]
-    if name_of(step) not in told:
-        new.append(put(text, step.text))
-    there = "".join(f'[ -z "$matrix_go" ] || {{ {writing}; }} || matrix_go=\n' for writing in new)
-    return f'{there}if [ -n "$matrix_go" ]; then\nmatrix_step {number} {quote(text)}\nfi\n'
-
-
-def put(path: str, text: str) -> str:
-    """Write one file."""
-    folder = path.rpartition("/")[0]
-    return f"{{ [ -d {quote(folder)} ] || mkdir -p -- {quote(folder)}; }} && printf %s {quote(text)} >{quote(path)}"
+    return f"{parent}printf %s {quote(text)} >{quote('./' + name)}"
 
 
 def unpack(steps: Sequence[Step], mark: str, output: bytes, complaint: str = "") -> list[StepResult]:

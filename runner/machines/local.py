@@ -63,7 +63,7 @@ class Local:
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[ShellRig]:
         """It is up already. What it needs to work lies with the run while it does."""
-        folder = scratch / "rig"
+        folder = (scratch / "rig").absolute()
         facts = fitness.facts(fitness.found(self.enter, spec, WHERE))
         try:
             yield ShellRig(self.enter, str(folder), self.wishes.disks[: len(spec.disks)], facts, WHERE)

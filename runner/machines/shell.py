@@ -60,7 +60,6 @@ class ShellRig:
     ) -> None:
         self._enter, self._folder, self._where = tuple(enter), folder, where
         self.disks, self.facts = tuple(disks), facts
-        self._told: set[str] = set()
 
     def disk_reports(self) -> tuple[Report, ...]:
         """Disks that exist keep their own counsel."""
@@ -75,13 +74,12 @@ class ShellRig:
         """Run the steps as one script."""
         mark = secrets.token_hex(16)
         enter = envelope.fresh(f"{self._folder}/rooms")
-        script = envelope.pack(steps, mark, enter, f"{self._folder}/texts", self._told)
+        script = envelope.pack(steps, mark, enter)
         output, complaint = await self._enact(script.encode(), deadline)
         try:
             results = envelope.unpack(steps, mark, output, complaint)
         except HarnessBroken as error:
             raise RigLost(error.brief, tail=error.details) from error
-        self._told |= {envelope.name_of(step) for step, _ in zip(steps, results, strict=False)}
         return results
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:

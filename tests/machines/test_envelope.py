@@ -20,7 +20,7 @@ MARK = "m4rk"
 
 def enact(*steps: Step, mark: str = MARK) -> list[StepResult]:
     with tempfile.TemporaryDirectory() as folder:
-        script = envelope.pack(steps, mark, envelope.fresh(f"{folder}/it's here"), f"{folder}/it's there")
+        script = envelope.pack(steps, mark, envelope.fresh(f"{folder}/it's here"))
         done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=False)
     return envelope.unpack(steps, mark, done.stdout, done.stderr.decode())
 
@@ -50,32 +50,10 @@ def test_each_run_starts_in_an_empty_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(2 * envelope.ROOMS + 2):
             step = Step("a", "ls -A; touch .x y", {"given": ""})
-            script = envelope.pack([step], MARK, envelope.fresh(f"{folder}/rooms"), f"{folder}/texts")
+            script = envelope.pack([step], MARK, envelope.fresh(folder))
             done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=True)
             assert envelope.unpack([step], MARK, done.stdout)[0].output == "given\n"
-        assert len(list(Path(folder, "rooms").iterdir())) == envelope.ROOMS
-
-
-def test_a_text_is_told_once() -> None:
-    step = Step("a", "cat given; echo a text of some length", {"given": "anew\n"})
-    with tempfile.TemporaryDirectory() as folder:
-        for told in ((), (envelope.name_of(step),)):
-            script = envelope.pack([step], MARK, envelope.fresh(f"{folder}/rooms"), f"{folder}/texts", told)
-            assert (step.text in script) == (not told)
-            done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=True)
-            assert envelope.unpack([step], MARK, done.stdout)[0].output == "anew\na text of some length\n"
-
-
-def test_steps_of_other_texts_have_other_names() -> None:
-    names = {envelope.name_of(step) for step in (Step("a", "x"), Step("a", "y"), Step("b", "x"))}
-    assert len(names) == 3
-
-
-def test_a_text_that_cannot_be_kept_is_not_run() -> None:
-    script = envelope.pack([Step("a", "echo ran")], MARK, ":", "/dev/null/texts")
-    done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=False)
-    with pytest.raises(HarnessBroken, match="step a was cut short"):
-        envelope.unpack([Step("a", "echo ran")], MARK, done.stdout, done.stderr.decode())
+        assert len(list(Path(folder).iterdir())) == envelope.ROOMS
 
 
 @pytest.mark.parametrize(
@@ -131,7 +109,7 @@ def test_bytes_that_are_no_text_survive_as_well_as_they_can() -> None:
 
 def test_null_bytes_are_refused() -> None:
     with pytest.raises(HarnessBroken, match="null byte"):
-        envelope.pack([Step("a", "echo \0")], MARK, ":", "/nowhere")
+        envelope.pack([Step("a", "echo \0")], MARK, ":")
 
 
 def test_a_script_cut_short_is_an_error_with_its_last_words() -> None:

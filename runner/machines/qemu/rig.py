@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 #: A static busybox starts three times faster on an emulated processor than coreutils.
 ENTER = "export MATRIX_BELL=/dev/matrix-bell && " + envelope.fresh("/run/matrix/trial", "busybox rm")
-TEXTS = "/run/matrix/texts"
 BELL = "printf . >/dev/matrix-bell"
 BOOT_DEADLINE = 120.0
 #: Which of the modules that were asked for this kernel does not have. Those that are loaded, or built in and have a
@@ -58,7 +57,6 @@ class QemuRig:
         self.guest = guest
         self._facts = dict(facts)
         self._armed: tuple[Fault, ...] = ()
-        self._told: set[str] = set()
         self._disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(vm.disks)))
 
     @property
@@ -91,13 +89,12 @@ class QemuRig:
         await self.guest.reset()
         await booted(self.guest)
         await self.guest.stay_up()
-        self._told.clear()
         self._facts |= await ask_facts(self.guest)
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         """Run the steps as one script."""
         mark = secrets.token_hex(16)
-        script = envelope.pack(steps, mark, ENTER, TEXTS, self._told, BELL)
+        script = envelope.pack(steps, mark, ENTER, BELL)
         try:
             _, output, complaint = await self.guest.shell(
                 script, expected=expected, deadline=deadline, begun=self._strike
@@ -108,7 +105,6 @@ class QemuRig:
         except HarnessBroken as error:
             # Whatever garbled the answer, a fresh rig may do better, and the run goes on without this one.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
-        self._told |= {envelope.name_of(step) for step, _ in zip(steps, results, strict=False)}
         unheard, self._armed = self._armed, ()
         if unheard and not any(result.status for result in results):
             raise RigLost("disks were to fail, but nobody said that the work began", tail=self.guest.tail())

@@ -17,20 +17,26 @@ carries their UUIDs, then the disk is labelled as free. What is not ours, or sta
 
 @click.command("clean", epilog=_EPILOG)
 @click.option("--dry-run", is_flag=True, help="Only say which disks are still with a run that is gone.")
-def command(dry_run: bool) -> None:
+@click.option(
+    "--labelled",
+    multiple=True,
+    metavar="DISK",
+    help="Give this disk back too, though only its label tells of a run: nobody else, on another machine, is at it.",
+)
+def command(dry_run: bool, labelled: tuple[str, ...]) -> None:
     """Take away what a killed run left on the disks of this machine. Exit code 3 if something had to be left."""
     from runner.disks.real.ask import here
-    from runner.execute.leftovers import clean, left_behind
+    from runner.execute.leftovers import clean, idle, left_behind
     from runner.render.census import census_script
     from runner.store.lab import handed, state_dir
 
     state, script = state_dir(), census_script()
     if dry_run:
         for one in left_behind(here(script), handed(state)):
-            click.echo(f"{one.disk}: with the run {one.run}")
+            click.echo(f"{one.disk}: with the run {one.run}" + ("" if idle(one) else ", which is at it"))
         return
     left = False
-    for found in clean(state, lambda: here(script)):
+    for found in clean(state, lambda: here(script), labelled=labelled):
         left |= bool(found.left)
         done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"
         click.echo(f"{found.disk}: {f'left, as {found.left}' if found.left else done}")

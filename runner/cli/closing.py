@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from runner.errors import Exit
 from runner.guidelines.judge import SHARE, judged
 from runner.guidelines.measured import measured
+from runner.guidelines.steering import UNWATCHED
 from runner.reports.write import recorded, write_reports
 from runner.store.record import Outcome
 
@@ -109,6 +110,6 @@ def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guidel
     if not guidelines:
         return []
     columns = {column for one in guidelines for column in one.claimed.figure.columns}
-    found = measured(folder.manifest.identity, content.cells, content.by_cell, content.rule, columns)
-    share = SHARE if folder.manifest.steered else 1.0
+    rule, share = (UNWATCHED, SHARE) if folder.manifest.steered else (content.rule, 1.0)
+    found = measured(folder.manifest.identity, content.cells, content.by_cell, rule, columns)
     return judged(guidelines, found, made_up=content.made_up, share=share)

@@ -75,11 +75,38 @@ def wanted(matrix: Matrix, file: Path | None) -> Match:
             resolution="say in it which may: docs/disks.md has one to begin with; `matrix disks` shows them all",
         )
     declared = matrix.every_disk()
-    largest = max(disk.size for disk in declared)
-    needs = matrix.needs or Needs.model_validate({"disks": {"count": len(declared), "size": f"{largest}B"}})
-    if needs.disks.count < len(declared):
+    needs = matrix.needs or Needs.model_validate({"disks": {"count": len(declared)}})
+    if needs.disks.count != len(declared):
         raise BadInput(f"{matrix.name} declares {len(declared)} disks, but `needs:` asks for {needs.disks.count}")
-    return matched(here_only(load_lab(path), path), needs, matrix.name)
+    found = matched(here_only(load_lab(path), path), needs, matrix.name)
+    wrong = [
+        f"  disk {number} is declared with {disk.size}B, {real.id} has {real.size}B"
+        for number, (disk, real) in enumerate(zip(declared, found.disks, strict=True))
+        if disk.size != real.size
+    ]
+    if wrong:
+        raise BadInput(
+            "disks that exist have the size that they have, and work goes over all of it",
+            details="\n".join(wrong),
+            resolution="write that size into `disks:` of the matrix, or choose others by `needs:`",
+        )
+    return found
+
+
+def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
+    """Judge the disks before there is a run that would be left behind. All of it is done again when it has them."""
+    from runner.disks.real.ask import here
+    from runner.disks.real.hold import DisksRefused
+    from runner.disks.real.intent import asked_for
+    from runner.disks.real.refusals import judged_all
+    from runner.render.census import census_script
+    from runner.store.lab import ours, state_dir
+
+    claims = tuple(disk.claim for disk in found.disks)
+    judged = judged_all(here(census_script()), claims, ours(state_dir()), matrix.name)
+    if any(one.refusals for one in judged):
+        raise DisksRefused(judged)
+    asked_for(judged, destroy, found.standing)
 
 
 def here_only(lab: Lab, path: Path) -> Lab:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
@@ -30,7 +31,7 @@ from runner.cli.inputs import (
     templates,
 )
 from runner.cli.jobs import jobs, level_of
-from runner.cli.lending import borrowed, lending, wanted
+from runner.cli.lending import borrowed, lending, precheck, wanted
 from runner.cli.pace import recorded_pace
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
@@ -50,7 +51,7 @@ from runner.store.environment import Digests, DiskFacts
 from runner.store.feed import Feed
 from runner.store.journal import Journal
 from runner.store.record import CellRow
-from runner.store.run import Manifest, RunFolder
+from runner.store.run import Manifest, RunFolder, find_unfinished
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
     from runner.disks import Disk
     from runner.execute.events import Event
     from runner.execute.together import Level
+    from runner.expand.lab import Match
     from runner.machines.seam import Machine, RigSpec
+    from runner.model.hosts import LabDisk
 
 #: Facts of a rig that are no versions.
 _PASSING = frozenset({"kernel", "ready", "up", "md", "without"})
@@ -131,6 +134,9 @@ def command(
     here, specs = machine(place, Wishes()), order.specs()
     refuse(here, specs)
     exist = None if here.brings_disks else wanted(request.space.matrix, hosts)
+    order = replace(order, exist=exist)
+    if exist and not find_unfinished(results, order.fingerprint()):
+        precheck(exist, request.space.matrix, destroy)
     level, alone = level_of(jobs, here, specs, request.arrays())
     with Stopping() as stopping:
         chosen = chosen_run(results, order.manifest(), fresh=fresh, retry_broken=retry_broken)
@@ -172,6 +178,8 @@ class Order:
     templates: Path | None
     cold: bool
     until_decided: bool = False
+    #: Disks that exist, where the machine makes none.
+    exist: Match | None = None
 
     def check(self) -> None:
         """Refuse what cannot end."""
@@ -211,7 +219,7 @@ class Order:
             command=command_line(sys.argv),
             **self.texts(),
             host=host_facts(),
-            disks=tuple(disk_facts(disk) for disk in matrix.every_disk()),
+            disks=tuple(map(real_facts, self.exist.disks) if self.exist else map(disk_facts, matrix.every_disk())),
             digests=self.digests(),
             revision=revision(self.path.parent),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -245,7 +253,15 @@ class Order:
         # What is claimed of figures does not make them others.
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines"})
         kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
-        return digest([matrix, self.machine, kernels, rules, in_effect(self.templates)]).hex()
+        # What is measured on disks that exist is about these disks, under the kernel that runs.
+        exist = [os.uname().release, *(one.model_dump(mode="json") for one in self.exist.disks)] if self.exist else None
+        of = [matrix, self.machine, kernels, rules, in_effect(self.templates)]
+        return digest([*of, exist] if exist else of).hex()
+
+
+def real_facts(disk: LabDisk) -> DiskFacts:
+    """What the manifest says of a disk that exists: what hosts.yaml does, all of which was compared with the disk."""
+    return DiskFacts(size=disk.size, bus="its own", model=disk.kind or "", serial=disk.serial or disk.wwn or "")
 
 
 def disk_facts(disk: Disk) -> DiskFacts:

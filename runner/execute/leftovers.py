@@ -20,12 +20,16 @@ from runner.store.lab import Handed, handed, strike_out
 from runner.store.run import STANDING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from runner.disks.real.census import Census, Node
 
 #: A tear-down may have to wait for arrays.
 PATIENCE = 900.0
+ONLY_LABELLED = (
+    "only its label says so, and another machine or a container may be at it; "
+    "if none is: matrix clean --labelled {disk}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +58,34 @@ def left_behind(census: Census, records: Sequence[Handed]) -> tuple[Handed, ...]
 
 
 def clean(
-    state: Path, ask: Callable[[], Census], locks: Path = LOCKS, *, only: str | None = None
+    state: Path,
+    ask: Callable[[], Census],
+    locks: Path = LOCKS,
+    *,
+    only: str | None = None,
+    labelled: Collection[str] = (),
 ) -> Iterator[Leftover]:
-    """Give back what no run is at any more; `only`: of this run alone."""
-    for one in left_behind(ask(), handed(state)):
-        if only is None or one.run == only:
+    """Give back what no run is at any more; `only`: of this run alone.
+
+    What only a label tells of may be in use by another machine that has the disk too, or by a container with locks
+    of its own: that is left unless somebody says that it is not (`labelled`, by name).
+    """
+    records = handed(state)
+    for one in left_behind(ask(), records):
+        if only not in {None, one.run}:
+            continue
+        if one in records or one.disk in labelled:
             yield _cleaned(one, state, ask, locks)
+        else:
+            yield Leftover(one.disk, one.run, ONLY_LABELLED.format(disk=one.disk))
+
+
+def idle(one: Handed, locks: Path = LOCKS) -> bool:
+    """Whether no process of this machine is at it."""
+    lock, _ = locked(one.identity, locks, one.run)
+    if lock is not None:
+        os.close(lock)
+    return lock is not None
 
 
 def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], locks: Path) -> Leftover:
@@ -97,11 +123,10 @@ def _given_back(
 
 
 def tear_downs(one: Handed) -> tuple[Path, ...]:
-    """What takes apart the arrays on this disk that the run may have left standing."""
+    """What takes apart the arrays that the run may have left standing; by their marks alone, whatever they stand on."""
     if not one.folder:
         return ()
-    scripts = sorted(Path(one.folder, STANDING).glob("*.sh"))
-    return tuple(path for path in scripts if one.disk in path.read_text(encoding="utf-8", errors="replace"))
+    return tuple(sorted(Path(one.folder, STANDING).glob("*.sh")))
 
 
 def _foreign_folder(one: Handed) -> str:

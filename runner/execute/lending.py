@@ -64,10 +64,10 @@ def lent(
     with held(claims, ask, ours=known, purpose=loan.matrix, locks=loan.locks) as disks:
         say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
         _unless_worn_out(disks, loan, now())
-        for one in disks:
-            hand(loan.state, _record(one, loan, now()))
-            prepare(one, loan.run)
         try:
+            for one in disks:
+                hand(loan.state, _record(one, loan, now()))
+                prepare(one, loan.run)
             yield disks
         finally:
             try:

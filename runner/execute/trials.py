@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -94,15 +95,21 @@ class ArrayOnRig:
         if keep:
             keep(scripts.tear_down)
         deadline = deadlines.set_up(array.stack.value, array.disks)
-        (result,) = await rig.run([Step("set-up", scripts.set_up)], expected=0.0, deadline=deadline)
-        built.set_up_log = result.output
-        if result.status != 0:
+        try:
+            await built._set_up(deadline)
+        except BaseException:
             if not machine.disposable:
                 # Half an array would be in the way of the next one. What is in its own way stays, and was named above.
                 with suppress(RigLost):
-                    await built.tear_down()
-            raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
+                    await asyncio.shield(built.tear_down())
+            raise
         return built
+
+    async def _set_up(self, deadline: float) -> None:
+        (result,) = await self._rig.run([Step("set-up", self._scripts.set_up)], expected=0.0, deadline=deadline)
+        self.set_up_log = result.output
+        if result.status != 0:
+            raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
 
     def scripts_of(self, cell: Cell) -> dict[str, str]:
         """The scripts of a cell, as they run here."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: No cell is measured more often, whatever the budget.
 MOST = 200
+#: How cells are judged that stopped for what guidelines said, not for their own doubt.
+UNWATCHED = Rule(1, MOST)
 
 
 def looks(least: int) -> Iterator[int]:
@@ -67,7 +69,7 @@ class Steering:
 
     def _judged(self) -> list[Judgement]:
         found = (
-            of_cell("", cell, sorted(trials, key=_block), Rule(1, MOST), self._columns)
+            of_cell("", cell, sorted(trials, key=_block), UNWATCHED, self._columns)
             for cell, trials in ((one, self._trials.get(one.id, [])) for one in self._cells.values())
         )
         return judged(self._open, found, share=SHARE)

@@ -149,10 +149,14 @@ def test_clean_leaves_what_somebody_else_made_since(empty: Bay, tmp_path: Path) 
 def test_clean_knows_a_disk_by_its_label_where_the_record_is_gone(empty: Bay, tmp_path: Path) -> None:
     with held([empty.claim], empty.ask, locks=empty.locks) as (have,):
         prepare(have, "night-1")
-        (found,) = clean(tmp_path / "state", empty.ask, empty.locks)
+        (found,) = clean(tmp_path / "state", empty.ask, empty.locks, labelled={"disk-a"})
         assert found.left.startswith("it is in use by")
     assert [one.run for one in left_behind(empty.ask(), ())] == ["night-1"]
+    before = empty.digest()
     (found,) = clean(tmp_path / "state", empty.ask, empty.locks)
+    assert found.left.startswith("only its label says so")
+    assert empty.digest() == before
+    (found,) = clean(tmp_path / "state", empty.ask, empty.locks, labelled={"disk-a"})
     assert found.left == ""
     assert judged(empty.ask(), empty.claim).usable
 

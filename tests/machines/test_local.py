@@ -22,7 +22,7 @@ from runner.machines.seam import Wishes
 from runner.plan.order import Plan
 from runner.store.journal import Journal
 from runner.store.record import Outcome
-from runner.store.run import create
+from runner.store.run import create, load
 from tests.disks.loops import Bay, bay, why_not
 from tests.matrices import space
 from tests.store.past import manifest
@@ -116,7 +116,8 @@ class Place:
         return subprocess.run(self.command(*words), capture_output=True, text=True, check=True, env=ENVIRONMENT).stdout
 
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 RUN = ("run", "--on", "local", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")
 
 
@@ -166,6 +167,60 @@ def test_without_the_word_to_destroy_nothing_is_written(disks: Bay, place: Place
     assert runner.returncode == 2
     assert "--destroy disk-a --destroy disk-b" in output
     assert disks.digest() == before
+    assert not (place.folder / "results").exists()
+
+
+def test_a_run_is_about_its_disks(place: Place) -> None:
+    runner = place.start(*RUN)
+    assert runner.stdout is not None
+    for _, _ in zip(range(5), runner.stdout, strict=False):
+        pass
+    runner.kill()
+    runner.communicate()
+    lines = (place.folder / "hosts.yaml").read_text().splitlines(keepends=True)
+    (place.folder / "hosts.yaml").write_text("".join([*lines[:-2], lines[-1], lines[-2]]))
+    # What the killed run had is not another's; once it was taken back, the other disks make another run.
+    assert place.start(*RUN).communicate()[0].count("left over") == 2
+    place.said(sys.executable, "-m", "runner.cli", "clean")
+    last = place.start(*RUN)
+    last.communicate()
+    assert last.returncode == 0
+    found = sorted((place.folder / "results").glob("small-*"))
+    assert len(found) == 2
+    assert [disk.serial for disk in load(found[-1]).manifest.disks] == [
+        yaml_serial(lines[-1]),
+        yaml_serial(lines[-2]),
+    ]
+
+
+def yaml_serial(line: str) -> str:
+    return line.partition("serial: '")[2].partition("'")[0]
+
+
+def test_work_goes_over_the_size_that_was_declared_or_not_at_all(place: Place) -> None:
+    (place.folder / "m.yaml").write_text(SMALL.replace("size: 64MiB}\n", "size: 32MiB}\n", 1))
+    runner = place.start(*RUN)
+    output, _ = runner.communicate()
+    assert runner.returncode == 2
+    assert "is declared with 33554432B, disk-a has 67108864B" in output
+
+
+def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(disks: Bay, place: Place) -> None:
+    (place.folder / "m.yaml").write_text(SMALL.replace("  raw: [disk]\n", ""))
+    slow = place.folder / "templates/set-up"
+    slow.mkdir(parents=True)
+    (slow / "fs.sh").write_text(
+        (ROOT / "templates/set-up/fs.sh").read_text() + f"\necho there >{place.folder}/line; sleep 1000\n"
+    )
+    os.mkfifo(place.folder / "line")
+    runner = place.start(*RUN, "--templates", "templates")
+    with (place.folder / "line").open() as line:
+        assert line.read() == "there\n"
+    runner.terminate()
+    output, _ = runner.communicate()
+    assert runner.returncode == 130, output
+    assert "/dev/loop" not in place.said("cat", "/proc/self/mounts")
+    assert judged(disks.ask(), disks.claim).usable
 
 
 def test_a_host_that_lacks_what_a_layout_needs_is_refused_before_anything_is_made(place: Place) -> None:

@@ -111,7 +111,6 @@ async def _one(array: Array, cell: Cell, rig: Rig) -> dict[str, tuple[str, ...]]
         "control",
         "/run/matrix:",
         "lvm",
-        "texts",
         "trial",
     ], left
     return readings

@@ -62,7 +62,7 @@ def room(ledger: Ledger, claim: Claim, disk: str, night: date) -> int | None:
 def worn_out(ledger: Ledger, claim: Claim, disk: str, night: date, ahead: int) -> str:
     """Why so many bytes more are too many for tonight, asked before they are written; empty if they are not."""
     left = room(ledger, claim, disk, night)
-    if left is None or ahead <= left:
+    if left is None or max(ahead, 1) <= left:
         return ""
     return (
         f"{claim.id} had {ledger.of(disk, night)} of the {claim.wear} bytes that may be written to it in the night of "

@@ -78,7 +78,7 @@ ADVICE = {
     Why.NOT_NAMED: "to let it be used, add it to hosts.yaml; `matrix disks` shows all that has to stand there",
     Why.TWICE: "name each disk once",
     Why.TWIN: "use one path to it, and take the other away",
-    Why.LEFT_OVER: "`matrix clean` takes apart what that run left",
+    Why.LEFT_OVER: "if that run is over, `matrix clean` takes apart what it left",
     Why.LOCKED: "wait until that run ends",
     Why.BUSY: "end what has it open, or choose another disk",
     Why.CHANGED: "look who changes disks of this machine, then try again",

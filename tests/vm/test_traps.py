@@ -156,6 +156,7 @@ def test_what_loop_devices_cannot_show_is_refused_for_its_own_reason_and_stays_a
     _all_refused(traps, tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_what_a_host_may_lack_the_tools_for_is_refused_as_well(tmp_path: Path) -> None:
     _all_refused([trap for trap in TRAPS if set(trap.tools) & OF_THE_APPLIANCE and trap.on != VM], tmp_path)
 

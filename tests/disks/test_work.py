@@ -193,7 +193,7 @@ def test_nothing_is_destroyed_that_nobody_asked_for(empty: Bay) -> None:
     with pytest.raises(NotAskedFor) as caught:
         asked_for(both, ["disk-b"], [])
     assert "ext4 'backup' at 0x438" in caught.value.details
-    assert "nothing seen on it" in caught.value.details
+    assert "zeros in the eight places that were looked at" in caught.value.details
     assert "--destroy disk-a  or" in caught.value.resolution
     assert asked_for(both, ["disk-b"], ["disk-a"]) == intent(both)
 

@@ -44,4 +44,5 @@ def _loss(one: Judged) -> str:
     )
     written = ", ".join(map(str, node.signatures))
     label = f"labelled by the run {node.label.run}" if node.label else "data that nothing recognises"
-    return f"{one.claim.id} ({what}): {written or (label if node.filled else 'zeros in the eight places that were looked at')}"
+    seen = label if node.filled else "zeros in the eight places that were looked at"
+    return f"{one.claim.id} ({what}): {written or seen}"

@@ -292,7 +292,7 @@ def a_run(chance: Generator, noises: Table, mood: float, rule: Rule | None) -> l
 
 def run_alarms(chance: Generator, earlier: int, mood: float, rule: Rule | None, times: float = 1.0) -> list[bool]:
     """Which figures of a run are said to differ from those of another, held against so many earlier ones."""
-    noises = chance.choice([0.01, 0.03, 0.06], CELLS_A_RUN)
+    noises = np.asarray(chance.choice([0.01, 0.03, 0.06], CELLS_A_RUN), dtype=np.float64)
     a, b, *history = (a_run(chance, noises, mood, rule) for _ in range(2 + earlier))
     ratios = []
     for cell in range(CELLS_A_RUN):

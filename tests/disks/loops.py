@@ -27,8 +27,9 @@ def why_not() -> str:
     """Why this host cannot have them; empty if it can."""
     if os.geteuid():
         return "only root may make loop devices"
-    if not shutil.which("losetup"):
-        return "there is no losetup"
+    for tool in ("losetup", "mkfs.ext4"):
+        if not shutil.which(tool):
+            return f"without {tool} on this host"
     found = subprocess.run(["losetup", "--find"], capture_output=True, text=True)
     return "" if found.returncode == 0 else f"this host gives no loop device: {found.stderr.strip()}"
 

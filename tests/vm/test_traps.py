@@ -150,6 +150,7 @@ def _all_refused(traps: list[Trap], scratch: Path) -> None:
     assert not wrong, "\n".join(f"{name}: {amiss}" for name, amiss in wrong.items())
 
 
+@pytest.mark.exhaustive
 def test_what_loop_devices_cannot_show_is_refused_for_its_own_reason_and_stays_as_it_is(tmp_path: Path) -> None:
     traps = [trap for trap in TRAPS if trap.on == VM]
     assert len(traps) >= 20

@@ -97,7 +97,9 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
                 "install the modules of that kernel, or run this matrix on qemu, which brings its own",
             )
         if what == "no-root":
-            yield Refusal(f"{name} may not work on the disks of {where}", "be root there, or let sudo ask for nothing")
+            yield Refusal(
+                f"{name} may not work on the disks of {where}", "be root there, or run the whole command by sudo"
+            )
 
 
 def facts(said: str) -> Mapping[str, str]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from runner.machines.seam import RigSpec
 
 WHERE = "this host"
-#: Never a prompt: nobody might be there to answer it.
-BY_SUDO = ("sudo", "-n", "--")
+#: Nothing has to be gone through to get there.
+ENTER: tuple[str, ...] = ()
 AS_USUAL = Wishes()
 
 
@@ -35,7 +35,6 @@ class Local:
 
     def __init__(self, wishes: Wishes = AS_USUAL) -> None:
         self.wishes = wishes
-        self.enter = () if os.geteuid() == 0 else BY_SUDO
 
     @classmethod
     def wished(cls, wishes: Wishes) -> Self:
@@ -48,7 +47,7 @@ class Local:
 
     def _unfit(self, spec: RigSpec) -> list[Refusal]:
         try:
-            return list(fitness.refusals(fitness.found(self.enter, spec, WHERE), WHERE))
+            return list(fitness.refusals(fitness.found(ENTER, spec, WHERE), WHERE))
         except HarnessBroken as error:
             return [Refusal(error.brief, error.details or error.resolution)]
 
@@ -64,9 +63,9 @@ class Local:
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[ShellRig]:
         """It is up already. What it needs to work lies with the run while it does."""
         folder = (scratch / "rig").absolute()
-        facts = fitness.facts(fitness.found(self.enter, spec, WHERE))
+        facts = fitness.facts(fitness.found(ENTER, spec, WHERE))
         try:
-            yield ShellRig(self.enter, str(folder), self.wishes.disks[: len(spec.disks)], facts, WHERE)
+            yield ShellRig(ENTER, str(folder), self.wishes.disks[: len(spec.disks)], facts, WHERE)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

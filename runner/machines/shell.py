@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import shlex
 from typing import TYPE_CHECKING
 
 from runner import process
@@ -96,8 +95,3 @@ class ShellRig:
             said = complaint.decode(errors="replace").strip()
             raise RigLost(f"no shell on {self._where}: status {child.returncode}", tail=said[-TAIL:])
         return output, complaint.decode(errors="replace")
-
-
-def through_ssh(command: Sequence[str]) -> str:
-    """A command as SSH carries it: as one line, which a shell takes apart again."""
-    return shlex.join(command)

@@ -57,7 +57,7 @@ class Held:
 
     claim: Claim
     node: Node
-    #: Whoever works on the disk for us inherits it, and so it is locked as long as anybody does.
+    #: Whoever inherits it keeps the disk locked as long as it works on it.
     lock: int
     #: Opened for reading, exclusively; None once it was let go.
     exclusive: int | None = None

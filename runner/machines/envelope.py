@@ -37,13 +37,13 @@ matrix_step() {
 """
 
 
-def pack(steps: Sequence[Step], mark: str, enter: str, finally_: str = ":") -> str:
-    """The script that runs the steps where `enter` leads (see `fresh`), and `finally_` at its end whatever happened.
+def pack(steps: Sequence[Step], mark: str, enter: str) -> str:
+    """The script that runs the steps where `enter` leads (see `fresh`).
 
     No step may stand in a list of `&&` or `||`, where bash would take its `set -e` away.
     """
     bodies = "".join(one(number, step) for number, step in enumerate(steps))
-    return f"matrix_mark={quote(mark)}\n{PRELUDE}matrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}{finally_}\n"
+    return f"matrix_mark={quote(mark)}\n{PRELUDE}matrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}"
 
 
 def fresh(folder: str, remove: str = "rm") -> str:

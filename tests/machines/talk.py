@@ -21,30 +21,32 @@ TURNS = 200
 
 
 class Agent:
-    """A guest agent: whatever it is told to run rings the bell after a while, and has ended then."""
+    """A guest agent: whatever it is told to run says something after a while, and has ended then."""
 
-    def __init__(self, bell: socket.socket, **result: object) -> None:
-        self.bell = bell
+    def __init__(self, bell: socket.socket, words: socket.socket, says: bytes) -> None:
+        self.bell, self.words = bell, words
         self.asked: list[str] = []
-        self.result = {"exitcode": 0, **result}
-        self.rang = asyncio.Event()
-        self.turns = TURNS
+        self.says = says
+        #: Whether a shell comes to the end of its script.
+        self.is_through = True
+        self.ended = asyncio.Event()
         self._work: asyncio.Task[None] | None = None
 
-    def answer(self, name: str) -> object:
+    def answer(self, name: str, arguments: dict[str, Any]) -> object:
         """What it says."""
         self.asked.append(name)
         if name == "guest-exec":
-            self._work = asyncio.create_task(self.work())
+            self._work = asyncio.create_task(self.work(arguments["arg"][1]))
             return {"pid": 1}
-        return {"exited": True, **self.result} if self.rang.is_set() else {"exited": False}
+        return {"exited": self.ended.is_set()}
 
-    async def work(self) -> None:
+    async def work(self, script: str) -> None:
         """What was to be run."""
-        for _ in range(self.turns):
+        for _ in range(TURNS):
             await asyncio.sleep(0)
-        self.rang.set()
-        self.bell.send(b".")
+        last = f"\n{script.split()[-1]}\n" if self.is_through else ""
+        self.words.send(self.says + last.encode())
+        self.ended.set()
 
     def stop(self) -> None:
         """Leave undone what is left to do."""
@@ -67,7 +69,7 @@ async def serve(agent: Agent, end: socket.socket) -> None:
     """Answer one request after the other."""
     reader, writer = await asyncio.open_unix_connection(sock=end)
     async for asked in requests(reader):
-        said = {"return": agent.answer(asked["execute"]), "id": asked.get("id")}
+        said = {"return": agent.answer(asked["execute"], asked.get("arguments", {})), "id": asked.get("id")}
         writer.write(json.dumps(said).encode() + b"\n")
     writer.close()
 
@@ -83,14 +85,14 @@ async def mumble(end: socket.socket) -> None:
 
 
 @asynccontextmanager
-async def talking(**result: object) -> AsyncIterator[tuple[Guest, Agent]]:
+async def talking(says: bytes = b"") -> AsyncIterator[tuple[Guest, Agent]]:
     """A guest without a machine: both its conversations are with us."""
-    pairs = [socket.socketpair() for _ in range(3)]
-    (qmp, _), (agent, _), (bell, _) = pairs
-    other = Agent(pairs[2][1], **result)
+    pairs = [socket.socketpair() for _ in range(4)]
+    (qmp, _), (agent, _), (bell, rings), (words, speaks) = pairs
+    other = Agent(rings, speaks, says)
     servers = [asyncio.create_task(mumble(pairs[0][1])), asyncio.create_task(serve(other, pairs[1][1]))]
     with tempfile.TemporaryFile() as console:
-        guest = Guest(cast("Any", None), console, bell, Served())
+        guest = Guest(cast("Any", None), console, bell, words, Served())
         try:
             await guest.connect(qmp, agent)
             yield guest, other

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from runner.errors import HarnessBroken
-from runner.machines.qemu import argv, guest
+from runner.machines.qemu import argv, guest, words
 from runner.machines.qemu.appliance import Appliance
 from runner.machines.qemu.rig import QemuRig
+from runner.machines.qemu.words import Words
 from runner.machines.seam import RigLost, Step
 from tests.machines.talk import talking
 
@@ -24,65 +25,63 @@ NO_DISKS = argv.Vm(Appliance(Path("/u"), Path("/c")), (), "tcg", 1, 2**28, ())
 IT = [Step("it", ":")]
 
 
-async def test_a_bell_that_rang_for_an_earlier_command_is_not_heard() -> None:
-    async with talking() as (up, agent):
-        agent.bell.send(b".")
-        assert await up.shell("it") == (0, b"", "")
-        assert agent.asked == ["guest-exec", "guest-exec-status"]
+async def test_what_was_said_and_rung_for_an_earlier_command_is_not_heard() -> None:
+    begun: list[int] = []
+    async with talking(b"it\nis so") as (up, agent):
+        agent.bell.send(guest.BEGINS)
+        agent.words.send(b"too late")
+        assert await up.shell("it", begun=lambda: begun.append(1)) == b"it\nis so"
+        assert not begun
 
 
-async def test_two_commands_are_asked_for_as_rarely_as_one() -> None:
+async def test_who_says_that_it_is_through_is_not_asked() -> None:
     async with talking() as (up, agent):
         for _ in range(2):
             await up.shell("it", expected=1000, deadline=2000)
-        assert agent.asked == ["guest-exec", "guest-exec-status"] * 2
+        assert agent.asked == ["guest-exec"] * 2
 
 
-async def test_a_bell_that_rings_too_early_makes_us_ask_often_only_for_a_moment(
-    monkeypatch: pytest.MonkeyPatch,
+async def test_who_ends_before_it_is_through_is_asked_and_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest, "DOUBT", 0.01)
+    async with talking(b"bash: syntax error") as (up, agent):
+        agent.is_through = False
+        assert await up.shell("it") == b"bash: syntax error"
+        assert agent.asked[:2] == ["guest-exec", "guest-exec-status"]
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+async def test_the_last_words_may_come_in_pieces(cut: int) -> None:
+    last, says = b"\n0123456789abcdef\n", b"all\nof it\n"
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        heard = asyncio.create_task(Words(ours).until(last))
+        for part in ((says + last)[:cut], (says + last)[cut:]):
+            await asyncio.sleep(0)
+            theirs.send(part)
+        assert await heard == says
+
+
+async def test_the_bell_tells_that_work_begins() -> None:
+    begun: list[list[str]] = []
+    async with talking() as (up, agent):
+        work = agent.work
+
+        async def ringing(script: str) -> None:
+            agent.bell.send(guest.BEGINS)
+            await work(script)
+            agent.bell.send(guest.BEGINS)
+
+        agent.work = ringing  # type: ignore[method-assign]
+        await up.shell("it", expected=7, begun=lambda: begun.append(list(agent.asked)))
+    assert begun == [["guest-exec"]] * 2
+
+
+@pytest.mark.parametrize(("says", "brief"), [(b"no frame", "step it was cut short"), (b"x" * 2000, "16 MiB")])
+async def test_an_answer_that_is_garbled_costs_the_rig_and_not_the_run(
+    says: bytes, brief: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits: list[float] = []
-
-    async def ring(patience: float) -> bytes:
-        waits.append(patience)
-        if len(waits) == 20:
-            agent.rang.set()
-        return guest.ENDS if len(waits) == 1 else b""
-
-    async with talking() as (up, agent):
-        agent.turns = 10**9
-        monkeypatch.setattr(up, "ring", ring)
-        await up.shell("it", expected=7)
-    assert waits[:3] == [7 + guest.DOUBT, guest.EAGER, 2 * guest.EAGER]
-    assert waits[12:] == [guest.DOUBT] * 8
-    assert len(waits) == 20
-
-
-async def test_the_bell_tells_that_work_begins_and_nobody_is_asked_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun: list[int] = []
-    rings = iter([guest.BEGINS * 2, guest.BEGINS + guest.ENDS])
-
-    async def ring(patience: float) -> bytes:
-        assert patience == 7 + guest.DOUBT
-        agent.rang.set()
-        return next(rings)
-
-    async with talking() as (up, agent):
-        monkeypatch.setattr(up, "ring", ring)
-        await up.shell("it", expected=7, begun=lambda: begun.append(len(agent.asked)))
-        assert agent.asked == ["guest-exec", "guest-exec-status"]
-    assert begun == [1, 1]
-
-
-@pytest.mark.parametrize(
-    ("result", "brief"),
-    [
-        ({"out-data": base64.b64encode(b"no frame").decode(), "err-data": "b2g="}, "step it was cut short"),
-        ({"out-data": "", "out-truncated": True}, "16 MiB"),
-    ],
-)
-async def test_an_answer_that_is_garbled_costs_the_rig_and_not_the_run(result: dict[str, object], brief: str) -> None:
-    async with talking(**result) as (up, _):
+    monkeypatch.setattr(words, "MOST", 1000)
+    async with talking(says[:1001]) as (up, _):
         up.console.write(b"last line of the console\n")
         up.console.flush()
         with pytest.raises(RigLost, match=brief) as caught:

@@ -15,7 +15,7 @@ from runner.errors import HarnessBroken
 from runner.kernels import SUITES
 from runner.machines.qemu import Qemu, apt, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
-from runner.machines.qemu.guest import ended, first_cause, last_words
+from runner.machines.qemu.guest import first_cause, last_words
 from runner.machines.qemu.host import Host, beyond, crowded, kind_of, room
 from runner.machines.seam import RigSpec, Wishes
 
@@ -29,7 +29,7 @@ def vm(*disks: Disk, accel: str = "tcg", modules: tuple[str, ...] = ()) -> argv.
 
 def line(machine: argv.Vm, start: argv.Start = argv.BOOT) -> str:
     disks = tuple(range(20, 20 + len(machine.disks)))
-    return " ".join(argv.command(machine, argv.Channels(3, 4, 5, 6, disks), start))
+    return " ".join(argv.command(machine, argv.Channels(3, 4, 5, 6, 7, disks), start))
 
 
 def test_every_processor_is_a_socket_of_its_own() -> None:
@@ -317,13 +317,6 @@ def test_the_first_trap_tells_why_a_kernel_panicked() -> None:
     oops = "[   21.3] quota\n[   21.375425] int3: 0000 [#1] PREEMPT SMP\n[ 22.0] Kernel panic - not syncing: Fatal exception"
     assert first_cause(oops) == "int3: 0000 [#1] PREEMPT SMP"
     assert first_cause("[ 1.0] Kernel panic - not syncing: sysrq") == "Kernel panic - not syncing: sysrq"
-
-
-def test_how_a_command_ended() -> None:
-    assert ended({"exitcode": 3, "out-data": "aGk=", "err-data": "b2g="}) == (3, b"hi", "oh")
-    assert ended({"signal": 9}) == (137, b"", "")
-    with pytest.raises(HarnessBroken, match="16 MiB"):
-        ended({"exitcode": 0, "out-truncated": True})
 
 
 def test_what_the_host_cannot_hold_is_refused_with_what_it_can() -> None:

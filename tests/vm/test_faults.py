@@ -84,7 +84,9 @@ async def _returned(scratch: Path) -> tuple[str, str, str]:
         failed = await state(rig)
         await asyncio.sleep(3.0)
         disk = f"$(readlink -f {rig.disks[1]})"
-        await done(rig, f"mdadm /dev/md/matrix-0 --remove {disk} && mdadm /dev/md/matrix-0 --re-add {disk}")
+        # Until the last request to it is over the kernel does not let it go.
+        await done(rig, f"until mdadm /dev/md/matrix-0 --remove {disk}; do sleep 0.1; done")
+        await done(rig, f"mdadm /dev/md/matrix-0 --re-add {disk}")
         wait = "mdadm --wait /dev/md/matrix-0 || :; echo check >/sys/block/md127/md/sync_action; mdadm --wait /dev/md/matrix-0 || :"
         await done(rig, wait)
         return failed, await state(rig), await done(rig, "cat /sys/block/md127/md/mismatch_cnt")

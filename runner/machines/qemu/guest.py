@@ -10,15 +10,16 @@ import base64
 import logging
 import os
 import re
+import secrets
 import socket
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
-from runner.errors import HarnessBroken
 from runner.machines.qemu import argv
 from runner.machines.qemu.backing import Served, backed, nameless
+from runner.machines.qemu.words import PORT, Words
 from runner.machines.seam import RigLost
 from runner.process import killed, spawn
 
@@ -33,12 +34,10 @@ TAIL_LINES = 100
 TAIL_BYTES = 64 * 1024
 #: A shell's argument may be 128 KiB; what is longer goes through standard input.
 ARGUMENT_LIMIT = 120_000
-#: What the bell says.
-BEGINS, ENDS = b"b", b"."
-#: How often to look whether a command ended although the bell did not ring.
+#: What the bell says when that begins which a command is about.
+BEGINS = b"b"
+#: How often to look whether a command ended although it did not say so.
 DOUBT = 2.0
-#: What a shell that rang takes to be gone. Then the agent has its result; asking sooner only keeps the guest from it.
-EAGER = 0.002
 #: How long QEMU may take to answer, however busy the host: it has no more to do than to read a line.
 ANSWER_DEADLINE = 60.0
 #: How long QEMU may take to be gone after it closed its channels.
@@ -58,13 +57,19 @@ class Guest:
     """One running virtual machine."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, console: IO[bytes], bell: socket.socket, served: Served
+        self,
+        process: asyncio.subprocess.Process,
+        console: IO[bytes],
+        bell: socket.socket,
+        words: socket.socket,
+        served: Served,
     ) -> None:
         self.process = process
         self.served = served
         self.console = console
         self.bell = bell
         self.bell.setblocking(False)
+        self.words = Words(words)
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
         self.agent.await_greeting = self.agent.negotiate = False
@@ -197,52 +202,70 @@ class Guest:
 
     async def shell(
         self, script: str, *, expected: float = 0, deadline: float = 60, begun: Callable[[], None] = lambda: None
-    ) -> tuple[int, bytes, str]:
-        """Run a script that rings the bell at its end; returns status, output and complaints.
+    ) -> bytes:
+        """Run a script and hear what it says until it is through, or has ended before it was.
 
-        `begun` is called when it rings it otherwise: what it is about begins.
+        `begun` is called when it rings the bell: what it is about begins.
         """
-        answer = await self.soon(self._shell(script, expected, begun), "the guest did not answer", deadline)
+        said = await self.soon(self._shell(script, expected, begun), "the guest did not answer", deadline)
         if self.served.lacks_one():
             # The script may have ended because of it, sooner than we were told: what it says is not about the array.
             raise await self.lost
-        return answer
+        return said
 
-    async def _shell(self, script: str, expected: float, begun: Callable[[], None]) -> tuple[int, bytes, str]:
-        how: dict[str, object] = {"arg": ["-c", script]}
-        if len(script.encode()) > ARGUMENT_LIMIT:
-            text = base64.b64encode(script.encode()).decode()
-            how = {"arg": ["-c", FROM_STDIN], "input-data": text}
-        self.hush()
-        started = await self.ask("guest-exec", path=SHELL, **how, **{"capture-output": True})
-        patience = expected + DOUBT
-        while True:
-            rung = await self.ring(patience)
-            if BEGINS in rung:
-                begun()
-                if ENDS not in rung:
-                    continue
-            if rung:
-                await asyncio.sleep(EAGER)
-            status = await self.ask("guest-exec-status", pid=started["pid"])
-            if status["exited"]:
-                return ended(status)
-            # Asking disturbs the guest: a bell that rang too early must not make us ask for long.
-            patience = EAGER if rung else min(DOUBT, 2 * patience)
-
-    async def ring(self, patience: float) -> bytes:
-        """Wait for the bell, so that nobody has to ask a busy guest whether it is done."""
+    async def _shell(self, script: str, expected: float, begun: Callable[[], None]) -> bytes:
+        last = secrets.token_hex(16)
+        self.words.forget()
+        self.rung()
+        started = await self.ask("guest-exec", path=SHELL, **handed_over(aloud(script, last)))
+        watching = asyncio.create_task(self._begins(begun))
+        listening = asyncio.create_task(self.words.until(f"\n{last}\n".encode()))
         try:
-            async with asyncio.timeout(patience):
-                return await self.answer(asyncio.get_running_loop().sock_recv(self.bell, 64))
-        except TimeoutError:
-            return b""
+            return await self._heard(listening, int(started["pid"]), expected + DOUBT)
+        finally:
+            for task in (watching, listening):
+                task.cancel()
+            await asyncio.gather(watching, listening, return_exceptions=True)
+            if BEGINS in self.rung():
+                begun()
 
-    def hush(self) -> None:
-        """Forget that the bell rang: it did for a command whose end was seen without it."""
+    async def _heard(self, listening: asyncio.Task[bytes], shell: int, patience: float) -> bytes:
+        """Nobody asks a busy guest whether it is done, but what ended too soon never says so."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    return await self.answer(self._result(listening))
+            if (await self.ask("guest-exec-status", pid=shell))["exited"]:
+                await asyncio.wait({listening}, timeout=DOUBT)  # it may be in the air
+                return listening.result() if listening.done() else self.words.so_far
+            patience = DOUBT
+
+    @staticmethod
+    async def _result(listening: asyncio.Task[bytes]) -> bytes:
+        """Who stops waiting for it does not stop it."""
+        return await asyncio.shield(listening)
+
+    async def _begins(self, begun: Callable[[], None]) -> None:
+        while BEGINS in await asyncio.get_running_loop().sock_recv(self.bell, 64):
+            begun()
+
+    def rung(self) -> bytes:
+        """What the bell has said that nobody heard."""
         with suppress(OSError):
-            while self.bell.recv(64):
-                pass
+            return self.bell.recv(64)
+        return b""
+
+
+def aloud(script: str, last: str) -> str:
+    """What says all that it has to say where we listen, and at its end these words."""
+    return f"exec >{PORT} 2>&1\n{script}\nprintf '\\n%s\\n' {last}\n"
+
+
+def handed_over(script: str) -> dict[str, object]:
+    """How the agent gives it to a shell."""
+    if len(script.encode()) <= ARGUMENT_LIMIT:
+        return {"arg": ["-c", script]}
+    return {"arg": ["-c", FROM_STDIN], "input-data": base64.b64encode(script.encode()).decode()}
 
 
 def last_words(tail: str) -> str:
@@ -257,15 +280,6 @@ def first_cause(tail: str) -> str:
     return next(iter([*traps, *(line for line in lines if "Kernel panic" in line)]), "")
 
 
-def ended(status: dict[str, Any]) -> tuple[int, bytes, str]:
-    """Exit status (a signal as shells tell it), output and complaints of a command that ended."""
-    if status.get("out-truncated"):
-        raise HarnessBroken("a step wrote more than the guest agent can carry (16 MiB)")
-    code = status.get("exitcode", 128 + int(status.get("signal", 0)))
-    complaint = base64.b64decode(status.get("err-data", "")).decode(errors="replace")
-    return int(code), base64.b64decode(status.get("out-data", "")), complaint
-
-
 @asynccontextmanager
 async def running(vm: Vm, scratch: Path, start: argv.Start = argv.BOOT) -> AsyncIterator[Guest]:
     """Start QEMU with fresh, empty disks; it is gone when the block is left, however that happens."""
@@ -274,12 +288,12 @@ async def running(vm: Vm, scratch: Path, start: argv.Start = argv.BOOT) -> Async
         log = os.open(f"/proc/self/fd/{console.fileno()}", os.O_WRONLY | os.O_APPEND)  # what QEMU opens consoles as
         stack.callback(os.close, log)
         served = await stack.enter_async_context(backed(vm.disks, scratch, log))
-        (qmp, agent, bell), theirs = zip(*(channel(stack) for _ in range(3)), strict=True)
-        first, second, third = (end.fileno() for end in theirs)
-        channels = argv.Channels(first, second, third, log, served.descriptors)
+        (qmp, agent, bell, words), theirs = zip(*(channel(stack) for _ in range(4)), strict=True)
+        first, second, third, fourth = (end.fileno() for end in theirs)
+        channels = argv.Channels(first, second, third, fourth, log, served.descriptors)
         process = await spawn(argv.command(vm, channels, start), pass_fds=channels.all, output=log)
         served.handed_over()
-        guest = Guest(process, console, bell, served)
+        guest = Guest(process, console, bell, words, served)
         stack.push_async_callback(guest.close)
         for end in theirs:
             end.close()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runner.machines.qemu.argv import Vm
 
 #: Raise when what a template holds changes in a manner the key does not show.
-VERSION = 1
+VERSION = 2
 MOST = 12
 MOST_BYTES = 8 * 2**30
 CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}, {"capability": "events", "state": True}]

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 _LATEST = 5
 
 
-def recorded_pace(results: Path, machine: str) -> Pace:
-    """The pace of the latest runs on this machine; guesses where nothing is recorded."""
+def recorded_pace(results: Path, machine: str, matrix: str) -> Pace:
+    """The pace of the latest runs on this machine, of this matrix if there are any; guesses where nothing is recorded.
+
+    How fast disks are written is another matter on other disks, so runs of other matrices say nothing about it.
+    """
     made_up = machine == "dry"
     found = sorted(
         (run for run in runs(results) if run.manifest.machine == machine), key=lambda run: run.manifest.started
     )
+    alike = [run for run in found if run.manifest.matrix == matrix]
     taken = []
-    for run in found[-_LATEST:]:
+    for run in (alike or found)[-_LATEST:]:
         try:
             with Journal.existing(run.journal) as journal:
                 taken.append(journal.took())
@@ -35,7 +39,7 @@ def recorded_pace(results: Path, machine: str) -> Pace:
         return Pace()
     set_ups = [took.setup for took in taken if took.setup is not None]
     # What a dry run says that it wrote is made up.
-    rates = [took.write_rate for took in taken if took.write_rate and not made_up]
+    rates = [took.write_rate for took in taken if took.write_rate and alike and not made_up]
     scatter = [one for took in taken for one in took.scatter]
     guess = Pace()
     return Pace(

@@ -51,7 +51,7 @@ def command(
 
     request = asked(matrix, only)
     check_kernels(request, place)
-    pace = recorded_pace(results, place)
+    pace = recorded_pace(results, place, request.space.matrix.name)
     level, alone = level_of(jobs, machine(place, Wishes()), specs_of(request.space, None), request.arrays())
     found = estimate(request.plan, pace, level.now)
     if form == "json":

@@ -152,7 +152,9 @@ def command(
                 if is_named(store) and address.file and not address.file.exists():
                     view.notice(f"new store made at {address}")
                 view.begins(folder.path)
-                spending = Spending(Cost(budget, bytes_budget), recorded_pace(results, place))
+                spending = Spending(
+                    Cost(budget, bytes_budget), recorded_pace(results, place, request.space.matrix.name)
+                )
                 with ExitStack() as stack:
                     loan = borrowed(exist, order.request.space.matrix, folder, destroy, view.notice) if exist else None
                     disks = stack.enter_context(loan) if loan else ()

@@ -85,7 +85,7 @@ def _why_not(last: RunFolder | None, wanted: Manifest) -> str:
     if last is None or last.manifest.finished:
         return ""
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)
-    differs = "--only, --kernel or --templates differ" if same else "the matrix differs"
+    differs = "--only, --shard, --kernel or --templates differ" if same else "the matrix differs"
     return f"not continuing {last.path}/, which is unfinished: {differs}"
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples:
   matrix compare latest~1 latest                           what changed since the run before
+  matrix compare latest~good latest                        since the last run that ended well
   matrix compare nightly-qemu-20260304-050607 latest --within 5%
   matrix compare --by kernel debian-12 debian-13           kernels, over all runs that had them
   matrix compare --by kernel --runs latest 6.1 6.12        within one run: block by block

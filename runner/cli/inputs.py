@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from runner.expand.load import Declared
     from runner.expand.select import Selection
+    from runner.expand.shard import Shard
     from runner.expand.space import Array, Space
     from runner.expand.variants import Variant
     from runner.model.source import Flaw
@@ -55,6 +56,26 @@ only = click.option(
     help="Only cells of which all of this is true, e.g. 'layout=raid5,bs=64KiB|1MiB'. "
     "Given several times: the cells that any of them names.",
 )
+
+
+def _shard(_context: click.Context, _option: click.Parameter, text: str | None) -> Shard | None:
+    """A part of the whole."""
+    from runner.expand.shard import Shard
+
+    if text is None:
+        return None
+    try:
+        return Shard.parsed(text)
+    except ValueError as problem:
+        raise click.BadParameter(str(problem)) from None
+
+
+shard = click.option(
+    "--shard",
+    metavar="N/OF",
+    callback=_shard,
+    help="Only one part of its cells, e.g. 2/5: for several machines at once. No array is in two parts.",
+)
 on = click.option(
     "--on", "place", type=click.Choice(list(MACHINES)), default="qemu", show_default=True, help="Where to run."
 )
@@ -87,6 +108,8 @@ class Asked:
     declared: Declared
     selection: Selection
     plan: Plan
+    #: Which of the cells, in the words of the command line; empty: all that the matrix declares.
+    part: str = ""
 
     @property
     def space(self) -> Space:
@@ -98,10 +121,11 @@ class Asked:
         return (array for array in self.space.arrays if next(self.selection.cells_of(array), None))
 
 
-def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:
+def asked(path: Path, only: tuple[str, ...] = (), shard: Shard | None = None) -> Asked:
     """Load a matrix and choose from it."""
     from runner.expand.load import load
     from runner.expand.select import select
+    from runner.expand.shard import sharded
     from runner.plan.order import Plan
 
     declared = load(path)
@@ -115,7 +139,10 @@ def asked(path: Path, only: tuple[str, ...] = ()) -> Asked:
             details="\n".join(f"{place.file}:{place.line}:{place.column}: {name}:" for place, name in places),
             resolution="`matrix plan` shows what there is",
         )
-    return Asked(declared, selection, Plan(selection, matrix.repeat, matrix.seed))
+    if shard is not None:
+        selection = sharded(selection, shard)
+    part = ", ".join([*sorted(f"only {text}" for text in only), *([f"shard {shard}"] if shard else [])])
+    return Asked(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
 
 
 def check_kernels(request: Asked, place: str) -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.budget import budget
-from runner.cli.inputs import Asked, asked, check_kernels, matrix_file, on, only, results
+from runner.cli.inputs import Asked, asked, check_kernels, matrix_file, on, only, results, shard
 from runner.cli.jobs import jobs, level_of
 from runner.plan.budget import ENDLESS, Cost, repeats
 
 if TYPE_CHECKING:
     from runner.cli.jobs import Asked as Jobs
+    from runner.expand.shard import Shard
     from runner.model.matrix import Repeat
     from runner.plan.estimate import Estimate, Pace
 
@@ -23,6 +24,7 @@ _SHOWN = 40
 @click.command("plan", epilog="Example:  matrix plan --only 'layout=parity,bs=64KiB' --cells matrix/chunk-sweep.yaml")
 @matrix_file
 @only
+@shard
 @on
 @results
 @jobs
@@ -34,6 +36,7 @@ _SHOWN = 40
 def command(
     matrix: Path,
     only: tuple[str, ...],
+    shard: Shard | None,
     place: str,
     results: Path,
     jobs: Jobs,
@@ -49,7 +52,7 @@ def command(
     from runner.machines.seam import Wishes
     from runner.plan.estimate import estimate
 
-    request = asked(matrix, only)
+    request = asked(matrix, only, shard)
     check_kernels(request, place)
     pace = recorded_pace(results, place, request.space.matrix.name)
     level, alone = level_of(jobs, machine(place, Wishes()), specs_of(request.space, None), request.arrays())

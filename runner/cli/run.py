@@ -27,6 +27,7 @@ from runner.cli.inputs import (
     on,
     only,
     results,
+    shard,
     store,
     templates,
 )
@@ -39,6 +40,7 @@ from runner.errors import BadInput, Exit
 from runner.execute.events import RigUp, TrialDone
 from runner.execute.run import Execution, specs_of
 from runner.execute.spending import Spending
+from runner.expand.shard import Sharded
 from runner.expand.variants import digest
 from runner.guidelines.steering import Steering
 from runner.machines import machine
@@ -49,6 +51,7 @@ from runner.render.environment import in_effect
 from runner.store.address import address_of, is_named
 from runner.store.environment import Digests, DiskFacts
 from runner.store.feed import Feed
+from runner.store.files import write_atomically
 from runner.store.journal import Journal
 from runner.store.record import CellRow
 from runner.store.run import Manifest, RunFolder, find_unfinished
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from runner.execute.events import Event
     from runner.execute.together import Level
     from runner.expand.lab import Match
+    from runner.expand.shard import Shard
     from runner.machines.seam import Machine, RigSpec
     from runner.model.hosts import LabDisk
 
@@ -71,6 +75,7 @@ _EPILOG = """\b
 Examples:
   matrix run matrix/chunk-sweep.yaml                    go on where an unfinished run stopped, or start one
   matrix run --fresh --only 'level=5' my.yaml           some of its cells, from the beginning
+  matrix run --shard 2/5 my.yaml                        the second of five parts, for five machines
   matrix run --kernel debian-13 my.yaml                 under another kernel
   matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
   matrix run --budget 2h my.yaml                        as well as two hours can tell
@@ -83,6 +88,7 @@ Examples:
 @click.command("run", epilog=_EPILOG)
 @matrix_file
 @only
+@shard
 @on
 @kernel
 @templates
@@ -96,6 +102,11 @@ Examples:
     is_flag=True,
     help="After every cell's minimum, measure where guidelines are not decided, until they are.",
 )
+@click.option(
+    "--folder-to",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the folder of the run to this file, as soon as there is one: for scripts.",
+)
 @click.option("--fresh", is_flag=True, help="Start anew, even if a run of this matrix is unfinished.")
 @click.option(
     "--retry-broken", is_flag=True, help="Go on with the latest run, finished or not, and try what broke once more."
@@ -106,6 +117,7 @@ Examples:
 def command(
     matrix: Path,
     only: tuple[str, ...],
+    shard: Shard | None,
     place: str,
     kernel: str | None,
     templates: Path | None,
@@ -117,6 +129,7 @@ def command(
     hosts: Path | None,
     destroy: tuple[str, ...],
     until_decided: bool,
+    folder_to: Path | None,
     fresh: bool,
     retry_broken: bool,
     cold: bool,
@@ -125,7 +138,7 @@ def command(
 ) -> None:
     """Run a matrix. A run that was interrupted, killed or crashed is gone on with; nothing is measured twice."""
     address = address_of(store, results)
-    request = asked(matrix, only)
+    request = asked(matrix, only, shard)
     check_kernels(request, place)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
@@ -141,6 +154,8 @@ def command(
     with Stopping() as stopping:
         chosen = chosen_run(results, order.manifest(), fresh=fresh, retry_broken=retry_broken)
         folder = chosen.folder
+        if folder_to:
+            write_atomically(folder_to, f"{folder.path}\n".encode())
         with folder.locked(), Journal.open(folder.journal) as journal:
             folder = chosen.prepared(journal)
             view = _view(order, len(journal.finished()), quiet=quiet, as_json=as_json)
@@ -230,6 +245,7 @@ class Order:
             until=matrix.repeat.until,
             least=matrix.repeat.min,
             most=matrix.repeat.max,
+            part=readable(self.request.part),
         )
 
     def texts(self) -> dict[str, Any]:
@@ -258,7 +274,8 @@ class Order:
         # What is measured on disks that exist is about these disks, under the kernel that runs.
         exist = [os.uname().release, *(one.model_dump(mode="json") for one in self.exist.disks)] if self.exist else None
         of = [matrix, self.machine, kernels, rules, in_effect(self.templates)]
-        return digest([*of, exist] if exist else of).hex()
+        arrays = [sorted(selection.arrays)] if isinstance(selection, Sharded) else []
+        return digest([*of, *([exist] if exist else []), *arrays]).hex()
 
 
 def real_facts(disk: LabDisk) -> DiskFacts:
@@ -343,7 +360,8 @@ def _carry_out(
         guidelines = order.request.space.matrix.guidelines
         end = report(folder, journal, guidelines, interrupted=not done, short=execution.short)
         # Last, so that whatever comes between, the same command goes on and makes the reports anew.
-        folder = folder.with_manifest(finished=finished, ended=datetime.now(UTC).isoformat(timespec="milliseconds"))
+        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
+        folder = folder.with_manifest(finished=finished, ended=ended, exit=int(end.exit) if finished else None)
         feed.end(folder)
     return end
 

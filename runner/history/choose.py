@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 _BACK = re.compile(r"(?P<name>.+?)~(?P<back>\d+)")
+_GOOD = "~good"
 _LEAST = 4  # characters of an id that may stand for all of it
 
 
@@ -27,8 +28,14 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
     A folder or its name; a pattern of names (`nightly-*`); the beginning of an id; `latest`, or the name of a matrix
     for the latest run of it; `~2` behind either: the second before that, of the same matrix on the same machine.
+    `~good` behind any of these: the last before it that ended well. Several words with commas between: all of them.
     """
     name = Path(text).name if "/" in text else text
+    if "," in text and all(run.name != name for run in runs):
+        meant = {run.id for word in text.split(",") if word.strip() for run in runs_named(word.strip(), runs)}
+        return [run for run in runs if run.id in meant]
+    if name.endswith(_GOOD):
+        return [_good(run, runs) for run in runs_named(name.removesuffix(_GOOD), runs)]
     found = [run for run in runs if name in {run.name, run.id}] or _matching(name, runs) or _counted(name, runs)
     if not found and len(name) >= _LEAST:
         found = [run for run in runs if run.id.startswith(name)]
@@ -37,6 +44,32 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
             f"no run in the store is meant by '{text}'",
             details=_there(runs),
             resolution="name a folder below results/, a pattern of names, `latest`, `latest~1`, MATRIX or MATRIX~1",
+        )
+    return found
+
+
+def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:
+    """The last run before it, of the same part of the same matrix in the same place, that ended well.
+
+    That is: it was finished, nothing broke and no guideline failed. `runs` has the latest first.
+    """
+    before = runs[[one.id for one in runs].index(run.id) + 1 :]
+    return next((one for one in before if one.finished and one.exit == 0 and _place(one) == _place(run)), None)
+
+
+def _place(run: RunRow) -> tuple[str, str, str, bool, str]:
+    return run.matrix, run.machine, run.host, run.made_up, run.part
+
+
+def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
+    found = good_before(run, runs)
+    if found is None:
+        part = f", {run.part}" if run.part else ""
+        raise BadInput(
+            f"no run before {run.name} ended well",
+            details=f"wanted: {run.matrix}{part}, on {run.machine} of the host {run.host or 'without a name'}, "
+            "finished, nothing broken, no guideline failing",
+            resolution="compare with a run that you name; `matrix results` shows which there are",
         )
     return found
 

@@ -144,7 +144,7 @@ def compared(
     missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
     broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
     notes = (
-        *_notes(a, b, ratios),
+        *_notes(a, b, [max(map(len, side.values())) for side in (left, right)], ratios),
         *_of_percentiles(metrics),
         *shared,
         *_unfinished(a, b, recorded or {}),
@@ -205,12 +205,13 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
     return kept[0], kept[1], (f"on both sides, so counted for {where}: {few}",)
 
 
-def _notes(a: Side, b: Side, ratios: Sequence[Ratio | None]) -> tuple[str, ...]:
+def _notes(a: Side, b: Side, most: Sequence[int], ratios: Sequence[Ratio | None]) -> tuple[str, ...]:
+    """`most`: so many runs of a side have one and the same cell. Parts of a matrix, run each for itself, share none."""
     runs = {run.id: run for run in (*a.runs, *b.runs)}
     notes = list(warnings(runs.values()))
-    if len(a.runs) == len(b.runs) == 1 and len(runs) == 2:
+    counts = sorted(most)
+    if counts == [1, 1] and len(runs) > 1:
         notes += _of_single_runs([ratio.foreseen for ratio in ratios if ratio])
-    counts = sorted((len(a.runs), len(b.runs)))
     if counts[0] == 1 < counts[1]:
         notes.append(
             "one run against several: it differs where it lies farther off than a further run of the other side would"

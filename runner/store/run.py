@@ -69,7 +69,9 @@ class Manifest(BaseModel):
     least: int = Field(default=2, description="trials of a cell before it is first asked whether they are enough")
     most: int | None = Field(default=None, description="trials of a cell at most; null: not noted, in older runs")
     steered: bool = Field(default=False, description="trials went where guidelines were not decided, until they were")
+    part: str = Field(default="", description="which of its cells, as asked for: --only, --shard; empty: all")
     finished: bool = False
+    exit: int | None = Field(default=None, description="what the program ended with when it was finished")
 
     @property
     def identity(self) -> str:

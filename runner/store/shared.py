@@ -62,6 +62,8 @@ class RunRow:
     least: int
     most: int | None
     environment: Mapping[str, str]
+    part: str = ""
+    exit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +326,8 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "least": manifest.least,
         "most": manifest.most,
         "environment": _clean_map(manifest.environment),
+        "part": _clean(manifest.part),
+        "exit": manifest.exit,
         "settled": settled,
     }
 

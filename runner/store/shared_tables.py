@@ -45,6 +45,8 @@ runs = Table(
     Column("least", Integer, nullable=False, server_default="2"),
     Column("most", Integer),
     Column("environment", JSON, nullable=False),
+    Column("part", Text, nullable=False, server_default=""),  # of its matrix, as asked for; empty: all of it
+    Column("exit", Integer),  # what `matrix run` ended with when it was finished
     # Digest of the manifest with which everything was here; empty while something may be missing.
     Column("settled", Text, nullable=False),
 )
@@ -125,11 +127,18 @@ def _with_histograms_and_order(connection: Connection) -> None:
     connection.execute(runs.update().values(settled=""))
 
 
+def _with_endings(connection: Connection) -> None:
+    """Version 4: how runs ended, and what part of their matrix they are, which their manifests know."""
+    connection.execute(text("ALTER TABLE runs ADD COLUMN part TEXT NOT NULL DEFAULT ''"))
+    connection.execute(text("ALTER TABLE runs ADD COLUMN exit INTEGER"))
+    connection.execute(runs.update().values(settled=""))
+
+
 SHARED = Versioned(
     "shared store",
     tables,
     meta,
-    (_with_how_long, _with_histograms_and_order),
+    (_with_how_long, _with_histograms_and_order, _with_endings),
     stranger="name another file or database with `--store`; an empty one is made a store",
     newer="use the newer program, or name another store with `--store`; the runs' own journals hold everything it does",
 )

@@ -117,6 +117,16 @@ def test_a_store_of_version_2_is_brought_up_to_date_with_its_data(address: Addre
         ]
 
 
+def test_a_store_of_version_3_is_brought_up_to_date_with_its_data(address: Address) -> None:
+    store_from_text(address, "store-3.sql")
+    for _ in range(2):
+        with SharedStore.existing(address) as store:
+            (run,) = store.runs()
+            assert (run.name, run.part, run.exit) == ("run-1", "", None)
+            assert store.trials(("cell", "block", "outcome")) == [("c1", 1, "measured"), ("c1", 2, "broken")]
+            assert store.settled() == set(), "how it ended is in its manifest"
+
+
 def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> None:
     tables = sa.MetaData()
     meta = sa.Table("meta", tables, sa.Column("key", sa.String, primary_key=True), sa.Column("value", sa.Text))

@@ -19,6 +19,7 @@ _COMMANDS = {
     "report": "Write the reports of a run anew from its journal.",
     "results": "Show what was measured, in one run or many: filtered, as a pivot, as CSV, JSON, Parquet.",
     "compare": "Say which cells are faster or slower: between runs, kernels, hosts, revisions.",
+    "summary": "Say in Markdown what runs came to, and what changed since they last ended well.",
     "guidelines": "Judge advice by what was measured, and show which there is.",
     "recommend": "Say which setting is best for some work, and how to have it.",
     "history": "Follow a cell through all runs, and where it changed.",
@@ -66,7 +67,7 @@ Examples:
   matrix compare latest~1 latest                  what became faster or slower since the one before
 
 \b
-Exit codes: 0 all measured, 1 a guideline fails (run, guidelines) or something is slower (compare),
+Exit codes: 0 all measured, 1 a guideline fails (run, guidelines) or something is slower (compare, summary),
 2 bad input, 3 something broke (or a budget was too small for every cell's minimum), 130 interrupted.
 """
 

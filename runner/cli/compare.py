@@ -94,7 +94,7 @@ def command(
             "--runs is for --by kernel, host, revision or an axis", resolution="A and B are the runs already"
         )
     asked = checked(metrics) or USUAL
-    done = _answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)
+    done = answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)
     most = rows if form == "table" else None
     answer(shown(done, most=most) if form in SHOWN else tidy(done), form, to)
     if done.broken:
@@ -117,7 +117,8 @@ class Question:
     confidence: float
 
 
-def _answered(asked: Question, results: Path, store: str | None) -> Comparison:
+def answered(asked: Question, results: Path, store: str | None) -> Comparison:
+    """Read what is asked about, and compare it."""
     from runner.history.before import earlier
     from runner.history.choose import measured_first, wanted, with_hint
     from runner.history.comparison import compared

@@ -22,6 +22,7 @@ Examples:
   matrix guidelines list                                     the advice that comes with it
   matrix guidelines check latest                             what the latest run says of its own guidelines
   matrix guidelines check 'nightly-*' --guidelines ours.yaml  what many runs say of others
+  matrix guidelines check 'chunk-sweep-*' --on lab1           what those say that were done on one host
 
 \b
 Exit codes of check: 0 none fails, 1 one does, 2 bad input. How runs are named: `matrix results --help`.
@@ -54,6 +55,12 @@ def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
 @command.command("check", epilog=_EPILOG)
 @click.argument("runs", nargs=-1, required=True)
 @click.option(
+    "--on",
+    "where",
+    metavar="PLACE",
+    help="Only those of RUNS that were done on such a machine (qemu, local …) or host, or for such a matrix.",
+)
+@click.option(
     "--guidelines",
     "files",
     multiple=True,
@@ -67,6 +74,7 @@ def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
 @store
 def check(
     runs: tuple[str, ...],
+    where: str | None,
     files: tuple[Path, ...],
     only: tuple[str, ...],
     form: str,
@@ -78,25 +86,31 @@ def check(
     from runner.errors import Exit
     from runner.reports.verdicts import shown, tidy
 
-    judgements = _judged(runs, files, only, results, store)
+    judgements = _judged(runs, where, files, only, results, store)
     answer(shown(judgements) if form in SHOWN else tidy(judgements), form, to)
     if any(one.failed for one in judgements):
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)
 
 
 def _judged(
-    words: tuple[str, ...], files: Sequence[Path], only: tuple[str, ...], results: Path, store: str | None
+    words: tuple[str, ...],
+    where: str | None,
+    files: Sequence[Path],
+    only: tuple[str, ...],
+    results: Path,
+    store: str | None,
 ) -> list[Judgement]:
     from runner.errors import BadInput
     from runner.expand.advice import guidelines_in
     from runner.history.advice import columns_of, judged_in_store
-    from runner.history.choose import wanted
+    from runner.history.choose import done_on, wanted
     from runner.history.samples import read
 
     given = [one for path in files for one in guidelines_in(path)]
     with opened(store, results) as shared:
         among = chosen_runs(shared, words)
-        guidelines = given or _of_runs(among, results)
+        among = among if where is None else done_on(where, among)
+        guidelines = given or of_runs(among, results)
         if not guidelines:
             raise BadInput(
                 f"{', '.join(run.name for run in among[:3])}: no guidelines, and none were named",
@@ -107,7 +121,7 @@ def _judged(
     return judged_in_store(guidelines, found)
 
 
-def _of_runs(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
+def of_runs(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
     """Those that the matrices of these runs have, each once; the latest run is asked first."""
     from runner.history.advice import declared_by
     from runner.store.run import load
@@ -115,6 +129,9 @@ def _of_runs(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
     found: dict[str, Guideline] = {}
     for run in runs:
         if (results / run.name / "manifest.json").is_file():
-            declared = declared_by(load(results / run.name).manifest)
+            manifest = load(results / run.name).manifest
+            if "guidelines" not in manifest.text:  # older matrices need not be ones that are understood today
+                continue
+            declared = declared_by(manifest)
             found = {**{one.id: one for one in declared.space.matrix.guidelines}, **found}
     return list(found.values())

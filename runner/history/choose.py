@@ -74,6 +74,19 @@ def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
     return found
 
 
+def done_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    """Those that were done on a machine (`qemu`), a host or for a matrix that is called so, or has such a pattern."""
+    found = [run for run in runs if any(fnmatchcase(name, where) for name in (run.machine, run.host, run.matrix))]
+    if not found:
+        there = {f"{run.matrix} on {run.machine} of {run.host or 'a host without a name'}": None for run in runs}
+        raise BadInput(
+            f"--on {where}: none of these runs was done there",
+            details="they are: " + ", ".join(list(there)[:8]),
+            resolution="name a machine (qemu, local), a host, a matrix, or a pattern of either",
+        )
+    return found
+
+
 def measured_first(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
     """The runs that are meant where nobody names any, and what is to be said of the others.
 

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs a matrix as the environment of a job says. What people typed comes as ASKED_…, never as a part of a script; what the
+# runner itself says of its machine comes as MATRIX_HOSTS, MATRIX_RESULTS, MATRIX_STORE.
+set -euo pipefail
+
+top=$(readlink -f -- "${BASH_SOURCE[0]}")
+readonly top=${top%/.github/scripts/*}
+readonly results=${ASKED_RESULTS:-${MATRIX_RESULTS:-results}}
+readonly told=${RUNNER_TEMP:?}/matrix-folder
+token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+
+# optional NAME VALUE: as one word, so that no value can be taken for another option.
+args=()
+optional() { [[ -z $2 ]] || args+=("--$1=$2"); }
+optional on "${ASKED_MACHINE:-qemu}"
+optional shard "${ASKED_SHARD-}"
+optional only "${ASKED_ONLY-}"
+optional budget "${ASKED_BUDGET-}"
+optional hosts "${MATRIX_HOSTS-}"
+optional results "$results"
+optional folder-to "$told"
+# A job that is run again goes on where it was stopped; a new one is a new night.
+[[ ${GITHUB_RUN_ATTEMPT:-1} != 1 ]] || args+=(--fresh)
+
+# keep NAME VALUE: for the steps that follow, whatever is in the value.
+keep() { printf '%s<<%s\n%s\n%s\n' "$1" "$token" "$2" "$token" >>"${GITHUB_OUTPUT:?}"; }
+
+# What a console or fio says must not be taken for a command to the runner.
+printf '::stop-commands::%s\n' "$token"
+rm -f -- "$told"
+status=0
+timeout --signal=TERM --kill-after=5m -- "${ASKED_PATIENCE:-5h}" "$top/bootstrap" run "${args[@]}" -- "${ASKED_MATRIX:?}" &
+child=$!
+# A job that is cancelled has seconds; the run ends as with Ctrl-C, and can be gone on with.
+trap 'kill -s TERM "$child" 2>/dev/null || true' INT TERM
+while kill -s 0 "$child" 2>/dev/null; do
+  status=0
+  wait "$child" || status=$?
+done
+printf '::%s::\n' "$token"
+
+[[ ! -s $told ]] || keep folder "$(<"$told")"
+keep results "$results"
+keep status "$status"
+((status != 124)) || echo "::error title=stopped::the run took longer than it may, and was stopped; what was measured is kept"
+exit "$status"

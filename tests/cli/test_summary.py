@@ -1,0 +1,143 @@
+"""`matrix summary`: what somebody reads who was asleep, and what a program makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.store.environment import Host, Revision
+from runner.store.record import CellRow, Outcome, Trial
+from tests.store import past
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Said
+
+Call = Callable[..., "Said"]
+CELL = CellRow("c1", "raid5/chunk=64KiB/seq", {"layout": "raid5", "md.chunk": "64KiB", "workload": "seq"})
+NOISE = (1.0, 1.004, 0.997, 1.002, 0.999)
+ADVICE = """\
+name: sweep
+disks: {count: 3, size: 64MiB}
+layouts: {raid5: [md: {level: 5, chunk: 64KiB}]}
+workloads: {seq: {rw: read, bs: 1MiB, runtime: 1s}}
+repeat: 5
+guidelines:
+  - {id: fast, claim: it is fast, source: "[a link](http://x) @somebody", bound: {metric: read.bw, at_least: 150MB/s}}
+"""
+
+
+def trials(rate: float) -> list[Trial]:
+    return [past.measured("c1", block, rate * noise) for block, noise in enumerate(NOISE, start=1)]
+
+
+def night(results: Path, number: int, rate: float = 2e8, **changes: object) -> None:
+    values: dict[str, object] = {"exit": 0, "planned": 5, "text": ADVICE, **changes}
+    past.recorded(results, trials(rate), number, [CELL], **values)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    night(tmp_path / "results", 1)
+    return tmp_path / "results"
+
+
+def test_nothing_got_worse(call: Call, results: Path) -> None:
+    night(results, 2)
+    said = call("summary", "latest", "--issue", "issue.md", "--annotations", "annotations")
+    assert (said.status, said.out.splitlines()[0]) == (0, "# sweep on qemu: all measured")
+    assert "| fast | holds |" in said.out
+    assert "B against A: 0 slower, 0 faster, 1 same" in said.out
+    assert not Path("issue.md").exists()
+    assert Path("annotations").read_text() == ""
+
+
+def test_it_got_slower_and_a_guideline_fails(call: Call, results: Path) -> None:
+    night(
+        results,
+        2,
+        1e8,
+        exit=1,
+        host=Host(kernel="6.12", cpu="some cpu", cores=2, memory=4 << 30, hostname="lab1"),
+        revision=Revision(commit="1f3a9c" * 6, dirty=False),
+        command=("matrix", "run", "--only", "layout=raid5; rm -rf", "sweep.yaml"),
+    )
+    said = call("summary", "latest", "--issue", "issue.md", "--annotations", "annotations")
+    assert (said.status, said.out.splitlines()[0]) == (1, "# sweep on qemu: 1 guideline fails, 1 figure slower")
+    issue = Path("issue.md").read_text()
+    assert "| raid5/chunk=64KiB/seq | read\\_bw | 200 MB/s | 100 MB/s | 0.5" in issue, issue
+    assert "| host.kernel | 6.1.0 | 6.12 |" in issue
+    assert f"git checkout {'1f3a9c' * 6}\nmatrix run --only 'layout=raid5; rm -rf' sweep.yaml\n" in issue
+    assert "matrix compare run-1 run-2" in issue
+    assert "fast: it is fast" in issue
+    lines = Path("annotations").read_text().splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["::error", "::warning"]
+    assert lines[1].startswith("::warning title=slower%3A raid5/chunk=64KiB/seq::read_bw 200 MB/s → 100 MB/s, 0.5")
+
+
+def test_what_broke(call: Call, results: Path) -> None:
+    said_by_the_kernel = "oops\n::error::x\n<script>, 100%|"
+    broken = [*trials(2e8), Trial("c1", 6, Outcome.BROKEN, said_by_the_kernel)]
+    past.recorded(results, broken, 2, [CELL], exit=3, planned=6, text=ADVICE)
+    said = call("summary", "latest", "--issue", "issue.md", "--annotations", "annotations")
+    assert (said.status, said.out.splitlines()[0]) == (3, "# sweep on qemu: 1 cell broken")
+    assert "| raid5/chunk=64KiB/seq | 1 of 6 | oops ::error::x \\<script>, 100%\\| |" in said.out
+    (line,) = Path("annotations").read_text().splitlines()
+    assert line == "::error title=broken%3A raid5/chunk=64KiB/seq::oops%0A::error::x%0A<script>, 100%25|"
+
+
+def test_a_run_that_was_cut_off_is_no_good_one(call: Call, results: Path) -> None:
+    night(results, 2, finished=False, exit=None)
+    said = call("summary", "run-2", "--issue", "issue.md")
+    assert (said.status, said.out.splitlines()[0]) == (3, "# sweep on qemu: 1 run not finished")
+    assert "not finished" in Path("issue.md").read_text()
+    night(results, 3)
+    assert "A: run-1" in call("summary", "latest").out
+
+
+def test_no_run_before_it(call: Call, results: Path) -> None:
+    said = call("summary", "run-1")
+    assert said.status == 0
+    assert "No run before it, of the same part in the same place, ended well." in said.out
+
+
+def test_parts_of_a_night_are_held_against_the_parts_of_the_one_before(call: Call, tmp_path: Path) -> None:
+    results, other = tmp_path / "results", CellRow("c2", "raid5/chunk=16KiB/seq", {"layout": "raid5"})
+    for number, rate in ((1, 2e8), (3, 1e8)):
+        past.recorded(results, trials(2e8), number, [CELL], exit=0, part="shard 1/2")
+        second = [past.measured("c2", block, rate * noise) for block, noise in enumerate(NOISE, start=1)]
+        past.recorded(results, second, number + 1, [other], exit=0, part="shard 2/2")
+    said = call("summary", "run-3,run-4")
+    assert said.status == 1
+    assert "B against A: 1 slower, 0 faster, 1 same" in said.out
+    assert "| run-3 | shard 1/2 | lab1 |" in said.out
+
+
+def test_a_matrix_that_nobody_understands_today(call: Call, results: Path) -> None:
+    night(results, 2, text="name: sweep\nguidelines: [{id: gone, shape: unheard-of}]\n")
+    said = call("summary", "latest")
+    assert said.status == 0
+    assert "nobody can tell: matrix.yaml" in said.out
+    assert "B against A" in said.out
+
+
+def test_against_another(call: Call, results: Path) -> None:
+    night(results, 2, 1e8, exit=1)
+    night(results, 3, 1e8, exit=1)
+    assert call("summary", "latest").status == 1
+    assert "1 same" in call("summary", "latest", "--against", "latest~1").out
+    said = call("summary", "latest", "--against", "nothing")
+    assert "no run in the store is meant by 'nothing'" in said.out
+
+
+def test_guidelines_of_runs_that_were_done_somewhere(call: Call, results: Path) -> None:
+    elsewhere = past.manifest().host.model_copy(update={"hostname": "nightly-2"})
+    night(results, 2, 1e8, host=elsewhere)
+    assert call("guidelines", "check", "*", "--on", "lab1").status == 0
+    assert call("guidelines", "check", "*", "--on", "nightly-*").status == 1
+    assert call("guidelines", "check", "run-1", "--on", "qemu").status == 0
+    said = call("guidelines", "check", "run-1", "--on", "nightly-2")
+    assert (said.status, "none of these runs was done there" in said.err) == (2, True)
+    assert "sweep on qemu of lab1" in said.err

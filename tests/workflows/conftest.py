@@ -1,0 +1,33 @@
+"""A checkout with the workflows' own scripts, and the program as it is here instead of one that is set up first."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    made = tmp_path / "work place"
+    made.mkdir()
+    shutil.copytree(TOP / ".github", made / ".github")
+    shutil.copy(TOP / "action.yml", made)
+    program = f"PYTHONPATH={shlex.quote(str(TOP))} exec {shlex.quote(sys.executable)} -m runner.cli"
+    # Cleaning up is about the disks of the machine, which no test is to touch.
+    clean = 'if [ "$*" = clean ]; then echo "cleaned" >>"$HOME/cleaned"; exit "${CLEAN_STATUS:-0}"; fi'
+    (made / "bootstrap").write_text(f'#!/bin/sh\n{clean}\n{program} "$@"\n')
+    (made / "bootstrap").chmod(0o755)
+    return made
+
+
+@pytest.fixture
+def temp(tmp_path: Path) -> Path:
+    made = tmp_path / "temp"
+    made.mkdir()
+    return made

@@ -1,0 +1,231 @@
+"""The nights of a lab, from the very YAML: what a job runs, keeps and says; and what nobody can make it do."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.store.run import load, runs
+from tests.matrices import SMALL
+from tests.workflows.conftest import TOP
+from tests.workflows.emulator import Job, environment, loaded
+from tests.workflows.expressions import evaluated, expanded
+
+NIGHTLY = loaded(TOP / ".github/workflows/nightly.yml")["jobs"]["night"]
+GITHUB = {"repository": "lab/matrix", "ref_name": "main", "event": {"repository": {"default_branch": "main"}}}
+
+
+def contexts(event: str = "workflow_dispatch", **more: Any) -> dict[str, Any]:
+    return {
+        "github": {**GITHUB, "event_name": event},
+        "vars": {"HARDWARE_REPOSITORY": "lab/matrix"},
+        "matrix": {"shard": ""},
+        "strategy": {"job-index": 0},
+        "job": {"status": "success"},
+        "inputs": {},
+        **more,
+    }
+
+
+def night(checkout: Path, temp: Path, inputs: dict[str, str], shard: str = "", **env: str) -> Job:
+    """A night, as somebody who started it by hand asked for it."""
+    known = contexts(matrix={"shard": shard})
+    job = Job(checkout, temp, {"machine": "dry", **inputs}, environment(temp, **env), known)
+    (temp / "summary").unlink(missing_ok=True)
+    job.run(NIGHTLY["steps"])
+    return job
+
+
+@pytest.fixture
+def small(checkout: Path) -> str:
+    (checkout / "small.yaml").write_text(SMALL)
+    return "small.yaml"
+
+
+def test_a_night(checkout: Path, temp: Path, small: str) -> None:
+    job = night(checkout, temp, {"matrix": small})
+    assert job.status == "success", job.log
+    (folder,) = runs(checkout / "results")
+    assert (folder.manifest.machine, folder.manifest.exit) == ("dry", 0)
+    assert "raid5/chunk=64KiB/work/rw=read" in job.page
+    assert "No run before it, of the same part in the same place, ended well." in job.page
+    uploaded = [given for uses, given in job.used if uses.startswith("actions/upload-artifact@")]
+    assert uploaded == [
+        {"name": "night-0", "path": str(folder.path.relative_to(checkout)), "if-no-files-found": "error"}
+    ]
+    assert {"junit.xml", "trials.csv", "summary.csv", "summary.md"} <= {path.name for path in folder.path.iterdir()}
+    again = night(checkout, temp, {"matrix": small})
+    assert "B against A" in again.page
+    assert len(list(runs(checkout / "results"))) == 2, "a night begins anew"
+
+
+def test_a_job_that_is_run_again_goes_on(checkout: Path, temp: Path, small: str) -> None:
+    night(checkout, temp, {"matrix": small})
+    (folder,) = runs(checkout / "results")
+    folder.with_manifest(finished=False)
+    assert night(checkout, temp, {"matrix": small}, GITHUB_RUN_ATTEMPT="2").status == "success"
+    assert [run.path for run in runs(checkout / "results")] == [folder.path]
+
+
+def test_what_the_runner_says_of_its_machine(checkout: Path, temp: Path, small: str) -> None:
+    job = night(checkout, temp, {"matrix": small}, MATRIX_RESULTS=str(temp / "kept"), MATRIX_STORE=str(temp / "s.db"))
+    assert job.status == "success", job.log
+    assert len(list(runs(temp / "kept"))) == 1
+    assert (temp / "s.db").exists()
+    assert not (checkout / "results").exists()
+
+
+def test_parts_of_a_night(checkout: Path, temp: Path, small: str) -> None:
+    parts = [night(checkout, temp, {"matrix": small}, shard=shard) for shard in ("1/2", "2/2", "3/3")]
+    assert [part.status for part in parts] == ["success", "success", "failure"]
+    assert sorted(run.manifest.part for run in runs(checkout / "results")) == ["shard 1/2", "shard 2/2"]
+    assert "at most 2 shards" in parts[2].log
+    assert "Nothing was run" in parts[2].page
+    assert not [uses for uses, _ in parts[2].used if "upload" in uses]
+
+
+HOSTILE = [
+    "$(touch x)",
+    "a.yaml\ntouch x",
+    "'; `touch x`; \"; touch x; ",
+    "--destroy=wwn-0x5000c5",
+    "--fresh",
+    "x\n::set-output name=folder::x\n",
+]
+
+
+@pytest.mark.parametrize("given", HOSTILE)
+@pytest.mark.parametrize("name", ["matrix", "shard", "machine"])
+def test_what_somebody_types_is_a_word_and_nothing_else(
+    checkout: Path, temp: Path, small: str, name: str, given: str
+) -> None:
+    before = {path.name for path in checkout.iterdir()}
+    asked = {"matrix": small, "machine": "dry", "shard": "", name: given}
+    shard = asked.pop("shard")
+    job = night(checkout, temp, asked, shard)
+    assert job.status == "failure"
+    assert {path.name for path in checkout.iterdir()} == before
+    assert not list(temp.rglob("x"))
+    assert "Traceback" not in job.log
+    assert "Nothing was run" in job.page
+    assert not [uses for uses, _ in job.used if "upload" in uses]
+
+
+@pytest.mark.parametrize("given", ["$(touch x)`touch x`", "--fresh; touch x", "a\nfolder=x\n::error::x"])
+@pytest.mark.parametrize("name", ["only", "budget", "patience", "results", "against"])
+def test_nor_what_another_project_gives_the_action(
+    checkout: Path, temp: Path, small: str, name: str, given: str
+) -> None:
+    job = Job(checkout, temp, {}, environment(temp), contexts())
+    job.run([{"uses": "./", "with": {"matrix": small, "machine": "dry", name: given}}])
+    assert not [path for place in (checkout, temp) for path in place.rglob("x")]
+    assert "Traceback" not in job.log
+    for uses, uploaded in job.used:
+        assert load(checkout / uploaded["path"]).manifest.matrix == "small", uses
+
+
+def test_what_is_said_is_no_command_to_the_runner(checkout: Path, temp: Path, small: str) -> None:
+    job = night(checkout, temp, {"matrix": small})
+    lines = job.log.splitlines()
+    begins = next(number for number, line in enumerate(lines) if line.startswith("::stop-commands::"))
+    token = lines[begins].removeprefix("::stop-commands::")
+    assert f"::{token}::" in lines[begins + 1 :]
+    assert any("results go to" in line for line in lines[begins : lines.index(f"::{token}::")])
+
+
+#: timeout(1), but for that its patience ends with the fifth trial instead of at a time.
+IMPATIENT = """\
+#!/bin/bash
+while [ "$1" != -- ]; do shift; done
+shift 2
+exec {told}< <(exec "$@" 2>&1)
+child=$!
+while IFS= read -r line <&"$told"; do
+  printf '%s\\n' "$line"
+  case $line in "[5/"*) kill -s TERM "$child"; stopped=124 ;; esac
+done
+wait "$child"
+exit "${stopped:-$?}"
+"""
+
+
+def test_a_run_that_takes_too_long_is_stopped_kept_and_can_be_gone_on_with(
+    checkout: Path, temp: Path, small: str
+) -> None:
+    (checkout / small).write_text(SMALL.replace("repeat: 2", "repeat: 10000"))
+    (temp / "bin").mkdir()
+    (temp / "bin/timeout").write_text(IMPATIENT)
+    (temp / "bin/timeout").chmod(0o755)
+    env = environment(temp)
+    job = Job(checkout, temp, {}, {**env, "PATH": f"{temp / 'bin'}:{env['PATH']}"}, contexts())
+    job.run([{"uses": "./", "with": {"matrix": small, "machine": "dry"}}])
+    assert job.status == "failure"
+    assert "::error title=stopped::" in job.log
+    (folder,) = runs(checkout / "results")
+    assert not folder.manifest.finished
+    assert "1 run not finished" in job.page
+    assert (folder.path / "regression.md").exists()
+    assert [given["path"] for _, given in job.used] == [str(folder.path.relative_to(checkout))]
+
+
+def test_a_job_that_is_cancelled_ends_its_run(checkout: Path, temp: Path, small: str) -> None:
+    (checkout / small).write_text(SMALL.replace("repeat: 2", "repeat: 10000"))
+    env = environment(
+        temp, ASKED_MATRIX=small, ASKED_MACHINE="dry", RUNNER_TEMP=str(temp), GITHUB_OUTPUT=str(temp / "output")
+    )
+    script = checkout / ".github/scripts/run.sh"
+    with subprocess.Popen([str(script)], cwd=checkout, env=env, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        while "[5/" not in (line := running.stdout.readline()):
+            assert line, "it ended by itself"
+        running.send_signal(signal.SIGINT)
+        running.stdout.read()
+        assert running.wait() == 130
+    (folder,) = runs(checkout / "results")
+    assert not folder.manifest.finished
+    with folder.locked():
+        assert (folder.path / "junit.xml").exists()
+
+
+def test_cleaning_up_is_done_before_and_after_whatever_happens(checkout: Path, temp: Path, small: str) -> None:
+    assert night(checkout, temp, {"matrix": small}).status == "success"
+    assert night(checkout, temp, {"matrix": "nothing.yaml"}).status == "failure"
+    assert (temp / "cleaned").read_text() == "cleaned\n" * 4
+    left = night(checkout, temp, {"matrix": small}, CLEAN_STATUS="3")
+    assert left.status == "failure", "something that had to be left is for somebody to look at"
+    assert [uses for uses, _ in left.used if "upload" in uses], "what was measured is kept all the same"
+
+
+def test_who_may() -> None:
+    def may(**changes: Any) -> bool:
+        known = contexts()
+        return bool(evaluated(NIGHTLY["if"], {**known, **{k: {**known[k], **v} for k, v in changes.items()}}))
+
+    assert may()
+    assert may(github={"event_name": "schedule"})
+    assert not may(github={"repository": "stranger/matrix"})
+    assert not may(github={"ref_name": "some-branch"})
+    assert not may(vars={"HARDWARE_REPOSITORY": None})
+
+
+def test_which_parts_a_night_has() -> None:
+    def parts(shard: str = "", **variables: str) -> Any:
+        text = NIGHTLY["strategy"]["matrix"]["shard"]
+        return expanded(text, contexts(inputs={"shard": shard}, vars=variables))
+
+    assert parts() == [""]
+    assert parts("2/5") == ["2/5"]
+    assert parts(NIGHTLY_SHARDS='["1/2", "2/2"]') == ["1/2", "2/2"]
+    assert parts('"], "x": ["') == ['"], "x": ["'], "what is typed stays one word"
+
+
+def test_where_a_night_runs() -> None:
+    def place(host: str = "", **variables: str) -> Any:
+        return [expanded(one, contexts(inputs={"host": host}, vars=variables)) for one in NIGHTLY["runs-on"]]
+
+    assert place() == ["self-hosted", "linux", "matrix-hardware"]
+    assert place("shelf-2", NIGHTLY_HOST="shelf-1") == ["self-hosted", "linux", "shelf-2"]

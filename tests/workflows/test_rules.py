@@ -1,0 +1,140 @@
+"""What holds for every workflow and for the action, whoever writes the next one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.workflows.conftest import TOP
+from tests.workflows.emulator import loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WORKFLOWS = sorted((TOP / ".github/workflows").glob("*.yml"))
+#: Whoever can cause these need not be one of us.
+STRANGERS = {
+    *("pull_request", "pull_request_target", "pull_request_review", "pull_request_review_comment", "issues", "fork"),
+    *(
+        "issue_comment",
+        "discussion",
+        "discussion_comment",
+        "workflow_run",
+        "watch",
+        "workflow_call",
+        "repository_dispatch",
+    ),
+}
+#: What hosted machines are called; any other name may be one of ours.
+HOSTED = re.compile(r"(ubuntu|windows|macos)-[\w.-]+")
+PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
+
+
+def steps() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in WORKFLOWS:
+        for job in loaded(path)["jobs"].values():
+            yield from ((path.name, step) for step in job["steps"])
+    yield from (("action.yml", step) for step in loaded(TOP / "action.yml")["runs"]["steps"])
+
+
+def triggers(workflow: dict[str, Any]) -> set[str]:
+    on = workflow["on"]
+    return {on} if isinstance(on, str) else set(on)
+
+
+def hardware(job: dict[str, Any]) -> bool:
+    """Whether it could be one of our machines that it runs on."""
+    return not (isinstance(job["runs-on"], str) and HOSTED.fullmatch(job["runs-on"]))
+
+
+def jobs_on_hardware() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    every = [(path.name, loaded(path)) for path in WORKFLOWS]
+    return [(name, one, job) for name, one in every for job in one["jobs"].values() if hardware(job)]
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {path.name for path in WORKFLOWS} >= {"nightly.yml", "push.yml", "exhaustive.yml"}
+    assert [name for name, _, _ in jobs_on_hardware()] == ["nightly.yml"]
+
+
+def test_no_stranger_reaches_our_machines() -> None:
+    for name, workflow, job in jobs_on_hardware():
+        assert not triggers(workflow) & STRANGERS, name
+        assert triggers(workflow) <= {"schedule", "workflow_dispatch"}, name
+        assert "vars.HARDWARE_REPOSITORY == github.repository" in job["if"], name
+        assert job["environment"] == "hardware", "who may use it is decided where no branch can change it"
+
+
+def test_nothing_is_put_into_a_script() -> None:
+    for name, step in steps():
+        assert "${{" not in step.get("run", ""), (name, step)
+
+
+def test_other_peoples_actions_are_pinned() -> None:
+    for name, step in steps():
+        uses = step.get("uses", "./")
+        assert uses == "./" or PINNED.fullmatch(uses), (name, uses)
+
+
+def test_checkouts_leave_no_credentials() -> None:
+    for name, step in steps():
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False, name
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_least_permissions_an_end_and_not_twice_at_once(path: Path) -> None:
+    workflow = loaded(path)
+    assert workflow["permissions"] in ({}, {"contents": "read"})
+    assert workflow["concurrency"]["group"]
+    for job in workflow["jobs"].values():
+        assert job.get("permissions", {"contents": "read"}) == {"contents": "read"}
+        assert 0 < job["timeout-minutes"] <= 480
+
+
+def test_the_run_ends_before_the_job_is_ended() -> None:
+    """What is left of the time is for its reports, for cleaning up, and for keeping it."""
+    for path in WORKFLOWS:
+        for job in loaded(path)["jobs"].values():
+            for step in job["steps"]:
+                if step.get("uses") == "./":
+                    number, unit = step["with"]["patience"][:-1], step["with"]["patience"][-1]
+                    assert int(number) * {"m": 1, "h": 60}[unit] + 10 <= job["timeout-minutes"], path.name
+
+
+def test_cleaning_up_always_runs() -> None:
+    *_, last = [step for step in loaded(TOP / "action.yml")["runs"]["steps"] if "clean.sh" in step.get("run", "")]
+    assert last["if"] == "${{ always() }}"
+    assert "continue-on-error" not in last
+
+
+def test_scripts_pass_shellcheck() -> None:
+    scripts = sorted((TOP / ".github/scripts").glob("*.sh"))
+    assert scripts
+    assert all(os.access(script, os.X_OK) for script in scripts)
+    done = subprocess.run(["shellcheck", *map(str, scripts)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def actionlint(to: Path) -> str:
+    """The linter, built from the sources that go.sum names by their digests."""
+    if shutil.which("go") is None:
+        pytest.skip("actionlint is built with Go, and there is none here")
+    program = to / "actionlint"
+    build = ["go", "build", "-o", str(program), "github.com/rhysd/actionlint/cmd/actionlint"]
+    done = subprocess.run(build, cwd=Path(__file__).parent / "actionlint", capture_output=True, text=True)
+    if done.returncode and re.search("dial tcp|no such host|connection refused|i/o timeout|proxyconnect", done.stderr):
+        pytest.skip("the sources of actionlint are not here, and cannot be fetched")
+    assert done.returncode == 0, done.stderr
+    return str(program)
+
+
+def test_actionlint_has_nothing_to_say(tmp_path: Path) -> None:
+    done = subprocess.run([actionlint(tmp_path)], cwd=TOP, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -6,11 +6,33 @@ from pathlib import Path
 
 import click
 
+_EPILOG = """\b
+Examples:
+  matrix report results/chunk-sweep-qemu-20260304-050607
+  matrix report results/sweep-qemu-20260304-* --junit night.xml    the parts of one night as one document
+"""
 
-@click.command("report", epilog="Example:  matrix report results/chunk-sweep-qemu-20260304-050607")
-@click.argument("run", type=click.Path(path_type=Path))
-def command(run: Path) -> None:
-    """Write the CSV files and junit.xml of RUN, a folder below results/, anew from its journal."""
+
+@click.command("report", epilog=_EPILOG)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write what their junit.xml hold to this file, as one document.",
+)
+def command(runs: tuple[Path, ...], junit: Path | None) -> None:
+    """Write the CSV files and junit.xml of each RUN, a folder below results/, anew from its journal."""
+    from runner.reports.junit import together
+    from runner.store.files import write_atomically
+
+    for run in runs:
+        _report(run)
+    if junit:
+        write_atomically(junit, together([(run / "junit.xml").read_bytes() for run in runs]))
+        click.echo(f"written to {junit}", err=True)
+
+
+def _report(run: Path) -> None:
     from runner.cli.closing import report
     from runner.history.advice import declared_by
     from runner.store.journal import Journal

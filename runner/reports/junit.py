@@ -57,6 +57,21 @@ def junit(recorded: Recorded) -> bytes:
     return written.getvalue()
 
 
+def together(documents: Sequence[bytes]) -> bytes:
+    """Several runs, such as the parts of one matrix, as one document."""
+    several = [JUnitXml.fromstring(document) for document in documents]
+    root = JUnitXml(", ".join(dict.fromkeys(one.name for one in several)))
+    for one in several:
+        _put(root, list(one))
+    root.tests = sum(one.tests for one in several)
+    root.failures = sum(one.failures for one in several)
+    root.errors = sum(one.errors for one in several)
+    root.time = round(sum(one.time for one in several), 3)
+    written = BytesIO()
+    root.write(written)
+    return written.getvalue()
+
+
 def legal(text: str) -> str:
     """The text without terminal colours and without the characters that XML cannot hold."""
     if text.isprintable():  # by far the most, and much faster to find out

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from junitparser import JUnitXml
 
 from runner.store.run import load
 from tests.matrices import SMALL
@@ -61,6 +62,14 @@ def test_parts_together_are_compared_with_a_whole(call: Call, matrix: str) -> No
     assert len(found["rows"]) == 4
     assert all(row["a"] == row["b"] for row in found["rows"])
     assert any(note.startswith("one run a side") for note in found["notes"]), "each cell is in one run of either side"
+
+
+def test_parts_together_are_one_document(call: Call, matrix: str) -> None:
+    parts = [str(ran(call, "--shard", f"{number}/2", matrix)) for number in (1, 2)]
+    assert call("report", *parts, "--junit", "night.xml").status == 0
+    night, whole = (JUnitXml.fromfile(str(path)) for path in ("night.xml", ran(call, matrix) / "junit.xml"))
+    assert {suite.name for suite in night} == {suite.name for suite in whole}
+    assert (night.tests, night.failures, night.errors) == (whole.tests, whole.failures, whole.errors) == (8, 0, 0)
 
 
 def test_what_no_part_is_and_what_nobody_has_left(call: Call, matrix: str) -> None:

@@ -1,0 +1,41 @@
+"""The services that docs/runner.md gives are ones that systemd understands."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.workflows.conftest import TOP
+
+UNITS = re.findall(r"```ini\n(.*?)```", (TOP / "docs/runner.md").read_text(), re.DOTALL)
+
+
+def test_there_are_two() -> None:
+    assert len(UNITS) == 2
+    assert ["User=matrix-runner" in unit for unit in UNITS] == [True, False]
+    assert all("DevicePolicy=closed" in unit and "NoNewPrivileges=yes" in unit for unit in UNITS)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
+@pytest.mark.parametrize("unit", UNITS, ids=["modelled", "real"])
+def test_systemd_understands_them(tmp_path: Path, unit: str) -> None:
+    here = tmp_path / "matrix-runner.service"
+    # What is installed by then is not here.
+    here.write_text(re.sub("(?m)^ExecStart=.*$", "ExecStart=/bin/true", unit))
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(here)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    said = [line for line in done.stderr.splitlines() if "matrix-runner.service" in line]
+    assert not said, said
+
+
+def test_what_is_said_of_variables_is_so() -> None:
+    text, workflow = (TOP / "docs/runner.md").read_text(), (TOP / ".github/workflows/nightly.yml").read_text()
+    asked = set(re.findall(r"vars\.(\w+)", workflow))
+    scripts = "".join(path.read_text() for path in (TOP / ".github/scripts").glob("*.sh"))
+    asked |= set(re.findall(r"\$\{(MATRIX_\w+)", scripts)) | set(re.findall(r":-\$\{(MATRIX_\w+)", scripts))
+    assert {name for name in asked if f"`{name}`" not in text} == set()

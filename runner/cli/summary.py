@@ -72,13 +72,15 @@ def command(
 
 def _night(words: Sequence[str], against: str | None, results: Path, store: str | None) -> Night:
     from runner.errors import BadInput
-    from runner.history.choose import good_before
+    from runner.history.choose import good_before, runs_named
     from runner.history.night import Night
     from runner.history.samples import read
 
     with opened(store, results) as shared:
         every = shared.runs()
         among = chosen_runs(shared, words)
+        if against:
+            runs_named(against, every)  # a slip of the pen is no night without a comparison
         before = {one.id: one for run in among if (one := good_before(run, every))}
         recorded = shared.recorded({run.id for run in among})
         found = read(shared, among, ("read_bw", "write_bw", "read_iops", "write_iops"))

@@ -74,7 +74,9 @@ class Night:
         """What a program that says all this ends with."""
         if self.broken or self.unfinished:
             return Exit.BROKEN
-        return Exit.CLAIM_FAILED if self.failing or self.slower else Exit.ALL_MEASURED
+        # Which guideline failed is only known where the folder of the run is.
+        ended = any(run.exit == Exit.CLAIM_FAILED for run in self.runs)
+        return Exit.CLAIM_FAILED if self.failing or self.slower or ended else Exit.ALL_MEASURED
 
     @property
     def title(self) -> str:

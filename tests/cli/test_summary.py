@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,6 +116,15 @@ def test_parts_of_a_night_are_held_against_the_parts_of_the_one_before(call: Cal
     assert "| run-3 | shard 1/2 | lab1 |" in said.out
 
 
+def test_how_it_ended_counts_where_its_folder_is_not(call: Call, results: Path, tmp_path: Path) -> None:
+    night(results, 2, exit=1)
+    assert call("summary", "run-2").status == 1
+    shutil.rmtree(results / "run-2")
+    said = call("summary", "run-2")
+    assert said.status == 1
+    assert "## Guidelines" not in said.out
+
+
 def test_a_matrix_that_nobody_understands_today(call: Call, results: Path) -> None:
     night(results, 2, text="name: sweep\nguidelines: [{id: gone, shape: unheard-of}]\n")
     said = call("summary", "latest")
@@ -129,7 +139,7 @@ def test_against_another(call: Call, results: Path) -> None:
     assert call("summary", "latest").status == 1
     assert "1 same" in call("summary", "latest", "--against", "latest~1").out
     said = call("summary", "latest", "--against", "nothing")
-    assert "no run in the store is meant by 'nothing'" in said.out
+    assert (said.status, "no run in the store is meant by 'nothing'" in said.err) == (2, True)
 
 
 def test_guidelines_of_runs_that_were_done_somewhere(call: Call, results: Path) -> None:

@@ -225,7 +225,8 @@ def test_only_containers_whose_run_is_gone_are_taken_away(engine: Engine) -> Non
         assert [(one.told, one.stays) for one in swept()] == [(f"{told}: taken away", False)]
         assert sorted(names(engine)) == ["foreign", "held"]
     finally:
-        subprocess.run(engine.argv("rm", "--force", *of), capture_output=True)
+        for name in of:
+            subprocess.run(engine.argv("rm", "--force", name), capture_output=True)
 
 
 # --- the whole command ------------------------------------------------------------------------------------------------
@@ -260,6 +261,7 @@ def place(disks: Bay, tmp_path: Path, told: dict[str, str]) -> Iterator[Around]:
     made.holder.communicate()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", [SMALL, FILES], ids=["raw", "files"])
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
     disks: Bay, place: Around, engine: Engine, text: str

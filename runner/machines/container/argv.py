@@ -151,9 +151,9 @@ def entered(engine: Engine, name: str) -> tuple[str, ...]:
     return tuple(engine.argv("exec", "--interactive", name))
 
 
-def removed(engine: Engine, *names: str) -> list[str]:
-    """Away with them, up or not. Both engines are content if one has gone by itself."""
-    return engine.argv("rm", "--force", *names)
+def removed(engine: Engine, name: str) -> list[str]:
+    """Away with it, up or not."""
+    return engine.argv("rm", "--force", name)
 
 
 def is_built(spec: RigSpec) -> bool:

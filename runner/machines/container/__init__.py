@@ -19,8 +19,10 @@ from runner.machines import fitness
 from runner.machines.container import image
 from runner.machines.container.argv import (
     FOLDER,
+    MAPPER_CONTROL,
     MEMORY,
     OF_HOST,
+    OF_MD,
     SWEPT,
     Box,
     Engine,
@@ -139,8 +141,8 @@ def boxed(made_of: str, disks: tuple[str, ...], spec: RigSpec, scratch: Path) ->
         run=str(scratch.absolute()),
         owner=str(Owner.me()),
         memory=str(Path(memory).absolute()),
-        mapper=mapper_major(Path("/proc/devices").read_text()),
-        of_host=tuple(one for one in OF_HOST if Path(one).exists()),
+        mapper=mapper_major(Path("/proc/devices").read_text()) if Path(MAPPER_CONTROL).exists() else None,
+        there=tuple(one for one in (*OF_HOST, *OF_MD) if Path(one).exists()),
     )
 
 

@@ -26,6 +26,8 @@ MEMORY = "/run/matrix"
 MD_MAJOR, PARTITIONS_MAJOR = 9, 259
 #: What is turned of the whole machine, beside /proc/sys.
 OF_HOST = ("/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu")
+#: Where newer kinds of mdadm ask for an array by its name.
+OF_MD = ("/sys/module/md_mod",)
 MAPPINGS = "/sys/devices/virtual/block"
 MAPPER_CONTROL = "/dev/mapper/control"
 
@@ -111,8 +113,8 @@ class Box:
     memory: str = MEMORY
     #: The device mapper's number here; None: it has none.
     mapper: int | None = None
-    #: Those of `OF_HOST` that this host has.
-    of_host: tuple[str, ...] = OF_HOST
+    #: Those of `OF_HOST` and `OF_MD` that there are here.
+    there: tuple[str, ...] = (*OF_HOST, *OF_MD)
 
 
 def ways(engine: str, limits: Mapping[str, int], runtimes: tuple[str, ...]) -> list[Way]:
@@ -184,13 +186,13 @@ def _capabilities(spec: RigSpec) -> list[str]:
 
 
 def _rights(engine: Engine, spec: RigSpec) -> list[str]:
-    """No profile of the host's knows of disks; where nothing is mounted, nothing else has to be loosened."""
+    """Few capabilities, and no profiles."""
     found = ["--cap-drop=ALL", *(f"--cap-add={name}" for name in _capabilities(spec))]
     # A filter of system calls takes its time of every request, and some know nothing of io_uring or io_pgetevents, of
     # which newer kinds of fio make use.
-    found += ["--security-opt=seccomp=unconfined", "--security-opt=label=disable"]
-    if is_built(spec):
-        found.append("--security-opt=apparmor=unconfined")  # docker's forbids to mount
+    found += ["--security-opt=seccomp=unconfined"]
+    # Profiles of SELinux and AppArmor forbid what is given here: disks, their knobs, and mounts.
+    found += ["--security-opt=label=disable", "--security-opt=apparmor=unconfined"]
     whole = "host" in spec.powers
     if engine.kind == "podman":
         found.append(f"--security-opt=unmask=/sys/dev/block{':/proc/sys' if whole else ''}")
@@ -226,8 +228,8 @@ def _files(box: Box) -> list[str]:
     folders = [*dict.fromkeys(disk.sysfs for disk in box.disks)]
     if is_stacked(box.spec):
         folders = [*(one for one in folders if not one.startswith(f"{MAPPINGS}/")), MAPPINGS]
-    if "host" in box.spec.powers:
-        folders += box.of_host
+    folders += [one for one in OF_MD if "mdadm" in box.spec.programs and one in box.there]
+    folders += [one for one in OF_HOST if "host" in box.spec.powers and one in box.there]
     return [_bound(box.memory, MEMORY), *(_bound(folder, folder) for folder in folders)]
 
 

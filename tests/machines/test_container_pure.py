@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import stat
@@ -14,9 +15,10 @@ import pytest
 
 from runner.disks import Disk
 from runner.disks.physics import Physics
+from runner.errors import HarnessBroken
 from runner.execute.powers import powers_of
 from runner.machines import MACHINES
-from runner.machines.container import Container, image, lent
+from runner.machines.container import AS_USUAL, Container, image, lent
 from runner.machines.container.argv import FIRST, SWEPT, Box, Engine, Lent, Way, entered, removed, started, tried, ways
 from runner.machines.container.engine import found, installed, kind_of, lowered, mapper_major
 from runner.machines.container.leftovers import Left, Owner, parsed
@@ -208,6 +210,36 @@ def test_a_containerfile_is_told_the_packages_of_the_appliance() -> None:
     (packages,) = (word for word in argv if word.startswith("--build-arg=PACKAGES="))
     assert {"fio", "mdadm", "lvm2", "xfsprogs"} <= set(packages.partition("PACKAGES=")[2].split())
     assert "busybox-static" not in packages
+    assert f"ARG BASE={image.BASE}\n" in image.CONTAINERFILE.read_text()
+
+
+#: Works only with limits, and has a base image once `base` is there.
+HARD_TO_PLEASE = """\
+echo "$1" >>{folder}/said
+case $* in
+  'image inspect docker.io/'*) [ -e {folder}/base ] ;;
+  'image inspect '*) exit 1 ;;
+  *--ulimit=*) ;;
+  *) echo rlimit >&2; exit 1 ;;
+esac
+"""
+
+
+def test_an_image_is_built_in_the_first_way_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = tmp_path / "said"
+    engine_saying(tmp_path, "docker", HARD_TO_PLEASE.format(folder=tmp_path))
+    engine = Engine(f"{tmp_path}/docker", "docker")
+    monkeypatch.setattr(image, "TOOLS", ("no-such-tool",))
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(HarnessBroken, match="cannot build the image") as failed:
+        asyncio.run(image.provide(engine, AS_USUAL.progress))
+    assert failed.value.details == "rlimit"
+    assert "install what makes one without: no-such-tool" in failed.value.resolution
+    assert said.read_text().split() == ["image", "build", "image"]
+    (tmp_path / "base").touch()
+    said.unlink()
+    assert asyncio.run(image.provide(engine, AS_USUAL.progress)).startswith("localhost/matrix:built-")
+    assert said.read_text().split() == ["image", "build", "image", "build"]
 
 
 # --- whose is it? -----------------------------------------------------------------------------------------------------

@@ -106,19 +106,25 @@ def lowered(enough: int, hard: int) -> int:
     return enough if hard == resource.RLIM_INFINITY else min(enough, hard)
 
 
+def as_told(engine: Engine) -> list[Engine]:
+    """It in every way in which it may work here, the plain one first."""
+    runtimes = tuple(name for name in RUNTIMES if shutil.which(name))
+    return [replace(engine, way=way) for way in ways(engine.kind, limits(), runtimes)]
+
+
 def fitted(engine: Engine, image: str, tell: Callable[[str], None]) -> Engine:
     """The engine told in the first way that works here, which is remembered, and said if it is not the plain one."""
     memory = cache_dir() / "containers" / f"{engine.kind}.json"
-    plain, *others = ways(engine.kind, limits(), tuple(name for name in RUNTIMES if shutil.which(name)))
     known = _remembered(memory)
     heard: list[str] = []
-    for way in dict.fromkeys([*(one for one in (plain, *others) if str(one) == known), plain, *others]):
-        said = _complaint(replace(engine, way=way), image)
+    # What worked the last time is asked first.
+    for one in sorted(as_told(engine), key=lambda one: str(one.way) != known):
+        said = _complaint(one, image)
         if said is None:
-            if way != plain and str(way) != known:
-                tell(f"{engine.kind} does not work as it comes ({heard[0]}), but with {way}")
-            _remember(memory, way)
-            return replace(engine, way=way)
+            if heard and str(one.way) != known:
+                tell(f"{engine.kind} does not work as it comes ({heard[0]}), but with {one.way}")
+            _remember(memory, one.way)
+            return one
         heard.append(said)
     raise HarnessBroken(
         f"{engine.kind} cannot start a container here",

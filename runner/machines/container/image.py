@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from runner.cache import cache_dir, locked
 from runner.errors import HarnessBroken
+from runner.machines.container.engine import as_told
 from runner.machines.qemu import recipe
 from runner.machines.qemu.appliance import BUILD_TOOLS, half
 from runner.process import killed, on_a_line, run, told
@@ -32,6 +33,8 @@ LABEL = "org.matrix.image"
 VERSION = 1
 SUITE = "trixie"
 CONTAINERFILE = Path(__file__).with_name("Containerfile")
+#: Which the Containerfile begins with, unless it is told another.
+BASE = "docker.io/library/debian:trixie-slim"
 #: Those that make a root file system, and unpack it again.
 TOOLS = (*BUILD_TOOLS, "unsquashfs", "tar")
 #: Of the appliance's packages, what a base image has or a container does not need.
@@ -105,20 +108,30 @@ async def _import(engine: Engine, tag: str, progress: Progress) -> None:
 
 
 async def _build(engine: Engine, tag: str, progress: Progress) -> None:
+    """In the first way that works: whatever an engine does not manage with containers, it does not manage here."""
     progress(f"{engine.kind} builds the image that runner/machines/container/Containerfile describes")
     lacking = ", ".join(name for name in TOOLS if not shutil.which(name))
-    await _told(
-        built(engine, tag),
-        f"{engine.kind} cannot build the image to work in",
-        f"let it reach a registry, or name an image in {CHOSEN}; or install what makes one without: {lacking}",
-    )
-    progress("done", 1.0)
+    help_ = f"let it reach a registry, or name an image in {CHOSEN}; or install what makes one without: {lacking}"
+    failed: HarnessBroken | None = None
+    for one in as_told(engine):
+        try:
+            await _told(built(one, tag), f"{engine.kind} cannot build the image to work in", help_)
+        except HarnessBroken as broken:
+            failed = failed or broken
+            if not await there(engine, BASE):
+                break  # no way of starting containers helps against that
+        else:
+            progress("done", 1.0)
+            return
+    raise failed or HarnessBroken("there is no way to build an image")
 
 
 def built(engine: Engine, tag: str, *more: str) -> list[str]:
     """Build the Containerfile."""
-    said = (f"--label={LABEL}={tag}", f"--build-arg=PACKAGES={' '.join(packages())}", *more)
-    return engine.argv("build", f"--file={CONTAINERFILE}", f"--tag={tag}", *said, str(CONTAINERFILE.parent))
+    said = (f"--build-arg=PACKAGES={' '.join(packages())}", *engine.way.container, *more)
+    return engine.argv(
+        "build", f"--file={CONTAINERFILE}", f"--tag={tag}", f"--label={LABEL}={tag}", *said, str(CONTAINERFILE.parent)
+    )
 
 
 async def _told(argv: list[str], brief: str = "cannot make an image to work in", resolution: str = "") -> None:

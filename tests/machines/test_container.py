@@ -15,10 +15,12 @@ import pytest
 
 from runner.disks import Disk
 from runner.disks.real.refusals import judged
+from runner.errors import HarnessBroken
 from runner.execute.lending import Loan, lent
 from runner.execute.run import Execution
 from runner.expand.select import select
 from runner.machines.container import AS_USUAL, Container, boxed, image
+from runner.machines.container import lent as taken
 from runner.machines.container.argv import OWNER, RUN, started
 from runner.machines.container.engine import fitted, found
 from runner.machines.container.leftovers import Owner, swept
@@ -179,7 +181,7 @@ def test_nothing_of_a_script_outlives_it_in_the_container(disks: Bay) -> None:
 
 def test_without_its_disk_a_container_does_not_come_up(disks: Bay, engine: Engine) -> None:
     """fio would make a file of that name, and tell of splendid figures."""
-    box = boxed(image.of_packages(), (disks.disk,), ONE, disks.work)
+    box = boxed(image.of_packages(), (taken(disks.disk),), ONE, disks.work)
     argv = [word for word in started(engine, box) if not word.startswith("--device=")]
     done = subprocess.run(argv, input="", capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, f"{disks.disk} is no block device in the container\n")
@@ -187,6 +189,21 @@ def test_without_its_disk_a_container_does_not_come_up(disks: Bay, engine: Engin
     done = subprocess.run(started(engine, other), input="", capture_output=True, text=True)
     assert done.returncode == 1
     assert f"{other.disks[0].minor} was lent" in done.stdout
+
+
+def test_a_name_that_leads_elsewhere_in_the_middle_of_a_run_leads_nowhere(disks: Bay) -> None:
+    link = disks.names / "disk-a"
+
+    async def turned() -> None:
+        machine = Container(Wishes(disks=(str(link),)))
+        async with machine.rig(ONE, disks.work):
+            link.unlink()
+            link.symlink_to(disks.other)
+        async with machine.rig(ONE, disks.work):
+            pytest.fail("it came up on another disk")
+
+    with pytest.raises(HarnessBroken, match="disk-a is another device than the one that was lent"):
+        asyncio.run(turned())
 
 
 def test_a_script_that_hangs_is_a_lost_rig_and_its_container_is_gone(disks: Bay, engine: Engine) -> None:
@@ -293,4 +310,18 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
     assert "/dev/loop" not in place.said("cat", "/proc/self/mounts")
     assert not list((run / "standing").iterdir())
     assert knob.read_text() == before
+    assert judged(disks.ask(), disks.claim).usable
+
+
+def test_told_to_stop_it_leaves_nothing(disks: Bay, place: Around, engine: Engine) -> None:
+    (place.folder / "m.yaml").write_text(FILES.replace("100ms", "30s"))
+    runner = place.start(*RUN_IT)
+    assert runner.stdout is not None
+    for _, _ in zip(range(4), runner.stdout, strict=False):
+        pass
+    runner.terminate()
+    output, _ = runner.communicate()
+    assert runner.returncode == 130, output
+    assert place.said(*engine.argv("ps", "--all", "--quiet")) == ""
+    assert "/dev/loop" not in place.said("cat", "/proc/self/mounts")
     assert judged(disks.ask(), disks.claim).usable

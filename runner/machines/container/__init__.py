@@ -64,6 +64,8 @@ class Container:
         #: An engine that works, and what it starts; found with the first rig.
         self._ready: tuple[Engine, str] | None = None
         self._found: Found | None = None
+        #: What the disks were when they were first asked for, which is right after they were lent.
+        self._lent: dict[str, Lent] = {}
 
     @classmethod
     def wished(cls, wishes: Wishes) -> Self:
@@ -86,7 +88,8 @@ class Container:
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[ShellRig]:
         """One container with these disks, until it is no longer wanted."""
         engine, made_of = await self._prepared()
-        box = await asyncio.to_thread(boxed, made_of, self.wishes.disks[: len(spec.disks)], spec, scratch)
+        disks = tuple(self._same(name) for name in self.wishes.disks[: len(spec.disks)])
+        box = await asyncio.to_thread(boxed, made_of, disks, spec, scratch)
         first = await process.on_a_line(started(engine, box))
         try:
             await _came_up(first)
@@ -95,6 +98,21 @@ class Container:
             yield ShellRig(enter, FOLDER, self.wishes.disks[: len(spec.disks)], facts, WHERE, SWEPT)
         finally:
             await _ended(engine, box, first)
+
+    def _same(self, name: str) -> Lent:
+        """A disk by its name, which must not lead to another in the middle of a run."""
+        try:
+            now = lent(name)
+        except OSError as error:
+            raise RigLost(f"{name} is gone: {error.strerror}") from error
+        if self._lent.setdefault(name, now) != now:
+            was = self._lent[name]
+            raise HarnessBroken(
+                f"{name} is another device than the one that was lent",
+                details=f"it was {was.node} ({was.major}:{was.minor}), and is {now.node} ({now.major}:{now.minor})",
+                resolution="look what became of the disk; nothing was written to the other one",
+            )
+        return now
 
     def _engine(self) -> Found:
         """Asked once: it costs a moment, and does not change."""
@@ -126,7 +144,7 @@ class Container:
         return {**fitness.facts("\n".join(lines)), "engine": engine.kind}
 
 
-def boxed(made_of: str, disks: tuple[str, ...], spec: RigSpec, scratch: Path) -> Box:
+def boxed(made_of: str, disks: tuple[Lent, ...], spec: RigSpec, scratch: Path) -> Box:
     """A container for these disks of this host. What its kernel loads on demand is loaded, so that it has numbers."""
     if is_built(spec) and spec.modules:
         with suppress(HarnessBroken):  # a host without modprobe has what it has
@@ -136,7 +154,7 @@ def boxed(made_of: str, disks: tuple[str, ...], spec: RigSpec, scratch: Path) ->
     return Box(
         name=f"matrix-{secrets.token_hex(6)}",
         image=made_of,
-        disks=tuple(map(lent, disks)),
+        disks=disks,
         spec=spec,
         run=str(scratch.absolute()),
         owner=str(Owner.me()),

@@ -18,7 +18,7 @@ from runner.cache import cache_dir, locked
 from runner.errors import HarnessBroken
 from runner.machines.container.engine import as_told
 from runner.machines.qemu import recipe
-from runner.machines.qemu.appliance import BUILD_TOOLS, half
+from runner.machines.qemu.appliance import BUILD_TOOLS, Shares, half
 from runner.process import killed, on_a_line, run, told
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _key(engine: Engine, tag: str) -> str:
 async def _import(engine: Engine, tag: str, progress: Progress) -> None:
     """An engine gives a name to what it has imported as a whole, or to nothing."""
     home = cache_dir() / "appliances" / recipe.userland_key(SUITE)
-    userland = await half(home, ["userland", SUITE, ""], progress)
+    userland = await half(home, ["userland", SUITE, ""], Shares(progress).of(0, 0.9))
     progress(f"importing the root file system into {engine.kind}", 0.9)
     work = cache_dir() / "containers" / f".{_key(engine, tag)}"
     # We hold the lock: what is there was left by somebody who was killed.

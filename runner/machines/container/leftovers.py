@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SHOWN = "\t".join(
     ("{{.Name}}", "{{.State.Status}}", *(f'{{{{index .Config.Labels "{label}"}}}}' for label in (OWNER, RUN)))
 )
+#: How often a container is told to go before it counts as one that stays.
+TRIES = 3
 UP = frozenset({"running", "paused", "restarting"})
 
 
@@ -113,10 +115,14 @@ def left_over(engine: Engine) -> list[Left]:
 
 
 def _taken_away(engine: Engine, one: Left, told: str) -> Swept:
-    done = run(removed(engine, one.name), timeout=PATIENCE)
-    if done.returncode and "no such container" not in done.stderr.lower():
-        return Swept(f"{told} could not be taken away: {done.stderr.strip()}", stays=True)
-    return Swept(f"{told}: taken away")
+    """An engine may be at it itself, and then complains of us."""
+    said = ""
+    for _ in range(TRIES):
+        done = run(removed(engine, one.name), timeout=PATIENCE)
+        if done.returncode == 0 or run(engine.argv("inspect", one.name), timeout=PATIENCE).returncode:
+            return Swept(f"{told}: taken away")
+        said = done.stderr.strip()
+    return Swept(f"{told} could not be taken away: {said}", stays=True)
 
 
 def _world() -> str:

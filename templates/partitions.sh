@@ -17,11 +17,18 @@ for part in "${parts[@]}"; do
   first_line "/sys/class/block/$REPLY/dm/uuid"
   [[ $REPLY == "part$number-$whole" ]] || fail "there is a mapping $part already, and it is not ours"
 {% else %}
-  if [[ ! -b $part && -L $disk ]]; then
-    # Partitions of links have links of their own. Where no udev makes them, we do, as mdadm does for its arrays.
+  if [[ ! -b $part ]]; then
+    # Partitions of links have links of their own. Where no udev makes them, we do, as mdadm does for its arrays; and in
+    # a container, where the kernel makes no nodes, these too.
     kernel_name "$disk"
     if [[ $REPLY == *[0-9] ]]; then REPLY+=p; fi
-    ln -sf "/dev/$REPLY$number" "$part"
+    node=/dev/$REPLY$number
+    at=/sys/class/block/$REPLY$number/dev
+    if [[ ! -b $node && -e $at ]]; then
+      first_line "$at"
+      mknod "$node" b "${REPLY%:*}" "${REPLY#*:}"
+    fi
+    if [[ -L $disk ]]; then ln -sf "$node" "$part"; fi
   fi
   [[ -b $part ]] || fail "the partition $part did not appear"
 {% endif %}

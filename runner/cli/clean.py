@@ -24,18 +24,26 @@ carries their UUIDs, then the disk is labelled as free. What is not ours, or sta
     help="Give this disk back too, though only its label tells of a run: nobody else, on another machine, is at it.",
 )
 def command(dry_run: bool, labelled: tuple[str, ...]) -> None:
-    """Take away what a killed run left on the disks of this machine. Exit code 3 if something had to be left."""
+    """Take away what a killed run left on the disks of this machine, and its containers.
+
+    Exit code 3 if something had to be left.
+    """
     from runner.disks.real.ask import here
     from runner.execute.leftovers import clean, idle, left_behind
+    from runner.machines import SWEEPERS, swept
     from runner.render.census import census_script
     from runner.store.lab import handed, state_dir
 
     state, script = state_dir(), census_script()
-    if dry_run:
-        for one in left_behind(here(script), handed(state)):
-            click.echo(f"{one.disk}: with the run {one.run}" + ("" if idle(one) else ", which is at it"))
-        return
+    # First: what works on a disk holds it.
     left = False
+    for one in (one for name in SWEEPERS for one in swept(name, dry=dry_run)):
+        left |= one.stays
+        click.echo(one.told)
+    if dry_run:
+        for disk in left_behind(here(script), handed(state)):
+            click.echo(f"{disk.disk}: with the run {disk.run}" + ("" if idle(disk) else ", which is at it"))
+        return
     for found in clean(state, lambda: here(script), labelled=labelled):
         left |= bool(found.left)
         done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"

@@ -43,7 +43,7 @@ from runner.execute.spending import Spending
 from runner.expand.shard import Sharded
 from runner.expand.variants import digest
 from runner.guidelines.steering import Steering
-from runner.machines import machine
+from runner.machines import machine, swept
 from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.machines.seam import Wishes
 from runner.plan.budget import Cost
@@ -146,6 +146,8 @@ def command(
     order.check()
     here, specs = machine(place, Wishes()), order.specs()
     refuse(here, specs)
+    for one in swept(place):
+        click.echo(one.told, err=True)
     exist = None if here.brings_disks else wanted(request.space.matrix, hosts)
     order = replace(order, exist=exist)
     if exist and not find_unfinished(results, order.fingerprint()):

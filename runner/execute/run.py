@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
+from runner.execute.powers import powers_of
 from runner.execute.spending import Spending
 from runner.execute.together import Level, Told
 from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
@@ -434,7 +435,8 @@ def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
     wish = matrix.machine
     modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
     programs = tuple(sorted({name for layer in array.stack.value for name in layer.programs}))
-    return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules, programs)
+    powers = powers_of(array)
+    return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules, programs, powers)
 
 
 def specs_of(space: Space, kernel: str | None) -> Iterator[RigSpec]:

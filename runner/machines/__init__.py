@@ -6,13 +6,27 @@ import importlib
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from runner.machines.seam import Machine, Wishes
+    from collections.abc import Iterator
+
+    from runner.machines.seam import Machine, Swept, Wishes
 
 MACHINES = {
     "qemu": "runner.machines.qemu:Qemu",
     "local": "runner.machines.local:Local",
+    "container": "runner.machines.container:Container",
     "dry": "runner.machines.dry:Dry",
 }
+#: Where something of a machine may be left although its run is gone: says so, and takes it away unless `dry`.
+SWEEPERS = {
+    "container": "runner.machines.container.leftovers:swept",
+}
+
+
+def swept(name: str, *, dry: bool = False) -> Iterator[Swept]:
+    """What was left behind by runs that are gone, and what became of it."""
+    if name in SWEEPERS:
+        module, _, what = SWEEPERS[name].partition(":")
+        yield from getattr(importlib.import_module(module), what)(dry=dry)
 
 
 def machine(name: str, wishes: Wishes) -> Machine:

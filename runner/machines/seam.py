@@ -51,6 +51,9 @@ class RigSpec:
     modules: tuple[str, ...] = ()
     #: What a host must have that is not made for it.
     programs: tuple[str, ...] = ()
+    #: What work on it takes beyond reading and writing its disks: `caches` are emptied, knobs of the whole `host` are
+    #: turned. For machines that give no more rights than asked for.
+    powers: tuple[str, ...] = ()
 
 
 class Progress(Protocol):
@@ -81,6 +84,15 @@ class Refusal:
 
     brief: str
     resolution: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a run that is gone has left behind of a machine, and what became of it."""
+
+    told: str
+    #: It is there still, though it was to be taken away.
+    stays: bool = False
 
 
 class RigLost(HarnessBroken):

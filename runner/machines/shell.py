@@ -46,18 +46,27 @@ LAST_BREATH = 10.0
 TAIL = 4000
 
 
-def keeper(folder: str, length: int) -> list[str]:
+def keeper(folder: str, length: int, alone: Sequence[str] = ALONE) -> list[str]:
     """The command that runs a script of so many bytes in a folder of its own."""
-    return [*ALONE, "bash", "-c", KEEPER, "keeper", folder, str(length)]
+    return [*alone, "bash", "-c", KEEPER, "keeper", folder, str(length)]
 
 
 class ShellRig:
-    """Steps go through one shell each time; `enter` is the command that leads to where it runs."""
+    """Steps go through one shell each time; `enter` is the command that leads to where it runs.
+
+    `alone` is what ends there with the keeper all that it started, where that is not a PID namespace.
+    """
 
     def __init__(
-        self, enter: Sequence[str], folder: str, disks: Sequence[str], facts: Mapping[str, str], where: str
+        self,
+        enter: Sequence[str],
+        folder: str,
+        disks: Sequence[str],
+        facts: Mapping[str, str],
+        where: str,
+        alone: Sequence[str] = ALONE,
     ) -> None:
-        self._enter, self._folder, self._where = tuple(enter), folder, where
+        self._enter, self._folder, self._where, self._alone = tuple(enter), folder, where, tuple(alone)
         self.disks, self.facts = tuple(disks), facts
 
     def disk_reports(self) -> tuple[Report, ...]:
@@ -83,7 +92,7 @@ class ShellRig:
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
         """Run a script to its end: what it wrote, and its complaints."""
-        child = await process.on_a_line([*self._enter, *keeper(self._folder, len(script))])
+        child = await process.on_a_line([*self._enter, *keeper(self._folder, len(script), self._alone)])
         try:
             async with asyncio.timeout(deadline):
                 output, complaint = await process.told(child, script)

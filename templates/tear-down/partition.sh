@@ -17,6 +17,10 @@ fi
 {% if not layer.mapped %}
 parts=({{ layer.tops }})
 for part in "${parts[@]}"; do
+  # In a container a node that we made outlives its partition, and its number may be another's next.
+  node=
+  if [[ -b $part ]]; then node=$(readlink -f -- "$part"); fi
+  if [[ -n $node && ! -e /sys/class/block/${node##*/} ]]; then rm -f -- "$node"; fi
   if [[ -L $part && ! -e $part ]]; then rm -f -- "$part"; fi
 done
 {% endif %}

@@ -1,0 +1,168 @@
+"""The engine of this host: which there is, whether it answers, and how it has to be told."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.cache import cache_dir
+from runner.errors import HarnessBroken
+from runner.machines.container.argv import Engine, tried, ways
+from runner.machines.seam import Refusal
+from runner.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from runner.machines.container.argv import Way
+
+#: podman first: it needs no daemon.
+KINDS = ("podman", "docker")
+#: Chooses one: its name, or where it is.
+CHOSEN = "MATRIX_CONTAINER_ENGINE"
+#: How long an engine may think about something small. docker's daemon may be just starting.
+PATIENCE = 60.0
+#: Whether it is run by an ordinary user, who has no disks to lend. Both print `true` if it is.
+ROOTLESS = {
+    "podman": "{{.Host.Security.Rootless}}",
+    "docker": '{{range .SecurityOptions}}{{if eq . "name=rootless"}}true{{end}}{{end}}',
+}
+#: Limits that engines like to raise, and what is enough for us. (Between podman and a container they are lowered on the
+#: way, so what holds for us here cannot always be had there.)
+LIMITS = {"nofile": (resource.RLIMIT_NOFILE, 16384), "nproc": (resource.RLIMIT_NPROC, 4096)}
+#: Of OCI runtimes, what may work where the usual one does not.
+RUNTIMES = ("runc", "crun")
+EVIDENCE = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of looking for an engine: one that works, or why there is none."""
+
+    engine: Engine | None
+    refusals: tuple[Refusal, ...] = ()
+
+
+def installed(environ: Mapping[str, str] = os.environ) -> tuple[Engine, ...]:
+    """Engines of this host, the one to be tried first in front; or only the one that was chosen."""
+    chosen = environ.get(CHOSEN)
+    named = [chosen] if chosen else KINDS
+    paths = [(name, shutil.which(name, path=environ.get("PATH"))) for name in named]
+    return tuple(Engine(path, kind_of(name)) for name, path in paths if path)
+
+
+def kind_of(name: str) -> str:
+    """Which of both it is, by its name: everything that is not docker speaks podman's way."""
+    return "docker" if "docker" in Path(name).name else "podman"
+
+
+def found(environ: Mapping[str, str] = os.environ) -> Found:
+    """The first engine that answers and may have disks; else what all of them say."""
+    engines = installed(environ)
+    if not engines:
+        chosen = environ.get(CHOSEN)
+        brief = f"there is no {chosen}, which {CHOSEN} names" if chosen else "neither podman nor docker is installed"
+        return Found(None, (Refusal(brief, "correct it" if chosen else "apt install podman crun, or docker.io"),))
+    refusals = []
+    for engine in engines:
+        why = _unfit(engine)
+        if why is None:
+            return Found(engine)
+        refusals.append(why)
+    return Found(None, tuple(refusals))
+
+
+def _unfit(engine: Engine) -> Refusal | None:
+    try:
+        answer = run([engine.path, "info", "--format", ROOTLESS[engine.kind]], timeout=PATIENCE)
+    except HarnessBroken as broken:
+        return Refusal(broken.brief, "start it, or take the other one")
+    # docker's client says it and ends with 0 where its daemon does not answer.
+    said = answer.stderr.strip()
+    if answer.returncode or "Cannot connect" in said or (engine.kind == "docker" and "ERROR:" in answer.stdout + said):
+        words = said or answer.stdout.strip() or f"status {answer.returncode}"
+        return Refusal(f"{engine.kind} does not run: {words[-EVIDENCE:]}", "start its service, or install podman")
+    if answer.stdout.strip() == "true":
+        return Refusal(
+            f"{engine.kind} runs for an ordinary user here, who may not lend disks of this host nor turn their knobs",
+            "be root, or run the whole command by sudo: the engine of root is another one, with its own images",
+        )
+    return None
+
+
+def limits() -> dict[str, int]:
+    """What to be content with, so that nothing has to be raised."""
+    return {name: lowered(enough, resource.getrlimit(which)[1]) for name, (which, enough) in LIMITS.items()}
+
+
+def lowered(enough: int, hard: int) -> int:
+    """What is enough, or what can be had."""
+    return enough if hard == resource.RLIM_INFINITY else min(enough, hard)
+
+
+def as_told(engine: Engine) -> list[Engine]:
+    """It in every way in which it may work here, the plain one first."""
+    runtimes = tuple(name for name in RUNTIMES if shutil.which(name))
+    return [replace(engine, way=way) for way in ways(engine.kind, limits(), runtimes)]
+
+
+def fitted(engine: Engine, image: str, tell: Callable[[str], None]) -> Engine:
+    """The engine told in the first way that works here, which is remembered, and said if it is not the plain one."""
+    memory = cache_dir() / "containers" / f"{engine.kind}.json"
+    known = _remembered(memory)
+    heard: list[str] = []
+    # What worked the last time is asked first.
+    for one in sorted(as_told(engine), key=lambda one: str(one.way) != known):
+        said = _complaint(one, image)
+        if said is None:
+            if heard and str(one.way) != known:
+                tell(f"{engine.kind} does not work as it comes ({heard[0]}), but with {one.way}")
+            _remember(memory, one.way)
+            return one
+        heard.append(said)
+    raise HarnessBroken(
+        f"{engine.kind} cannot start a container here",
+        details="\n".join(dict.fromkeys(heard)),
+        resolution=f"repair it, or name another engine in {CHOSEN}",
+    )
+
+
+def _complaint(engine: Engine, image: str) -> str | None:
+    """What an engine has against a container in which nothing happens; None if it has nothing."""
+    done = run(tried(engine, image), timeout=PATIENCE)
+    if done.returncode == 0:
+        return None
+    return next(iter(reversed(done.stderr.strip().splitlines())), f"status {done.returncode}")[-EVIDENCE:]
+
+
+def _remembered(memory: Path) -> str:
+    with suppress(OSError, ValueError):
+        return str(json.loads(memory.read_text()))
+    return ""
+
+
+def _remember(memory: Path, way: Way) -> None:
+    if _remembered(memory) == str(way):
+        return
+    with suppress(OSError):  # then it is found out again
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        memory.write_text(json.dumps(str(way)))
+
+
+def mapper_major(devices: str) -> int | None:
+    """The device mapper's number in /proc/devices, which is another on every boot."""
+    return next(_mappers(devices), None)
+
+
+def _mappers(devices: str) -> Iterator[int]:
+    _, _, blocks = devices.partition("Block devices:")
+    for line in blocks.splitlines():
+        number, _, name = line.strip().partition(" ")
+        if name == "device-mapper":
+            yield int(number)

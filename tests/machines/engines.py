@@ -1,0 +1,50 @@
+"""A container engine for tests: with a storage of its own, so that nothing of whoever runs them is touched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from runner.machines.container.engine import CHOSEN, found
+from runner.machines.container.image import CHOSEN as IMAGE
+from tests.disks import loops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+STORAGE = '[storage]\ndriver = "overlay"\ngraphroot = "{folder}/graph"\nrunroot = "{folder}/run"\n'
+ENGINE = '[engine]\ntmp_dir = "{folder}/tmp"\n'
+
+
+def why_not() -> str:
+    """Why there can be no containers here; empty if there can."""
+    if reason := loops.why_not():
+        return reason
+    if not (os.environ.get(CHOSEN) or shutil.which("podman")):
+        return f"without podman on this host (and {CHOSEN} names no other engine)"
+    return "; ".join(one.brief for one in found().refusals)
+
+
+@contextmanager
+def storage(folder: Path) -> Iterator[dict[str, str]]:
+    """What podman has to be told, by its environment. Another engine that was chosen is taken as it is."""
+    if CHOSEN in os.environ or IMAGE in os.environ:
+        yield {}
+        return
+    for name, text in (("storage.conf", STORAGE), ("containers.conf", ENGINE)):
+        (folder / name).write_text(text.format(folder=folder))
+    told = {
+        CHOSEN: "podman",
+        "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
+        "CONTAINERS_CONF": str(folder / "containers.conf"),
+    }
+    try:
+        yield told
+    finally:
+        subprocess.run(["podman", "rm", "--all", "--force"], env={**os.environ, **told}, capture_output=True)
+        # podman keeps its own mount of this folder to itself.
+        subprocess.run(["umount", folder / "graph/overlay"], capture_output=True)

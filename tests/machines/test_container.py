@@ -1,0 +1,334 @@
+"""Matrices in real containers, with loop devices as stand-ins for disks of this host."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.disks import Disk
+from runner.disks.real.refusals import judged
+from runner.errors import HarnessBroken
+from runner.execute.lending import Loan, lent
+from runner.execute.run import Execution
+from runner.expand.select import select
+from runner.machines.container import AS_USUAL, Container, boxed, image
+from runner.machines.container import lent as taken
+from runner.machines.container.argv import OWNER, RUN, started
+from runner.machines.container.engine import fitted, found
+from runner.machines.container.leftovers import Owner, swept
+from runner.machines.dry import Dry
+from runner.machines.seam import RigLost, RigSpec, Step, Wishes
+from runner.plan.order import Plan
+from runner.store.journal import Journal
+from runner.store.record import Outcome
+from runner.store.run import create
+from tests.disks.loops import SIZE, Bay, bay
+from tests.machines.engines import storage, why_not
+from tests.machines.test_local import Place
+from tests.matrices import space
+from tests.store.past import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.machines.container.argv import Engine
+    from runner.machines.seam import Machine
+    from runner.store.record import Trial
+
+REASON = why_not()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+SMALL = """\
+name: small
+disks: {count: 2, size: 64MiB}
+layouts:
+  raw: [disk]
+tune: {readahead: [default, 1MiB]}
+workloads:
+  work: {rw: [randread, randwrite], bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
+  memory: {rw: read, bs: 64KiB, ioengine: psync, direct: false, runtime: 100ms, size: 8MiB}
+repeat: 1
+"""
+FILES = SMALL.replace("raw: [disk]", "fs: [disk, fs: {type: ext4}]").replace("tune: {readahead: [default, 1MiB]}\n", "")
+ONE = RigSpec((Disk(SIZE),))
+
+
+@pytest.fixture(scope="session")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with storage(tmp_path_factory.mktemp("engine")) as environment:
+        yield environment
+
+
+@pytest.fixture(autouse=True)
+def _told(told: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MATRIX_STATE", str(tmp_path / "state"))
+    for name, text in told.items():
+        monkeypatch.setenv(name, text)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    """One that is known to work, with an image."""
+    have = found().engine
+    assert have is not None
+    made_of = asyncio.run(image.provide(have, AS_USUAL.progress))
+    return fitted(have, made_of, lambda _: None)
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+def names(engine: Engine) -> list[str]:
+    said = subprocess.run(engine.argv("ps", "--all", "--format={{.Names}}"), capture_output=True, text=True, check=True)
+    return said.stdout.split()
+
+
+def taken_away(engine: Engine) -> None:
+    subprocess.run(engine.argv("rm", "--force", *names(engine)), capture_output=True, check=True)
+
+
+def carried_out(machine: Machine, text: str, folder: Path) -> list[Trial]:
+    declared = space(text)
+    plan = Plan(select(declared), declared.matrix.repeat, declared.matrix.seed)
+    run = create(folder, manifest())
+    with Journal.open(run.journal) as journal:
+        asyncio.run(Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run())
+        return list(journal.trials())
+
+
+@pytest.mark.parametrize("text", [SMALL, FILES], ids=["raw", "files"])
+def test_the_same_cells_are_measured_in_a_container_as_anywhere(disks: Bay, tmp_path: Path, text: str) -> None:
+    asked = Loan("night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), locks=disks.locks)
+    with lent([disks.claim, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), lambda _: None) as held:
+        for one in held:
+            one.let_go()
+        # By names that are links, as udev's are.
+        links = tuple(str(disks.names / name) for name in ("disk-a", "disk-b"))
+        here = carried_out(Container(Wishes(disks=links)), text, tmp_path / "results")
+    dry = carried_out(Dry(), text, tmp_path / "dry")
+    assert {trial.cell for trial in here} == {trial.cell for trial in dry}
+    assert {(trial.outcome, trial.reason) for trial in here} == {(Outcome.MEASURED, "")}
+    assert judged(disks.ask(), disks.claim).usable
+
+
+def said_in(disks: Bay, spec: RigSpec, *texts: str) -> list[tuple[int, str]]:
+    async def ask() -> list[tuple[int, str]]:
+        machine = Container(Wishes(disks=(disks.disk,)))
+        async with machine.rig(spec, disks.work) as rig:
+            return [
+                (result.status, result.output.strip())
+                for text in texts
+                for result in await rig.run([Step("a", text)], expected=0, deadline=60)
+            ]
+
+    return asyncio.run(ask())
+
+
+def test_the_other_disks_of_the_host_are_not_there(disks: Bay) -> None:
+    number = Path(disks.other).stat().st_rdev
+    major, minor = os.major(number), os.minor(number)
+    there, node, opened, own = said_in(
+        disks,
+        replace(ONE, modules=("ext4",), programs=("mkfs.ext4", "sfdisk")),  # which may make nodes
+        "find /dev -type b",
+        f"mknod /dev/other b {major} {minor}; echo made",
+        "head -c 512 /dev/other | wc -c",
+        f"head -c 512 {disks.disk} | wc -c",
+    )
+    assert there == (0, disks.disk)
+    assert node[1].endswith("made")
+    assert "Operation not permitted" in opened[1]
+    assert own == (0, "512")
+
+
+def test_knobs_are_turned_of_lent_disks_alone(disks: Bay) -> None:
+    mine, others = (f"/sys/class/block/{Path(disk).name}/queue/nr_requests" for disk in (disks.disk, disks.other))
+    own, other, of_host = said_in(
+        disks,
+        ONE,
+        f"cat {mine} >{mine}",
+        f"cat {others} >{others}",
+        "cat /proc/sys/vm/dirty_ratio >/proc/sys/vm/dirty_ratio",
+    )
+    assert own == (0, "")
+    assert "Read-only file system" in other[1]
+    assert "Read-only file system" in of_host[1]
+
+
+def test_knobs_of_the_host_are_turned_where_that_is_wanted(disks: Bay) -> None:
+    (said,) = said_in(disks, replace(ONE, powers=("host",)), "cat /proc/sys/vm/dirty_ratio >/proc/sys/vm/dirty_ratio")
+    assert said == (0, "")
+
+
+def test_nothing_of_a_script_outlives_it_in_the_container(disks: Bay) -> None:
+    left, seen = said_in(
+        disks, ONE, "setsid sleep 1000 & sleep 1000 & echo x", "cat /proc/[0-9]*/comm | sort | uniq -c"
+    )
+    assert left == (0, "x")
+    assert "sleep" not in seen[1]
+
+
+def test_without_its_disk_a_container_does_not_come_up(disks: Bay, engine: Engine) -> None:
+    """fio would make a file of that name, and tell of splendid figures."""
+    box = boxed(image.of_packages(), (taken(disks.disk),), ONE, disks.work)
+    argv = [word for word in started(engine, box) if not word.startswith("--device=")]
+    done = subprocess.run(argv, input="", capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, f"{disks.disk} is no block device in the container\n")
+    other = replace(box, disks=(replace(box.disks[0], minor=box.disks[0].minor + 100),))
+    done = subprocess.run(started(engine, other), input="", capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"{other.disks[0].minor} was lent" in done.stdout
+
+
+def test_a_name_that_leads_elsewhere_in_the_middle_of_a_run_leads_nowhere(disks: Bay) -> None:
+    link = disks.names / "disk-a"
+
+    async def turned() -> None:
+        machine = Container(Wishes(disks=(str(link),)))
+        async with machine.rig(ONE, disks.work):
+            link.unlink()
+            link.symlink_to(disks.other)
+        async with machine.rig(ONE, disks.work):
+            pytest.fail("it came up on another disk")
+
+    with pytest.raises(HarnessBroken, match="disk-a is another device than the one that was lent"):
+        asyncio.run(turned())
+
+
+def test_a_script_that_hangs_is_a_lost_rig_and_its_container_is_gone(disks: Bay, engine: Engine) -> None:
+    async def hang() -> None:
+        async with Container(Wishes(disks=(disks.disk,))).rig(ONE, disks.work) as rig:
+            await rig.run([Step("a", "trap '' HUP TERM INT; sleep 1000")], expected=0, deadline=0.5)
+
+    with pytest.raises(RigLost, match=r"the container did not answer within 0\.5 s"):
+        asyncio.run(hang())
+    assert names(engine) == []
+
+
+def test_a_container_that_is_taken_away_is_a_lost_rig(disks: Bay, engine: Engine) -> None:
+    async def lose() -> None:
+        async with Container(Wishes(disks=(disks.disk,))).rig(ONE, disks.work) as rig:
+            await asyncio.to_thread(taken_away, engine)
+            await rig.run([Step("a", "true")], expected=0, deadline=60)
+
+    with pytest.raises(RigLost, match="no shell on the container"):
+        asyncio.run(lose())
+
+
+def test_only_containers_whose_run_is_gone_are_taken_away(engine: Engine) -> None:
+    me = Owner.me()
+    of = {
+        "forgotten": [f"--label={RUN}=/r", f"--label={OWNER}={replace(me, born=me.born + 1)}"],
+        "held": [f"--label={RUN}=/r", f"--label={OWNER}={me}"],
+        "foreign": ["--label=org.example=1"],
+    }
+    try:
+        for name, labels in of.items():
+            line = engine.argv("create", f"--name={name}", "--network=none", *engine.way.container, *labels)
+            subprocess.run([*line, image.of_packages(), "true"], capture_output=True, check=True)
+        told = f"{engine.kind} container forgotten of /r"
+        assert [one.told for one in swept(dry=True)] == [f"{told}: its process is gone"]
+        assert [(one.told, one.stays) for one in swept()] == [(f"{told}: taken away", False)]
+        assert sorted(names(engine)) == ["foreign", "held"]
+    finally:
+        for name in of:
+            subprocess.run(engine.argv("rm", "--force", name), capture_output=True)
+
+
+# --- the whole command ------------------------------------------------------------------------------------------------
+
+RUN_IT = ("run", "--on", "container", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")
+
+
+class Around(Place):
+    """As for matrices on the host, and with an engine."""
+
+    def __init__(self, disks: Bay, folder: Path, told: dict[str, str]) -> None:
+        self.told = told
+        super().__init__(disks, folder)
+
+    def command(self, *words: str) -> list[str]:
+        return super().command(*(f"{name}={text}" for name, text in self.told.items()), *words)
+
+
+@pytest.fixture
+def place(disks: Bay, tmp_path: Path, told: dict[str, str]) -> Iterator[Around]:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    (folder / "m.yaml").write_text(SMALL)
+    entries = "".join(
+        f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
+        for claim in (disks.claim, disks.beside)
+    )
+    (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
+    made = Around(disks, folder, told)
+    yield made
+    made.holder.kill()
+    made.holder.communicate()
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("text", [SMALL, FILES], ids=["raw", "files"])
+def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
+    disks: Bay, place: Around, engine: Engine, text: str
+) -> None:
+    """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
+    (place.folder / "m.yaml").write_text(text)
+    knob = Path(f"/sys/class/block/{Path(disks.disk).name}/queue/read_ahead_kb")
+    before = knob.read_text()
+    foreign = [*engine.argv("create", "--name=foreign", *engine.way.container), image.of_packages(), "true"]
+    place.said(*foreign)
+    for lines in (1, 3, 5):
+        runner = place.start(*RUN_IT)
+        assert runner.stdout is not None
+        for _, _ in zip(range(lines), runner.stdout, strict=False):
+            pass
+        runner.kill()
+        runner.communicate()
+        if lines == 3:  # the others are followed by a run
+            # Disks of other tests may be told of as well; and it may have been killed before it had any.
+            output, _ = place.start("clean").communicate()
+            assert "disk-a: left" not in output
+            assert "could not be taken away" not in output
+            assert place.said(*engine.argv("ps", "--all", "--format={{.Names}}")).split() == ["foreign"]
+            assert judged(disks.ask(), disks.claim).usable
+    last = place.start(*RUN_IT)
+    output, _ = last.communicate()
+    assert last.returncode == 0, output
+    (run,) = (place.folder / "results").glob("small-*")
+    with Journal.open(run / "journal.sqlite") as journal:
+        trials = list(journal.trials())
+    assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == len(list(space(text).cells()))
+    assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
+    assert "disk-a" not in place.said(sys.executable, "-m", "runner.cli", "clean", "--dry-run")
+    assert place.said(*engine.argv("ps", "--all", "--format={{.Names}}")).split() == ["foreign"]
+    place.said(*engine.argv("rm", "--force", "foreign"))
+    assert "/dev/loop" not in place.said("cat", "/proc/self/mounts")
+    assert not list((run / "standing").iterdir())
+    assert knob.read_text() == before
+    assert judged(disks.ask(), disks.claim).usable
+
+
+def test_told_to_stop_it_leaves_nothing(disks: Bay, place: Around, engine: Engine) -> None:
+    (place.folder / "m.yaml").write_text(FILES.replace("100ms", "30s"))
+    runner = place.start(*RUN_IT)
+    assert runner.stdout is not None
+    for _, _ in zip(range(4), runner.stdout, strict=False):
+        pass
+    runner.terminate()
+    output, _ = runner.communicate()
+    assert runner.returncode == 130, output
+    assert place.said(*engine.argv("ps", "--all", "--quiet")) == ""
+    assert "/dev/loop" not in place.said("cat", "/proc/self/mounts")
+    assert judged(disks.ask(), disks.claim).usable

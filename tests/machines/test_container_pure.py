@@ -1,0 +1,330 @@
+"""What engines are told, and what is made of their answers. Nothing is started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import stat
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.disks import Disk
+from runner.disks.physics import Physics
+from runner.errors import HarnessBroken
+from runner.execute.powers import powers_of
+from runner.machines import MACHINES
+from runner.machines.container import AS_USUAL, Container, image, lent
+from runner.machines.container.argv import FIRST, SWEPT, Box, Engine, Lent, Way, entered, removed, started, tried, ways
+from runner.machines.container.engine import found, installed, kind_of, lowered, mapper_major
+from runner.machines.container.leftovers import Left, Owner, parsed
+from runner.machines.seam import RigSpec
+from tests.matrices import space
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
+
+PODMAN = Engine("/usr/bin/podman", "podman", Way(("--runtime", "runc"), ("--ulimit=nofile=1024:1024",)))
+DOCKER = Engine("/usr/bin/docker", "docker")
+SCSI = Lent("/dev/disk/by-id/wwn-0x5", "/dev/sdb", 8, 16, "/sys/devices/pci0000:00/ata1/host0/target0:0:0/0:0:0:0")
+LOOP = Lent("/dev/loop3", "/dev/loop3", 7, 3, "/sys/devices/virtual/block/loop3")
+TWO = (Disk(1 << 26), Disk(1 << 26))
+RAW = Box(
+    "matrix-1", "localhost/matrix:x", (SCSI, LOOP), RigSpec(TWO), "/home/me/results/r", "b/pid:[1] 7 99", mapper=253
+)
+SPECS = {
+    "raw": RAW.spec,
+    "buffered": replace(RAW.spec, powers=("caches",)),
+    "knobs of the host": replace(RAW.spec, powers=("host",)),
+    "files": replace(RAW.spec, modules=("ext4",), programs=("mkfs.ext4", "dumpe2fs")),
+    "md": replace(RAW.spec, modules=("raid456",), programs=("mdadm",)),
+    "lvm": replace(RAW.spec, modules=("dm_mod",), programs=("lvm",)),
+    "parts": replace(RAW.spec, programs=("sfdisk",)),
+}
+
+
+@pytest.mark.parametrize("engine", [PODMAN, DOCKER], ids=lambda engine: engine.kind)
+@pytest.mark.parametrize("of", SPECS)
+def test_a_container_gets_what_its_layout_takes_and_no_more(
+    engine: Engine, of: str, snapshot: SnapshotAssertion
+) -> None:
+    argv = started(engine, replace(RAW, spec=SPECS[of]))
+    assert shlex.join(word if word != FIRST else "FIRST" for word in argv).replace(" --", "\n--") == snapshot
+
+
+@pytest.mark.parametrize("of", SPECS)
+def test_no_container_gets_all_rights_or_a_network_or_other_disks(of: str) -> None:
+    argv = started(DOCKER, replace(RAW, spec=SPECS[of]))
+    assert {"--cap-drop=ALL", "--network=none"} <= set(argv)
+    assert not [word for word in argv if "privileged" in word or "SYS_RAWIO" in word or "source=/sys," in word]
+    assert [word for word in argv if word.startswith("--device=/dev/sd")] == ["--device=/dev/sdb:/dev/sdb:rwm"]
+
+
+def test_paths_of_sysfs_with_colons_in_them_stay_whole() -> None:
+    assert f"--mount=type=bind,source={SCSI.sysfs},target={SCSI.sysfs}" in started(DOCKER, RAW)
+
+
+def test_a_way_in_and_a_way_out() -> None:
+    assert entered(DOCKER, "m") == ("/usr/bin/docker", "exec", "--interactive", "m")
+    assert removed(PODMAN, "m") == ["/usr/bin/podman", "--runtime", "runc", "rm", "--force", "m"]
+    assert tried(DOCKER, "i") == ["/usr/bin/docker", "run", "--rm", "--pull=never", "--network=none", "i", "true"]
+
+
+def test_the_plain_way_is_the_first() -> None:
+    limits = {"nofile": 10, "nproc": 20}
+    assert [str(way) for way in ways("podman", limits, ("runc",))] == [
+        "",
+        "--ulimit=nofile=10:10 --ulimit=nproc=20:20",
+        "--runtime runc",
+        "--runtime runc --ulimit=nofile=10:10 --ulimit=nproc=20:20",
+    ]
+    assert len(ways("docker", limits, ("runc",))) == 2
+
+
+def test_a_limit_is_never_raised() -> None:
+    assert lowered(4096, 100) == 100
+    assert lowered(4096, 10**6) == 4096
+    assert lowered(4096, -1) == 4096
+
+
+# --- the first process, on this host ----------------------------------------------------------------------------------
+
+
+def first(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["bash", "-c", FIRST, "first", *words], input="", capture_output=True, text=True, timeout=60)
+
+
+def test_a_regular_file_in_the_place_of_a_disk_is_no_disk(tmp_path: Path) -> None:
+    (tmp_path / "loop0").write_bytes(b"\0" * 512)
+    done = first(f"{tmp_path}/loop0 7:0 {tmp_path}/loop0")
+    assert (done.returncode, done.stdout) == (1, f"{tmp_path}/loop0 is no block device in the container\n")
+    done = first(f"{tmp_path}/none 7:0 {tmp_path}/none")
+    assert (done.returncode, done.stdout) == (1, f"{tmp_path}/none is no block device in the container\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make device nodes")
+def test_another_disk_than_the_one_that_was_lent_is_refused(tmp_path: Path) -> None:
+    node = tmp_path / "sdb"
+    try:
+        os.mknod(node, stat.S_IFBLK | 0o600, os.makedev(7, 261))
+    except PermissionError:
+        pytest.skip("no device nodes can be made here")
+    done = first(f"{node} 7:6 {node}")
+    assert (done.returncode, done.stdout) == (1, f"{node} is 7:261 in the container, and 7:6 was lent\n")
+
+
+def test_without_disks_it_is_up_until_its_line_ends() -> None:
+    done = first()
+    assert (done.returncode, done.stdout) == (0, "up\n")
+
+
+def test_the_first_process_is_a_clean_script() -> None:
+    for script in (FIRST, SWEPT[2]):
+        try:
+            done = subprocess.run(
+                ["shellcheck", "-s", "bash", "-"], input=script, capture_output=True, text=True, timeout=60
+            )
+        except FileNotFoundError:
+            pytest.skip("without shellcheck")
+        assert done.stdout == ""
+
+
+# --- engines ----------------------------------------------------------------------------------------------------------
+
+
+def engine_saying(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+def test_a_host_without_an_engine(tmp_path: Path) -> None:
+    none = found({"PATH": str(tmp_path)})
+    assert none.engine is None
+    assert [one.brief for one in none.refusals] == ["neither podman nor docker is installed"]
+    chosen = found({"PATH": str(tmp_path), "MATRIX_CONTAINER_ENGINE": "nerdctl"})
+    assert [one.brief for one in chosen.refusals] == ["there is no nerdctl, which MATRIX_CONTAINER_ENGINE names"]
+
+
+def test_podman_is_asked_first_and_docker_where_it_does_not_run(tmp_path: Path) -> None:
+    engine_saying(tmp_path, "podman", "echo 'Error: no storage' >&2; exit 125")
+    engine_saying(tmp_path, "docker", "echo")
+    assert [engine.kind for engine in installed({"PATH": str(tmp_path)})] == ["podman", "docker"]
+    other = found({"PATH": str(tmp_path)}).engine
+    assert other is not None
+    assert other.kind == "docker"
+    (one,) = found({"PATH": str(tmp_path), "MATRIX_CONTAINER_ENGINE": "podman"}).refusals
+    assert one.brief == "podman does not run: Error: no storage"
+
+
+def test_a_daemon_that_does_not_answer_is_told_in_its_own_words(tmp_path: Path) -> None:
+    """docker's client ends with 0 there, from some versions on."""
+    engine_saying(tmp_path, "docker", "echo; echo 'Cannot connect to the Docker daemon at unix:///x.' >&2")
+    (one,) = found({"PATH": str(tmp_path)}).refusals
+    assert one.brief == "docker does not run: Cannot connect to the Docker daemon at unix:///x."
+
+
+def test_the_engine_of_an_ordinary_user_has_no_disks(tmp_path: Path) -> None:
+    engine_saying(tmp_path, "podman", "echo true")
+    (one,) = found({"PATH": str(tmp_path)}).refusals
+    assert one.brief.startswith("podman runs for an ordinary user here")
+    assert "sudo" in one.resolution
+
+
+def test_whatever_is_not_docker_is_spoken_to_as_to_podman() -> None:
+    assert [kind_of(name) for name in ("/opt/docker", "docker.io", "podman-remote")] == ["docker", "docker", "podman"]
+
+
+def test_what_no_container_can_have_is_refused_all_at_once() -> None:
+    spec = RigSpec((Disk(1 << 26, "sata", Physics("volume")),), kernel="debian-13", modules=("no_such_module",))
+    said = [one.brief for one in Container().refusals(spec)]
+    assert said[:2] == ["disks that exist follow no model", "debian-13 cannot be run on a host that is up"]
+    assert any("has no no_such_module, neither built in nor as a module" in one for one in said)
+
+
+def test_programs_are_those_of_the_image_not_of_the_host() -> None:
+    said = [one.brief for one in Container().refusals(RigSpec((), programs=("no-such-program",)))]
+    assert not any("no-such-program" in one for one in said)
+
+
+def test_it_is_one_of_the_machines() -> None:
+    assert MACHINES["container"] == "runner.machines.container:Container"
+    assert "the kernel of the host" in Container().lacks("debian-13")
+
+
+# --- images -----------------------------------------------------------------------------------------------------------
+
+
+def test_another_recipe_is_another_image() -> None:
+    text = image.CONTAINERFILE.read_text()
+    assert image.of_containerfile(text) != image.of_containerfile(text + "\n")
+    assert image.of_packages("trixie") != image.of_packages("bookworm")
+
+
+def test_a_containerfile_is_told_the_packages_of_the_appliance() -> None:
+    argv = image.built(DOCKER, "localhost/matrix:x", "--network=none")
+    (packages,) = (word for word in argv if word.startswith("--build-arg=PACKAGES="))
+    assert {"fio", "mdadm", "lvm2", "xfsprogs"} <= set(packages.partition("PACKAGES=")[2].split())
+    assert "busybox-static" not in packages
+    assert f"ARG BASE={image.BASE}\n" in image.CONTAINERFILE.read_text()
+
+
+#: Works only with limits, and has a base image once `base` is there.
+HARD_TO_PLEASE = """\
+echo "$1" >>{folder}/said
+case $* in
+  'image inspect docker.io/'*) [ -e {folder}/base ] ;;
+  'image inspect '*) exit 1 ;;
+  *--ulimit=*) ;;
+  *) echo rlimit >&2; exit 1 ;;
+esac
+"""
+
+
+def test_an_image_is_built_in_the_first_way_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = tmp_path / "said"
+    engine_saying(tmp_path, "docker", HARD_TO_PLEASE.format(folder=tmp_path))
+    engine = Engine(f"{tmp_path}/docker", "docker")
+    monkeypatch.setattr(image, "TOOLS", ("no-such-tool",))
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(HarnessBroken, match="cannot build the image") as failed:
+        asyncio.run(image.provide(engine, AS_USUAL.progress))
+    assert failed.value.details == "rlimit"
+    assert "install what makes one without: no-such-tool" in failed.value.resolution
+    assert said.read_text().split() == ["image", "build", "image"]
+    (tmp_path / "base").touch()
+    said.unlink()
+    assert asyncio.run(image.provide(engine, AS_USUAL.progress)).startswith("localhost/matrix:built-")
+    assert said.read_text().split() == ["image", "build", "image", "build"]
+
+
+# --- whose is it? -----------------------------------------------------------------------------------------------------
+
+ME = Owner.me()
+
+
+def test_an_owner_is_written_on_a_label_and_read_again() -> None:
+    assert Owner.told(str(ME)) == ME
+    assert ME.is_here
+    assert ME.is_alive
+    assert [Owner.told(text) for text in ("", "x", "x 1", "x y z", "x 1 2 3")] == [None] * 5
+
+
+def test_a_number_that_was_used_again_is_somebody_else() -> None:
+    assert not replace(ME, born=ME.born + 1).is_alive
+
+
+def left(status: str, owner: Owner | None) -> bool:
+    return Left("matrix-1", status, owner, "/r").is_left
+
+
+def test_only_what_nobody_holds_is_left_over() -> None:
+    gone = replace(ME, born=ME.born + 1)
+    elsewhere = replace(ME, world="another boot/pid:[1]")
+    assert left("running", gone)
+    assert left("created", gone)
+    assert not left("running", ME)
+    assert not left("exited", ME)
+    # Of whom we cannot see we do not know whether they are alive.
+    assert not left("running", elsewhere)
+    assert left("exited", elsewhere)
+    assert not left("running", None)
+
+
+def test_what_inspect_says() -> None:
+    said = f"/matrix-1\trunning\t{ME}\t/home/me/results/a b\nmatrix-2\texited\t\t/r\n\nweb\trunning\t\t\n"
+    assert list(parsed(said)) == [
+        Left("matrix-1", "running", ME, "/home/me/results/a b"),
+        Left("matrix-2", "exited", None, "/r"),
+    ]
+
+
+# --- this host --------------------------------------------------------------------------------------------------------
+
+
+def test_the_number_of_the_device_mapper() -> None:
+    devices = "Character devices:\n  1 mem\n253 device-mapper\n\nBlock devices:\n  7 loop\n252 device-mapper\n"
+    assert mapper_major(devices) == 252
+    assert mapper_major("Character devices:\n\nBlock devices:\n  7 loop\n") is None
+
+
+@pytest.mark.skipif(not Path("/sys/block/loop0").exists(), reason="this host has no loop devices")
+def test_a_lent_disk_is_known_by_what_the_kernel_calls_it(tmp_path: Path) -> None:
+    if not Path("/dev/loop0").is_block_device():
+        pytest.skip("no nodes of loop devices here")
+    (tmp_path / "disk-a").symlink_to("/dev/loop0")
+    assert lent(f"{tmp_path}/disk-a") == Lent(
+        f"{tmp_path}/disk-a", "/dev/loop0", 7, 0, "/sys/devices/virtual/block/loop0"
+    )
+
+
+# --- what work takes --------------------------------------------------------------------------------------------------
+
+MATRIX = """\
+name: m
+disks: {count: 2, size: 64MiB}
+layouts: {raw: [disk]}
+tune: {%s}
+workloads: {w: {rw: read, bs: 4KiB, runtime: 1s, %s}}
+repeat: 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("tune", "work", "powers"),
+    [
+        ("readahead: 1MiB", "direct: true", ()),
+        ("scheduler: none", "direct: [true, false]", ("caches",)),
+        ("vm: {dirty_ratio: [default, 5]}", "direct: true", ("host",)),
+        ("cpu_governor: performance", "direct: false", ("caches", "host")),
+        ("transparent_hugepages: never", "direct: true", ("host",)),
+        ("write_cache: write through", "direct: true", ("caches",)),
+    ],
+)
+def test_what_work_takes_beyond_its_disks(tune: str, work: str, powers: tuple[str, ...]) -> None:
+    (array,) = space(MATRIX % (tune, work)).arrays
+    assert powers_of(array) == powers

@@ -71,6 +71,7 @@ class Done:
     """A study, and what was measured of it."""
 
     path: Path
+    matrix: Matrix
     study: Study
     runs: Sequence[RunRow]
     samples: Sequence[Samples]
@@ -105,7 +106,7 @@ def _beside(path: Path, matrix: Matrix, study: Study, shared: SharedStore, words
     made_up = any(run.made_up for run in among)
     share = advice.share_of(samples)
     held = held_against(study.published, map(advice.as_measured, samples), made_up=made_up, share=share)
-    return Done(path, study, among, samples, held, judgements)
+    return Done(path, matrix, study, among, samples, held, judgements)
 
 
 def _runs_of(path: Path, name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:
@@ -144,7 +145,7 @@ def _together(done: Sequence[Done], *, people: bool) -> Grid:
 def _write(done: Done) -> None:
     from runner.errors import BadInput
     from runner.expand.load import text_of
-    from runner.reports.published import page, put_into
+    from runner.reports.published import blank, page, put_into
     from runner.store.files import write_atomically
 
     if any(run.made_up for run in done.runs):
@@ -155,7 +156,8 @@ def _write(done: Done) -> None:
     readme = done.path.with_name("README.md")
     about = " ".join(_about(run, done.samples) for run in done.runs)
     made = page(done.study.published.source, done.held, done.judgements, about)
-    write_atomically(readme, put_into(text_of(readme), made, str(readme)).encode())
+    before = text_of(readme) if readme.exists() else blank(done.matrix.name, done.matrix.description)
+    write_atomically(readme, put_into(before, made, str(readme)).encode())
     click.echo(f"written to {readme}", err=True)
 
 

@@ -22,7 +22,9 @@ class Row(Model):
     """A published figure, and the cells that are its counterpart here."""
 
     where: Where = Field(default_factory=dict)
-    value: Annotated[float | None, Field(gt=0, description="as it was published; none: it was measured, and not told")] = None
+    value: Annotated[
+        float | None, Field(gt=0, description="as it was published; none: it was measured, and not told")
+    ] = None
     to: Annotated[
         SomeCells | None, Field(description="what it is held against, where that is not the table's base")
     ] = None

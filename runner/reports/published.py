@@ -91,6 +91,11 @@ def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], abo
     return "\n\n".join(parts) + "\n"
 
 
+def blank(name: str, description: str) -> str:
+    """A page to begin with."""
+    return "\n\n".join(filter(None, (f"# {name}", description, f"{BEGIN}\n{END}"))) + "\n"
+
+
 def put_into(text: str, made: str, name: str) -> str:
     """A page with what was made in the place of what was there before."""
     found = list(re.finditer(re.escape(BEGIN) + ".*?" + re.escape(END), text, re.DOTALL))

@@ -8,6 +8,7 @@ import click
 
 from runner.cli.inputs import MatrixPath, asked, check_jobs, check_kernels
 from runner.errors import Exit, MatrixError
+from runner.expand.published import study_beside
 
 
 @click.command("validate", epilog="Example:  matrix validate matrix/*.yaml")
@@ -20,6 +21,7 @@ def command(matrices: tuple[Path, ...]) -> None:
     for path in matrices:
         try:
             request = asked(path)
+            study_beside(path, request.space)
             check_kernels(request, "qemu")
             unchecked = check_jobs(request)
         except MatrixError as error:

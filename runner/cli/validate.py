@@ -8,7 +8,6 @@ import click
 
 from runner.cli.inputs import MatrixPath, asked, check_jobs, check_kernels
 from runner.errors import Exit, MatrixError
-from runner.expand.published import study_beside
 
 
 @click.command("validate", epilog="Example:  matrix validate matrix/*.yaml")
@@ -16,6 +15,7 @@ from runner.expand.published import study_beside
 def command(matrices: tuple[Path, ...]) -> None:
     """Check matrices: every error at once, each with file, line and column. Starts nothing."""
     from runner.cli import show
+    from runner.expand.published import study_beside
 
     bad = False
     for path in matrices:

@@ -104,6 +104,14 @@ def test_what_is_wrong_with_it_is_told_before_anything_starts(call: Call, study:
     assert not (tmp_path / "results").exists()
 
 
+def test_validate_checks_what_was_published_too(call: Call, study: Path) -> None:
+    assert call("validate", str(study)).status == 0
+    (study / "published.yaml").write_text(PUBLISHED.replace("metric: read.bw", "metric: raed.bw"))
+    said = call("validate", str(study))
+    assert said.status == 2
+    assert "published.yaml:4:13: 'raed.bw': no figure is called so" in said.err
+
+
 def test_a_study_is_held_against_its_latest_finished_run(call: Call, study: Path, tmp_path: Path) -> None:
     measured(tmp_path, 2.0, 1)
     measured(tmp_path, 1.0, 2)

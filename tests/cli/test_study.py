@@ -112,6 +112,12 @@ def test_validate_checks_what_was_published_too(call: Call, study: Path) -> None
     assert "published.yaml:4:13: 'raed.bw': no figure is called so" in said.err
 
 
+def test_what_was_published_is_told_from_a_matrix(call: Call, study: Path) -> None:
+    said = call("validate", str(study / "published.yaml"))
+    assert said.status == 2
+    assert "has what a study published, which is read with the matrix beside it" in said.err
+
+
 def test_a_study_is_held_against_its_latest_finished_run(call: Call, study: Path, tmp_path: Path) -> None:
     measured(tmp_path, 2.0, 1)
     measured(tmp_path, 1.0, 2)

@@ -72,7 +72,13 @@ def line(held: Sequence[Held]) -> str:
 def shown(held: Sequence[Held]) -> Grid:
     """For people: a line for each published figure."""
     rows = [(one.table.id, *_shown_row(one)) for one in held]
-    return Grid(("table", *_SHOWN), rows, (line(held), *_reasons(held)), _RIGHT)
+    return Grid(("table", *_SHOWN), rows, (line(held), *_reasons(held), *_strained(held)), _RIGHT)
+
+
+def _strained(held: Sequence[Held]) -> list[str]:
+    """What the mark means, where there is one."""
+    marked = any(one.said and one.answer and one.answer.strained for one in held)
+    return ["(!): rests on trials in which the host could not keep up with modelled disks"] if marked else []
 
 
 def tidy(source: str, held: Sequence[Held]) -> Grid:
@@ -82,7 +88,7 @@ def tidy(source: str, held: Sequence[Held]) -> Grid:
 
 def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], about: str) -> str:
     """In Markdown: every table of the source, why what is not within is not, and what is said of the guidelines."""
-    parts = [about, f"**{line(held)}.** Source: {source}."]
+    parts = [about, f"**{line(held)}.** Source: {source}.", *_strained(held)]
     for name in dict.fromkeys(one.table.id for one in held):
         rows = [one for one in held if one.table.id == name]
         parts += _of_table(rows[0].table, rows)
@@ -152,8 +158,16 @@ def _shown_row(held: Held) -> tuple[Value, ...]:
         times(held.ratio) if held.ratio is not None else "",
         times(answer.value) if answer and answer.value is not None else "",
         _between(answer),
-        f"{'made up: ' if held.made_up else ''}{held.said}" if held.said else "",
+        _said(held),
     )
+
+
+def _said(held: Held) -> str:
+    """What is said, and whether it says as much of the host as of the disks."""
+    if held.said is None:
+        return ""
+    strained = " (!)" if held.answer and held.answer.strained else ""
+    return f"{'made up: ' if held.made_up else ''}{held.said}{strained}"
 
 
 def _between(answer: Answer | None) -> str:

@@ -78,6 +78,12 @@ def test_a_run_of_a_study_ends_with_how_much_was_met(call: Call, study: Path, tm
     assert (row["published_ratio"], row["made_up"]) == ("2.0", "true")
 
 
+def test_programs_are_told_with_the_end(call: Call, study: Path) -> None:
+    said = call("run", "--on", "dry", "--json", str(study))
+    (end,) = [row for row in map(json.loads, said.out.splitlines()) if row["event"] == "end"]
+    assert end["published"] == {"not within": 1}
+
+
 def test_any_other_matrix_says_nothing_of_it(call: Call, tmp_path: Path) -> None:
     (tmp_path / "small.yaml").write_text(SMALL)
     (tmp_path / "published.yaml").write_text(PUBLISHED)

@@ -21,6 +21,7 @@ _COMMANDS = {
     "compare": "Say which cells are faster or slower: between runs, kernels, hosts, revisions.",
     "summary": "Say in Markdown what runs came to, and what changed since they last ended well.",
     "guidelines": "Judge advice by what was measured, and show which there is.",
+    "study": "Put what a study published beside what was measured, and write that into its page.",
     "recommend": "Say which setting is best for some work, and how to have it.",
     "history": "Follow a cell through all runs, and where it changed.",
     "import": "Make a run of fio's JSON that was measured elsewhere.",

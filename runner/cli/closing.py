@@ -7,18 +7,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.errors import Exit
+from runner.expand.published import PUBLISHED
 from runner.guidelines.judge import SHARE, judged
 from runner.guidelines.measured import measured
+from runner.guidelines.published import columns_of, held_against
 from runner.guidelines.steering import UNWATCHED
 from runner.reports.write import recorded, write_reports
+from runner.store.files import write_atomically
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from runner.expand.published import Study
     from runner.guidelines.judge import Judgement
+    from runner.guidelines.measured import Measured
+    from runner.guidelines.published import Held
     from runner.model.guidelines import Guideline
+    from runner.model.published import Published
     from runner.reports.recorded import Recorded
     from runner.store.journal import Journal
     from runner.store.run import RunFolder
@@ -62,7 +69,14 @@ class Ending:
                 f"±{self.content.until * 100:g} % was asked for and is not reached by {count} of {of} cells "
                 "(`reached` in summary.csv); a larger `max:` buys more trials"
             )
-        return [*said, *self._drifted(), self.where]
+        return [*said, *self._drifted(), *self._published(), self.where]
+
+    def _published(self) -> Iterator[str]:
+        """How much of what the study published was met."""
+        from runner.reports.published import line  # brings tables along
+
+        if self.content.published:
+            yield f"published: {line(self.content.published)} (published.md)"
 
     def _drifted(self) -> Iterator[str]:
         """That the machine was not the same all the time; blocks keep that from looking like a difference of cells."""
@@ -81,9 +95,9 @@ class Ending:
     def where(self) -> str:
         """Where everything is."""
         verdicts = "verdicts.csv, " if self.content.judgements else ""
-        return (
-            f"{self.path}/: trials.csv, summary.csv, {verdicts}junit.xml, and every script and raw output under cells/"
-        )
+        published = "published.md, published.csv, " if self.content.published else ""
+        files = f"trials.csv, summary.csv, {verdicts}{published}junit.xml"
+        return f"{self.path}/: {files}, and every script and raw output under cells/"
 
 
 def verdict(content: Recorded) -> Exit:
@@ -94,12 +108,22 @@ def verdict(content: Recorded) -> Exit:
 
 
 def report(
-    folder: RunFolder, journal: Journal, guidelines: Sequence[Guideline] = (), *, interrupted: bool, short: int = 0
+    folder: RunFolder,
+    journal: Journal,
+    guidelines: Sequence[Guideline] = (),
+    study: Study | None = None,
+    *,
+    interrupted: bool,
+    short: int = 0,
 ) -> Ending:
     """Write the reports of a run, as far as it is. `short`: trials of the minimum that a budget was too small for."""
     over = not interrupted and not short
     content = recorded(folder, journal, over=over)
     content = replace(content, judgements=judgements(folder, content, guidelines))
+    if study:
+        write_atomically(folder.path / PUBLISHED, study.text.encode())
+        held = beside_published(folder, content, study.published)
+        content = replace(content, published=held, source=study.published.source)
     files = write_reports(folder, content)
     end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else verdict(content)
     return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over)
@@ -110,6 +134,21 @@ def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guidel
     if not guidelines:
         return []
     columns = {column for one in guidelines for column in one.claimed.figure.columns}
-    rule, share = (UNWATCHED, SHARE) if folder.manifest.steered else (content.rule, 1.0)
-    found = measured(folder.manifest.identity, content.cells, content.by_cell, rule, columns)
-    return judged(guidelines, found, made_up=content.made_up, share=share)
+    found = _figures(folder, content, columns)
+    return judged(guidelines, found, made_up=content.made_up, share=_share(folder))
+
+
+def beside_published(folder: RunFolder, content: Recorded, published: Published) -> list[Held]:
+    """What the trials of a run say of what was published."""
+    found = _figures(folder, content, columns_of(published))
+    return held_against(published, found, made_up=content.made_up, share=_share(folder))
+
+
+def _figures(folder: RunFolder, content: Recorded, columns: Collection[str]) -> Iterator[Measured]:
+    rule = UNWATCHED if folder.manifest.steered else content.rule
+    return measured(folder.manifest.identity, content.cells, content.by_cell, rule, columns)
+
+
+def _share(folder: RunFolder) -> float:
+    """How much of the chance of error each look at a verdict uses."""
+    return SHARE if folder.manifest.steered else 1.0

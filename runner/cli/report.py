@@ -34,14 +34,18 @@ def command(runs: tuple[Path, ...], junit: Path | None) -> None:
 
 def _report(run: Path) -> None:
     from runner.cli.closing import report
+    from runner.expand.published import MATRIX, PUBLISHED, study_beside
     from runner.history.advice import declared_by
     from runner.store.journal import Journal
     from runner.store.run import load
 
     folder = load(run)
-    # Older matrices need not be ones that are understood today: only of those with guidelines it matters.
-    guidelines = declared_by(folder.manifest).space.matrix.guidelines if "guidelines" in folder.manifest.text else ()
+    # Older matrices need not be ones that are understood today: only of those with guidelines or a study it matters.
+    judged = "guidelines" in folder.manifest.text or (folder.path / PUBLISHED).is_file()
+    space = declared_by(folder.manifest).space if judged else None
+    guidelines = space.matrix.guidelines if space else ()
+    study = study_beside(folder.path / MATRIX, space) if space else None
     with folder.locked(), Journal.existing(folder.journal) as journal:
-        end = report(folder, journal, guidelines, interrupted=not folder.manifest.finished)
+        end = report(folder, journal, guidelines, study, interrupted=not folder.manifest.finished)
     for line in end.lines():
         click.echo(line)

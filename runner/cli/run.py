@@ -40,6 +40,7 @@ from runner.errors import BadInput, Exit
 from runner.execute.events import RigUp, TrialDone
 from runner.execute.run import Execution, specs_of
 from runner.execute.spending import Spending
+from runner.expand.published import study_beside
 from runner.expand.shard import Sharded
 from runner.expand.variants import digest
 from runner.guidelines.steering import Steering
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from runner.execute.events import Event
     from runner.execute.together import Level
     from runner.expand.lab import Match
+    from runner.expand.published import Study
     from runner.expand.shard import Shard
     from runner.machines.seam import Machine, RigSpec
     from runner.model.hosts import LabDisk
@@ -142,7 +144,8 @@ def command(
     check_kernels(request, place)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
-    order = Order(matrix, request, place, kernel, templates, cold=cold, until_decided=until_decided)
+    study = study_beside(matrix, request.space)
+    order = Order(matrix, request, place, kernel, templates, cold=cold, until_decided=until_decided, study=study)
     order.check()
     here, specs = machine(place, Wishes()), order.specs()
     refuse(here, specs)
@@ -199,6 +202,8 @@ class Order:
     until_decided: bool = False
     #: Disks that exist, where the machine makes none.
     exist: Match | None = None
+    #: What was published of it.
+    study: Study | None = None
 
     def check(self) -> None:
         """Refuse what cannot end."""
@@ -360,7 +365,7 @@ def _carry_out(
         digests = order.digests().model_dump()
         folder = folder.with_manifest(versions=versions, digests=digests, **order.texts())
         guidelines = order.request.space.matrix.guidelines
-        end = report(folder, journal, guidelines, interrupted=not done, short=execution.short)
+        end = report(folder, journal, guidelines, order.study, interrupted=not done, short=execution.short)
         # Last, so that whatever comes between, the same command goes on and makes the reports anew.
         ended = datetime.now(UTC).isoformat(timespec="milliseconds")
         folder = folder.with_manifest(finished=finished, ended=ended, exit=int(end.exit) if finished else None)

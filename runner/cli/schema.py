@@ -11,9 +11,9 @@ import click
 @click.option(
     "--of",
     "what",
-    type=click.Choice(["matrix", "model", "guidelines", "hosts"]),
+    type=click.Choice(["matrix", "model", "guidelines", "hosts", "published"]),
     default="matrix",
-    help="Of a disk model's file, of a file of guidelines, or of hosts.yaml.",
+    help="Of a disk model's file, of a file of guidelines, of hosts.yaml, or of what a study published.",
 )
 def command(what: str) -> None:
     """Print the JSON Schema of the matrix language, for editors that complete and check."""
@@ -22,6 +22,7 @@ def command(what: str) -> None:
         "model": model_schema_text,
         "guidelines": guidelines_schema_text,
         "hosts": hosts_schema_text,
+        "published": published_schema_text,
     }
     click.echo(texts[what](), nl=False)
 
@@ -31,6 +32,14 @@ def hosts_schema_text() -> str:
     from runner.model.hosts import Lab
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Lab.model_json_schema()}
+    return json.dumps(schema, indent=1) + "\n"
+
+
+def published_schema_text() -> str:
+    """The schema as it is shipped in matrix/published.schema.json."""
+    from runner.model.published import Published
+
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Published.model_json_schema()}
     return json.dumps(schema, indent=1) + "\n"
 
 

@@ -15,11 +15,13 @@ from runner.errors import Exit, MatrixError
 def command(matrices: tuple[Path, ...]) -> None:
     """Check matrices: every error at once, each with file, line and column. Starts nothing."""
     from runner.cli import show
+    from runner.expand.published import study_beside
 
     bad = False
     for path in matrices:
         try:
             request = asked(path)
+            study_beside(path, request.space)
             check_kernels(request, "qemu")
             unchecked = check_jobs(request)
         except MatrixError as error:

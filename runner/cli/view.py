@@ -147,6 +147,8 @@ class JsonView(View):
 
     def ends(self, end: Ending) -> None:
         """What became of it all."""
+        from runner.guidelines.published import tally
+
         self._say(
             event="end",
             folder=str(end.path),
@@ -156,6 +158,7 @@ class JsonView(View):
             finished=end.finished,
             until_not_reached=end.unsure,
             guidelines=[_said(one) for one in end.content.judgements],
+            published={said.value: count for said, count in tally(end.content.published).items()},
             exit=int(end.exit),
         )
 

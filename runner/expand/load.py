@@ -156,6 +156,11 @@ def _refuse_library(source: Source) -> None:
             f"{source.name}: has only guidelines, for matrices to use",
             resolution=f"in a matrix, write  guidelines: [{source.name}]; `matrix guidelines list` shows what they say",
         )
+    if isinstance(data, dict) and "tables" in data and "disks" not in data:
+        raise BadInput(
+            f"{source.name}: has what a study published, which is read with the matrix beside it",
+            resolution="name the study's folder",
+        )
     if isinstance(data, dict) and "layouts" in data and not {"disks", "workloads"} & data.keys():
         example = next(iter(data["layouts"] or ["NAME"]))
         raise BadInput(

@@ -146,6 +146,8 @@ def _lacking(claim: Claim, fields: Sequence[Field], lacking: Sequence[NotTested]
     """Why no run can answer: for want of cells, or because they are those of different runs."""
     if not lacking:
         return NotTested("nothing was measured")
+    if not any(field.cells for field in fields):
+        return NotTested(f"no cell has {claim.metric}")
     if len(fields) > 1:
         with suppress(NotTested):
             asked(claim, Field.of([cell for field in fields for cell in field.cells]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runner.model.metrics import BESIDE
 from runner.stats.stopping import Rule, Stopped, stopped
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from runner.model.metrics import Metric
     from runner.store.record import CellRow, Trial
 
+_NOTED = frozenset(BESIDE.values())
 #: The side on which nothing is done.
 _SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "read"}
 
@@ -62,7 +64,7 @@ def of_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, column
     values: dict[str, dict[int, float]] = {}
     for trial, figures in found:
         for column in columns:
-            value = _figure(figures, column)
+            value = _noted(trial, column) if column in _NOTED else _figure(figures, column)
             if value is not None:
                 values.setdefault(column, {})[trial.block] = value
     rates = [(_figure(one, "read_bw") or 0.0, _figure(one, "write_bw") or 0.0) for _, one in found]
@@ -75,3 +77,9 @@ def _figure(figures: Figures, column: str) -> float | None:
     direction = figures.read if side == "read" else figures.write
     value: float | None = getattr(direction, name) if direction else None
     return value
+
+
+def _noted(trial: Trial, column: str) -> float | None:
+    """What was counted beside the work."""
+    text = trial.notes.get(column)
+    return float(text) if text else None

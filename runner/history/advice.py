@@ -34,8 +34,12 @@ def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -
             "some of these runs were made up by the dry machine",
             resolution="name those that were measured, or those that were not",
         )
-    steered = any("until-decided" in one.run.environment for one in found)
-    return judged(guidelines, map(as_measured, found), made_up=True in made_up, share=SHARE if steered else 1.0)
+    return judged(guidelines, map(as_measured, found), made_up=True in made_up, share=share_of(found))
+
+
+def share_of(found: Iterable[Samples]) -> float:
+    """How much of the chance of error each look at a verdict uses: less, where trials went where one was open."""
+    return SHARE if any("until-decided" in one.run.environment for one in found) else 1.0
 
 
 def as_measured(samples: Samples) -> Measured:

@@ -14,6 +14,7 @@ from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
 from runner.model.matrix import MachineWish, Matrix, Repeat
 from runner.model.needs import DiskNeeds, Needs
+from runner.model.published import Reason, Row, Table
 from runner.model.source import Flaw, Path
 from runner.model.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.model.units import format_size, format_time, parse_size, parse_time
@@ -88,7 +89,7 @@ _MAPS: dict[tuple[str, ...], type[Model]] = {
 def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
     """The keys that may stand in the map at this path, in a file of which `top` is the whole."""
     if top is not Matrix:
-        return _keys_of_lab(path, top)
+        return _keys_of_others(path, top)
     match list(path):
         case ["workloads", _]:
             return list(Workload.model_fields)
@@ -108,8 +109,15 @@ def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
     return list(known.model_fields) if known else []
 
 
-def _keys_of_lab(path: Sequence[str | int], top: type[Model]) -> list[str]:
+def _keys_of_others(path: Sequence[str | int], top: type[Model]) -> list[str]:
+    """In files that are no matrices: those of hosts, and of what studies published."""
     match list(path):
+        case ["tables", int()]:
+            top = Table
+        case ["tables", int(), "rows", int()]:
+            top = Row
+        case ["tables", int(), "whys", int()]:
+            top = Reason
         case ["hosts", _]:
             top = LabHost
         case ["hosts", _, "disks", *_]:

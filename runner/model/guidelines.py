@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from runner.model.base import Model, Name
 from runner.model.condition import Scalar, SomeCells, Where, conditions
 from runner.model.metrics import KNOWN, Metric
-from runner.model.units import Percent, parse_rate, parse_time
+from runner.model.units import Percent, parse_percent, parse_rate, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,16 +37,18 @@ def parse_factor(value: object) -> float:
 
 
 def parse_amount(value: object) -> Amount:
-    """`200MB/s`, `240 IOPS` or `12ms`."""
+    """`200MB/s`, `240 IOPS`, `12ms` or `95%`."""
     if isinstance(value, str) and value.rstrip().endswith("/s"):
         return Amount(float(parse_rate(value)), "bytes/s")
+    if isinstance(value, str) and value.rstrip().endswith("%"):
+        return Amount(float(parse_percent(value)), "share")
     match = _COUNT.fullmatch(str(value)) if isinstance(value, str | int | float) else None
     if match and not isinstance(value, bool):
         return Amount(float(match[1]), "1/s")
     try:
         return Amount(parse_time(value) * 1e9, "ns")
     except ValueError:
-        raise ValueError("neither a rate (200MB/s, 240 IOPS) nor a time (12ms)") from None
+        raise ValueError("neither a rate (200MB/s, 240 IOPS), a time (12ms) nor a share (95%)") from None
 
 
 def _metric(name: str) -> str:
@@ -57,7 +59,8 @@ def _metric(name: str) -> str:
     return name
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
+    """Lists are frozen; anything else is left to be told of."""
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -75,7 +78,9 @@ Factor = Annotated[float, BeforeValidator(parse_factor), _factor_schema]
 AmountText = Annotated[
     Amount,
     BeforeValidator(parse_amount),
-    WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string", "examples": ["200MB/s", "240 IOPS", "12ms"]}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number"}, {"type": "string", "examples": ["200MB/s", "240 IOPS", "12ms", "95%"]}]}
+    ),
 ]
 Margin = Annotated[Percent, Field(gt=0, lt=1)]
 Tolerance = Annotated[Percent, Field(ge=0, lt=1)]
@@ -175,6 +180,7 @@ _TOLD_IN = {
     "bytes/s": "bytes a second, like 200MB/s",
     "1/s": "requests a second, like 240 IOPS",
     "ns": "a time, like 12ms",
+    "share": "a share, like 95%",
 }
 
 
@@ -193,7 +199,7 @@ class Profile(Claim):
     along: str
     follows: Annotated[
         tuple[Factor, ...],
-        BeforeValidator(_listed),
+        BeforeValidator(listed),
         AfterValidator(_shape),
         Field(description="the shape, in any unit"),
     ]
@@ -274,4 +280,4 @@ class _ListOrFiles:
         return {**schema, "items": {"anyOf": [schema["items"], file]}}
 
 
-Guidelines = Annotated[tuple[Guideline, ...], BeforeValidator(_listed), AfterValidator(_different), _ListOrFiles()]
+Guidelines = Annotated[tuple[Guideline, ...], BeforeValidator(listed), AfterValidator(_different), _ListOrFiles()]

@@ -22,6 +22,8 @@ OF_DIRECTION: dict[str, str] = {
 SIDES = ("read", "write")
 #: Of these more is better, of latencies less.
 RATES = ("bw", "iops")
+#: What was counted beside the work: shares, and the notes of a trial that hold them.
+BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +37,14 @@ class Metric:
     @property
     def more_is_better(self) -> bool:
         """Whether a larger value is the better one."""
-        return self.unit != "ns"
+        return self.unit != "ns" and self.name != "cpu.iowait"
 
 
 def _known() -> dict[str, Metric]:
     judged = {name: unit for name, unit in OF_DIRECTION.items() if unit in {"bytes/s", "1/s", "ns"}}
     found = [Metric(f"{side}.{name}", (f"{side}_{name}",), unit) for name, unit in judged.items() for side in SIDES]
     found += [Metric(f"total.{name}", tuple(f"{side}_{name}" for side in SIDES), judged[name]) for name in RATES]
+    found += [Metric(name, (note,), "share") for name, note in BESIDE.items()]
     return {one.name: one for one in found}
 
 

@@ -342,6 +342,9 @@ class Workload(Model):
     def misfit(self, capacity: int, devices: int) -> Problem | None:
         """Why it cannot be on devices of at most `capacity` bytes together; None if it can."""
         room = capacity // devices
+        for field, extent in (("size", self.size), ("offset", self.offset)):
+            if isinstance(extent, str) and _share(extent) * 100 % 1:
+                return Problem(field, f"fio cuts {extent} of a device to whole per cents; write one, or a size")
         if self.profile == "position" and devices > 1:
             return Problem(
                 "profile", "its positions are those of one device, and there are several: `pick` chooses one"

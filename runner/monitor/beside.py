@@ -52,7 +52,7 @@ def seen(
 def notes(
     beside: Beside, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], strained: str
 ) -> dict[str, str]:
-    """How evenly disks were used, and what held the work back."""
+    """How evenly disks were used, for how long processors waited for them, and what held the work back."""
     even = evenness(beside.disks, spares)
     told = bottleneck(
         Evidence(
@@ -65,7 +65,8 @@ def notes(
             strained=strained,
         )
     )
-    return {**({} if even is None else {"evenness": f"{even:.3f}"}), "bottleneck": told}
+    waited = {"iowait": f"{beside.processors.shares.get('iowait', 0.0):.4f}"}
+    return {**({} if even is None else {"evenness": f"{even:.3f}"}), **waited, "bottleneck": told}
 
 
 def in_flight(work: Workload) -> int | None:

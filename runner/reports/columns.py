@@ -74,6 +74,9 @@ TRIAL_TAIL = (
     Column(
         "evenness", "", "bytes that the least used disk moved, as a part of those of the most used; 1: all used alike"
     ),
+    Column(
+        "iowait", "", "share of their time in which processors had nothing to do but to wait for I/O, of all of them"
+    ),
     Column("bottleneck", "", "what held the work back, as far as what was counted beside it tells, and the evidence"),
     Column("strained", "", "the host could not keep up with modelled disks: by how much, and why; empty if it could"),
     Column(

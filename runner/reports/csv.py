@@ -76,7 +76,7 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: lis
         *shared,
         *places,
         *(_figures(trial.figures) if trial.figures else _NO_FIGURES),
-        *(trial.notes.get(note, "") for note in ("evenness", "bottleneck", "strained", "unsettled")),
+        *(trial.notes.get(note, "") for note in ("evenness", "iowait", "bottleneck", "strained", "unsettled")),
         *(trial.seconds, trial.attempts, trial.started),
         "; ".join(f"{name}: {text}" for name, text in trial.notes.items()),
         trial.folder,

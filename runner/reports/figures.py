@@ -16,6 +16,8 @@ def figure(value: float | None, unit: str) -> str:
     if unit == "ns":
         size, name = next(((size, name) for size, name in _TIMES if value >= size), _TIMES[-1])
         return f"{digits(value / size)} {name}"
+    if unit == "share":
+        return f"{digits(value * 100)} %"
     if unit == "bytes":
         return f"{digits(value / 1e6)} MB"
     return f"{digits(value)} {unit}".strip()

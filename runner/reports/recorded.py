@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.guidelines.judge import Judgement
+    from runner.guidelines.published import Held
     from runner.reports.summary import CellSummary
     from runner.stats.drift import Drift
     from runner.store.record import Attempt, CellRow, Trial
@@ -40,6 +41,9 @@ class Recorded:
     over: bool = False
     #: What is said of the guidelines of its matrix.
     judgements: Sequence[Judgement] = ()
+    #: What its study published, beside what was measured; and who published it.
+    published: Sequence[Held] = ()
+    source: str = ""
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:

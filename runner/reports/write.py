@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.grids import as_csv
 from runner.reports.junit import junit
+from runner.reports.published import page
+from runner.reports.published import tidy as published
 from runner.reports.recorded import Recorded
 from runner.reports.verdicts import tidy
 from runner.store.files import write_atomically
@@ -43,6 +45,16 @@ def rendered(content: Recorded) -> dict[str, bytes]:
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
         **verdicts,
+        **(_published(content) if content.published else {}),
+    }
+
+
+def _published(content: Recorded) -> dict[str, bytes]:
+    """What a study published beside what was measured."""
+    told = page(content.source, content.published, content.judgements, content.warning.capitalize())
+    return {
+        "published.md": told.lstrip().encode(),
+        "published.csv": as_csv(published(content.source, content.published)),
     }
 
 

@@ -266,9 +266,9 @@ class SharedStore:
     ) -> Sequence[tuple[Any, ...]]:
         """Of the trials of these runs and cells (None: of all) these columns, as plain rows, in order of their keys."""
         table = tables.trials.c
-        query = sa.select(*(table[name] for name in columns)).where(*_among({table.run: runs, table.cell: cells}))
+        query = sa.select(*map(_column, columns)).where(*_among({table.run: runs, table.cell: cells}))
         query = query.order_by(table.run, table.cell, table.block)
-        if any(isinstance(table[name].type, sa.JSON) for name in columns):
+        if any(isinstance(_column(name).type, sa.JSON) for name in columns):
             return self._rows(query)
         return self._plain(query)
 
@@ -303,6 +303,13 @@ class SharedStore:
                 details=str(problem.orig).strip(),
                 resolution="nothing is lost: the journals of the runs have everything that is to be in it",
             ) from problem
+
+
+def _column(name: str) -> sa.ColumnElement[Any]:
+    """A column of a trial, or else what its notes say under that name, as a number."""
+    if name in tables.trials.c:
+        return tables.trials.c[name]
+    return sa.cast(tables.trials.c.notes[name].as_string(), sa.Float)
 
 
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def test_figures_are_named_in_one_place() -> None:
         (", at_most: 2x", "", "nothing is claimed: add `at_least` or `at_most`"),
         ("at_least: 1.3x", "at_least: 1.3x, at_most: 1.2x", "`at_least` (1.3) is more than `at_most` (1.2)"),
         ("at_least: 240 IOPS", "at_least: 12ms", "total.iops is told in requests a second, like 240 IOPS"),
-        ("at_least: 240 IOPS", "at_least: soon", "'soon': neither a rate (200MB/s, 240 IOPS) nor a time (12ms)"),
+        ("at_least: 240 IOPS", "at_least: soon", "'soon': neither a rate (200MB/s, 240 IOPS), a time (12ms) nor a share (95%)"),
         ("within: 10%", "within: 10", "'10': not a percentage; write it like 5%"),
         ("ratio: {", "rato: {", "unknown key 'rato'; did you mean ratio?"),
         ("direction: rises", "direction: rise", "'rise' is none of rises or falls; did you mean rises?"),

@@ -155,14 +155,22 @@ def test_rules_mean_the_same_as_looking_at_every_cell(data: st.DataObject) -> No
     [
         ("offset: 99%, size: 20MiB", "5:41: does not fit on one: 20MiB behind an offset of 99% end at 1034MiB"),
         (
-            "offset: 512MiB, size: 50.1%",
-            "5:44: does not fit on one, both: 50.1% behind an offset of 512MiB end at 1026MiB",
+            "offset: 512MiB, size: 51%",
+            "5:44: does not fit on one, both: 51% behind an offset of 512MiB end at 1035MiB",
         ),
         (
             "offset: 1GiB",
             "5:30: does not fit on one, both: 4KiB behind an offset of 1GiB end at 1025MiB, and there are at most 1024MiB",
         ),
         ("offset: 50%, size: 1.5GiB", "5:41: does not fit on one, both: "),
+        (
+            "offset: 33.3%",
+            "5:30: does not fit on one, both: fio cuts 33.3% of a device to whole per cents; write one, or",
+        ),
+        (
+            "size: 66.7%",
+            "5:28: does not fit on one, both: fio cuts 66.7% of a device to whole per cents; write one, or",
+        ),
         ("offset: 50%, size: 600MiB, numjobs: 4, fio: {offset_increment: 1m}", "5:41: does not fit on one: "),
     ],
 )
@@ -173,7 +181,7 @@ def test_an_offset_is_held_against_the_room_with_the_size(work: str, said: str) 
 
 
 @pytest.mark.parametrize(
-    "work", ["offset: 33.3%, size: 66.7%", "offset: 512MiB, size: 50%", "offset: 0.5GiB, numjobs: 64", "size: 100%"]
+    "work", ["offset: 33%, size: 67%", "offset: 512MiB, size: 50%", "offset: 0.5GiB, numjobs: 64", "size: 100%"]
 )
 def test_what_ends_with_the_device_is_on_it(work: str) -> None:
     assert space(BEHIND % work).count() == 2

@@ -46,12 +46,14 @@ def test_notes_tell_what_limits_and_how_evenly_disks_were_used() -> None:
     found = seen(EARLY, LATE, READINGS, FIGURES, WORK)
     assert found
     assert notes(found, FIGURES, WORK, 0, (), "") == {
-        "bottleneck": "queue depth: at most 16 under way, and the busiest disk was so for 50% of the time"
+        "iowait": "0.1111",
+        "bottleneck": "queue depth: at most 16 under way, and the busiest disk was so for 50% of the time",
     }
     (disk,) = found.disks
     two = replace(found, devices=(disk, replace(disk, device="disk1", read_bytes=0, written_bytes=disk.moved // 2)))
     assert notes(two, FIGURES, WORK, 0, (Bus("pci", 1e6, 1e6),), "") == {
         "evenness": "0.500",
+        "iowait": "0.1111",
         "bottleneck": "bus pci: 1 of 1 MB/s",
     }
 

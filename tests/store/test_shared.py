@@ -49,6 +49,16 @@ def catch_up(address: Address, results: Path) -> list[str]:
         return bring_up_to_date(store, results)
 
 
+def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, tmp_path: Path) -> None:
+    noted = dataclasses.replace(past.TRIALS[0], notes={"iowait": "0.4213", "evenness": "1.000"})
+    past.recorded(tmp_path / "results", [noted, *past.TRIALS[1:]], 1)
+    catch_up(address, tmp_path / "results")
+    with SharedStore.existing(address) as store:
+        rows = store.trials(("cell", "block", "iowait", "evenness"))
+        assert rows == [("c1", 1, 0.4213, 1.0), ("c1", 2, None, None), ("c2", 1, None, None)]
+        assert store.trials(("notes", "iowait"), cells=["c1"])[0] == (dict(noted.notes), 0.4213)
+
+
 def test_it_holds_what_the_journals_hold(address: Address, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", past.TRIALS, 1)
     past.recorded(tmp_path / "results", past.TRIALS[:1], 2, host=Host(kernel="6.12", cpu="", cores=1, memory=1))

@@ -1,0 +1,179 @@
+"""`matrix study`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.inputs import MatrixPath, results, store
+from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.expand.published import Study
+    from runner.guidelines.judge import Judgement
+    from runner.guidelines.published import Held
+    from runner.history.samples import Samples
+    from runner.model.matrix import Matrix
+    from runner.reports.grid import Grid
+    from runner.store.shared import RunRow, SharedStore
+
+_EPILOG = """\b
+Examples:
+  matrix study matrix/studies/lvm-striping                its latest finished run beside what was published
+  matrix study matrix/studies/* --page                    writes that into the README.md of each of them
+  matrix study matrix/studies/mdadm-lvm --run 'mdadm-lvm-qemu-*' --format csv
+
+\b
+A published ratio is met if the interval of the measured one lies within 15 % of it. How runs are named:
+`matrix results --help`.
+"""
+
+
+@click.command("study", epilog=_EPILOG)
+@click.argument("studies", nargs=-1, required=True, type=MatrixPath(path_type=Path))
+@click.option(
+    "--run",
+    "runs",
+    multiple=True,
+    help="These runs of its matrix instead of the latest finished one that was measured; several count together.",
+)
+@click.option("--page", is_flag=True, help="Also write it into the README.md beside what was published.")
+@form
+@to
+@results
+@store
+def command(
+    studies: tuple[Path, ...],
+    runs: tuple[str, ...],
+    page: bool,
+    form: str,
+    to: Path | None,
+    results: Path,
+    store: str | None,
+) -> None:
+    """Put what STUDIES, folders with a matrix and what was published, say beside what was measured here."""
+    declared = [(path, *_declared(path)) for path in studies]
+    with opened(store, results) as shared:
+        done = [_beside(path, matrix, study, shared, runs) for path, matrix, study in declared]
+    answer(_together(done, people=form in SHOWN), form, to)
+    if page:
+        for one in done:
+            _write(one)
+
+
+@dataclass(frozen=True)
+class Done:
+    """A study, and what was measured of it."""
+
+    path: Path
+    matrix: Matrix
+    study: Study
+    runs: Sequence[RunRow]
+    samples: Sequence[Samples]
+    held: list[Held]
+    judgements: list[Judgement]
+
+
+def _declared(path: Path) -> tuple[Matrix, Study]:
+    from runner.errors import BadInput
+    from runner.expand.load import load
+    from runner.expand.published import MATRIX, PUBLISHED, study_beside
+
+    space = load(path).space
+    study = study_beside(path, space)
+    if study is None:
+        raise BadInput(
+            f"{path}: is no study: there is no {PUBLISHED} beside it",
+            resolution=f"name a folder with a {MATRIX} and a {PUBLISHED}; docs/guidelines.md says what is in one",
+        )
+    return space.matrix, study
+
+
+def _beside(path: Path, matrix: Matrix, study: Study, shared: SharedStore, words: Sequence[str]) -> Done:
+    from runner.guidelines.published import columns_of, held_against
+    from runner.history import advice
+    from runner.history.samples import read
+
+    among = _runs_of(path, matrix.name, shared, words)
+    columns = dict.fromkeys([*columns_of(study.published), *advice.columns_of(matrix.guidelines)])
+    samples = read(shared, among, list(columns), histograms=False)
+    judgements = advice.judged_in_store(matrix.guidelines, samples)
+    made_up = any(run.made_up for run in among)
+    share = advice.share_of(samples)
+    held = held_against(study.published, map(advice.as_measured, samples), made_up=made_up, share=share)
+    return Done(path, matrix, study, among, samples, held, judgements)
+
+
+def _runs_of(path: Path, name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:
+    """Those that were named and are of this matrix; else the latest finished one that was measured."""
+    from runner.errors import BadInput
+
+    there = [run for run in chosen_runs(shared, words) if run.matrix == name]
+    found = there if words else [run for run in there if run.finished and not run.made_up][:1]
+    if not found:
+        raise BadInput(
+            f"none of the runs that were named is of {name}" if words else f"no run of {name} was measured to its end",
+            resolution=f"`matrix run {path.parent}` measures it"
+            + (", and --run names one that is unfinished or made up" if there else ""),
+        )
+    return found
+
+
+def _together(done: Sequence[Done], *, people: bool) -> Grid:
+    """All of them as one table."""
+    from dataclasses import replace
+
+    from runner.reports.published import line, shown, tidy
+
+    if not people:
+        grids = [tidy(one.study.published.source, one.held) for one in done]
+        return replace(grids[0], rows=[row for grid in grids for row in grid.rows])
+    grids = [shown(one.held) for one in done]
+    if len(done) == 1:
+        return grids[0]
+    notes = [f"{one.path.parent.name}: {note}" for one, grid in zip(done, grids, strict=True) for note in grid.notes]
+    rows = [(one.path.parent.name, *row) for one, grid in zip(done, grids, strict=True) for row in grid.rows]
+    total = f"all of them: {line([row for one in done for row in one.held])}"
+    return replace(grids[0], columns=("study", *grids[0].columns), rows=rows, notes=(*notes, total))
+
+
+def _write(done: Done) -> None:
+    from runner.errors import BadInput
+    from runner.expand.load import text_of
+    from runner.reports.published import blank, page, put_into
+    from runner.store.files import write_atomically
+
+    if any(run.made_up for run in done.runs):
+        raise BadInput(
+            f"{done.runs[0].name}: its figures are made up, which is nothing for a page",
+            resolution="name a run that was measured with --run, or leave that out",
+        )
+    readme = done.path.with_name("README.md")
+    about = " ".join(_about(run, done.samples) for run in done.runs)
+    made = page(done.study.published.source, done.held, done.judgements, about)
+    before = text_of(readme) if readme.exists() else blank(done.matrix.name, done.matrix.description)
+    write_atomically(readme, put_into(before, made, str(readme)).encode())
+    click.echo(f"written to {readme}", err=True)
+
+
+def _about(run: RunRow, samples: Sequence[Samples]) -> str:
+    from runner.reports.published import About
+
+    found = [one for one in samples if one.run.id == run.id]
+    kernels = sorted({kernel for one in found for kernel in one.kernels})
+    return str(
+        About(
+            run=run.name,
+            started=run.started[:10],
+            machine=run.machine,
+            kernels=tuple(kernels),
+            trials=sum(len(one.rows) for one in found),
+            cells=len(found),
+            strained=sum(one.strained for one in found),
+        )
+    )

@@ -1,0 +1,109 @@
+"""What a study published, read and held against the matrix beside it, before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from runner.expand.guidelines import narrowed
+from runner.expand.load import BadMatrix, placed, text_of, unreadable
+from runner.expand.rules import BadRule, rule_of
+from runner.expand.select import select, values_of
+from runner.model.flaws import from_pydantic
+from runner.model.published import Published
+from runner.model.source import Flaw, Source, UnreadableError, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from runner.expand.rules import Rule
+    from runner.expand.select import Selection
+    from runner.expand.space import Space
+    from runner.model.condition import Condition
+    from runner.model.published import Row, Table
+    from runner.model.source import Path as Keys
+
+#: What a study's folder, and that of a run of it, calls its matrix and what was published.
+MATRIX, PUBLISHED = "matrix.yaml", "published.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What was published, and the text that it was read from."""
+
+    text: str
+    published: Published
+
+
+def study_beside(matrix: Path, space: Space) -> Study | None:
+    """What was published lies beside the matrix of a study; any other matrix has nothing of that kind."""
+    path = matrix.with_name(PUBLISHED)
+    if matrix.name != MATRIX or not path.is_file():
+        return None
+    return parse_published(str(path), text_of(path), space)
+
+
+def parse_published(name: str, text: str, space: Space) -> Study:
+    """Parse and check a text; raises BadMatrix with everything that is wrong with it."""
+    try:
+        source = read(name, text)
+    except UnreadableError as error:
+        raise unreadable(Source(name, text, None, None), error) from None
+    try:
+        found = Published.model_validate(source.data)
+    except ValidationError as error:
+        raise BadMatrix(source, placed(source, from_pydantic(error, source.data, Published))) from None
+    checks = _Checks(values_of(space), select(space))
+    flaws = [flaw for at, table in enumerate(found.tables) for flaw in checks.of_table(table, ("tables", at))]
+    if flaws:
+        raise BadMatrix(source, placed(source, flaws))
+    return Study(text, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """Whether what is spoken of is there."""
+
+    values: Mapping[str, set[str]]
+    selection: Selection
+
+    def of_table(self, table: Table, place: Keys) -> Iterator[Flaw]:
+        """Everything that is wrong with a table."""
+        common = list(self._misnamed(table.where, (*place, "where")))
+        yield from common
+        yield from self._misnamed(table.base or {}, (*place, "base"))
+        for at, row in enumerate(table.rows):
+            yield from self._of_row(table, row, (*place, "rows", at), common=not common)
+        for at, reason in enumerate(table.whys):
+            if not any(reason.where.items() <= row.where.items() for row in table.rows):
+                yield Flaw((*place, "whys", at, "where"), "no row of this table says all of this")
+
+    def _of_row(self, table: Table, row: Row, place: Keys, *, common: bool) -> Iterator[Flaw]:
+        if any(one is not row and one.where == row.where and one.to == row.to for one in table.rows if row.where):
+            yield Flaw(place, "two rows of this table are about the same")
+        if (against := table.held_against(row)) is not None and table.base_of(row) is None:
+            told = ", ".join(f"{key}: {value}" for key, value in against.items())
+            yield Flaw(place, f"no row of this table is what this one is held against: {{{told}}}")
+        if row.unmeasured:
+            return
+        amiss = [*self._misnamed(row.where, (*place, "where")), *self._misnamed(row.to or {}, (*place, "to"))]
+        yield from amiss
+        if common and not amiss and not self._any(rule_of(table.where, self.values), rule_of(row.where, self.values)):
+            yield Flaw((*place, "where"), "no cell is all of this")
+
+    def _misnamed(self, condition: Condition, place: Keys) -> Iterator[Flaw]:
+        try:
+            rule_of(condition, self.values)
+        except BadRule as error:
+            yield Flaw((*place, error.key), error.message, error.of_key)
+
+    def _any(self, common: Rule, own: Rule) -> bool:
+        """Whether a cell is measured of which both are true."""
+        rule = narrowed(common, own)
+        if rule is None:
+            return False
+        chosen = replace(self.selection, only=(*self.selection.only, (rule,)))
+        return next(chosen.cells(), None) is not None

@@ -1,0 +1,184 @@
+"""A study as a user meets it: at the end of its run, and of runs that are over."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.reports.published import BEGIN, END
+from runner.store.record import CellRow
+from tests.matrices import SMALL
+from tests.store import past
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.conftest import Said
+
+    Call = Callable[..., Said]
+
+PUBLISHED = """\
+source: somebody
+tables:
+  - id: chunks
+    metric: read.bw
+    unit: MB/s
+    where: {rw: read}
+    base: {chunk: 16KiB}
+    rows:
+      - {where: {chunk: 16KiB}, value: 100}
+      - {where: {chunk: 64KiB}, value: 200, why: a kernel of 2007}
+"""
+CELLS = tuple(
+    CellRow(
+        name,
+        f"raid5/chunk={chunk}/work",
+        {"layout": "raid5", "md.chunk": chunk, "workload": "work", "workload.rw": "read"},
+    )
+    for name, chunk in (("c1", "16KiB"), ("c2", "64KiB"))
+)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    folder = tmp_path / "studies" / "small"
+    folder.mkdir(parents=True)
+    (folder / "matrix.yaml").write_text(SMALL)
+    (folder / "published.yaml").write_text(PUBLISHED)
+    return folder
+
+
+def measured(tmp_path: Path, times: float, number: int = 1, **changes: object) -> None:
+    trials = [
+        past.measured(cell, block, 1e8 * (1 + block / 1000) * (times if cell == "c2" else 1))
+        for cell in ("c1", "c2")
+        for block in (1, 2, 3)
+    ]
+    past.recorded(tmp_path / "results", trials, number, CELLS, matrix="small", **changes)
+
+
+def ran(tmp_path: Path) -> Path:
+    (found,) = (tmp_path / "results").glob("small-dry-*")
+    return found
+
+
+def test_a_run_of_a_study_ends_with_how_much_was_met(call: Call, study: Path, tmp_path: Path) -> None:
+    said = call("run", "--on", "dry", str(study))
+    assert said.status == 0
+    assert "published: 0 of 1 published ratios met within 15 % (1 not within); figures are made up" in said.out
+    folder = ran(tmp_path)
+    assert (folder / "published.yaml").read_text() == PUBLISHED
+    assert (folder / "published.md").read_text().startswith("Made up by the dry machine")
+    _, row = csv.DictReader(io.StringIO((folder / "published.csv").read_text()))
+    assert (row["published_ratio"], row["made_up"]) == ("2.0", "true")
+
+
+def test_programs_are_told_with_the_end(call: Call, study: Path) -> None:
+    said = call("run", "--on", "dry", "--json", str(study))
+    (end,) = [row for row in map(json.loads, said.out.splitlines()) if row["event"] == "end"]
+    assert end["published"] == {"not within": 1}
+
+
+def test_any_other_matrix_says_nothing_of_it(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "published.yaml").write_text(PUBLISHED)
+    assert "published" not in call("run", "--on", "dry", "small.yaml").out
+    assert not (ran(tmp_path) / "published.md").exists()
+
+
+def test_reports_are_the_same_when_they_are_made_anew(call: Call, study: Path, tmp_path: Path) -> None:
+    call("run", "--on", "dry", str(study))
+    files = [ran(tmp_path) / name for name in ("published.md", "published.csv")]
+    before = [file.read_bytes() for file in files]
+    for file in files:
+        file.unlink()
+    (study / "published.yaml").unlink()
+    assert call("report", str(ran(tmp_path))).status == 0
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_what_is_wrong_with_it_is_told_before_anything_starts(call: Call, study: Path, tmp_path: Path) -> None:
+    (study / "published.yaml").write_text(PUBLISHED.replace("chunk: 64KiB", "chunk: 63KiB"))
+    said = call("run", "--on", "dry", str(study))
+    assert said.status == 2
+    assert "published.yaml:10:25: no cell has md.chunk=63KiB" in said.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_validate_checks_what_was_published_too(call: Call, study: Path) -> None:
+    assert call("validate", str(study)).status == 0
+    (study / "published.yaml").write_text(PUBLISHED.replace("metric: read.bw", "metric: raed.bw"))
+    said = call("validate", str(study))
+    assert said.status == 2
+    assert "published.yaml:4:13: 'raed.bw': no figure is called so" in said.err
+
+
+def test_what_was_published_is_told_from_a_matrix(call: Call, study: Path) -> None:
+    said = call("validate", str(study / "published.yaml"))
+    assert said.status == 2
+    assert "has what a study published, which is read with the matrix beside it" in said.err
+
+
+def test_a_study_is_held_against_its_latest_finished_run(call: Call, study: Path, tmp_path: Path) -> None:
+    measured(tmp_path, 2.0, 1)
+    measured(tmp_path, 1.0, 2)
+    measured(tmp_path, 2.0, 3, finished=False)
+    measured(tmp_path, 2.0, 4, made_up=True, machine="dry")
+    said = call("study", str(study))
+    assert said.status == 0
+    assert "0 of 1 published ratios met within 15 % (1 not within)" in said.out
+    assert "chunks: chunk=64KiB: a kernel of 2007" in said.out
+    assert "1 of 1 published ratios met" in call("study", str(study), "--run", "run-1").out
+
+
+def test_several_studies_are_counted_together(call: Call, study: Path, tmp_path: Path) -> None:
+    measured(tmp_path, 2.0)
+    said = call("study", str(study), str(study / "matrix.yaml"))
+    assert "all of them: 2 of 2 published ratios met within 15 %" in said.out
+    rows = json.loads(call("study", str(study), str(study), "--format", "json").out)["rows"]
+    assert [row["said"] for row in rows] == [None, "within 15 %"] * 2
+
+
+def test_a_page_is_made_and_made_anew(call: Call, study: Path, tmp_path: Path) -> None:
+    measured(tmp_path, 2.0)
+    page = study / "README.md"
+    assert call("study", str(study), "--page").status == 0
+    assert "| chunk=64KiB | 200 MB/s | 200 MB/s | 2.00\u00d7 | 2.00\u00d7 |" in page.read_text()
+    page.write_text(f"my words\n{BEGIN}{END}\nmore of them\n")
+    assert call("study", str(study), "--page").status == 0
+    first = page.read_text()
+    assert first.startswith("my words\n")
+    assert first.endswith("more of them\n")
+    assert "Measured by the run `run-1` (qemu, Linux 6.1.0), begun 2026-03-01: 6 trials of 2 cells." in first
+    assert call("study", str(study), "--page").status == 0
+    assert page.read_text() == first
+
+
+def test_nothing_made_up_gets_onto_a_page(call: Call, study: Path, tmp_path: Path) -> None:
+    measured(tmp_path, 2.0, made_up=True, machine="dry")
+    said = call("study", str(study), "--page", "--run", "run-1")
+    assert said.status == 2
+    assert "its figures are made up, which is nothing for a page" in said.err
+    assert not (study / "README.md").exists()
+
+
+def test_what_there_is_no_run_of_says_what_to_do(call: Call, study: Path, tmp_path: Path) -> None:
+    measured(tmp_path, 2.0, finished=False)
+    said = call("study", str(study))
+    assert said.status == 2
+    assert "no run of small was measured to its end" in said.err
+    assert f"`matrix run {study}` measures it" in said.err
+    past.recorded(tmp_path / "results", [], 2, CELLS, matrix="other")
+    assert "none of the runs that were named is of small" in call("study", str(study), "--run", "run-2").err
+
+
+def test_a_matrix_that_is_no_study_is_told(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL)
+    said = call("study", "small.yaml")
+    assert said.status == 2
+    assert "small.yaml: is no study: there is no published.yaml beside it" in said.err

@@ -17,7 +17,7 @@ from tests.matrices import space
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]
 
 HIERARCHICAL = """\
 name: hierarchical
@@ -80,7 +80,6 @@ async def _boots(scratch: Path) -> tuple[Boot, Boot]:
         await done(rig, scripts.set_up)
         then = await booted(rig, THEN, below, top)
         now = await booted(rig, NOW, below, top)
-        await done(rig, scripts.tear_down)
     return then, now
 
 

@@ -31,7 +31,7 @@ workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
 repeat: 1
 """
 #: What Debian's /etc/init.d/lvm did at boot, once.
-PASS = """\
+ROUND = """\
 export LVM_SUPPRESS_FD_WARNINGS=1
 lvm vgscan --config '{config}' >/dev/null
 lvm vgchange --config '{config}' --yes --activate y >/dev/null
@@ -65,7 +65,7 @@ async def booted(rig: Rig, config: str, below: tuple[str, ...], top: str) -> Boo
     await cast("QemuRig", rig).reboot()
     seen = [(await there(below), await there((top,)))]
     for _ in range(2):
-        await done(rig, PASS.format(config=config))
+        await done(rig, ROUND.format(config=config))
         seen.append((await there(below), await there((top,))))
     return Boot(*zip(*seen, strict=True))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import click
 
 from runner.errors import Exit
@@ -28,7 +30,9 @@ def command(dry_run: bool, labelled: tuple[str, ...]) -> None:
 
     Exit code 3 if something had to be left.
     """
+    from runner.cli.host import boot_id
     from runner.disks.real.ask import here
+    from runner.disks.real.wear import night_of
     from runner.execute.leftovers import clean, idle, left_behind
     from runner.machines import SWEEPERS, swept
     from runner.render.census import census_script
@@ -44,7 +48,8 @@ def command(dry_run: bool, labelled: tuple[str, ...]) -> None:
         for disk in left_behind(here(script), handed(state)):
             click.echo(f"{disk.disk}: with the run {disk.run}" + ("" if idle(disk) else ", which is at it"))
         return
-    for found in clean(state, lambda: here(script), labelled=labelled):
+    counted = boot_id(), night_of(datetime.now(UTC))
+    for found in clean(state, lambda: here(script), labelled=labelled, counted=counted):
         left |= bool(found.left)
         done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"
         click.echo(f"{found.disk}: {f'left, as {found.left}' if found.left else done}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,12 +12,19 @@ import click
 
 from runner.cli.listing import USUAL
 from runner.errors import BadInput
+from runner.machines import PASSTHROUGH
+from runner.store.environment import DiskFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from runner.cli.inputs import Asked
     from runner.disks.real.census import Node
+    from runner.disks.real.hold import Held
+    from runner.disks.real.smart import Health, Smart
+    from runner.execute.wearing import Gauge
     from runner.expand.lab import Match
+    from runner.expand.space import Array
     from runner.model.hosts import Lab, LabHost
     from runner.model.matrix import Matrix
     from runner.store.run import RunFolder
@@ -34,33 +42,130 @@ _destroy = click.option(
 )
 
 
+_passthrough = click.option(
+    "--passthrough",
+    is_flag=True,
+    help="Give the virtual machine disks of this host, of hosts.yaml, instead of its own.",
+)
+
+
 def lending(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Both options."""
-    return hosts(_destroy(command))
+    """All options that are about disks that exist."""
+    return _passthrough(hosts(_destroy(command)))
+
+
+def passing(place: str) -> str:
+    """The machine that is as this one, with disks of the host instead of its own."""
+    if place in PASSTHROUGH:
+        return PASSTHROUGH[place]
+    raise BadInput(
+        f"--passthrough: {place} makes no virtual machine that a disk could be passed through to",
+        resolution=f"--on {' or '.join(PASSTHROUGH)} does; `--on local` works on disks of this host without it",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """Disks of this host that are the run's: by their paths, or held."""
+
+    paths: tuple[str, ...] = ()
+    held: tuple[Held, ...] = ()
+    #: What may yet be written to them.
+    gauge: Gauge | None = None
+    #: What they are, and how well, before the run.
+    facts: tuple[DiskFacts, ...] = ()
+    health: tuple[Health, ...] = ()
+
+    def examined(self) -> tuple[Health, ...]:
+        """How well they are now."""
+        found = _healths(self.held) if self.health else {}
+        return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
+
+    def told(self, known: Sequence[DiskFacts]) -> Iterator[str]:
+        """What somebody should hear before they are used; `known`: what they were when the run began."""
+        yield from filter(None, (one.alarm for one in self.health))
+        for before, now in zip(known, self.facts, strict=False):
+            if before.firmware and before.firmware != now.firmware:
+                yield (
+                    f"the disk {now.serial} had the firmware {before.firmware} when this run began, and has "
+                    f"{now.firmware or 'one that it does not tell'} now: `--fresh` begins anew"
+                )
 
 
 @contextmanager
 def borrowed(
-    found: Match, matrix: Matrix, folder: RunFolder, destroy: tuple[str, ...], tell: Callable[[str], None]
-) -> Iterator[tuple[str, ...]]:
-    """The paths of these disks of this host, for as long as the run is at it."""
+    found: Match, request: Asked, place: str, folder: RunFolder, destroy: tuple[str, ...], tell: Callable[[str], None]
+) -> Iterator[Borrowed]:
+    """These disks of this host, for as long as the run is at it. Those that are passed through stay held."""
+    from runner.cli.host import boot_id
     from runner.disks.real.ask import here
+    from runner.disks.real.smart import first_seen
+    from runner.disks.real.wear import night_of
     from runner.execute.leftovers import clean
     from runner.execute.lending import Loan, lent
+    from runner.execute.wearing import Gauge, written_here
+    from runner.machines.qemu.rig import names
     from runner.render.census import census_script
     from runner.store.lab import state_dir
 
     run, state, script = folder.manifest.identity, state_dir(), census_script()
     # An earlier process of this very run may have been killed: what it left is in the way of this one.
-    for found_there in clean(state, lambda: here(script), only=run):
+    for found_there in clean(state, lambda: here(script), only=run, counted=(boot_id(), night_of(_now()))):
         what = found_there.left or "what an earlier process of this run left on it is gone"
         tell(f"{found_there.disk}: {what}")
-    loan = Loan(run, matrix.name, folder.path, state, frozenset({*destroy, *found.standing}))
+    inside = names(len(found.disks)) if place in PASSTHROUGH.values() else ()
+    loan = Loan(
+        *(run, request.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
+        marks=lambda held: _marks(request.arrays(), inside or _paths(held)),
+        inside=inside,
+        boot=boot_id(),
+    )
     claims = [disk.claim for disk in found.disks]
-    with lent(claims, lambda: here(script), loan, lambda: datetime.now(UTC), tell) as held:
-        for one in held:
+    with lent(claims, lambda: here(script), loan, _now, tell) as held:
+        for one in () if inside else held:
             one.let_go()
-        yield tuple(_path(one.node, one.claim.id) for one in held)
+        by_identity = {one.node.identity: one.claim for one in held}
+        gauge = Gauge(run, state, by_identity, lambda: written_here(held), _now, loan.boot)
+        smart, buses = _healths(held), [disk.bus for disk in request.space.matrix.every_disk()]
+        facts = tuple(
+            _facts(one, smart.get(one.claim.id), f"{bus}, passed through" if inside else "its own")
+            for one, bus in zip(held, buses, strict=True)
+        )
+        health = first_seen(folder.manifest.health, smart)
+        yield Borrowed(() if inside else _paths(held), held, gauge, facts, health)
+
+
+def _healths(held: Sequence[Held]) -> dict[str, Smart]:
+    """What disks of this host say of their health, by their stable names."""
+    from runner.disks.real.ask import healths
+    from runner.render.census import smart_script
+
+    found = healths("local", smart_script([one.node.path for one in held]))
+    return {one.claim.id: found[one.node.path] for one in held if one.node.path in found}
+
+
+def _facts(one: Held, smart: Smart | None, bus: str) -> DiskFacts:
+    """What the manifest says of a disk that exists: its own word before the kernel's, which cuts names short."""
+    node = one.node
+    return DiskFacts(
+        size=node.size,
+        bus=bus,
+        model=(smart.model if smart else "") or node.model,
+        serial=node.serial or node.wwn,
+        firmware=(smart.firmware if smart else "") or node.firmware,
+    )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
+    """By what all that the run builds is known, on disks that are called so."""
+    from runner.render.stack import built
+
+    stacks = (built(array.stack.value, disks, array.disks, zeroed=False) for array in arrays)
+    return frozenset(mark for stack in stacks for mark in stack.marks)
 
 
 def wanted(matrix: Matrix, file: Path | None) -> Match:
@@ -115,6 +220,10 @@ def here_only(lab: Lab, path: Path) -> Lab:
     if not local:
         raise BadInput(f"none of the hosts of {path} is this one", resolution="one with `reach: local` is")
     return lab.model_copy(update={"hosts": local})
+
+
+def _paths(held: Sequence[Held]) -> tuple[str, ...]:
+    return tuple(_path(one.node, one.claim.id) for one in held)
 
 
 def _path(node: Node, name: str) -> str:

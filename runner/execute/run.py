@@ -15,7 +15,7 @@ from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, Tr
 from runner.execute.powers import powers_of
 from runner.execute.spending import Spending
 from runner.execute.together import Level, Told
-from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
+from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed, again_and_apart
 from runner.execute.turns import Turn, Turns, Work
 from runner.machines.seam import RigLost, RigSpec
 from runner.plan.budget import Wish, bought
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from runner.execute.events import Listener
     from runner.expand.space import Array, Cell, Space
     from runner.guidelines.steering import Steering
-    from runner.machines.seam import Machine
+    from runner.machines.seam import Machine, Rig
     from runner.model.matrix import Matrix
     from runner.plan.order import Plan, Visit
+    from runner.render.scripts import ArrayScripts
     from runner.store.journal import Journal
 
 #: So many rigs may die under one trial before its cell is left alone.
@@ -138,6 +139,8 @@ class Execution:
         #: Trials to be measured again because others were at work beside them, and how it was. Not kept: whoever is
         #: killed before finds out anew.
         self._crowded: dict[tuple[str, int], str] = {}
+        #: What may stand on disks that outlive their rig.
+        self._standing: dict[str, ArrayScripts] = {}
 
     @property
     def _matrix(self) -> Matrix:
@@ -289,7 +292,10 @@ class Execution:
                 clock = time.monotonic()
                 spec = rig_spec(self._matrix, array, self._kernel)
                 rig = await stack.enter_async_context(self._machine.rig(spec, self._scratch))
-                keep = None if self._machine.disposable else partial(self._shelf.stands, array.key)
+                keep = None
+                if not self._machine.disposable:
+                    await self._take_apart_what_stands(rig)
+                    keep = partial(self._stands, array.key)
                 built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own, keep)
                 seconds = time.monotonic() - clock
                 self._journal.visited(block, array.key, seconds)
@@ -309,6 +315,21 @@ class Execution:
             async with self._turns.together():
                 await stack.aclose()
 
+    def _stands(self, array: str, scripts: ArrayScripts) -> None:
+        """It is about to be built where it could outlive its rig, and this process."""
+        self._shelf.stands(array, scripts.tear_down)
+        self._standing[array] = scripts
+
+    async def _take_apart_what_stands(self, rig: Rig) -> None:
+        """An earlier rig was lost with these on its disks. What stays for all that, the next set-up names."""
+        for array, scripts in list(self._standing.items()):
+            if await again_and_apart(rig, scripts):
+                self._stands_no_more(array)
+
+    def _stands_no_more(self, array: str) -> None:
+        self._shelf.stands_no_more(array)
+        self._standing.pop(array, None)
+
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
         if not self._machine.disposable:
             await asyncio.shield(self._torn_down(array, built))
@@ -316,7 +337,7 @@ class Execution:
     async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():
             await built.tear_down()
-            self._shelf.stands_no_more(array.key)
+            self._stands_no_more(array.key)
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded, or stays for another try."""

@@ -28,8 +28,12 @@ def swept(name: str, *, dry: bool = False) -> Iterator[Swept]:
         module, _, what = SWEEPERS[name].partition(":")
         yield from getattr(importlib.import_module(module), what)(dry=dry)
 
+#: What a machine is called that is given disks of this host instead of making its own, and where that is.
+PASSTHROUGH = {"qemu": "qemu-passthrough"}
+_PASSED = {"qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough"}
+
 
 def machine(name: str, wishes: Wishes) -> Machine:
     """The machine of this name."""
-    module, _, kind = MACHINES[name].partition(":")
+    module, _, kind = (MACHINES | _PASSED)[name].partition(":")
     return cast("Machine", getattr(importlib.import_module(module), kind).wished(wishes))

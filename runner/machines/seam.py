@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from runner.disks import Disk
     from runner.disks.faults import Fault
     from runner.disks.native import Report
+    from runner.disks.real.hold import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class Wishes:
     notice: Callable[[str], None] = _silent
     #: Paths of disks that exist and may be used, for a machine that has no others.
     disks: tuple[str, ...] = ()
+    #: The same disks as this process holds them, for a machine that hands them on instead of looking them up.
+    held: tuple[Held, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

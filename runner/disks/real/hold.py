@@ -186,15 +186,26 @@ def _unchanged(before: Judged, after: Judged) -> Judged:
 def locked(identity: str, locks: Path, run: str) -> tuple[int | None, str]:
     """The lock of a disk as a descriptor, or None and who has it. By what the disk is, whatever it is called."""
     descriptor = _lock_file(locks, re.sub(r"[^A-Za-z0-9_-]+", "_", identity))
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        said = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-        os.close(descriptor)
-        return None, said or "another run"
+    for left in reversed(range(GLANCES)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            said = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+            if left and _has_ended(said):
+                time.sleep(GLANCE)
+                continue
+            os.close(descriptor)
+            return None, said or "another run"
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{f'the run {run}, ' if run else ''}process {os.getpid()}\n".encode(), 0)
     return descriptor, ""
+
+
+def _has_ended(holder: str) -> bool:
+    """It was killed, and a virtual machine that inherited the lock from it is dying after it."""
+    found = re.search(r"process (\d+)$", holder)
+    return found is not None and not Path("/proc", found[1]).exists()
 
 
 def _lock_file(locks: Path, name: str) -> int:

@@ -1,0 +1,123 @@
+"""Keeps a run within what its disks may be written in one night: asked before a trial writes, watched while it does.
+
+What is written is what the kernel counted, whoever wrote it; so parity, mirrors and journals are in it. It goes to the
+ledger while the run is at it, and the record of each disk says up to where: who is killed has written that, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.disks.real.wear import night_of, room
+from runner.store.lab import count, ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from datetime import datetime
+    from typing import Any
+
+    from runner.disks.real.claims import Claim
+    from runner.disks.real.hold import Held
+
+#: Seconds between two looks at the counters.
+LOOK = 2.0
+SECTOR = 512
+BLOCK_DEVICES = Path("/sys/class/block")
+
+
+def written_here(disks: Sequence[Held], devices: Path = BLOCK_DEVICES) -> dict[str, int]:
+    """What the kernel of this machine counts for each disk, by its identity; one that is gone is left out."""
+    found = {}
+    for one in disks:
+        with suppress(OSError, ValueError, IndexError):
+            found[one.node.identity] = int((devices / one.node.name / "stat").read_text().split()[6]) * SECTOR
+    return found
+
+
+@dataclass
+class Gauge:
+    """What is left of tonight for the disks of a run."""
+
+    run: str
+    state: Path
+    #: By identity.
+    claims: Mapping[str, Claim]
+    read: Callable[[], Mapping[str, int]]
+    now: Callable[[], datetime]
+    boot: str
+    #: Why the run has to stop for tonight, or leaves something out; empty as long as it need not.
+    full: str = ""
+    #: How much more than was asked of an array went to one of its disks, at worst so far.
+    factor: float = 1.0
+    _begun: Mapping[str, int] = field(default_factory=dict)
+    _looked: Mapping[str, int] = field(default_factory=dict)
+
+    def left(self) -> dict[str, int]:
+        """Bytes that may be written yet tonight, by identity, once what was written so far is in the ledger."""
+        counters = self.read()
+        night = night_of(self.now())
+        count(self.state, self.run, counters, self.boot, night)
+        known = ledger(self.state)
+        rooms = {disk: room(known, claim, disk, night) for disk, claim in self.claims.items()}
+        return {disk: size for disk, size in rooms.items() if size is not None}
+
+    def affords(self, asked: float) -> bool:
+        """Whether so much may be asked of an array, whichever of its disks it goes to."""
+        ahead = int(asked * self.factor)
+        for disk, left in self.left().items() if ahead else ():
+            if ahead > left:
+                self.full = self._said(disk, f"{left} bytes more may be, and the next trial can write {ahead}")
+                return False
+        return True
+
+    def begins(self) -> None:
+        """A trial is about to write."""
+        self._begun = self.read()
+
+    def ends(self, asked: float) -> None:
+        """A trial is over: what it asked to be written, beside what was."""
+        after = self.read()
+        grown = max((after[disk] - before for disk, before in self._begun.items() if disk in after), default=0)
+        if asked and self._begun:
+            self.factor = max(self.factor, grown / asked)
+        self._begun = {}
+
+    def is_full(self) -> bool:
+        """Whether a disk would have had too much by the next look, if all goes on as since the last one."""
+        left, counters = self.left(), self.read()
+        for disk, size in left.items():
+            since = counters.get(disk, 0) - self._looked.get(disk, counters.get(disk, 0))
+            if since >= size:
+                self.full = self._said(disk, f"{size} bytes more may be, which is less than {LOOK:g} s take")
+        self._looked = counters
+        return bool(self.full)
+
+    def _said(self, disk: str, what: str) -> str:
+        claim = self.claims[disk]
+        return (
+            f"stopped for tonight, so that {claim.id} does not wear out: {what}, of {claim.wear} a night; "
+            "the same command goes on from noon on"
+        )
+
+
+async def kept_within(work: Coroutine[Any, Any, None], gauge: Gauge | None, look: float = LOOK) -> None:
+    """Do this, but stop it as soon as a disk has had enough for tonight: as if somebody had pressed Ctrl-C."""
+    if gauge is None:
+        await work
+        return
+    task = asyncio.create_task(work)
+    try:
+        while not (await asyncio.wait({task}, timeout=look))[0]:
+            if gauge.is_full():
+                break
+        else:
+            await task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+    if not task.cancelled():
+        task.result()

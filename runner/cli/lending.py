@@ -12,6 +12,7 @@ import click
 
 from runner.cli.listing import USUAL
 from runner.errors import BadInput
+from runner.execute.trials import assumes_zeros
 from runner.machines import PASSTHROUGH
 from runner.store.environment import DiskFacts
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from runner.execute.wearing import Gauge
     from runner.expand.lab import Match
     from runner.expand.space import Array
+    from runner.machines.seam import Machine
     from runner.model.hosts import Lab, LabHost
     from runner.model.matrix import Matrix
     from runner.store.run import RunFolder
@@ -62,6 +64,17 @@ def passing(place: str) -> str:
         f"--passthrough: {place} makes no virtual machine that a disk could be passed through to",
         resolution=f"--on {' or '.join(PASSTHROUGH)} does; `--on local` works on disks of this host without it",
     )
+
+
+def check_zeroed(request: Asked, place: Machine) -> None:
+    """Refuse arrays that are only what they seem on disks that read as zeros, where nobody knows that."""
+    told = [array.label for array in request.arrays() if not place.zeroed and assumes_zeros(array)]
+    if told:
+        raise BadInput(
+            f"sync: assume-clean is only true on zeroed disks, and those of {place.name} are not known to be",
+            details="\n".join(f"  {label}" for label in dict.fromkeys(told)),
+            resolution="leave `sync:` out, or choose other layouts with --only",
+        )
 
 
 @dataclass(frozen=True, slots=True)

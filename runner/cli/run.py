@@ -32,7 +32,7 @@ from runner.cli.inputs import (
     templates,
 )
 from runner.cli.jobs import jobs, level_of
-from runner.cli.lending import Borrowed, borrowed, lending, passing, precheck, wanted
+from runner.cli.lending import Borrowed, borrowed, check_zeroed, lending, passing, precheck, wanted
 from runner.cli.pace import recorded_pace
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
@@ -154,6 +154,7 @@ def command(
     order.check()
     here, specs = machine(place, Wishes()), order.specs()
     refuse(here, specs)
+    check_zeroed(request, here)
     for one in swept(place):
         click.echo(one.told, err=True)
     exist = None if here.brings_disks else wanted(request.space.matrix, hosts)

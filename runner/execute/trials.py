@@ -86,7 +86,7 @@ class ArrayOnRig:
         """
         if lacking := _lacking(array, rig.facts):
             raise NotOnThisKernel(lacking)
-        if not machine.zeroed and any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value):
+        if not machine.zeroed and assumes_zeros(array):
             raise SetUpFailed(
                 f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
             )
@@ -200,6 +200,11 @@ class ArrayOnRig:
             f"{fault}{_in_vain(used=fault.disk in used, over=fault.at > lasted > 0)}" for fault in self._array.faults
         ]
         return {"faults": "; ".join(told)}
+
+
+def assumes_zeros(array: Array) -> bool:
+    """Whether it is only what it seems on disks that read as zeros."""
+    return any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value)
 
 
 async def again_and_apart(rig: Rig, scripts: ArrayScripts) -> bool:

@@ -1,7 +1,7 @@
 """Keeps a run within what its disks may be written in one night: asked before a trial writes, watched while it does.
 
 What is written is what the kernel counted, whoever wrote it; so parity, mirrors and journals are in it. It goes to the
-ledger while the run is at it, and the record of each disk says up to where: who is killed has written that, too.
+ledger while the run is at it, and the record of each disk says up to which count: who is killed has written that, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.disks.real.wear import night_of, room
-from runner.store.lab import count, ledger
+from runner.store.lab import count, ledger, uncounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at the counters.
 LOOK = 2.0
+#: How many of them until what they saw is written down: not more often, as somebody measures meanwhile.
+NOTED = 5
 SECTOR = 512
 BLOCK_DEVICES = Path("/sys/class/block")
 
@@ -55,15 +57,18 @@ class Gauge:
     factor: float = 1.0
     _begun: Mapping[str, int] = field(default_factory=dict)
     _looked: Mapping[str, int] = field(default_factory=dict)
+    _looks: int = 0
 
     def left(self) -> dict[str, int]:
-        """Bytes that may be written yet tonight, by identity, once what was written so far is in the ledger."""
-        counters = self.read()
-        night = night_of(self.now())
-        count(self.state, self.run, counters, self.boot, night)
-        known = ledger(self.state)
+        """Bytes that may be written yet tonight, by identity, after what is in the ledger and what is not there yet."""
+        counters, night, known = self.read(), night_of(self.now()), ledger(self.state)
+        since = uncounted(self.state, self.run, counters, self.boot)
         rooms = {disk: room(known, claim, disk, night) for disk, claim in self.claims.items()}
-        return {disk: size for disk, size in rooms.items() if size is not None}
+        return {disk: max(0, size - since.get(disk, 0)) for disk, size in rooms.items() if size is not None}
+
+    def note(self) -> None:
+        """Put what was written so far into the ledger."""
+        count(self.state, self.run, self.read(), self.boot, night_of(self.now()))
 
     def affords(self, asked: float) -> bool:
         """Whether so much may be asked of an array, whichever of its disks it goes to."""
@@ -85,6 +90,7 @@ class Gauge:
         if asked and self._begun:
             self.factor = max(self.factor, grown / asked)
         self._begun = {}
+        self.note()
 
     def is_full(self) -> bool:
         """Whether a disk would have had too much by the next look, if all goes on as since the last one."""
@@ -94,6 +100,9 @@ class Gauge:
             if since >= size:
                 self.full = self._said(disk, f"{size} bytes more may be, which is less than {LOOK:g} s take")
         self._looked = counters
+        self._looks += 1
+        if self._looks % NOTED == 0:
+            self.note()
         return bool(self.full)
 
     def _said(self, disk: str, what: str) -> str:

@@ -101,14 +101,21 @@ def count(state: Path, run: str, counters: Mapping[str, int], boot: str, night: 
 
     First the ledger, then the records: who is killed between them has written too much in it, never too little.
     """
-    mine = [one for one in handed(state) if one.run == run and one.identity in counters]
-    # A machine that was started anew counts from nothing, and what it counts since then was not this run.
-    more = {one.identity: grown(one.written, counters[one.identity]) if one.boot == boot else 0 for one in mine}
+    more = uncounted(state, run, counters, boot)
     if any(more.values()):
         wore(state, more.items(), night)
-    for one in mine:
-        if more[one.identity] or one.boot != boot:
+    for one in handed(state):
+        if one.run == run and one.identity in more and (more[one.identity] or one.boot != boot):
             hand(state, one.model_copy(update={"written": counters[one.identity], "boot": boot}))
+
+
+def uncounted(state: Path, run: str, counters: Mapping[str, int], boot: str) -> dict[str, int]:
+    """What was written to the disks of a run and is not in the ledger yet, by their identities.
+
+    A machine that was started anew counts from nothing, and what it counted since then was not this run.
+    """
+    mine = [one for one in handed(state) if one.run == run and one.identity in counters]
+    return {one.identity: grown(one.written, counters[one.identity]) if one.boot == boot else 0 for one in mine}
 
 
 @contextmanager

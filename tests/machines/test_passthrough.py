@@ -16,6 +16,7 @@ from runner.disks.real.census import Node
 from runner.disks.real.claims import Claim
 from runner.disks.real.hold import Held
 from runner.errors import BadInput
+from runner.execute.together import one_at_a_time_because
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
@@ -142,3 +143,10 @@ async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with
         async with lent([held], (Disk(512),), tmp_path, -1):
             pass
     os.close(lock)
+
+
+def test_there_is_one_such_rig_at_a_time() -> None:
+    spec = RigSpec((Disk(2**20),))
+    assert one_at_a_time_because(Passthrough(), [spec], []) == (
+        "qemu-passthrough has one rig: its disks are there once, and what was built on them stays"
+    )

@@ -55,6 +55,7 @@ def test_the_guest_is_told_what_the_disk_is_as_far_as_its_bus_can() -> None:
     assert "rotation_rate=5400,wwn=0x5000c500a1b2c3d4,model=ST4000,, made of iron" in line("sata", PLATTERS)
     assert "discard_granularity=0,discard=off" in line("virtio", PLATTERS)
     assert "discard_granularity=4096,discard=on" in line("virtio", FLASH)
+    assert "discard_granularity=512," in line("sata", FLASH)
     assert "wwn" not in line("virtio", PLATTERS)
     assert "discard_granularity" not in line("nvme", PLATTERS)
     assert "discard_granularity=4096" in line("nvme", FLASH)

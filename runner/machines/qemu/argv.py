@@ -217,7 +217,8 @@ def looks(disk: Disk, passed: Passed) -> str:
     """What a disk of the host is, in the words of its bus. Its serial number is the one place we know it by inside."""
     told = {"logical_block_size": str(passed.logical), "physical_block_size": str(passed.physical)}
     if disk.bus != "nvme" or passed.discard:  # QEMU's NVMe disks always discard
-        told["discard_granularity"] = str(passed.discard)
+        # SATA's command discards sectors, whatever the disk would like.
+        told["discard_granularity"] = str(min(passed.discard, passed.logical) if disk.bus == "sata" else passed.discard)
     if disk.bus == "virtio":
         told["discard"] = "on" if passed.discard else "off"
     if disk.bus in {"scsi", "sata"}:

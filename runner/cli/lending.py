@@ -47,7 +47,7 @@ _destroy = click.option(
 _passthrough = click.option(
     "--passthrough",
     is_flag=True,
-    help="Give the virtual machine disks of this host, of hosts.yaml, instead of its own.",
+    help="Give virtual machines disks of this host (those of hosts.yaml) instead of their own.",
 )
 
 

@@ -61,7 +61,9 @@ def test_what_happened_to_a_killed_process_of_the_run_is_seen_by_the_next() -> N
     known = first_seen((), {"a": WELL, "b": Smart(absent="asleep")})
     now = first_seen(known, {"a": replace(WELL, pending=2), "b": WELL})
     assert [one.before for one in now] == [WELL, WELL]
-    assert now[0].over(replace(WELL, pending=2)).worse
+    assert now[0].worse
+    assert now[0].alarm.startswith("a is not well: sectors that it could not read: 0 before, 2 after")
+    assert now[1].alarm == ""
 
 
 def test_what_nobody_can_know_is_said_once() -> None:

@@ -67,7 +67,9 @@ class Health(BaseModel):
 def first_seen(known: Sequence[Health], found: Mapping[str, Smart]) -> tuple[Health, ...]:
     """Before a run has them. What an earlier process of it saw stays: what happened since did so in this run."""
     before = {one.disk: one for one in known if not one.before.absent}
-    return tuple(before.get(disk) or Health(disk=disk, before=smart) for disk, smart in found.items())
+    return tuple(
+        before[disk].over(smart) if disk in before else Health(disk=disk, before=smart) for disk, smart in found.items()
+    )
 
 
 def unknown(health: Sequence[Health]) -> str:

@@ -139,8 +139,9 @@ class Execution:
         #: Trials to be measured again because others were at work beside them, and how it was. Not kept: whoever is
         #: killed before finds out anew.
         self._crowded: dict[tuple[str, int], str] = {}
-        #: What may stand on disks that outlive their rig.
+        #: What stands on disks that outlive their rig, and what was left there by rigs that were lost.
         self._standing: dict[str, ArrayScripts] = {}
+        self._left: dict[str, ArrayScripts] = {}
 
     @property
     def _matrix(self) -> Matrix:
@@ -273,7 +274,9 @@ class Execution:
                 await self._on_one_rig(visit.array, visit.block, cells)
             except _TrialLost:
                 never_up.clear()
+                self._left_behind(visit.array.key)
             except RigLost as lost:
+                self._left_behind(visit.array.key)
                 never_up.append(f"no rig came up: {lost.brief}")
                 if len(never_up) >= TRIES:
                     self._break_all(cells, visit.block, started, lost, *never_up)
@@ -294,7 +297,7 @@ class Execution:
                 rig = await stack.enter_async_context(self._machine.rig(spec, self._scratch))
                 keep = None
                 if not self._machine.disposable:
-                    await self._take_apart_what_stands(rig)
+                    await self._take_apart_what_was_left(rig)
                     keep = partial(self._stands, array.key)
                 built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own, keep)
                 seconds = time.monotonic() - clock
@@ -320,15 +323,17 @@ class Execution:
         self._shelf.stands(array, scripts.tear_down)
         self._standing[array] = scripts
 
-    async def _take_apart_what_stands(self, rig: Rig) -> None:
-        """An earlier rig was lost with these on its disks. What stays for all that, the next set-up names."""
-        for array, scripts in list(self._standing.items()):
-            if await again_and_apart(rig, scripts):
-                self._stands_no_more(array)
+    def _left_behind(self, array: str) -> None:
+        """Its rig was lost; if it was not taken apart before that, it is still there."""
+        if scripts := self._standing.pop(array, None):
+            self._left[array] = scripts
 
-    def _stands_no_more(self, array: str) -> None:
-        self._shelf.stands_no_more(array)
-        self._standing.pop(array, None)
+    async def _take_apart_what_was_left(self, rig: Rig) -> None:
+        """What stays for all that, the next set-up names."""
+        for array, scripts in list(self._left.items()):
+            if await again_and_apart(rig, scripts):
+                del self._left[array]
+                self._shelf.stands_no_more(array)
 
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
         if not self._machine.disposable:
@@ -337,7 +342,8 @@ class Execution:
     async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():
             await built.tear_down()
-            self._stands_no_more(array.key)
+            self._standing.pop(array.key, None)
+            self._shelf.stands_no_more(array.key)
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded, or stays for another try."""

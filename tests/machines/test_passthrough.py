@@ -149,5 +149,5 @@ async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with
 def test_there_is_one_such_rig_at_a_time() -> None:
     spec = RigSpec((Disk(2**20),))
     assert one_at_a_time_because(Passthrough(), [spec], []) == (
-        "qemu-passthrough has one rig: its disks are there once, and what was built on them stays"
+        "qemu-passthrough has one machine at a time: its disks are there once, and what is built on them stays"
     )

@@ -16,6 +16,9 @@ MACHINES = {
     "container": "runner.machines.container:Container",
     "dry": "runner.machines.dry:Dry",
 }
+#: What a machine is called that is given disks of this host instead of making its own, and where that is.
+PASSTHROUGH = {"qemu": "qemu-passthrough"}
+_PASSED = {"qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough"}
 #: Where something of a machine may be left although its run is gone: says so, and takes it away unless `dry`.
 SWEEPERS = {
     "container": "runner.machines.container.leftovers:swept",
@@ -27,10 +30,6 @@ def swept(name: str, *, dry: bool = False) -> Iterator[Swept]:
     if name in SWEEPERS:
         module, _, what = SWEEPERS[name].partition(":")
         yield from getattr(importlib.import_module(module), what)(dry=dry)
-
-#: What a machine is called that is given disks of this host instead of making its own, and where that is.
-PASSTHROUGH = {"qemu": "qemu-passthrough"}
-_PASSED = {"qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough"}
 
 
 def machine(name: str, wishes: Wishes) -> Machine:

@@ -95,15 +95,16 @@ class Gauge:
     def is_full(self) -> bool:
         """Whether a disk would have had too much by the next look, if all goes on as since the last one."""
         left, counters = self.left(), self.read()
-        for disk, size in left.items():
-            since = counters.get(disk, 0) - self._looked.get(disk, counters.get(disk, 0))
-            if since >= size:
-                self.full = self._said(disk, f"{size} bytes more may be, which is less than {LOOK:g} s take")
+        since = {disk: now - self._looked.get(disk, now) for disk, now in counters.items()}
+        # What is only read goes on, however little may be written.
+        full = [disk for disk, size in left.items() if 0 < since.get(disk, 0) >= size]
+        for disk in full:
+            self.full = self._said(disk, f"{left[disk]} bytes more may be, which is less than {LOOK:g} s take")
         self._looked = counters
         self._looks += 1
         if self._looks % NOTED == 0:
             self.note()
-        return bool(self.full)
+        return bool(full)
 
     def _said(self, disk: str, what: str) -> str:
         claim = self.claims[disk]

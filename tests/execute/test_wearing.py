@@ -99,6 +99,16 @@ def test_what_a_trial_can_write_has_to_fit_and_what_writes_nothing_always_does(t
     assert disk.gauge.affords(0)
 
 
+def test_what_was_left_out_and_what_only_reads_stops_nothing_else(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 500)
+    assert not disk.gauge.affords(501)
+    assert not disk.gauge.is_full()
+    disk.counter += 500
+    assert disk.gauge.is_full()
+    assert not disk.gauge.is_full()
+    assert disk.gauge.left() == {"d": 0}
+
+
 def test_what_journals_and_parity_add_is_learnt_from_the_counters(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 1000)
     disk.gauge.begins()

@@ -111,7 +111,7 @@ async def served(disk: Disk) -> AsyncIterator[Alone]:
         image.truncate(disk.size)
         board = Board(code, sheet.fileno())
         socket = Path(folder) / "disk"
-        argv = listening(code.plugin, disk, socket, image.fileno(), sheet.fileno())
+        argv = listening(code.plugin, (disk,), 0, socket, image.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))
         try:
             await _until_there(socket, server)

@@ -22,14 +22,23 @@ THREADS = 32
 
 def command(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
     """One connection, on standard input and output; it ends when whoever is on the other side does."""
+    return [NBDKIT, "--single", *_linked(plugin, disks, number, image, board)]
+
+
+def listening(plugin: Path, disks: Sequence[Disk], number: int, socket: Path, image: int, board: int) -> list[str]:
+    """Any number of connections, one after the other, to a socket."""
+    return [NBDKIT, "--foreground", "--unix", str(socket), *_linked(plugin, disks, number, image, board)]
+
+
+def plain(socket: Path, image: int) -> list[str]:
+    """The same for a disk without a model: as fast as its file is."""
+    return [NBDKIT, "--foreground", "--unix", str(socket), "--threads", str(THREADS), "file", f"/dev/fd/{image}"]
+
+
+def _linked(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
     link = disks[number].link
     shared = [f"bus={links_of(disks).index(link)}"] if link else []
-    return [NBDKIT, "--single", *_disk(plugin, disks[number], number, image, board), *shared]
-
-
-def listening(plugin: Path, disk: Disk, socket: Path, image: int, board: int) -> list[str]:
-    """Any number of connections, one after the other, to a socket."""
-    return [NBDKIT, "--foreground", "--unix", str(socket), *_disk(plugin, disk, 0, image, board)]
+    return [*_disk(plugin, disks[number], number, image, board), *shared]
 
 
 def _disk(plugin: Path, disk: Disk, number: int, image: int, board: int) -> list[str]:

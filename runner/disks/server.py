@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from runner.disks import Disk
 
 NBDKIT = "nbdkit"
+QEMU_NBD = "qemu-nbd"
 #: Programs of the host, and the packages they are in.
 TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "gcc": "gcc libc6-dev"}
 #: QEMU asks for sixteen things at a time.
@@ -31,8 +32,9 @@ def listening(plugin: Path, disks: Sequence[Disk], number: int, socket: Path, im
 
 
 def plain(socket: Path, image: int) -> list[str]:
-    """The same for a disk without a model: as fast as its file is."""
-    return [NBDKIT, "--foreground", "--unix", str(socket), "--threads", str(THREADS), "file", f"/dev/fd/{image}"]
+    """The same for a disk without a model: as fast as its file is. (nbdkit looks for the name of a nameless one.)"""
+    words = ("--persistent", "--format=raw", "--cache=unsafe", "--discard=unmap", "--socket", str(socket))
+    return [QEMU_NBD, *words, f"/dev/fd/{image}"]
 
 
 def _linked(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:

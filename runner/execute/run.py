@@ -17,7 +17,7 @@ from runner.execute.spending import Spending
 from runner.execute.together import Level, Told
 from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed, again_and_apart
 from runner.execute.turns import Turn, Turns, Work
-from runner.machines.seam import RigLost, RigSpec
+from runner.machines.seam import Keeps, RigLost, RigSpec
 from runner.plan.budget import Wish, bought
 from runner.stats.stopping import Rule, doubt, known
 from runner.store.record import Attempt, CellRow, Outcome, Trial
@@ -156,6 +156,14 @@ class Execution:
         if self._steering:
             for trial in self._journal.trials():
                 self._steering.add(trial)
+        try:
+            await self._blocks()
+        finally:
+            if isinstance(self._machine, Keeps):
+                await self._machine.put_down()
+
+    async def _blocks(self) -> None:
+        """Every block in turn, for as long as something is wanted."""
         for block in self._steering.blocks if self._steering else self._plan.blocks:
             wanted = self._steered(block)
             if wanted is not None and (not wanted or self._spent(block)):

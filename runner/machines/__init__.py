@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 MACHINES = {
     "qemu": "runner.machines.qemu:Qemu",
+    "vagrant": "runner.machines.vagrant:Vagrant",
     "local": "runner.machines.local:Local",
     "container": "runner.machines.container:Container",
     "dry": "runner.machines.dry:Dry",

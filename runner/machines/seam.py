@@ -7,7 +7,7 @@ needs to know nothing about RAID, fio or matrices, and a new machine is one file
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
 
 from runner.errors import HarnessBroken
 
@@ -162,3 +162,11 @@ class Machine(Protocol):
 
     def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
         """Bring a rig up; whatever was started is stopped on every way out. `scratch` is where disk files may live."""
+
+
+@runtime_checkable
+class Keeps(Protocol):
+    """A machine that keeps something up between rigs, as making it is costly."""
+
+    async def put_down(self) -> None:
+        """Nothing more is to be run."""

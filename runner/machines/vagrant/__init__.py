@@ -1,0 +1,198 @@
+"""Vagrant's machines on libvirt: a distribution as it is, of a box that we make or that is the user's own.
+
+A boot takes half a minute or, emulated, more; that is too much for every array. So a machine stays for all arrays that
+want the same one: they are taken apart by their tear-down scripts, and between two of them its disks, which are files
+of ours, are emptied from the outside. Whatever goes wrong in one costs the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from runner import process
+from runner.disks.server import QEMU_NBD
+from runner.disks.server import TOOLS as DISK_TOOLS
+from runner.errors import HarnessBroken
+from runner.kernels import SUITES
+from runner.machines.qemu import probe, recipe
+from runner.machines.qemu.appliance import provide as appliance
+from runner.machines.qemu.host import beyond, crowded, room, this_host
+from runner.machines.seam import Refusal, Wishes
+from runner.machines.vagrant import box, leftovers, libvirt
+from runner.machines.vagrant.rig import VagrantRig, fit
+from runner.machines.vagrant.up import VAGRANT, Order, home, up
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from runner.machines.seam import Rig, RigSpec
+    from runner.machines.vagrant.rig import Up
+
+#: Programs of this host, and the packages they are in.
+TOOLS = {
+    VAGRANT: "vagrant vagrant-libvirt",
+    libvirt.VIRSH: "libvirt-clients",
+    "qemu-img": "qemu-utils",
+    QEMU_NBD: "qemu-utils",
+    "ssh": "openssh-client",
+    "ip": "iproute2",
+    "setpriv": "util-linux",
+}
+PLUGIN = "vagrant-libvirt"
+#: PCI slots that a machine has for disks, beside what it is made of.
+MOST_VIRTIO = 20
+AS_USUAL = Wishes()
+
+
+@dataclass
+class Kept:
+    """A machine between two arrays."""
+
+    spec: RigSpec
+    up: Up
+    stack: AsyncExitStack
+
+
+class Vagrant:
+    """See the module."""
+
+    name: ClassVar[str] = "vagrant"
+    disposable: ClassVar[bool] = False
+    zeroed: ClassVar[bool] = True
+    brings_disks: ClassVar[bool] = True
+    made_up: ClassVar[bool] = False
+
+    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
+        self.wishes = wishes
+        self._idle: list[Kept] = []
+        self._told: set[str] = set()
+        self._swept = False
+        #: Asked once, as Vagrant takes a second or two to answer.
+        self._host: list[Refusal] | None = None
+
+    @classmethod
+    def wished(cls, wishes: Wishes) -> Self:
+        """As asked for on the command line."""
+        return cls(wishes)
+
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        """What is missing on the host, and what no such machine can have."""
+        if self._host is None:
+            self._host = missing()
+        absent = probe.absent(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
+        tools = [Refusal(f"{tool} is not installed", f"apt install {DISK_TOOLS[tool]}") for tool in absent]
+        unbuilt = box.refusals(spec.kernel) if not self.lacks(spec.kernel or "") else []
+        return [*self._host, *tools, *unbuilt, *self._impossible(spec), *beyond(spec, this_host())]
+
+    def _impossible(self, spec: RigSpec) -> list[Refusal]:
+        refused = []
+        if spec.kernel and (why := self.lacks(spec.kernel)):
+            refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or run it on qemu"))
+        return [*refused, *impossible(spec)]
+
+    def lacks(self, kernel: str) -> str:
+        """A box boots the kernel that is in it: that of a release of Debian, or that of the user's own box."""
+        if kernel and box.chosen():
+            return f"the box {box.chosen()} has its own kernel, not {kernel}"
+        return "" if kernel in {"", *SUITES} else f"a box boots the kernel that is in it, not {kernel}"
+
+    def room(self, spec: RigSpec) -> int:
+        """As many as the host has memory and processors for."""
+        return room(spec, this_host())
+
+    @asynccontextmanager
+    async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
+        """On a machine that stood idle, or on a new one."""
+        kept = await self._taken(spec, scratch)
+        try:
+            disks = await asyncio.to_thread(kept.up.disks)
+            facts = await asyncio.to_thread(fit, kept.up, spec)
+            yield VagrantRig(kept.up, disks, facts)
+            # Only now that an array is gone and nothing went wrong: what comes next finds bare disks.
+            await asyncio.to_thread(kept.up.emptied, disks)
+        except BaseException:
+            await asyncio.shield(kept.stack.aclose())
+            raise
+        self._idle.append(kept)
+
+    async def put_down(self) -> None:
+        """Nothing more is to be run: no machine is kept any longer."""
+        while self._idle:
+            await self._idle.pop().stack.aclose()
+
+    async def _taken(self, spec: RigSpec, scratch: Path) -> Kept:
+        """A machine of this kind; those of another kind that stand idle are not needed any more."""
+        for kept in [kept for kept in self._idle if kept.spec != _kind(spec)]:
+            self._idle.remove(kept)
+            await kept.stack.aclose()
+        return self._idle.pop() if self._idle else await self._made(spec, scratch)
+
+    async def _made(self, spec: RigSpec, scratch: Path) -> Kept:
+        self._tell_once(crowded(spec, this_host()))
+        await self._sweep()
+        driver = await self._driver(scratch)
+        order = Order(spec, await box.provide(spec.kernel, self.wishes.progress), driver, scratch)
+        stack = AsyncExitStack()
+        return Kept(_kind(spec), await stack.enter_async_context(up(order, self.wishes.progress)), stack)
+
+    async def _sweep(self) -> None:
+        """What runs that were killed have left is gone before anything new is made."""
+        if self._swept:
+            return
+        self._swept = True
+        for one in await asyncio.to_thread(lambda: list(leftovers.swept())):
+            self.wishes.notice(f"{one.domain}, of a run that was killed: {one.left or 'taken away'}")
+
+    async def _driver(self, scratch: Path) -> Literal["kvm", "qemu"]:
+        """KVM only where a machine really boots under it: that one can be opened proves nothing."""
+        chosen = os.environ.get("MATRIX_ACCEL")
+        if not chosen and not os.access(probe.KVM, os.R_OK | os.W_OK):
+            return "qemu"
+        made = recipe.recipe_for(None)
+        assert made is not None  # noqa: S101 - for the type checker; the usual kernel has one
+        if chosen:
+            return "kvm" if chosen == "kvm" else "qemu"
+        accel = await probe.accelerator(await appliance(made, self.wishes.progress), scratch, self._tell_once)
+        return "kvm" if accel == "kvm" else "qemu"
+
+    def _tell_once(self, word: str) -> None:
+        if word and word not in self._told:
+            self._told.add(word)
+            self.wishes.notice(word)
+
+
+def _kind(spec: RigSpec) -> RigSpec:
+    """What of a rig is the machine: modules are loaded in it, and programs are of its box."""
+    return replace(spec, modules=(), programs=())
+
+
+def missing() -> list[Refusal]:
+    """What no machine of Vagrant's can come up without, on this host."""
+    absent = probe.absent(TOOLS)
+    refused = [Refusal(f"{tool} is not installed", f"apt install {TOOLS[tool]}") for tool in absent]
+    if VAGRANT not in absent and PLUGIN not in plugins():
+        refused.append(Refusal(f"the Vagrant plugin {PLUGIN} is not installed", f"apt install {PLUGIN}"))
+    return [*refused, *([] if libvirt.VIRSH in absent else libvirt.refusals())]
+
+
+def plugins() -> str:
+    """What Vagrant says it has."""
+    quiet = {**os.environ, "VAGRANT_HOME": str(home()), "VAGRANT_CHECKPOINT_DISABLE": "1"}
+    with suppress(HarnessBroken):
+        return process.run([VAGRANT, "plugin", "list"], env=quiet).stdout
+    return ""
+
+
+def impossible(spec: RigSpec) -> list[Refusal]:
+    """What of the wish no machine of Vagrant's can fulfil."""
+    refused = []
+    if any(disk.bus == "nvme" for disk in spec.disks):
+        refused.append(Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu"))
+    if sum(disk.bus == "virtio" for disk in spec.disks) > MOST_VIRTIO:
+        refused.append(Refusal(f"{len(spec.disks)} disks do not fit into the machine", "use the scsi or sata bus"))
+    return refused

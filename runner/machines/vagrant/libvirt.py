@@ -1,0 +1,192 @@
+"""What is asked of libvirt beside Vagrant: a pool and a network of our own, and what of ours is left.
+
+In our pool there is nothing but what `--on vagrant` puts there, so no volume of anybody else's can be deleted with it.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from runner import process
+from runner.errors import HarnessBroken
+from runner.machines.seam import Refusal
+from runner.machines.vagrant.plan import Network
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from subprocess import CompletedProcess
+
+USUAL = "qemu:///system"
+VIRSH = "virsh"
+POOL = "matrix"
+NETWORK = "matrix"
+#: Where the pool's files are; QEMU's own user has to be able to go there.
+POOL_FOLDER = "/var/lib/libvirt/images/matrix"
+TUN = Path("/dev/net/tun")
+#: The first of these that no route of the host leads to is the network's.
+SUBNETS = tuple(ipaddress.IPv4Network(f"192.168.{third}.0/24") for third in range(131, 140))
+PATIENCE = 60.0
+
+
+def uri() -> str:
+    """Which libvirt."""
+    return os.environ.get("LIBVIRT_DEFAULT_URI", USUAL)
+
+
+def virsh(*words: str, stdin: str = "") -> CompletedProcess[str]:
+    """Ask; the caller judges."""
+    plain = {**os.environ, "LC_ALL": "C"}
+    return process.run([VIRSH, "--quiet", "--connect", uri(), *words], stdin=stdin, timeout=PATIENCE, env=plain)
+
+
+def told(*words: str, stdin: str = "") -> str:
+    """Ask, and take no for an error."""
+    done = virsh(*words, stdin=stdin)
+    if done.returncode:
+        raise HarnessBroken(f"libvirt: virsh {' '.join(words)} failed", details=done.stderr.strip()[-2000:])
+    return done.stdout
+
+
+def refusals() -> list[Refusal]:
+    """Why this libvirt cannot be used."""
+    if not uri().endswith("/system"):
+        return [Refusal(f"{uri()} gives its machines no network that they could be reached by", f"use {USUAL}")]
+    done = virsh("version")
+    refused = (
+        [Refusal(*unreachable(done.stderr, systemd=Path("/run/systemd/system").exists()))] if done.returncode else []
+    )
+    if not TUN.exists():
+        refused.append(Refusal(f"there is no {TUN}, so machines can have no network", "modprobe tun"))
+    return refused
+
+
+def unreachable(complaint: str, *, systemd: bool) -> tuple[str, str]:
+    """What it means that libvirt does not answer, and what to do."""
+    why = complaint.strip().splitlines()[-1].removeprefix("error: ") if complaint.strip() else "no reason was given"
+    if re.search("authenti|permission denied|polkit", complaint, re.IGNORECASE):
+        return f"libvirt may not be used by this user: {why}", "sudo adduser $USER libvirt, and log in anew"
+    start = "sudo systemctl start libvirtd" if systemd else "virtlogd --daemon && libvirtd --daemon, as root"
+    return f"libvirt does not answer at {uri()}: {why}", f"apt install libvirt-daemon-system, or start it: {start}"
+
+
+def prepared() -> Network:
+    """Our pool and our network are there and active; called by one process at a time."""
+    if POOL not in _names(told("pool-list", "--all", "--name")):
+        told("pool-define-as", POOL, "dir", "--target", POOL_FOLDER)
+    if POOL not in _names(told("pool-list", "--name")):
+        told("pool-build", POOL)
+        told("pool-start", POOL)
+    if NETWORK not in _names(told("net-list", "--all", "--name")):
+        told("net-define", "/dev/stdin", stdin=network_xml(free(_routes())))
+    if NETWORK not in _names(told("net-list", "--name")):
+        told("net-start", NETWORK)
+    return Network(name=NETWORK, address=address_in(told("net-dumpxml", NETWORK)))
+
+
+def _names(listing: str) -> frozenset[str]:
+    return frozenset(filter(None, map(str.strip, listing.splitlines())))
+
+
+def _routes() -> str:
+    return process.run(["ip", "-4", "-o", "route", "show", "table", "all"]).stdout
+
+
+def free(routes: str) -> ipaddress.IPv4Network:
+    """The first subnet that nothing of the host is in."""
+    taken = [
+        ipaddress.IPv4Network(word, strict=False)
+        for line in routes.splitlines()
+        for word in line.split()[:2]
+        if re.fullmatch(r"\d+(\.\d+){3}(/\d+)?", word)
+    ]
+    for subnet in SUBNETS:
+        if not any(subnet.overlaps(other) for other in taken):
+            return subnet
+    raise HarnessBroken(
+        "no subnet is free for a network of our own",
+        details=f"{SUBNETS[0]} to {SUBNETS[-1]} all have routes",
+        resolution=f"define a libvirt network called {NETWORK} yourself, with DHCP",
+    )
+
+
+def network_xml(subnet: ipaddress.IPv4Network) -> str:
+    """A network as vagrant-libvirt would make it, but for its name: that one is taken down with its last machine."""
+    first, *_, last = subnet.hosts()
+    return (
+        f"<network><name>{NETWORK}</name><forward mode='nat'/><bridge stp='on' delay='0'/>"
+        f"<ip address='{first}' netmask='{subnet.netmask}'><dhcp><range start='{first + 1}' end='{last}'/></dhcp></ip>"
+        "</network>"
+    )
+
+
+def address_in(xml: str) -> str:
+    """The subnet of a network."""
+    found = re.search(r"<ip [^>]*address='([\d.]+)'[^>]*(?:netmask='([\d.]+)'|prefix='(\d+)')", xml)
+    if not found:
+        raise HarnessBroken(f"the libvirt network {NETWORK} has no IPv4 address", details=xml)
+    return str(ipaddress.ip_network(f"{found[1]}/{found[2] or found[3]}", strict=False))
+
+
+def security_models() -> tuple[str, ...]:
+    """Those by which libvirt confines machines with rules that know of no socket of ours."""
+    return tuple(model for model in ("apparmor", "selinux") if f"<model>{model}</model>" in told("capabilities"))
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Of libvirt and of the QEMU that it starts, and of Vagrant."""
+    said = dict(re.findall(r"^(Using library|Running hypervisor): \w+ (\S+)", told("version"), re.MULTILINE))
+    vagrant = process.run(["vagrant", "--version"], timeout=PATIENCE).stdout.strip().removeprefix("Vagrant ")
+    return {"libvirt": said.get("Using library", "?"), "qemu": said.get("Running hypervisor", "?"), "vagrant": vagrant}
+
+
+def state_of(domain: str) -> str:
+    """What libvirt says of a domain, for whoever wonders why it does not answer."""
+    return f"{domain}: {virsh('domstate', '--reason', domain).stdout.strip() or 'libvirt does not know it'}"
+
+
+def ours(domain: str, mark: str) -> bool | None:
+    """Whether a domain carries our mark; None: there is no such domain."""
+    done = virsh("dumpxml", domain)
+    if done.returncode:
+        return None
+    return f"<description>{escape(mark)}</description>" in done.stdout
+
+
+def removed(domain: str) -> None:
+    """Take a domain away, in whatever state it is, and its volumes in our pool."""
+    virsh("destroy", domain)
+    gone = virsh("undefine", "--managed-save", "--snapshots-metadata", "--nvram", domain)
+    if virsh("dominfo", domain).returncode == 0:
+        raise HarnessBroken(f"libvirt does not let go of {domain}", details=gone.stderr.strip())
+    for volume in volumes_of(domain, _listed()):
+        told("vol-delete", "--pool", POOL, volume)
+
+
+def _listed() -> list[str]:
+    virsh("pool-refresh", POOL)  # a volume that was being made when its maker was killed
+    return [line.split()[0] for line in virsh("vol-list", POOL).stdout.splitlines() if line.strip()]
+
+
+def volumes_of(domain: str, volumes: Iterable[str]) -> list[str]:
+    """Its image, and its further disks."""
+    return [name for name in volumes if name.startswith((f"{domain}.", f"{domain}-", f"{domain}_"))]
+
+
+def box_volumes(name: str) -> list[str]:
+    """The volumes that a box was uploaded to."""
+    return [
+        volume for volume in _listed() if volume.startswith(f"{name.replace('/', '-VAGRANTSLASH-')}_vagrant_box_image_")
+    ]
+
+
+def forget_box(name: str) -> None:
+    """Delete what was uploaded of a box."""
+    for volume in box_volumes(name):
+        told("vol-delete", "--pool", POOL, volume)

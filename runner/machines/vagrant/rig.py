@@ -1,0 +1,127 @@
+"""A machine that is up, and the rig that trials see of it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner import process
+from runner.errors import HarnessBroken
+from runner.machines import fitness
+from runner.machines.seam import RigLost
+from runner.machines.shell import ShellRig
+from runner.machines.vagrant import libvirt
+from runner.machines.vagrant.plan import FIND, NODE, found, serial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from runner.disks.native import Report
+    from runner.machines.seam import RigSpec, Step, StepResult
+    from runner.machines.vagrant.leftovers import Record
+    from runner.machines.vagrant.served import Bay
+
+#: ssh joins its words, and a shell on the other side takes them apart again: so they are quoted. $1: ssh's
+#: configuration; $2: the socket of the connection that is up.
+INTO = 'config=$1 line=$2; shift 2; exec ssh -F "$config" -S "$line" node -- "$(printf "%q " sudo -n "$@")"'
+#: Where scripts work in the machine.
+FOLDER = "/run/matrix/rig"
+#: After tear-down nothing of a disk is in use; what is in the machine's memory of it is not true any more.
+FORGET = 'export PATH=$PATH:/usr/sbin:/sbin; for disk do blockdev --flushbufs "$disk"; done'
+PATIENCE = 120.0
+
+
+def entered(config: Path, line: Path) -> tuple[str, ...]:
+    """What leads into a machine, as root."""
+    return ("bash", "-c", INTO, "into", str(config), str(line))
+
+
+def master(config: Path, line: Path) -> list[str]:
+    """The one connection that all others go through; it ends with us, and so do they."""
+    return ["ssh", "-F", str(config), "-N", "-M", "-S", str(line), "-o", "ServerAliveInterval=15", NODE]
+
+
+@dataclass(frozen=True)
+class Up:
+    """A machine, its disks, and the way in."""
+
+    record: Record
+    bay: Bay
+    enter: tuple[str, ...]
+    made_of: Mapping[str, str]
+
+    @property
+    def where(self) -> str:
+        """What it is called in what a user reads."""
+        return f"the machine {self.record.domain}"
+
+    def said(self, script: str, *words: str) -> str:
+        """What a script says that is run in it."""
+        done = process.run([*self.enter, "bash", "-c", script, "matrix", *words], timeout=PATIENCE)
+        if done.returncode:
+            raise RigLost(
+                f"no shell on {self.where}: status {done.returncode}",
+                tail=f"{done.stderr.strip()[-2000:]}\n{libvirt.state_of(self.record.domain)}",
+            )
+        return done.stdout
+
+    def disks(self) -> tuple[str, ...]:
+        """Their names in it."""
+        count = len(self.bay.disks)
+        names = found(self.said(FIND, *map(serial, range(count))), count)
+        if not all(names):
+            raise HarnessBroken(
+                f"{self.where} shows no disk with the serial number {serial(names.index(''))}",
+                resolution="does your own box have udev, and drivers for this bus?",
+            )
+        return names
+
+    def emptied(self, disks: Sequence[str]) -> None:
+        """Let its disks read as zeros again, between two arrays."""
+        self.bay.emptied()
+        self.said(FORGET, *disks)
+
+
+class VagrantRig(ShellRig):
+    """Steps go through one shell each time; disks may be modelled."""
+
+    def __init__(self, up: Up, disks: Sequence[str], facts: Mapping[str, str]) -> None:
+        super().__init__(up.enter, FOLDER, disks, facts, up.where)
+        self._up = up
+
+    def disk_reports(self) -> tuple[Report, ...]:
+        """From the board that their servers share with us."""
+        return self._up.bay.reports()
+
+    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        """Run the steps as one script; without its disks the machine is no good any more."""
+        try:
+            results = await super().run(steps, expected=expected, deadline=deadline)
+        except RigLost as lost:
+            state = await asyncio.to_thread(libvirt.state_of, self._up.record.domain)
+            raise RigLost(lost.brief, tail=f"{lost.tail}\n{state}".strip(), resolution=lost.resolution) from None
+        if self._up.bay.lacks_one():
+            raise RigLost("the server of a disk ended")
+        return results
+
+
+def fit(up: Up, spec: RigSpec) -> dict[str, str]:
+    """What the machine says of itself; an error if its box lacks what such a rig needs."""
+    said = fitness.found(up.enter, spec, up.where)
+    lacking = [
+        one for one in fitness.refusals(said, up.where) if "has no" in one.brief and "kernel of" not in one.brief
+    ]
+    if lacking:
+        raise HarnessBroken(
+            f"{up.where} lacks programs",
+            details="\n".join(f"- {one.brief}: {one.resolution}" for one in lacking),
+            resolution="put them into your box, or let `matrix` make one (without MATRIX_BOX)",
+        )
+    return {**fitness.facts(said), "without": without(said), **up.made_of}
+
+
+def without(said: str) -> str:
+    """The modules that its kernel does not have: layouts that need one are left out there, with that as the reason."""
+    return " ".join(line.split()[1] for line in said.splitlines() if line.startswith("no-module "))

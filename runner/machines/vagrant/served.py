@@ -1,0 +1,89 @@
+"""The disks of a machine: nameless files, and before each a server at a socket. All of it ends with us."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from runner.disks import links_of
+from runner.disks.native import Board, built, library
+from runner.disks.server import listening, plain
+from runner.errors import HarnessBroken
+from runner.machines.qemu.backing import nameless
+from runner.process import is_gone, killed, spawn
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from runner.disks import Disk
+    from runner.disks.native import Library, Report
+
+DEADLINE = 30.0
+
+
+@dataclass
+class Bay:
+    """The disks of one machine."""
+
+    disks: tuple[Disk, ...]
+    files: tuple[IO[bytes], ...]
+    sockets: tuple[Path, ...]
+    board: Board | None = None
+    servers: list[asyncio.subprocess.Process] = field(default_factory=list)
+
+    def reports(self) -> tuple[Report, ...]:
+        """What each has done, if any is modelled; of the others nothing is known."""
+        return tuple(self.board.report(number) for number in range(len(self.disks))) if self.board else ()
+
+    def lacks_one(self) -> bool:
+        """Whether a server ended."""
+        return any(is_gone(server.pid) for server in self.servers)
+
+    def emptied(self) -> None:
+        """Let all of them read as zeros. Nobody may be at work on them."""
+        for file, disk in zip(self.files, self.disks, strict=True):
+            file.truncate(0)
+            file.truncate(disk.size)
+
+
+@asynccontextmanager
+async def bay(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIterator[Bay]:
+    """Fresh disks, at sockets in `folder`; what is written is nowhere when the block is left."""
+    async with AsyncExitStack() as stack:
+        files = tuple(stack.enter_context(nameless(scratch)) for _ in disks)
+        made = Bay(disks, files, tuple(folder / secrets.token_hex(8) for _ in disks))
+        made.emptied()
+        sheet = stack.enter_context(nameless(scratch)).fileno()
+        code = library(await built()) if any(disk.physics for disk in disks) else None
+        if code:
+            made.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
+            stack.callback(made.board.close)
+        for number, socket in enumerate(made.sockets):
+            argv, descriptors = command(made, code, number, sheet)
+            server = await spawn(argv, pass_fds=descriptors)
+            stack.push_async_callback(killed, server)
+            made.servers.append(server)
+            await _there(socket, server)
+        yield made
+
+
+def command(made: Bay, code: Library | None, number: int, sheet: int) -> tuple[list[str], tuple[int, ...]]:
+    """The server of a disk, and what it inherits."""
+    image, socket = made.files[number].fileno(), made.sockets[number]
+    if code is None or made.disks[number].physics is None:
+        return plain(socket, image), (image,)
+    return listening(code.plugin, made.disks, number, socket, image, sheet), (image, sheet)
+
+
+async def _there(socket: Path, server: asyncio.subprocess.Process) -> None:
+    """Wait for a socket, and let QEMU's user in."""
+    async with asyncio.timeout(DEADLINE):
+        while not socket.exists():  # noqa: ASYNC240 - nothing tells when it is there, and looking is quick
+            if server.returncode is not None:
+                raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
+            await asyncio.sleep(0.01)
+    socket.chmod(0o666)  # noqa: ASYNC240 - as quick

@@ -95,7 +95,7 @@ def served(disk: Disk, number: int, socket: Path) -> Served:
         serial=serial(number),
         socket=str(socket),
         cache="writeback" if disk.physics else "unsafe",
-        rotation=disk.physics.rotation if disk.physics and disk.bus != "virtio" else None,
+        rotation=(disk.physics.rotation or None) if disk.physics and disk.bus != "virtio" else None,
     )
 
 

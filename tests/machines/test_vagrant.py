@@ -1,0 +1,328 @@
+"""Machines of Vagrant's, without any: what is asked for, what is refused, and what is ours of what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner import process
+from runner.disks import Disk
+from runner.disks.physics import Physics
+from runner.errors import HarnessBroken
+from runner.machines.seam import Refusal, RigLost, RigSpec
+from runner.machines.vagrant import Vagrant, box, impossible, leftovers, libvirt
+from runner.machines.vagrant.leftovers import Record, Removed
+from runner.machines.vagrant.plan import Box, Network, Plan, found, node
+from runner.machines.vagrant.rig import entered, without
+from runner.machines.vagrant.served import bay
+from runner.machines.vagrant.up import Order, command, lines, plan, tell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MIB = 2**20
+SPEC = RigSpec((Disk(64 * MIB, "scsi"), Disk(64 * MIB, "virtio")), cpus=3, memory=512 * MIB)
+RECORD = Record("matrix-1a2b3c4d-", "matrix 00ff", "/r/run", "/tmp/matrix-1a2b3c4d-x")
+ROOT = Path(__file__).parents[2]
+
+
+def the_plan(spec: RigSpec = SPEC) -> Plan:
+    order = Order(spec, Box(name="matrix/trixie-1", catalogue="/c/box.json"), "qemu", Path("/r"))
+    sockets = [Path(f"/s/{number}") for number in range(len(spec.disks))]
+    return plan(order, RECORD, sockets, Network(name="matrix", address="192.168.131.0/24"), ("apparmor",))
+
+
+def test_a_plan_says_all_that_the_vagrantfile_reads() -> None:
+    told = json.loads(the_plan().model_dump_json())
+    (machine,) = told["machines"]
+    assert (machine["cpus"], machine["memory"]) == (3, 768)
+    assert [(disk["serial"], disk["bus"], disk["socket"]) for disk in machine["disks"]] == [
+        ("matrix-0", "scsi", "/s/0"),
+        ("matrix-1", "virtio", "/s/1"),
+    ]
+    assert {disk["cache"] for disk in machine["disks"]} == {"unsafe"}
+    read = (ROOT / "vagrant/Vagrantfile").read_text()
+    for name in told:
+        assert f"plan[:{name}]" in read or f"plan.fetch(:{name}" in read, name
+
+
+@pytest.mark.skipif(shutil.which("ruby") is None, reason="no ruby on this host")
+@pytest.mark.parametrize("file", ["Vagrantfile", "disks.rb", "box/Vagrantfile"])
+def test_what_is_written_in_ruby_is_ruby(file: str) -> None:
+    assert subprocess.run(["ruby", "-wc", str(ROOT / "vagrant" / file)], capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("script", ["build", "customize"])
+def test_the_scripts_of_the_box_pass_shellcheck(script: str) -> None:
+    done = subprocess.run(["shellcheck", str(ROOT / "vagrant/box" / script)], capture_output=True, text=True)
+    assert done.stdout == ""
+
+
+@given(st.lists(st.sampled_from(["scsi", "sata", "virtio"]), min_size=1, max_size=8))
+def test_disks_are_found_by_their_serial_numbers_whatever_else_is_there(buses: list[str]) -> None:
+    """`matrix-1` is no part of `matrix-11`, and what is not there is missed."""
+    names = {"scsi": "scsi-0QEMU_QEMU_HARDDISK_", "sata": "ata-QEMU_HARDDISK_", "virtio": "virtio-"}
+    said = "".join(f"matrix-{at} /dev/disk/by-id/{names[bus]}matrix-{at}\n" for at, bus in enumerate(buses))
+    assert found(said, len(buses)) == tuple(f"/dev/disk/by-id/{names[bus]}matrix-{at}" for at, bus in enumerate(buses))
+    assert found("matrix-0 \n", 1) == ("",)
+
+
+def test_what_such_a_machine_cannot_have_is_refused() -> None:
+    assert impossible(RigSpec((Disk(MIB, "nvme"),))) == [
+        Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu")
+    ]
+    assert impossible(RigSpec(tuple(Disk(MIB, "virtio") for _ in range(21))))
+    assert not impossible(RigSpec(tuple(Disk(MIB, "scsi") for _ in range(21))))
+
+
+def test_a_box_boots_the_kernel_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Vagrant().lacks("debian-12") == ""
+    assert Vagrant().lacks("./bzImage") == "a box boots the kernel that is in it, not ./bzImage"
+    monkeypatch.setenv("MATRIX_BOX", "generic/debian12")
+    assert Vagrant().lacks("debian-12") == "the box generic/debian12 has its own kernel, not debian-12"
+    assert box.refusals(None) == []
+
+
+def test_without_anything_installed_every_refusal_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("runner.machines.vagrant.probe.absent", list)
+    monkeypatch.setattr(box, "refusals", lambda _: [])
+    refused = Vagrant().refusals(SPEC)
+    assert {one.brief for one in refused} >= {"vagrant is not installed", "virsh is not installed"}
+    assert all(one.resolution.startswith("apt install ") for one in refused)
+
+
+@pytest.mark.parametrize(
+    ("complaint", "systemd", "brief", "resolution"),
+    [
+        ("error: Failed to connect socket to '/run/libvirt/libvirt-sock': No such file", True, "does not", "systemctl"),
+        ("error: Failed to connect socket to '/run/libvirt/libvirt-sock': No such file", False, "does not", "libvirtd"),
+        ("error: authentication unavailable: no polkit agent", True, "may not be used", "adduser"),
+        ("error: Failed to connect socket: Permission denied", False, "may not be used", "adduser"),
+        ("", False, "no reason was given", "libvirtd"),
+    ],
+)
+def test_a_libvirt_that_does_not_answer(complaint: str, systemd: bool, brief: str, resolution: str) -> None:
+    told = libvirt.unreachable(complaint, systemd=systemd)
+    assert brief in told[0]
+    assert resolution in told[1]
+
+
+def test_the_network_is_where_no_route_leads() -> None:
+    routes = "default via 10.0.0.1 dev e\n192.168.131.0/24 dev a scope link\nlocal 192.168.132.7 dev b table local\n"
+    assert str(libvirt.free(routes)) == "192.168.133.0/24"
+    xml = libvirt.network_xml(libvirt.free(""))
+    assert libvirt.address_in(xml) == "192.168.131.0/24"
+    with pytest.raises(HarnessBroken, match="no subnet is free"):
+        libvirt.free("blackhole 192.168.0.0/16\nunicast 192.168.128.0/17 dev x\n")
+
+
+def test_volumes_of_a_machine_are_those_of_its_name_and_no_others() -> None:
+    domain = "matrix-1a2b3c4d-node"
+    there = [
+        f"{domain}.img",
+        f"{domain}-vdb.raw",
+        f"{domain}_1.img",
+        f"{domain}2.img",
+        "matrix-9-node.img",
+        "photos.img",
+    ]
+    assert libvirt.volumes_of(domain, there) == there[:3]
+
+
+def test_vagrant_is_told_of_one_machine_and_asks_nobody_on_the_internet() -> None:
+    argv = command(Path("/m/1a2b"), "up")
+    assert argv[-2:] == ["vagrant", "up"]
+    assert {"MATRIX_VAGRANT=/m/1a2b/machines.json", "VAGRANT_CHECKPOINT_DISABLE=1"} <= set(argv)
+
+
+async def test_of_what_vagrant_says_its_progress_by_the_thousand_is_left_out() -> None:
+    stream = asyncio.StreamReader()
+    stream.feed_data(
+        b"\r\x1b[KProgress: 1%\r\x1b[KProgress: 2%\r==> node: Starting domain.\n==> node:  -- Cpus: 2\nend"
+    )
+    stream.feed_eof()
+    said = [line async for line in lines(stream)]
+    assert said == ["==> node: Starting domain.", "==> node:  -- Cpus: 2", "end"]
+    heard: list[str] = []
+    for one in said:
+        tell(one, lambda brief, _=None: heard.append(brief))
+    assert heard == ["vagrant: Starting domain"]
+
+
+def test_words_reach_the_machine_as_they_were(tmp_path: Path) -> None:
+    """Through ssh, which joins them, and the shell there, which takes them apart."""
+    fake = tmp_path / "ssh"
+    fake.write_text('#!/bin/bash\nfor last do :; done\nexec bash -c "$last"\n')
+    sudo = tmp_path / "sudo"
+    sudo.write_text('#!/bin/bash\nshift\nexec "$@"\n')
+    for one in (fake, sudo):
+        one.chmod(0o755)
+    odd = ["a b", "", "it's", "$HOME `x`", "two\nlines", "*", "ä"]
+    enter = entered(Path("/c/ssh config"), Path("/l"))
+    done = process.run([*enter, "printf", "%s|", *odd], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.stdout == "".join(f"{word}|" for word in odd)
+
+
+def test_modules_that_its_kernel_has_not_are_told_apart() -> None:
+    assert without("kernel 6.1\nno-module raid456\nno-program f2fs\nno-module dm_raid\n") == "raid456 dm_raid"
+
+
+class Virsh:
+    """A libvirt that knows of these domains."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, domains: Mapping[str, str]) -> None:
+        self.domains = dict(domains)
+        self.removed: list[str] = []
+        monkeypatch.setattr(libvirt, "ours", self.ours)
+        monkeypatch.setattr(libvirt, "removed", self.remove)
+
+    def ours(self, domain: str, mark: str) -> bool | None:
+        return None if domain not in self.domains else self.domains[domain] == mark
+
+    def remove(self, domain: str) -> None:
+        self.removed.append(domain)
+        self.domains.pop(domain, None)
+
+
+@pytest.fixture(autouse=True)
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+
+
+RUNNER = """\
+import sys
+from pathlib import Path
+from runner.machines.vagrant.leftovers import recorded
+with recorded(Path("/the/run")) as (record, folder):
+    print(record.domain, record.mark, flush=True)
+    sys.stdin.read()
+"""
+
+
+def begun() -> tuple[subprocess.Popen[str], str, str]:
+    """Another process that has a machine."""
+    words = [sys.executable, "-c", RUNNER]
+    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert child.stdout is not None
+    domain, mark = child.stdout.readline().strip().split(" ", 1)
+    return child, domain, mark
+
+
+def test_a_machine_is_removed_once_whoever_had_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    child, domain, mark = begun()
+    virsh = Virsh(monkeypatch, {domain: mark, "matrix-of-somebody": "x"})
+    assert list(leftovers.swept()) == []
+    assert list(leftovers.idle()) == []
+    child.kill()
+    child.communicate()
+    assert [record.domain for record in leftovers.idle()] == [domain]
+    assert list(leftovers.swept()) == [Removed(domain, "/the/run")]
+    assert virsh.removed == [domain]
+    assert list(leftovers.swept()) == []
+    assert list(leftovers.home().iterdir()) == []
+
+
+def test_a_machine_of_the_same_name_that_is_not_ours_is_left_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    child, domain, _ = begun()
+    virsh = Virsh(monkeypatch, {domain: "somebody else's"})
+    child.kill()
+    child.communicate()
+    (found,) = leftovers.swept()
+    assert "does not carry the mark" in found.left
+    assert virsh.removed == []
+
+
+def test_what_was_killed_before_it_made_anything_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    Virsh(monkeypatch, {})
+    (leftovers.home() / "0badf00d").mkdir(parents=True)
+    assert list(leftovers.swept()) == []
+    assert list(leftovers.home().iterdir()) == []
+
+
+def test_a_record_goes_with_its_machine_and_stays_while_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    virsh = Virsh(monkeypatch, {})
+    with leftovers.recorded(tmp_path) as (record, folder):
+        assert leftovers.read(folder) == record
+        assert Path(record.sockets).stat().st_mode & 0o777 == 0o711
+    assert not folder.exists()
+    assert not Path(record.sockets).exists()
+    with leftovers.recorded(tmp_path) as (record, folder):
+        virsh.domains[record.domain] = record.mark
+    assert leftovers.read(folder) == record
+    assert list(leftovers.swept()) == [Removed(record.domain, str(tmp_path))]
+
+
+def test_half_of_a_box_is_no_box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Vagrant would take a volume of that name for the whole box, for good."""
+    forgotten: list[str] = []
+    monkeypatch.setattr(libvirt, "forget_box", forgotten.append)
+    with leftovers.uploading("matrix/a", tmp_path):
+        assert leftovers.half_uploaded(tmp_path)
+    assert not leftovers.half_uploaded(tmp_path)
+    assert forgotten == []
+    with pytest.raises(RigLost), leftovers.uploading("matrix/a", tmp_path):
+        raise RigLost("the disk is full")
+    assert forgotten == ["matrix/a"]
+    (tmp_path / leftovers.NOTE).write_text("matrix/b")  # of one that was killed
+    with leftovers.uploading("matrix/c", tmp_path):
+        assert forgotten == ["matrix/a", "matrix/b"]
+
+
+@pytest.mark.skipif(shutil.which("nbdkit") is None, reason="without nbdkit on this host")
+async def test_modelled_disks_tell_what_they_did(tmp_path: Path) -> None:
+    disks = (Disk(MIB, "scsi", Physics("ideal")), Disk(MIB), Disk(MIB, "sata", Physics("ideal")))
+    async with bay(disks, tmp_path, tmp_path) as made:
+        uri = f"nbd+unix:///?socket={made.sockets[2]}"
+        write = await asyncio.to_thread(process.run, ["qemu-io", "-f", "raw", "-c", "write -P 7 0 64k", uri])
+        assert write.returncode == 0, write.stderr
+        assert [report.written_bytes for report in made.reports()] == [0, 0, 64 << 10]
+        made.emptied()
+        read = await asyncio.to_thread(process.run, ["qemu-io", "-f", "raw", "-c", "read -P 0 0 1M", uri])
+        assert "verification failed" not in read.stdout
+
+
+@pytest.mark.skipif(shutil.which("qemu-nbd") is None, reason="without qemu-nbd on this host")
+async def test_disks_answer_at_their_sockets_and_are_emptied_from_outside(tmp_path: Path) -> None:
+    async with bay((Disk(MIB), Disk(MIB, "scsi")), tmp_path, tmp_path) as made:
+        assert not made.lacks_one()
+        assert made.reports() == ()
+        uri = f"nbd+unix:///?socket={made.sockets[0]}"
+        write = process.run(["qemu-io", "-f", "raw", "-c", "write -P 7 0 64k", uri])
+        assert write.returncode == 0, write.stderr
+        made.emptied()
+        read = process.run(["qemu-io", "-f", "raw", "-c", "read -P 0 0 1M", uri])
+        assert "verification failed" not in read.stdout
+        assert read.returncode == 0
+        made.servers[0].kill()
+        await made.servers[0].wait()
+        assert made.lacks_one()
+
+
+async def test_whatever_was_begun_ends_with_the_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Virsh(monkeypatch, {})
+    with ExitStack() as stack:
+        record, _ = stack.enter_context(leftovers.recorded(tmp_path))
+        if shutil.which("qemu-nbd"):
+            async with bay((Disk(MIB),), tmp_path, Path(record.sockets)) as made:
+                server = made.servers[0]
+            assert server.returncode is not None
+    assert record.domain not in [one.name for one in leftovers.home().iterdir()]
+
+
+def test_a_rig_has_the_memory_that_its_trials_were_promised() -> None:
+    assert node(SPEC, [Path("/a"), Path("/b")]).memory * MIB > SPEC.memory

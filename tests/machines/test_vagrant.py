@@ -8,19 +8,22 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import runner.machines.vagrant as package
 from runner import process
 from runner.disks import Disk
 from runner.disks.physics import Physics
 from runner.errors import HarnessBroken
-from runner.machines.seam import Refusal, RigLost, RigSpec
+from runner.machines.seam import Refusal, RigLost, RigSpec, Wishes
 from runner.machines.vagrant import Vagrant, box, impossible, leftovers, libvirt
 from runner.machines.vagrant.leftovers import Record, Removed
 from runner.machines.vagrant.plan import Box, Network, Plan, found, node
@@ -29,7 +32,9 @@ from runner.machines.vagrant.served import bay
 from runner.machines.vagrant.up import Order, command, lines, plan, tell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
+
+    from runner.machines.seam import Progress
 
 MIB = 2**20
 SPEC = RigSpec((Disk(64 * MIB, "scsi"), Disk(64 * MIB, "virtio")), cpus=3, memory=512 * MIB)
@@ -326,3 +331,68 @@ async def test_whatever_was_begun_ends_with_the_block(monkeypatch: pytest.Monkey
 
 def test_a_rig_has_the_memory_that_its_trials_were_promised() -> None:
     assert node(SPEC, [Path("/a"), Path("/b")]).memory * MIB > SPEC.memory
+
+
+class Comes:
+    """Machines that come up and go down without any."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.said: list[str] = []
+        self._count = 0
+        monkeypatch.setattr(package, "up", self.up)
+        monkeypatch.setattr(package, "fit", lambda _, spec: {"kernel": "6", "modules": ",".join(spec.modules)})
+        monkeypatch.setattr(box, "provide", self.provide)
+        monkeypatch.setattr(leftovers, "swept", lambda: iter([Removed("matrix-old-node", "/r")]))
+        monkeypatch.setenv("MATRIX_ACCEL", "tcg")
+
+    async def provide(self, kernel: str | None, _: Progress) -> Box:
+        return Box(name=f"matrix/{kernel}")
+
+    @asynccontextmanager
+    async def up(self, order: Order, _: Progress) -> AsyncIterator[SimpleNamespace]:
+        self._count += 1
+        name = f"{self._count} of {order.box.name} by {order.driver}"
+        self.said.append(f"{name} up")
+        try:
+            yield SimpleNamespace(
+                disks=lambda: ("/d",), emptied=lambda _: self.said.append(f"{name} emptied"), enter=(), where=name
+            )
+        finally:
+            self.said.append(f"{name} down")
+
+
+async def test_a_machine_stays_for_all_arrays_that_want_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    comes, notices = Comes(monkeypatch), list[str]()
+    place = Vagrant(Wishes(notice=notices.append))
+    first = replace(SPEC, kernel="debian-12", cpus=1)
+    for modules in (("raid1",), ("raid456",)):
+        async with place.rig(replace(first, modules=modules), tmp_path) as rig:
+            assert rig.facts["modules"] == ",".join(modules)
+    async with place.rig(replace(first, kernel="debian-13"), tmp_path):
+        pass
+    await place.put_down()
+    one, two = "1 of matrix/debian-12 by qemu", "2 of matrix/debian-13 by qemu"
+    assert comes.said == [
+        *(f"{one} up", f"{one} emptied", f"{one} emptied", f"{one} down"),
+        *(f"{two} up", f"{two} emptied", f"{two} down"),
+    ]
+    assert notices == ["matrix-old-node, of a run that was killed: taken away"]
+
+
+@pytest.mark.parametrize("error", [RigLost("it hangs"), asyncio.CancelledError()])
+async def test_a_machine_on_which_anything_went_wrong_is_not_used_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException
+) -> None:
+    comes, place = Comes(monkeypatch), Vagrant()
+    spec = replace(SPEC, cpus=1)
+    with pytest.raises(type(error)):
+        async with place.rig(spec, tmp_path):
+            raise error
+    assert comes.said[-1].endswith(" down")
+    async with place.rig(spec, tmp_path), place.rig(spec, tmp_path):
+        pass
+    assert [word.rpartition(" ")[2] for word in comes.said] == ["up", "down", "up", "up", "emptied", "emptied"]
+    await place.put_down()
+    assert [word.rpartition(" ")[2] for word in comes.said[-2:]] == ["down", "down"]

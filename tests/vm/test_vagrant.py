@@ -1,0 +1,203 @@
+"""Real machines of Vagrant's: modelled disks on every bus, and nothing of ours left or of others touched by any kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cache import cache_dir
+from runner.machines.seam import RigSpec
+from runner.machines.vagrant import Vagrant, leftovers, libvirt
+from runner.store.journal import Journal
+from runner.store.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 600.0
+VOLUMES = """\
+name: volumes
+disks:
+  - {count: 1, size: 64MiB, bus: scsi, model: {kind: volume, iops: 400}}
+  - {count: 1, size: 64MiB, bus: sata, model: {kind: volume, iops: 400}}
+  - {count: 1, size: 64MiB, bus: virtio}
+layouts: {mirror: [md: {level: 1}], striped: [md: {level: 0, chunk: 64KiB}]}
+workloads: {work: {rw: randread, bs: 4KiB, iodepth: 4, runtime: 1s, size: 16MiB}}
+repeat: 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def usable() -> None:
+    if refused := Vagrant().refusals(RigSpec((), memory=512 * 2**20)):
+        pytest.skip("; ".join(one.brief for one in refused))
+
+
+class Place:
+    """A folder in which a matrix is run, and what of ours is in the world."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "m.yaml").write_text(VOLUMES)
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "MATRIX_STATE": str(self.folder / "state")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "runner.cli", *words],
+            cwd=self.folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self) -> subprocess.Popen[str]:
+        return self.start("run", "--on", "vagrant", "--json", "m.yaml")
+
+    def said(self, *words: str) -> str:
+        child = self.start(*words)
+        output, _ = child.communicate()
+        assert child.returncode == 0, output
+        return output
+
+    def trials(self) -> list[tuple[str, int, Outcome]]:
+        (run,) = (self.folder / "results").glob("volumes-*")
+        with Journal.open(run / "journal.sqlite") as journal:
+            return [(trial.cell, trial.block, trial.outcome) for trial in journal.trials()]
+
+    def records(self) -> list[leftovers.Record]:
+        """Those of runs in this folder: others may be at work beside this test."""
+        found = [leftovers.read(folder) for folder in leftovers.home().glob("*/")]
+        return [one for one in found if one and one.run.startswith(str(self.folder))]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    made = Place(tmp_path)
+    yield made
+    list(leftovers.swept())
+
+
+def waited(child: subprocess.Popen[str], what: object) -> None:
+    """Until that is true, or the child ended without."""
+    assert callable(what)
+    deadline = time.monotonic() + PATIENCE
+    while not what():
+        assert child.poll() is None, child.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def killed(child: subprocess.Popen[str]) -> None:
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+
+
+def below(pid: int) -> Iterator[str]:
+    """The command lines of all that it has started."""
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            try:
+                yield Path(f"/proc/{child}/cmdline").read_text()
+            except OSError:
+                continue
+            yield from below(child)
+
+
+class Theirs:
+    """A machine with a name like ours, and a volume of a pool of somebody else's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.domain = f"matrix-{secrets.token_hex(4)}-node"
+        self.pool = f"theirs-{secrets.token_hex(4)}"
+        self.files = folder / "theirs"
+        self.files.mkdir()
+        (self.files / "photos.img").write_bytes(b"photos" * 1000)
+        libvirt.told("pool-create-as", self.pool, "dir", "--target", str(self.files))
+        disk = f"<disk type='file'><source file='{self.files}/photos.img'/><target dev='vda' bus='virtio'/></disk>"
+        xml = (
+            f"<domain type='qemu'><name>{self.domain}</name><memory unit='MiB'>64</memory>"
+            f"<os><type>hvm</type></os><devices>{disk}</devices></domain>"
+        )
+        libvirt.told("define", "/dev/stdin", stdin=xml)
+
+    def untouched(self) -> bool:
+        there = self.domain in libvirt.told("list", "--all", "--name").split()
+        return there and (self.files / "photos.img").read_bytes() == b"photos" * 1000
+
+    def gone(self) -> None:
+        libvirt.virsh("undefine", self.domain)
+        libvirt.virsh("pool-destroy", self.pool)
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Iterator[Theirs]:
+    made = Theirs(tmp_path)
+    yield made
+    made.gone()
+
+
+def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing_of_ours_and_everything_of_others(
+    place: Place, theirs: Theirs
+) -> None:
+    coming_up = place.run()
+    waited(coming_up, lambda: any(libvirt.ours(one.domain, one.mark) for one in place.records()))
+    killed(coming_up)
+    (first,) = place.records()
+    assert libvirt.ours(first.domain, first.mark)
+    assert f"{first.domain}: a machine of the run {first.run}" in place.said("clean", "--dry-run")
+
+    measuring = place.run()  # takes away what the first has left
+    waited(measuring, lambda: list((place.folder / "results").glob("volumes-*/cells/**/fio.json")))
+    assert libvirt.ours(first.domain, first.mark) is None
+    killed(measuring)
+    (second,) = place.records()
+    assert f"{second.domain}: taken away" in place.said("clean")
+    assert place.records() == []
+
+    going_down = place.run()
+    waited(going_down, lambda: any("vagrant\0destroy" in line for line in below(going_down.pid)))
+    killed(going_down)
+    last = place.start("run", "--on", "vagrant", "--json", "m.yaml")
+    output, _ = last.communicate()
+    assert last.returncode == 0, output
+    place.said("clean")
+
+    trials = place.trials()
+    assert len({(cell, block) for cell, block, _ in trials}) == len(trials) == 2
+    assert {outcome for _, _, outcome in trials} == {Outcome.MEASURED}
+    assert place.records() == []
+    domains = libvirt.told("list", "--all", "--name")
+    volumes = libvirt.told("vol-list", libvirt.POOL)
+    for one in (first, second):
+        assert one.prefix not in domains
+        assert one.prefix not in volumes
+        assert not Path(one.sockets).exists()
+    assert theirs.untouched()
+
+
+def test_modelled_disks_on_every_bus_keep_their_pace_and_tell_of_it(place: Place) -> None:
+    output = place.said("run", "--on", "vagrant", "--json", "m.yaml")
+    assert all(json.loads(line) for line in output.splitlines() if line.startswith("{"))
+    assert [outcome for _, _, outcome in place.trials()] == [Outcome.MEASURED] * 2
+    (run,) = (place.folder / "results").glob("volumes-*")
+    tables = [path.read_text() for path in run.glob("cells/**/disks.csv")]
+    assert len(tables) == 2
+    # A volume of 400 requests a second does no more in whatever time the trial took.
+    for path in run.glob("cells/**/fio.json"):
+        told = json.loads(path.read_text()[path.read_text().index("{") :])["jobs"][0]["read"]
+        assert 0 < told["iops"] < 3 * 400 * 1.3
+    assert not place.records()
+    assert not list(cache_dir().glob("vagrant/uploading"))

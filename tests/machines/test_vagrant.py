@@ -32,7 +32,7 @@ from runner.machines.vagrant.served import bay
 from runner.machines.vagrant.up import Order, command, lines, plan, tell
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from runner.machines.seam import Progress
 
@@ -203,8 +203,11 @@ class Virsh:
 
 
 @pytest.fixture(autouse=True)
-def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+    yield
+    for record in filter(None, map(leftovers.read, leftovers.home().glob("*/"))):
+        shutil.rmtree(record.sockets, ignore_errors=True)
 
 
 RUNNER = """\
@@ -248,6 +251,19 @@ def test_a_machine_of_the_same_name_that_is_not_ours_is_left_and_told(monkeypatc
     (found,) = leftovers.swept()
     assert "does not carry the mark" in found.left
     assert virsh.removed == []
+
+
+def test_while_libvirt_does_not_answer_nothing_is_forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def silent(*words: str, stdin: str = "") -> str:
+        raise HarnessBroken("libvirt: virsh list failed", details="no socket")
+
+    monkeypatch.setattr(libvirt, "told", silent)
+    with leftovers.recorded(tmp_path) as (record, folder):
+        pass
+    assert leftovers.read(folder) == record
+    (found,) = leftovers.swept()
+    assert found.left == "libvirt: virsh list failed: no socket"
+    assert leftovers.read(folder) == record
 
 
 def test_what_was_killed_before_it_made_anything_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,11 +50,12 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.children: list[subprocess.Popen[str]] = []
         (folder / "m.yaml").write_text(VOLUMES)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "MATRIX_STATE": str(self.folder / "state")}
-        return subprocess.Popen(
+        child = subprocess.Popen(
             [sys.executable, "-m", "runner.cli", *words],
             cwd=self.folder,
             env=environment,
@@ -62,6 +63,8 @@ class Place:
             stderr=subprocess.STDOUT,
             text=True,
         )
+        self.children.append(child)
+        return child
 
     def run(self) -> subprocess.Popen[str]:
         return self.start("run", "--on", "vagrant", "--json", "m.yaml")
@@ -87,6 +90,8 @@ class Place:
 def place(tmp_path: Path) -> Iterator[Place]:
     made = Place(tmp_path)
     yield made
+    for child in made.children:
+        killed(child)
     list(leftovers.swept())
 
 
@@ -101,8 +106,9 @@ def waited(child: subprocess.Popen[str], what: object) -> None:
 
 
 def killed(child: subprocess.Popen[str]) -> None:
-    child.send_signal(signal.SIGKILL)
-    child.communicate()
+    if child.poll() is None:
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
 
 
 def below(pid: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ import json
 import secrets
 import shutil
 import tempfile
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,13 +80,14 @@ def recorded(run: Path) -> Iterator[tuple[Record, Path]]:
             # Short, as a socket's path has to be; QEMU, which is another user, may go through but not look around.
             sockets = tempfile.mkdtemp(prefix=f"{PREFIX}{token}-")
             Path(sockets).chmod(0o711)
-            record = Record(f"{PREFIX}{token}-", f"matrix {secrets.token_hex(16)}", str(run), sockets)
+            record = Record(f"{PREFIX}{token}-", f"matrix {secrets.token_hex(16)}", str(run.absolute()), sockets)
             written(folder / RECORD, json.dumps(asdict(record)))
         try:
             yield record, folder
         finally:
-            if libvirt.ours(record.domain, record.mark) is None:
-                forgotten(record, folder)
+            with suppress(HarnessBroken):  # whoever cleans up later asks again
+                if libvirt.ours(record.domain, record.mark) is None:
+                    forgotten(record, folder)
 
 
 @contextmanager
@@ -138,10 +139,10 @@ def _taken(folder: Path, stack: ExitStack) -> Record | None:
 
 
 def _removed(record: Record, folder: Path) -> Removed:
-    if libvirt.ours(record.domain, record.mark) is False:
-        why = "a machine of that name does not carry the mark of our record"
-        return Removed(record.domain, record.run, why)
     try:
+        if libvirt.ours(record.domain, record.mark) is False:
+            why = "a machine of that name does not carry the mark of our record"
+            return Removed(record.domain, record.run, why)
         libvirt.removed(record.domain)
     except HarnessBroken as error:
         return Removed(record.domain, record.run, f"{error.brief}: {error.details}")

@@ -152,26 +152,27 @@ def state_of(domain: str) -> str:
 
 
 def ours(domain: str, mark: str) -> bool | None:
-    """Whether a domain carries our mark; None: there is no such domain."""
-    done = virsh("dumpxml", domain)
-    if done.returncode:
+    """Whether a domain carries our mark; None: there is no such domain. A libvirt that does not answer is an error."""
+    if domain not in _names(told("list", "--all", "--name")):
         return None
-    return f"<description>{escape(mark)}</description>" in done.stdout
+    return f"<description>{escape(mark)}</description>" in virsh("dumpxml", domain).stdout
 
 
 def removed(domain: str) -> None:
     """Take a domain away, in whatever state it is, and its volumes in our pool."""
     virsh("destroy", domain)
     gone = virsh("undefine", "--managed-save", "--snapshots-metadata", "--nvram", domain)
-    if virsh("dominfo", domain).returncode == 0:
+    if domain in _names(told("list", "--all", "--name")):
         raise HarnessBroken(f"libvirt does not let go of {domain}", details=gone.stderr.strip())
     for volume in volumes_of(domain, _listed()):
         told("vol-delete", "--pool", POOL, volume)
 
 
 def _listed() -> list[str]:
-    virsh("pool-refresh", POOL)  # a volume that was being made when its maker was killed
-    return [line.split()[0] for line in virsh("vol-list", POOL).stdout.splitlines() if line.strip()]
+    if POOL not in _names(told("pool-list", "--name")):
+        return []
+    told("pool-refresh", POOL)  # there may be one that was being made when its maker was killed
+    return [line.split()[0] for line in told("vol-list", POOL).splitlines() if line.strip()]
 
 
 def volumes_of(domain: str, volumes: Iterable[str]) -> list[str]:

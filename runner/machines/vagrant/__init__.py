@@ -23,6 +23,7 @@ from runner.machines.qemu.appliance import provide as appliance
 from runner.machines.qemu.host import beyond, crowded, room, this_host
 from runner.machines.seam import Refusal, Wishes
 from runner.machines.vagrant import box, leftovers, libvirt
+from runner.machines.vagrant.plan import OWN_MEMORY
 from runner.machines.vagrant.rig import VagrantRig, fit
 from runner.machines.vagrant.up import VAGRANT, Order, home, up
 
@@ -103,7 +104,7 @@ class Vagrant:
 
     def room(self, spec: RigSpec) -> int:
         """As many as the host has memory and processors for."""
-        return room(spec, this_host())
+        return room(replace(spec, memory=spec.memory + OWN_MEMORY), this_host())
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:

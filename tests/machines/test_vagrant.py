@@ -29,7 +29,7 @@ from runner.machines.vagrant.leftovers import Record, Removed
 from runner.machines.vagrant.plan import Box, Network, Plan, found, node
 from runner.machines.vagrant.rig import entered, without
 from runner.machines.vagrant.served import bay
-from runner.machines.vagrant.up import Order, command, lines, plan, tell
+from runner.machines.vagrant.up import Order, command, configuration, lines, plan, tell
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -165,6 +165,11 @@ async def test_of_what_vagrant_says_its_progress_by_the_thousand_is_left_out() -
     for one in said:
         tell(one, lambda brief, _=None: heard.append(brief))
     assert heard == ["vagrant: Starting domain"]
+
+
+def test_what_ruby_complains_of_is_no_configuration_of_ssh() -> None:
+    said = "/usr/lib/x.rb:1: warning: old\nHost node\n  HostName 192.168.131.7\n  User vagrant\n"
+    assert configuration(said) == "Host node\n  HostName 192.168.131.7\n  User vagrant\n"
 
 
 def test_words_reach_the_machine_as_they_were(tmp_path: Path) -> None:

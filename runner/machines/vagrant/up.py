@@ -34,7 +34,7 @@ EVIDENCE_LINES = 15
 #: A machine that is emulated on a busy host takes minutes to boot.
 UP_DEADLINE = 900.0
 DOWN_DEADLINE = 120.0
-LINE_DEADLINE = 60.0
+LINE_DEADLINE = 180.0
 
 
 def home() -> Path:
@@ -169,19 +169,30 @@ def tell(said: str, progress: Progress) -> None:
 async def line(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
     """The way in: one connection, which all that is to be said goes through."""
     config = folder / "ssh-config"
-    written(config, await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE))
+    written(config, configuration(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)))
     child = await process.spawn(master(config, socket))
+    try:
+        await _let_in(socket, child)
+        yield entered(config, socket)
+    finally:
+        await process.killed(child)
+
+
+async def _let_in(socket: Path, child: asyncio.subprocess.Process) -> None:
+    """Wait for the connection to stand."""
     try:
         async with asyncio.timeout(LINE_DEADLINE):
             while not socket.is_socket():  # noqa: ASYNC240 - nothing tells when it is there, and looking is quick
                 if child.returncode is not None:
                     raise RigLost(f"ssh ended with status {child.returncode} before the machine let us in")
                 await asyncio.sleep(0.05)
-        yield entered(config, socket)
     except TimeoutError:
         raise RigLost(f"the machine let nobody in within {LINE_DEADLINE:g} s") from None
-    finally:
-        await process.killed(child)
+
+
+def configuration(said: str) -> str:
+    """What is ssh's of what Vagrant says; ruby may have had something to complain of, too."""
+    return "".join(f"{line}\n" for line in said.splitlines() if line.startswith(("Host ", "  ")))
 
 
 async def down(record: Record, folder: Path, *, whole: bool) -> None:

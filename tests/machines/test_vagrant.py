@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -66,6 +67,71 @@ def test_a_plan_says_all_that_the_vagrantfile_reads() -> None:
 @pytest.mark.parametrize("file", ["Vagrantfile", "disks.rb", "box/Vagrantfile"])
 def test_what_is_written_in_ruby_is_ruby(file: str) -> None:
     assert subprocess.run(["ruby", "-wc", str(ROOT / "vagrant" / file)], capture_output=True).returncode == 0
+
+
+#: As much of the plugin as `disks.rb` is built upon: a domain with one disk of its own.
+PLUGIN = """\
+module VagrantPlugins
+  module ProviderLibvirt
+    class Config
+      def storage(kind, options = {}) = (@own ||= []) << [kind, options]
+      def merge(other) = self.class.new
+    end
+    module Action
+      class CreateDomain
+        def initialize(config) = @config = config
+        def call(env) = to_xml("domain")
+        def to_xml(*) = "<domain><devices><disk type='file'><target dev='sda' bus='scsi'/></disk></devices></domain>"
+      end
+    end
+  end
+end
+"""
+DOMAIN = """\
+require "json"
+require ARGV[0]
+include VagrantPlugins::ProviderLibvirt
+config = Config.new
+Matrix::Letters.of(JSON.parse(ARGV[1], symbolize_names: true)).each do |disk|
+  2.times { config.storage disk[:as].to_sym, **disk.reject { |key, _| key == :as } }
+end
+config = config.merge(Config.new)
+config.unconfined = ["apparmor"]
+Machine = Struct.new(:provider_config)
+puts Action::CreateDomain.new(config).call({ machine: Machine.new(config) })
+"""
+
+
+@pytest.mark.skipif(shutil.which("ruby") is None, reason="no ruby on this host")
+def test_disks_that_the_plugin_knows_nothing_of_stand_in_the_domain(tmp_path: Path) -> None:
+    (tmp_path / "vagrant-libvirt/action").mkdir(parents=True)
+    (tmp_path / "vagrant-libvirt/config.rb").write_text(PLUGIN)
+    (tmp_path / "vagrant-libvirt/action/create_domain.rb").touch()
+    wanted = [
+        {"socket": "/s/0", "bus": "scsi", "serial": "matrix-0", "rotation": 7200, "errors": "enospace"},
+        {"dev": "/dev/disk/by-id/x", "bus": "scsi", "serial": "X", "wwn": "5000c50000000001"},
+        {"socket": "/s/1", "bus": "virtio", "serial": "matrix-1", "rotation": 7200, "cache": "unsafe"},
+    ]
+    words = ["ruby", "-I", str(tmp_path), "-e", DOMAIN, str(ROOT / "vagrant/disks.rb"), json.dumps(wanted)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    domain = ElementTree.fromstring(done.stdout)  # noqa: S314 - our own
+    own, served, block, virtio = domain.findall("devices/disk")
+    assert [disk.find("address").attrib["target"] for disk in (own, served, block)] == ["0", "1", "2"]  # type: ignore[union-attr]
+    assert virtio.find("address") is None
+    assert [dict(one.attrib) for one in domain.findall("devices/controller")] == [
+        {"type": "scsi", "index": "0", "model": "virtio-scsi"}
+    ]
+    assert [disk.find("target").attrib for disk in (served, block, virtio)] == [  # type: ignore[union-attr]
+        {"dev": "sda", "bus": "scsi", "rotation_rate": "7200"},
+        {"dev": "sdb", "bus": "scsi"},
+        {"dev": "vdc", "bus": "virtio"},
+    ]
+    assert served.find("source/host").attrib == {"transport": "unix", "socket": "/s/0"}  # type: ignore[union-attr]
+    assert block.find("source").attrib == {"dev": "/dev/disk/by-id/x"}  # type: ignore[union-attr]
+    assert block.findtext("wwn") == "5000c50000000001"
+    assert [disk.find("driver").attrib["cache"] for disk in (served, block, virtio)] == ["writeback", "none", "unsafe"]  # type: ignore[union-attr]
+    assert domain.find("seclabel").attrib == {"type": "none", "model": "apparmor"}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("script", ["build", "customize"])

@@ -22,6 +22,7 @@ PASSTHROUGH = {"qemu": "qemu-passthrough"}
 _PASSED = {"qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough"}
 #: Where something of a machine may be left although its run is gone: says so, and takes it away unless `dry`.
 SWEEPERS = {
+    "vagrant": "runner.machines.vagrant.leftovers:swept",
     "container": "runner.machines.container.leftovers:swept",
 }
 

@@ -24,9 +24,9 @@ from runner import process
 from runner.disks import Disk
 from runner.disks.physics import Physics
 from runner.errors import HarnessBroken
-from runner.machines.seam import Refusal, RigLost, RigSpec, Wishes
+from runner.machines.seam import Refusal, RigLost, RigSpec, Swept
 from runner.machines.vagrant import Vagrant, box, impossible, leftovers, libvirt
-from runner.machines.vagrant.leftovers import Record, Removed
+from runner.machines.vagrant.leftovers import Record
 from runner.machines.vagrant.plan import Box, Network, Plan, found, node
 from runner.machines.vagrant.rig import entered, without
 from runner.machines.vagrant.served import bay
@@ -304,11 +304,11 @@ def test_a_machine_is_removed_once_whoever_had_it_is_gone(monkeypatch: pytest.Mo
     child, domain, mark = begun()
     virsh = Virsh(monkeypatch, {domain: mark, "matrix-of-somebody": "x"})
     assert list(leftovers.swept()) == []
-    assert list(leftovers.idle()) == []
     child.kill()
     child.communicate()
-    assert [record.domain for record in leftovers.idle()] == [domain]
-    assert list(leftovers.swept()) == [Removed(domain, "/the/run")]
+    assert list(leftovers.swept(dry=True)) == [Swept(f"machine {domain} of /the/run: its process is gone")]
+    assert virsh.removed == []
+    assert list(leftovers.swept()) == [Swept(f"machine {domain} of /the/run: taken away")]
     assert virsh.removed == [domain]
     assert list(leftovers.swept()) == []
     assert list(leftovers.home().iterdir()) == []
@@ -320,7 +320,8 @@ def test_a_machine_of_the_same_name_that_is_not_ours_is_left_and_told(monkeypatc
     child.kill()
     child.communicate()
     (found,) = leftovers.swept()
-    assert "does not carry the mark" in found.left
+    assert "does not carry the mark" in found.told
+    assert found.stays
     assert virsh.removed == []
 
 
@@ -333,7 +334,8 @@ def test_while_libvirt_does_not_answer_nothing_is_forgotten(monkeypatch: pytest.
         pass
     assert leftovers.read(folder) == record
     (found,) = leftovers.swept()
-    assert found.left == "libvirt: virsh list failed: no socket"
+    assert found.told.endswith("could not be taken away: libvirt: virsh list failed: no socket")
+    assert found.stays
     assert leftovers.read(folder) == record
 
 
@@ -356,7 +358,7 @@ def test_a_record_goes_with_its_machine_and_stays_while_there_is_one(
     with leftovers.recorded(tmp_path) as (record, folder):
         virsh.domains[record.domain] = record.mark
     assert leftovers.read(folder) == record
-    assert list(leftovers.swept()) == [Removed(record.domain, str(tmp_path))]
+    assert list(leftovers.swept()) == [Swept(f"machine {record.domain} of {tmp_path}: taken away")]
 
 
 def test_half_of_a_box_is_no_box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -429,7 +431,6 @@ class Comes:
         monkeypatch.setattr(package, "up", self.up)
         monkeypatch.setattr(package, "fit", lambda _, spec: {"kernel": "6", "modules": ",".join(spec.modules)})
         monkeypatch.setattr(box, "provide", self.provide)
-        monkeypatch.setattr(leftovers, "swept", lambda: iter([Removed("matrix-old-node", "/r")]))
         monkeypatch.setenv("MATRIX_ACCEL", "tcg")
 
     async def provide(self, kernel: str | None, _: Progress) -> Box:
@@ -451,8 +452,7 @@ class Comes:
 async def test_a_machine_stays_for_all_arrays_that_want_the_same(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    comes, notices = Comes(monkeypatch), list[str]()
-    place = Vagrant(Wishes(notice=notices.append))
+    comes, place = Comes(monkeypatch), Vagrant()
     first = replace(SPEC, kernel="debian-12", cpus=1)
     for modules in (("raid1",), ("raid456",)):
         async with place.rig(replace(first, modules=modules), tmp_path) as rig:
@@ -465,7 +465,6 @@ async def test_a_machine_stays_for_all_arrays_that_want_the_same(
         *(f"{one} up", f"{one} emptied", f"{one} emptied", f"{one} down"),
         *(f"{two} up", f"{two} emptied", f"{two} down"),
     ]
-    assert notices == ["matrix-old-node, of a run that was killed: taken away"]
 
 
 @pytest.mark.parametrize("error", [RigLost("it hangs"), asyncio.CancelledError()])

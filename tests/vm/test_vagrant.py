@@ -32,7 +32,7 @@ name: volumes
 disks:
   - {count: 1, size: 64MiB, bus: scsi, model: {kind: volume, iops: 400}}
   - {count: 1, size: 64MiB, bus: sata, model: {kind: volume, iops: 400}}
-  - {count: 1, size: 64MiB, bus: virtio}
+  - {count: 1, size: 64MiB, bus: virtio, model: {kind: volume, iops: 400}}
 layouts: {mirror: [md: {level: 1}], striped: [md: {level: 0, chunk: 64KiB}]}
 workloads: {work: {rw: randread, bs: 4KiB, iodepth: 4, runtime: 1s, size: 16MiB}}
 repeat: 1
@@ -168,14 +168,14 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing_of_ours_and_everyth
     killed(coming_up)
     (first,) = place.records()
     assert libvirt.ours(first.domain, first.mark)
-    assert f"{first.domain}: a machine of the run {first.run}" in place.cleaned("--dry-run")
+    assert f"machine {first.domain} of {first.run}: its process is gone" in place.cleaned("--dry-run")
 
     measuring = place.run()  # takes away what the first has left
     waited(measuring, lambda: list((place.folder / "results").glob("volumes-*/cells/**/fio.json")))
     assert libvirt.ours(first.domain, first.mark) is None
     killed(measuring)
     (second,) = place.records()
-    assert f"{second.domain}: taken away" in place.cleaned()
+    assert f"machine {second.domain} of {second.run}: taken away" in place.cleaned()
     assert place.records() == []
 
     going_down = place.run()

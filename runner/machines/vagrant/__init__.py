@@ -22,7 +22,7 @@ from runner.machines.qemu import probe, recipe
 from runner.machines.qemu.appliance import provide as appliance
 from runner.machines.qemu.host import beyond, crowded, room, this_host
 from runner.machines.seam import Refusal, Wishes
-from runner.machines.vagrant import box, leftovers, libvirt
+from runner.machines.vagrant import box, libvirt
 from runner.machines.vagrant.plan import OWN_MEMORY
 from runner.machines.vagrant.rig import VagrantRig, fit
 from runner.machines.vagrant.up import VAGRANT, Order, home, up
@@ -72,7 +72,6 @@ class Vagrant:
         self.wishes = wishes
         self._idle: list[Kept] = []
         self._told: set[str] = set()
-        self._swept = False
         #: Asked once, as Vagrant takes a second or two to answer.
         self._host: list[Refusal] | None = None
 
@@ -135,19 +134,10 @@ class Vagrant:
 
     async def _made(self, spec: RigSpec, scratch: Path) -> Kept:
         self._tell_once(crowded(spec, this_host()))
-        await self._sweep()
         driver = await self._driver(scratch)
         order = Order(spec, await box.provide(spec.kernel, self.wishes.progress), driver, scratch)
         stack = AsyncExitStack()
         return Kept(_kind(spec), await stack.enter_async_context(up(order, self.wishes.progress)), stack)
-
-    async def _sweep(self) -> None:
-        """What runs that were killed have left is gone before anything new is made."""
-        if self._swept:
-            return
-        self._swept = True
-        for one in await asyncio.to_thread(lambda: list(leftovers.swept())):
-            self.wishes.notice(f"{one.domain}, of a run that was killed: {one.left or 'taken away'}")
 
     async def _driver(self, scratch: Path) -> Literal["kvm", "qemu"]:
         """KVM only where a machine really boots under it: that one can be opened proves nothing."""

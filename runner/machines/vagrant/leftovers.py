@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from runner.cache import cache_dir, opened, try_lock
 from runner.errors import HarnessBroken
+from runner.machines.seam import Swept
 from runner.machines.vagrant import libvirt
 from runner.machines.vagrant.plan import NODE
 
@@ -48,16 +49,6 @@ class Record:
     def domain(self) -> str:
         """What libvirt calls the machine."""
         return f"{self.prefix}{NODE}"
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """A machine that was left, and what became of it."""
-
-    domain: str
-    run: str
-    #: Why it was left as it is; empty if it is gone.
-    left: str = ""
 
 
 def home() -> Path:
@@ -105,20 +96,13 @@ def forgotten(record: Record, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def swept() -> Iterator[Removed]:
-    """Remove every machine of ours that nobody is at any more."""
+def swept(*, dry: bool = False) -> Iterator[Swept]:
+    """Take away every machine of ours that nobody is at any more, and say of each."""
     for folder in _folders():
         with ExitStack() as stack:
             if record := _taken(folder, stack):
-                yield _removed(record, folder)
-
-
-def idle() -> Iterator[Record]:
-    """Those that it would remove."""
-    for folder in _folders():
-        with ExitStack() as stack:
-            if record := _taken(folder, stack):
-                yield record
+                told = f"machine {record.domain} of {record.run}"
+                yield Swept(f"{told}: its process is gone") if dry else _removed(record, folder, told)
 
 
 def _folders() -> list[Path]:
@@ -138,16 +122,15 @@ def _taken(folder: Path, stack: ExitStack) -> Record | None:
         return record
 
 
-def _removed(record: Record, folder: Path) -> Removed:
+def _removed(record: Record, folder: Path, told: str) -> Swept:
     try:
         if libvirt.ours(record.domain, record.mark) is False:
-            why = "a machine of that name does not carry the mark of our record"
-            return Removed(record.domain, record.run, why)
+            return Swept(f"{told} stays: what has this name does not carry the mark of our record", stays=True)
         libvirt.removed(record.domain)
     except HarnessBroken as error:
-        return Removed(record.domain, record.run, f"{error.brief}: {error.details}")
+        return Swept(f"{told} could not be taken away: {error.brief}: {error.details}", stays=True)
     forgotten(record, folder)
-    return Removed(record.domain, record.run)
+    return Swept(f"{told}: taken away")
 
 
 def written(path: Path, text: str) -> None:

@@ -33,6 +33,18 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+def release_of(ssh: str) -> str:
+    """The kernel that runs on a host, by its name for ssh; on this one if it has none."""
+    if not ssh:
+        return os.uname().release
+    from runner.ssh.line import line_to
+
+    said = line_to(ssh).run(["uname", "-r"])
+    if said.returncode:
+        raise HarnessBroken(f"no shell on {ssh}: status {said.returncode}", details=said.stderr.strip()[-2000:])
+    return said.stdout.split()[-1]
+
+
 def host_facts() -> Host:
     """What the manifest says of the host."""
     from runner import __version__

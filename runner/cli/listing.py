@@ -32,7 +32,7 @@ def show(hosts: Path | None, host: str | None, form: str) -> None:
     found = listing(
         asked(reach, census_script()),
         chosen.claims if chosen else (),
-        *([ours(state_dir())] if reach == "local" else []),
+        ours(state_dir(), reach=reach),
     )
     click.echo(as_json(found), nl=False) if form == "json" else _table(found)
 

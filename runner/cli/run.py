@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ import click
 from runner.cli.budget import budget, short_of
 from runner.cli.choice import chosen_run, command_line, readable
 from runner.cli.closing import Ending, report
-from runner.cli.host import boot_id, host_facts, revision
+from runner.cli.host import boot_id, host_facts, release_of, revision
 from runner.cli.inputs import (
     Asked,
     asked,
@@ -24,7 +23,7 @@ from runner.cli.inputs import (
     check_kernels,
     kernel,
     matrix_file,
-    on,
+    on_host,
     only,
     results,
     shard,
@@ -32,7 +31,7 @@ from runner.cli.inputs import (
     templates,
 )
 from runner.cli.jobs import jobs, level_of
-from runner.cli.lending import borrowed, lending, precheck, wanted
+from runner.cli.lending import Borrowed, borrowed, lending, precheck, wanted
 from runner.cli.pace import recorded_pace
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
@@ -60,6 +59,7 @@ from runner.store.run import Manifest, RunFolder, find_unfinished
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from runner.cli.inputs import Where
     from runner.cli.jobs import Asked as Jobs
     from runner.disks import Disk
     from runner.execute.events import Event
@@ -82,6 +82,7 @@ Examples:
   matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
   matrix run --budget 2h my.yaml                        as well as two hours can tell
   matrix run --on local --destroy wwn-0x5000c5 my.yaml  on disks of this host that hosts.yaml allows
+  matrix run --on ssh:shelf my.yaml                     on disks of another host, by ssh
   matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, or the hour is over
   matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
 """
@@ -91,7 +92,7 @@ Examples:
 @matrix_file
 @only
 @shard
-@on
+@on_host
 @kernel
 @templates
 @results
@@ -120,7 +121,7 @@ def command(
     matrix: Path,
     only: tuple[str, ...],
     shard: Shard | None,
-    place: str,
+    place: Where,
     kernel: str | None,
     templates: Path | None,
     results: Path,
@@ -141,18 +142,22 @@ def command(
     """Run a matrix. A run that was interrupted, killed or crashed is gone on with; nothing is measured twice."""
     address = address_of(store, results)
     request = asked(matrix, only, shard)
-    check_kernels(request, place)
+    check_kernels(request, place.machine)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
     study = study_beside(matrix, request.space)
-    order = Order(matrix, request, place, kernel, templates, cold=cold, until_decided=until_decided, study=study)
+    order = Order(
+        matrix, request, place.machine, kernel, templates, cold=cold, until_decided=until_decided, study=study
+    )
     order.check()
-    here, specs = machine(place, Wishes()), order.specs()
+    here, specs = machine(place.machine, Wishes()), order.specs()
     refuse(here, specs)
-    for one in swept(place):
+    for one in swept(place.machine):
         click.echo(one.told, err=True)
-    exist = None if here.brings_disks else wanted(request.space.matrix, hosts)
-    order = replace(order, exist=exist)
+    exist = None if here.brings_disks else wanted(request.space.matrix, hosts, place)
+    order = replace(order, exist=exist, release=release_of(exist.ssh) if exist else "")
+    if exist and exist.ssh:
+        refuse(machine(place.machine, Wishes(where=exist.ssh)), specs)
     if exist and not find_unfinished(results, order.fingerprint()):
         precheck(exist, request.space.matrix, destroy)
     level, alone = level_of(jobs, here, specs, request.arrays())
@@ -173,11 +178,11 @@ def command(
                     view.notice(f"new store made at {address}")
                 view.begins(folder.path)
                 spending = Spending(
-                    Cost(budget, bytes_budget), recorded_pace(results, place, request.space.matrix.name)
+                    Cost(budget, bytes_budget), recorded_pace(results, place.machine, request.space.matrix.name)
                 )
                 with ExitStack() as stack:
                     loan = borrowed(exist, order.request.space.matrix, folder, destroy, view.notice) if exist else None
-                    disks = stack.enter_context(loan) if loan else ()
+                    disks = stack.enter_context(loan) if loan else Borrowed()
                     feed = stack.enter_context(Feed(address, folder, view.trouble))
                     end = _carry_out(order, level, spending, folder, journal, feed, view, stopping, disks)
             view.ends(end)
@@ -202,6 +207,8 @@ class Order:
     until_decided: bool = False
     #: Disks that exist, where the machine makes none.
     exist: Match | None = None
+    #: Of the kernel of the host that has them.
+    release: str = ""
     #: What was published of it.
     study: Study | None = None
 
@@ -279,7 +286,7 @@ class Order:
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines"})
         kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
         # What is measured on disks that exist is about these disks, under the kernel that runs.
-        exist = [os.uname().release, *(one.model_dump(mode="json") for one in self.exist.disks)] if self.exist else None
+        exist = [self.release, *(one.model_dump(mode="json") for one in self.exist.disks)] if self.exist else None
         of = [matrix, self.machine, kernels, rules, in_effect(self.templates)]
         arrays = [sorted(selection.arrays)] if isinstance(selection, Sharded) else []
         return digest([*of, *([exist] if exist else []), *arrays]).hex()
@@ -326,10 +333,10 @@ def _carry_out(
     feed: Feed,
     view: View,
     stopping: Stopping,
-    disks: tuple[str, ...],
+    disks: Borrowed,
 ) -> Ending:
     """Run it to its end, or to where it was stopped; the reports are written either way."""
-    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, disks))
+    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, *disks))
     versions = dict(folder.manifest.versions)
 
     def listen(event: Event) -> None:
@@ -346,7 +353,7 @@ def _carry_out(
         folder,
         folder.path,
         listen,
-        boot_id=boot_id(),
+        boot_id=disks.holder.boot_id if disks.holder else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
         level=level,

@@ -12,17 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner import process
 from runner.disks.real.claims import Claim, Ours
-from runner.disks.real.hold import LOCKS, DisksRefused, held, locked
+from runner.disks.real.here import HERE
+from runner.disks.real.hold import DisksRefused, held
 from runner.disks.real.work import give_back
+from runner.errors import BadInput
 from runner.store.lab import Handed, handed, strike_out
-from runner.store.run import STANDING
+from runner.store.run import STANDING, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
     from runner.disks.real.census import Census, Node
+    from runner.disks.real.hands import Hands, Lock
 
 #: A tear-down may have to wait for arrays.
 PATIENCE = 900.0
@@ -43,12 +45,18 @@ class Leftover:
     scripts: int = 0
 
 
-def left_behind(census: Census, records: Sequence[Handed]) -> tuple[Handed, ...]:
+def left_behind(census: Census, records: Sequence[Handed], reach: str = "local") -> tuple[Handed, ...]:
     """Every disk that is still with a run: by our records, and by labels of runs whose record is gone."""
     known = {one.identity for one in records}
     labelled = (
         Handed(
-            disk=_name(census, node), identity=node.identity, size=node.size, run=node.label.run, folder="", since=""
+            disk=_name(census, node),
+            identity=node.identity,
+            reach=reach,
+            size=node.size,
+            run=node.label.run,
+            folder="",
+            since="",
         )
         for node in census.disks
         if node.label and node.label.state == "held" and node.label.serial == (node.wwn or node.serial)
@@ -60,50 +68,71 @@ def left_behind(census: Census, records: Sequence[Handed]) -> tuple[Handed, ...]
 def clean(
     state: Path,
     ask: Callable[[], Census],
-    locks: Path = LOCKS,
+    hands: Hands = HERE,
     *,
+    reach: str = "local",
     only: str | None = None,
     labelled: Collection[str] = (),
 ) -> Iterator[Leftover]:
-    """Give back what no run is at any more; `only`: of this run alone.
+    """Give back what no run is at any more on one host; `only`: of this run alone.
 
     What only a label tells of may be in use by another machine that has the disk too, or by a container with locks
     of its own: that is left unless somebody says that it is not (`labelled`, by name).
     """
-    records = handed(state)
-    for one in left_behind(ask(), records):
+    records = handed(state, reach)
+    for one in left_behind(ask(), records, reach):
         if only not in {None, one.run}:
             continue
         if one in records or one.disk in labelled:
-            yield _cleaned(one, state, ask, locks)
+            yield _cleaned(one, state, ask, hands)
         else:
             yield Leftover(one.disk, one.run, ONLY_LABELLED.format(disk=one.disk))
 
 
-def idle(one: Handed, locks: Path = LOCKS) -> bool:
-    """Whether no process of this machine is at it."""
-    lock, _ = locked(one.identity, locks, one.run)
+def idle(one: Handed, hands: Hands = HERE) -> bool:
+    """Whether no process of a run of ours is at it."""
+    lock, _ = hands.lock(one.identity, one.run)
     if lock is not None:
-        os.close(lock)
+        lock.close()
     return lock is not None
 
 
-def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], locks: Path) -> Leftover:
+def _over(one: Handed) -> bool:
+    """Whether nobody is at the run whose folder that is."""
+    if not Path(one.folder).is_dir():
+        return True
+    try:
+        with load(Path(one.folder)).locked():
+            return True
+    except BadInput:
+        return False
+
+
+def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> Leftover:
     found = Leftover(one.disk, one.run)
     with ExitStack() as stack:
-        lock, holder = locked(one.identity, locks, one.run)
+        lock, holder = _lock(one, hands)
         if lock is None:
             return replace(found, left=f"it is in use by {holder}")
-        stack.callback(os.close, lock)
+        stack.callback(lock.close)
         if why := _foreign_folder(one):
             return replace(found, left=why)
         scripts = tear_downs(one)
-        troubles = [said for said in map(_ran, scripts) if said]
-    return _given_back(one, replace(found, scripts=len(scripts)), troubles, state, ask, locks)
+        troubles = [said for script in scripts if (said := _ran(script, hands))]
+    return _given_back(one, replace(found, scripts=len(scripts)), troubles, state, ask, hands)
+
+
+def _lock(one: Handed, hands: Hands) -> tuple[Lock | None, str]:
+    """Its lock, if need be from what works on for a run that is gone; only of our records is known whether it is."""
+    lock, holder = hands.lock(one.identity, one.run)
+    if lock is None and one.folder and _over(one):
+        hands.dismiss(one.run)
+        lock, holder = hands.lock(one.identity, one.run)
+    return lock, holder
 
 
 def _given_back(
-    one: Handed, found: Leftover, troubles: list[str], state: Path, ask: Callable[[], Census], locks: Path
+    one: Handed, found: Leftover, troubles: list[str], state: Path, ask: Callable[[], Census], hands: Hands
 ) -> Leftover:
     """Once nothing stands on it and nothing is recognised on it, it is a disk with our bytes on it."""
     census = ask()
@@ -113,9 +142,9 @@ def _given_back(
     claim = Claim(_name(census, node), node.size, node.serial, node.wwn)
     mine = Ours(run=one.run, recorded=frozenset({one.identity}))
     try:
-        with held([claim], ask, ours=mine, locks=locks) as (have,):
+        with held([claim], ask, ours=mine, hands=hands) as (have,):
             give_back(have, one.run)
-            strike_out(state, one.identity)
+            strike_out(state, one.identity, one.reach)
     except DisksRefused as refused:
         why = "; ".join([*map(str, refused.refusals), *troubles])
         return replace(found, left=f"something is on it that its own scripts did not take away: {why}")
@@ -137,10 +166,10 @@ def _foreign_folder(one: Handed) -> str:
     return ""
 
 
-def _ran(script: Path) -> str:
+def _ran(script: Path, hands: Hands) -> str:
     """What a script complained of; they take apart only what carries the mark of their array."""
-    done = process.run(["bash", str(script)], timeout=PATIENCE)
-    return f"{script}: {done.stderr.strip()[-500:]}" if done.returncode else ""
+    trouble = hands.run(script.read_text(encoding="utf-8"), PATIENCE)
+    return f"{script}: {trouble}" if trouble else ""
 
 
 def _name(census: Census, node: Node) -> str:

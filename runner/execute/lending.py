@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import Ours
-from runner.disks.real.hold import LOCKS, DisksRefused, Held, held
+from runner.disks.real.here import HERE
+from runner.disks.real.hold import DisksRefused, Held, held
 from runner.disks.real.intent import asked_for
 from runner.disks.real.refusals import Judged, judged
 from runner.disks.real.wear import grown, night_of, worn_out
 from runner.disks.real.work import give_back, prepare
 from runner.errors import BadInput, MatrixError
-from runner.store.lab import Handed, hand, ledger, ours, strike_out, wore
+from runner.store.lab import Handed, hand, ledger, ours, strike_out, wore, worn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from runner.disks.real.census import Census
     from runner.disks.real.claims import Claim
+    from runner.disks.real.hands import Hands
 
 
 class WornOut(BadInput):
@@ -48,7 +50,9 @@ class Loan:
     ahead: int = 0
     #: UUIDs of what the run makes.
     marks: tuple[str, ...] = ()
-    locks: Path = LOCKS
+    #: Of the host that has them, and how it is reached.
+    hands: Hands = HERE
+    reach: str = "local"
 
 
 @contextmanager
@@ -60,8 +64,8 @@ def lent(
     say: Callable[[str], None],
 ) -> Iterator[tuple[Held, ...]]:
     """Disks that are the run's alone, or an error before anything was written on any of them."""
-    known = ours(loan.state, loan.run)
-    with held(claims, ask, ours=known, purpose=loan.matrix, locks=loan.locks) as disks:
+    known = ours(loan.state, loan.run, loan.reach)
+    with held(claims, ask, ours=known, purpose=loan.matrix, hands=loan.hands) as disks:
         say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
         _unless_worn_out(disks, loan, now())
         try:
@@ -79,7 +83,7 @@ def lent(
 
 def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:
     known, night = ledger(loan.state), night_of(now)
-    told = [worn_out(known, one.claim, one.node.identity, night, loan.ahead) for one in disks]
+    told = [worn_out(known, one.claim, worn(one.node.identity, loan.reach), night, loan.ahead) for one in disks]
     if any(told):
         raise WornOut(
             "a disk's budget of bytes for tonight is too small; nothing was written",
@@ -92,6 +96,7 @@ def _record(one: Held, loan: Loan, now: datetime) -> Handed:
     return Handed(
         disk=one.claim.id,
         identity=one.node.identity,
+        reach=loan.reach,
         size=one.node.size,
         run=loan.run,
         folder=str(loan.folder.absolute()),
@@ -104,7 +109,9 @@ def _back(disks: Sequence[Held], ask: Callable[[], Census], loan: Loan, now: dat
     """Count what was written to each, and label those as free that nothing is left on."""
     census = ask()
     found = [(one, census.by_number(one.node.dev)) for one in disks]
-    written = [(one.node.identity, grown(one.node.written, node.written)) for one, node in found if node]
+    written = [
+        (worn(one.node.identity, loan.reach), grown(one.node.written, node.written)) for one, node in found if node
+    ]
     wore(loan.state, written, night_of(now))
     for one in disks:
         mine = Ours(run=loan.run, recorded=frozenset({one.node.identity}))
@@ -113,7 +120,7 @@ def _back(disks: Sequence[Held], ask: Callable[[], Census], loan: Loan, now: dat
             if not why:
                 one.take_again()
                 give_back(one, loan.run)
-                strike_out(loan.state, one.node.identity)
+                strike_out(loan.state, one.node.identity, loan.reach)
         except DisksRefused as refused:
             why = refused.refusals
         if why:

@@ -14,6 +14,7 @@ MACHINES = {
     "qemu": "runner.machines.qemu:Qemu",
     "local": "runner.machines.local:Local",
     "container": "runner.machines.container:Container",
+    "ssh": "runner.machines.ssh:Ssh",
     "dry": "runner.machines.dry:Dry",
 }
 #: Where something of a machine may be left although its run is gone: says so, and takes it away unless `dry`.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from runner.disks import Disk
     from runner.disks.faults import Fault
     from runner.disks.native import Report
+    from runner.ssh.holder import Holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,10 @@ class Wishes:
     notice: Callable[[str], None] = _silent
     #: Paths of disks that exist and may be used, for a machine that has no others.
     disks: tuple[str, ...] = ()
+    #: Which of them, for a machine of which there are many: by its name for ssh.
+    where: str = ""
+    #: What holds these disks over there.
+    holder: Holder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@
 # Requests and answers are "NUMBER LENGTH\n" and so many bytes: words, apart by null bytes.
 use strict;
 use warnings;
-use Errno qw(EAGAIN EINTR EWOULDBLOCK);
+use Errno qw(EAGAIN EINTR EINVAL EWOULDBLOCK);
 use Fcntl qw(:DEFAULT :flock :mode);
 use IO::Handle;
 use POSIX ();
@@ -174,7 +174,9 @@ sub answer {
     if ($verb eq 'unlock') { delete $lock{$rest}; return 'free' }
     if ($verb eq 'close')  { delete $disk{$rest}; return 'free' }
     if ($verb eq 'reread') {
-        return $disk{$rest} && ioctl($disk{$rest}, $REREAD, 0) ? 'read' : failed($rest);
+        return "failed\0000\0it was let go\0$rest" if !$disk{$rest};
+        return 'read' if ioctl($disk{$rest}, $REREAD, 0) || $! == EINVAL;    # that is one which can have no partitions
+        return failed($rest);
     }
     if ($verb eq 'job') {
         my ($id, $seconds, $script) = split /\0/, $rest, 3;

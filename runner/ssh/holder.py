@@ -7,6 +7,7 @@ the lease, and thereby notices a line that dropped while nobody asked anything.
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain, count, repeat
@@ -204,10 +205,8 @@ class _Bridge:
 
     def told_last(self, request: bytes, patience: float) -> None:
         """Say this, and be gone once it was heard."""
-        try:
+        with suppress(_Dropped, TimeoutError):
             self.asked(request).result(patience)
-        except (_Dropped, TimeoutError):
-            pass
         self.let_go()
 
     def let_go(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import stat
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from shlex import join
@@ -50,6 +52,14 @@ def far(argv: Sequence[str]) -> str:
     return f"exec {join(argv)}"
 
 
+@cache
+def line_to(name: str) -> Line:
+    """The line of this process to a host: one, whoever needs it. Somebody may have to touch a key for each."""
+    line = Line(name)
+    atexit.register(line.down)
+    return line
+
+
 class Line:
     """A host by its name for ssh. The connection is made when it is first needed, and again when it dropped."""
 
@@ -76,7 +86,7 @@ class Line:
         """Run a program over there, to its end. If the connection drops meanwhile, once more: it must bear that."""
         self.up()
         done = process.run(session(self.name, self._control, argv), stdin=stdin, timeout=timeout)
-        if done.returncode == 255 and self._dropped():  # noqa: PLR2004 - ssh's own
+        if done.returncode == 255 and self._dropped():
             self.up()
             done = process.run(session(self.name, self._control, argv), stdin=stdin, timeout=timeout)
         return done

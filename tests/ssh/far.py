@@ -48,7 +48,7 @@ class Far:
         self.reach = folder / "reach"
         self.reach.write_text(
             f'#!/bin/sh\necho "$$" >>{folder}/connections\n[ ! -e {folder}/cut ] || exit 1\n'
-            f'exec {" ".join(enter)} {SSHD} -i -f {folder}/sshd_config\n'
+            f"exec {' '.join(enter)} {SSHD} -i -f {folder}/sshd_config\n"
         )
         self.reach.chmod(0o755)
         (folder / "config").write_text(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.machines.shell import guard
-from runner.ssh.holder import Gone, Holder
+from runner.ssh.holder import Holder
 from runner.ssh.line import Line
 from tests.ssh.far import NAME, Shelf, why_no_namespace
 

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 from runner import process
 from runner.disks.real.census import parse
 from runner.errors import HarnessBroken
+from runner.ssh.line import line_to
 
 if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
     from runner.disks.real.census import Census
 
 PATIENCE = 300.0
@@ -16,20 +19,19 @@ PATIENCE = 300.0
 
 def here(script: str) -> Census:
     """The census of this machine."""
-    return _told(["bash", "-c", script], "", "this machine")
+    return _told(process.run(["bash", "-c", script], timeout=PATIENCE), "this machine")
 
 
 def asked(reach: str, script: str) -> Census:
     """The census of a host, reached as hosts.yaml says."""
     if reach == "local":
         return here(script)
-    name = reach.removeprefix("ssh:")
+    line = line_to(reach.removeprefix("ssh:"))
     # The script reads nothing, so it is all there is to read; bash has it as a whole before it begins.
-    return _told(["ssh", "-o", "BatchMode=yes", "--", name, 'bash -c "$(cat)"'], script, name)
+    return _told(line.run(["bash", "-c", 'eval "$(cat)"'], stdin=script, timeout=PATIENCE), line.name)
 
 
-def _told(argv: list[str], stdin: str, host: str) -> Census:
-    answer = process.run(argv, stdin=stdin, timeout=PATIENCE)
+def _told(answer: CompletedProcess[str], host: str) -> Census:
     if answer.returncode:
         raise HarnessBroken(
             f"{host} does not tell what disks it has",

@@ -5,12 +5,9 @@ Everything here takes a disk that is held, so nothing here can be done to one th
 
 from __future__ import annotations
 
-import fcntl
-import os
-from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from runner import process
 from runner.disks.real import label
 from runner.disks.real.label import Label
 from runner.errors import HarnessBroken
@@ -19,7 +16,20 @@ if TYPE_CHECKING:
     from runner.disks.real.hold import Held
     from runner.disks.real.label import State
 
-_REREAD = 0x125F  # BLKRRPART
+#: Seconds that it may take to wipe what is written on a disk.
+PATIENCE = 60.0
+#: Parts first: once the table is gone there are none to be found.
+WIPE = """\
+set -euo pipefail
+shopt -s nullglob
+export PATH="$PATH:/usr/sbin:/sbin"
+name={name}
+for part in /sys/class/block/"$name"/*/partition; do
+  part=${{part%/partition}}
+  wipefs --all --force --quiet -- "/dev/${{part##*/}}"
+done
+wipefs --all --force --quiet -- "/dev/${{name//!//}}"
+"""
 
 
 def label_of(held: Held, run: str, state: State) -> Label:
@@ -41,24 +51,16 @@ def give_back(held: Held, run: str) -> None:
 
 def _wipe(held: Held) -> None:
     """Every signature on the disk and on its parts; held as it is by us, only --force is allowed to."""
-    parts = sorted(Path("/sys/class/block", held.node.name).glob("*/partition"))
-    for name in [*(part.parent.name for part in parts), held.node.name]:
-        done = process.run(["wipefs", "--all", "--force", "--quiet", f"/dev/{name.replace('!', '/')}"])
-        if done.returncode:
-            raise HarnessBroken(
-                f"what is written on /dev/{name} could not be wiped",
-                details=done.stderr.strip(),
-                resolution=f"`matrix disks` shows how {held.claim.id} stands now",
-            )
-    if parts and held.exclusive is not None:
-        # Nobody but us may make the kernel look again, as nobody but us has the disk.
-        fcntl.ioctl(held.exclusive, _REREAD)
+    alone = held.alone
+    trouble = held.hands.run(WIPE.format(name=quote(held.node.name)), PATIENCE)
+    if trouble:
+        raise HarnessBroken(
+            f"what is written on {held.node.path} could not be wiped",
+            details=trouble,
+            resolution=f"`matrix disks` shows how {held.claim.id} stands now",
+        )
+    alone.reread()
 
 
 def _write(held: Held, block: bytes) -> None:
-    descriptor = held.writable()
-    try:
-        os.pwrite(descriptor, block, label.BLOCK * label.BYTES)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    held.alone.write(block, label.BLOCK * label.BYTES)

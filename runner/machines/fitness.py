@@ -112,6 +112,18 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
             )
 
 
+def lacking(said: str) -> list[str]:
+    """What it does not have of what it was asked for, each with where to get it."""
+    found = []
+    for line in said.splitlines():
+        what, _, name = line.partition(" ")
+        if what == "no-program":
+            found.append(f"{name} (apt install {PACKAGES.get(name, name)})")
+        if what == "no-module":
+            found.append(f"the module {name}, for its kernel {facts(said).get('kernel', '?')}")
+    return found
+
+
 def facts(said: str) -> Mapping[str, str]:
     """What it says about itself."""
     return {name: text for name, text in heard(said).items() if not name.startswith("no-")}

@@ -24,17 +24,13 @@ if TYPE_CHECKING:
     from runner.machines.seam import Step, StepResult
 
 #: $1: a script. It ends when standard input does, or the script. bash gives what works in the background an empty
-#: standard input, so ours gets a number.
+#: standard input, so ours gets a number. Only the script is waited for: `wait -n` overlooks one that has ended before.
 GUARD = """\
 exec 3<&0 </dev/null
 bash "$1" 3<&- &
 work=$!
-cat <&3 >/dev/null &
-line=$!
-status=0
-wait -n "$work" "$line" || status=$?
-if kill -0 "$line" 2>/dev/null; then exit "$status"; fi
-exit 129
+{ cat <&3 >/dev/null; kill -KILL "$work"; } &
+wait "$work"
 """
 #: $1: a folder that is the rig's own; $2: the length of the script, which comes first on standard input. After it
 #: nothing comes but the end.

@@ -187,7 +187,7 @@ sub answer {
     }
     if ($verb eq 'stop') { stopped($job{$rest}) if $job{$rest}; return 'stopped' }
     return forgotten($rest) if $verb eq 'forget';
-    if ($verb eq 'end') { $ending = 1; return 'ending' }
+    if ($verb eq 'end') { $ending = 1; return }
     return "failed\0000\0nobody knows what that is\0$verb";
 }
 
@@ -243,7 +243,7 @@ sub serve {
     my ($listening) = @_;
     my $next = 0;
     $heard = now();
-    while (!$ending || working() || grep { length $_->{out} } values %client) {
+    while (!$ending || working()) {
         my ($in, $out) = ('', '');
         vec($in, fileno $listening, 1) = 1;
         vec($in, fileno $job{$_}{done}, 1) = 1 for working();
@@ -265,6 +265,9 @@ sub serve {
         }
         looked_after();
     }
+
+    # Whoever waits for the end hears it when all of this is done, by the end of the line.
+    (%disk, %lock) = ();
     swept($folder);
 }
 

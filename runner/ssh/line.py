@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from shlex import join
+from signal import SIGKILL
 from threading import RLock, Timer
 from typing import IO, TYPE_CHECKING
 
@@ -80,6 +81,7 @@ class Line:
         with self._alone:
             if self._master is not None:
                 process.let_go(self._master)
+                self._control.unlink(missing_ok=True)
             self._master = None
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
@@ -109,6 +111,7 @@ class Line:
                 self._await(child, complaints)
             except BaseException:
                 process.let_go(child)
+                self._control.unlink(missing_ok=True)
                 raise
             finally:
                 timer.cancel()
@@ -121,9 +124,10 @@ class Line:
                 return
         status = child.wait()
         complaints.seek(0)
+        ended = f"no shell within {PATIENCE:g} s" if status == -SIGKILL else f"ssh ended with status {status}"
         raise HarnessBroken(
             f"{self.name} cannot be reached by ssh",
-            details=complaints.read().decode(errors="replace").strip()[-2000:] or f"ssh ended with status {status}",
+            details="\n".join(filter(None, (complaints.read().decode(errors="replace").strip()[-2000:], ended))),
             resolution=f"it is asked nothing here (BatchMode): make `ssh {self.name}` work without a question first",
         )
 

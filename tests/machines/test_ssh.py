@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -101,3 +102,117 @@ def test_the_same_cells_are_measured_over_there(desk: Desk) -> None:
     assert [trial.outcome for trial in desk.trials()] == [Outcome.MEASURED] * 4
     assert len(desk.shelf.connections) == 1
     assert desk.clean()
+
+
+def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(desk: Desk) -> None:
+    """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
+    for lines in (1, 2, 3, 4, 6):
+        runner = desk.start(*RUN)
+        assert runner.stdout is not None
+        for _, _ in zip(range(lines), runner.stdout, strict=False):
+            pass
+        runner.kill()
+        runner.communicate()
+    desk.said(*RUN)
+    trials = desk.trials()
+    assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == 4
+    assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
+    assert desk.clean()
+
+
+class Gate:
+    """Where a step waits until it is told to go on, over there; it is the same file here."""
+
+    def __init__(self, desk: Desk, template: str) -> None:
+        self.there, self.on = desk.folder / "there", desk.folder / "on"
+        for pipe in (self.there, self.on):
+            os.mkfifo(pipe)
+        mine = desk.folder / "templates" / template
+        mine.parent.mkdir(parents=True)
+        text = (ROOT / "templates" / template).read_text()
+        mine.write_text(f"{text}\nif [ -p {self.on} ]; then echo here >{self.there}; cat {self.on}; fi\n")
+
+    def reached(self) -> None:
+        assert self.there.read_text() == "here\n"
+
+    def opened(self) -> None:
+        """For this step and all that come."""
+        with self.on.open("w"):
+            self.on.unlink()
+
+
+@pytest.mark.parametrize("whose", ["connections", "masters"])
+def test_a_connection_that_drops_in_a_trial_costs_nothing(desk: Desk, whose: str) -> None:
+    gate = Gate(desk, "measure.sh")
+    with desk.start(*RUN, "--templates", "templates") as runner:
+        gate.reached()
+        desk.shelf.cut()
+        desk.shelf.drop(whose)
+        assert runner.stdout is not None
+        heard = [next(line for line in runner.stdout if "dropped; what works there goes on" in line)]
+        gate.opened()
+        desk.shelf.mend()
+        heard += list(runner.stdout)
+    assert runner.returncode == 0, heard
+    assert any("connected to shelf again" in line for line in heard)
+    assert [(trial.outcome, trial.attempts) for trial in desk.trials()] == [(Outcome.MEASURED, 1)] * 4
+    assert desk.clean()
+
+
+def test_while_one_is_at_them_nobody_else_gets_the_disks(desk: Desk) -> None:
+    gate = Gate(desk, "measure.sh")
+    first = desk.start(*RUN, "--templates", "templates")
+    gate.reached()
+    second = desk.said(*RUN, "--results", "others", status=2)
+    assert "nothing was written" in second
+    assert "left, as it is in use by the run " in desk.said("clean", "--host", "bench", status=3)
+    gate.opened()
+    output, _ = first.communicate()
+    assert first.returncode == 0, output
+    assert desk.clean()
+
+
+def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(desk: Desk) -> None:
+    (desk.folder / "m.yaml").write_text(SMALL.replace("  raw: [disk]\n", ""))
+    gate = Gate(desk, "set-up/fs.sh")
+    runner = desk.start(*RUN, "--templates", "templates")
+    gate.reached()
+    runner.terminate()
+    output, _ = runner.communicate()
+    assert runner.returncode == 130, output
+    assert desk.clean()
+
+
+def test_a_killed_run_is_cleaned_from_afar_by_its_own_scripts(desk: Desk) -> None:
+    (desk.folder / "m.yaml").write_text(SMALL.replace("  raw: [disk]\n", ""))
+    gate = Gate(desk, "measure.sh")
+    runner = desk.start(*RUN, "--templates", "templates")
+    gate.reached()
+    runner.kill()
+    runner.communicate()
+    assert "disk-a of ssh:shelf: with the run " in desk.said("clean")
+    assert desk.said("clean", "--host", "bench").count("given back by the run") == 2
+    assert desk.clean()
+
+
+def test_a_host_that_is_not_to_be_had_is_told_before_anything_is_made(desk: Desk) -> None:
+    desk.shelf.cut()
+    said = desk.said("run", "--on", "ssh", "m.yaml", status=3)
+    assert "shelf cannot be reached by ssh" in said
+    assert not (desk.folder / "results").exists()
+    said = desk.said("run", "--on", "ssh:here", "m.yaml", status=2)
+    assert "no host of hosts.yaml that is reached by ssh is called here" in said
+    assert "cannot be reached by ssh" in desk.said("doctor", "--on", "ssh:bench", status=3)
+
+
+def test_the_doctor_says_what_a_host_has_and_lacks(desk: Desk) -> None:
+    for name in ("bench", NAME):
+        said = desk.said("doctor", "--on", f"ssh:{name}")
+        assert "ssh       ready\n" in said
+        assert f"kernel    {os.uname().release}\n" in said
+        assert "lacks     " in said
+
+
+def test_the_disks_of_a_host_are_shown(desk: Desk) -> None:
+    said = desk.said("disks", "--host", "bench", "--format", "json")
+    assert [(one["declared"], one["usable"]) for one in json.loads(said)[:2]] == [("disk-a", True), ("disk-b", True)]

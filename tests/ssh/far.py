@@ -56,7 +56,10 @@ class Far:
             f"  StrictHostKeyChecking yes\n  ProxyCommand {self.reach}\n  ControlMaster auto\n  LocalForward 1 x:1\n"
         )
         self.bin.mkdir()
-        (self.bin / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/config "$@"\n')
+        (self.bin / "ssh").write_text(
+            f'#!/bin/sh\ncase $* in *ControlMaster=yes*) echo "$$" >>{folder}/masters ;; esac\n'
+            f'exec {shutil.which("ssh")} -F {folder}/config "$@"\n'
+        )
         (self.bin / "ssh").chmod(0o755)
 
     @property
@@ -71,9 +74,9 @@ class Far:
             return [int(line) for line in (self.folder / "connections").read_text().split()]
         return []
 
-    def drop(self) -> None:
-        """Kill the server of the latest connection, as a net that is gone does, only faster."""
-        os.kill(self.connections[-1], signal.SIGKILL)
+    def drop(self, whose: str = "connections") -> None:
+        """Kill the server of the latest connection, as a net that is gone does, only faster; or our end (masters)."""
+        os.kill(int((self.folder / whose).read_text().split()[-1]), signal.SIGKILL)
 
     def cut(self) -> None:
         """No connection comes about any more."""
@@ -84,7 +87,8 @@ class Far:
         (self.folder / "cut").unlink()
 
 
-#: The host's /run and /dev stay as they are: what is made in them here is seen here alone.
+#: The host's /run and /dev stay as they are: what is made in them here is seen here alone. What root's shell does when it
+#: starts is nobody's business here, and it may not like to be killed at it.
 ALONE = """\
 set -e
 mount --make-rprivate /
@@ -93,6 +97,7 @@ mkdir -p /run/sshd /run/lock /run/upper /run/work
 mount -t overlay none -o lowerdir=/dev,upperdir=/run/upper,workdir=/run/work /dev
 mkdir -p /dev/disk/by-id
 [ -z "$1" ] || mount --bind "$1" /dev/disk/by-id
+[ ! -e ~/.bashrc ] || mount --bind /dev/null ~/.bashrc
 echo up
 exec sleep infinity
 """

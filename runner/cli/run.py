@@ -15,7 +15,7 @@ import click
 from runner.cli.budget import budget, short_of
 from runner.cli.choice import chosen_run, command_line, readable
 from runner.cli.closing import Ending, report
-from runner.cli.host import boot_id, host_facts, release_of, revision
+from runner.cli.host import boot_id, facts_of, release_of, revision
 from runner.cli.inputs import (
     Asked,
     asked,
@@ -249,7 +249,7 @@ class Order:
             seed=matrix.seed,
             command=command_line(sys.argv),
             **self.texts(),
-            host=host_facts(),
+            host=facts_of(self.exist.ssh if self.exist else ""),
             disks=tuple(map(real_facts, self.exist.disks) if self.exist else map(disk_facts, matrix.every_disk())),
             digests=self.digests(),
             revision=revision(self.path.parent),

@@ -108,7 +108,7 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
         if what == "no-root":
             yield Refusal(
                 f"{name} may not work on the disks of {where}",
-                "be root there: by sudo on this host, by `User root` in ~/.ssh/config on others",
+                "be root there, on this host by sudo, on others by `User root` in ~/.ssh/config",
             )
 
 

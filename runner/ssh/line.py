@@ -32,6 +32,8 @@ ALERT = ("-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5", "-o", "Server
 #: it starts comes before.
 UP = "matrix is up"
 AT_THE_END = ("sh", "-c", f"echo; echo {UP}; exec cat >/dev/null")
+#: What ssh ends with when it was ssh that failed.
+SSH_FAILED = 255
 #: Seconds until a connection counts as not to be had: somebody may have to touch a key.
 PATIENCE = 60.0
 
@@ -88,7 +90,8 @@ class Line:
         """Run a program over there, to its end. If the connection drops meanwhile, once more: it must bear that."""
         self.up()
         done = process.run(session(self.name, self._control, argv), stdin=stdin, timeout=timeout)
-        if done.returncode == 255 and self._dropped():
+        if done.returncode == SSH_FAILED and self._dropped():
+            self.down()
             self.up()
             done = process.run(session(self.name, self._control, argv), stdin=stdin, timeout=timeout)
         return done

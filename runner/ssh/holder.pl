@@ -185,7 +185,13 @@ sub answer {
         push @{$job{$id}{waiting}}, [$who, $number];
         return;
     }
-    if ($verb eq 'stop') { stopped($job{$rest}) if $job{$rest}; return 'stopped' }
+    if ($verb eq 'stop') {
+
+        # One that is told to stop before it was told to start does not start.
+        $job{$rest} //= {status => 137, late => 0, waiting => []};
+        stopped($job{$rest});
+        return 'stopped';
+    }
     return forgotten($rest) if $verb eq 'forget';
     if ($verb eq 'end') { $ending = 1; return }
     return "failed\0000\0nobody knows what that is\0$verb";

@@ -193,16 +193,25 @@ def test_what_works_for_a_run_whose_runner_is_gone_ends_when_that_run_goes_on(
 
 
 def test_a_script_that_takes_too_long_is_ended_over_there(line: Line, tmp_path: Path) -> None:
-    script, _, on = waiting(tmp_path)
+    script, there, on = waiting(tmp_path)
     with Holder(line, "r1", guard(), lambda _: None) as holder:
         done = holder.work("b", b"sleep 1000", 0.1)
         assert done.late
-        work = Working(holder, script.replace(b"echo here", b"true"))
+        work = Working(holder, script)
+        assert there.read_text() == "here\n"
         holder.ask("stop", "a")
         work.join()
         assert work.done is not None
         assert not work.done.late
     assert not lives(on)
+
+
+def test_a_script_that_is_stopped_before_it_was_started_is_not(line: Line, tmp_path: Path) -> None:
+    with Holder(line, "r1", guard(), lambda _: None) as holder:
+        holder.ask("stop", "a")
+        done = holder.work("a", f"touch {tmp_path}/it".encode(), 60)
+        assert (done.status, done.output) == (137, b"")
+    assert not (tmp_path / "it").exists()
 
 
 def test_a_host_that_was_started_anew_has_nothing_of_ours(line: Line, shelf: Shelf) -> None:

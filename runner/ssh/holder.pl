@@ -350,7 +350,9 @@ sub relayed {
 
 my ($boot) = content('/proc/sys/kernel/random/boot_id') =~ /(\S+)/;
 if ($mode eq 'dismiss') { dismissed($_) for predecessors(); print "matrix gone $boot\n"; exit }
-if ($mode eq 'begin') { begun() }
+if ($mode eq 'begin') {
+    eval { begun(); 1 } or do { print "matrix failed $@"; exit 1 }
+}
 my $socket = dialled($folder);
 print $socket ? "matrix holder $boot\n" : "matrix gone $boot\n";
 relayed($socket) if $socket;

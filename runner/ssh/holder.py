@@ -144,6 +144,7 @@ class Holder:
             raise self._lost(words[2].decode())
         raise HarnessBroken(
             f"{self.line.name} cannot hold disks for us: status {status}",
+            details=b" ".join(words[2:]).decode(errors="replace"),
             resolution=f"`matrix doctor --on ssh:{self.line.name}` says what is missing",
         )
 

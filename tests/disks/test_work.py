@@ -22,7 +22,7 @@ from runner.disks.real.why import Why
 from runner.disks.real.work import give_back, prepare
 from runner.errors import HarnessBroken
 from runner.execute.leftovers import clean, left_behind
-from runner.store.lab import Handed, hand, handed, ledger, ours, wore
+from runner.store.lab import Handed, hand, handed, ledger, ours, strike_out, wore, worn
 from tests.disks.loops import Bay, bay, why_not
 from tests.disks.traps import at
 
@@ -282,3 +282,16 @@ def test_the_error_tells_every_disk_every_reason_and_what_to_do() -> None:
     assert error.brief == "2 of 2 disks cannot be used; nothing was written"
     assert error.details.splitlines() == ["  a: not there: nothing is called a", "  b: not there: nothing is called b"]
     assert error.resolution == "compare hosts.yaml with what `matrix disks` shows of this machine"
+
+
+def test_disks_of_two_hosts_are_not_mixed_up(tmp_path: Path) -> None:
+    here = Handed(disk="a", identity="S1", size=1, run="r1", folder="", since="")
+    there = here.model_copy(update={"reach": "ssh:shelf", "run": "r2"})
+    for one in (here, there):
+        hand(tmp_path, one)
+    assert handed(tmp_path, "ssh:shelf") == (there,)
+    assert ours(tmp_path, "r1").others == frozenset()
+    assert ours(tmp_path, "r1", "ssh:shelf").others == {("S1", "r2")}
+    strike_out(tmp_path, "S1", "ssh:shelf")
+    assert handed(tmp_path) == (here,)
+    assert worn("S1", "ssh:shelf") != worn("S1", "local") == "S1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -164,6 +165,21 @@ def test_a_connection_that_drops_in_a_trial_costs_nothing(desk: Desk, whose: str
     assert runner.returncode == 0, heard
     assert any("connected to shelf again" in line for line in heard)
     assert [(trial.outcome, trial.attempts) for trial in desk.trials()] == [(Outcome.MEASURED, 1)] * 4
+    assert desk.clean()
+
+
+def test_a_host_that_lost_our_locks_ends_the_run_and_the_same_command_goes_on(desk: Desk) -> None:
+    gate = Gate(desk, "measure.sh")
+    with desk.start(*RUN, "--templates", "templates") as runner:
+        gate.reached()
+        os.kill(int(desk.shelf.there("cat /run/lock/matrix/disk-*").split()[-1]), signal.SIGKILL)
+        output = runner.communicate()[0]
+    assert runner.returncode == 3, output
+    assert "the disks of shelf are not ours any more: what held the disks of shelf for us has ended" in output
+    gate.on.unlink()
+    desk.said(*RUN, "--templates", "templates")
+    assert [trial.outcome for trial in desk.trials()] == [Outcome.MEASURED] * 4
+    assert sorted(trial.attempts for trial in desk.trials()) == [1, 1, 1, 2]
     assert desk.clean()
 
 

@@ -44,7 +44,7 @@ def command(place: Where | None) -> None:
         click.echo(f"{one.machine:<9} {'cannot be used' if refusals else _ready(one)}")
         for refusal in refusals:
             click.echo(f"          - {refusal.brief}" + (f": {refusal.resolution}" if refusal.resolution else ""))
-    if place and place.host and not (missing[place] and "cannot be reached" in missing[place][0].brief):
+    if place and place.host:
         _show_host(_ssh_name(place.host))
     if all(missing.values()):
         raise click.exceptions.Exit(Exit.BROKEN)
@@ -70,7 +70,10 @@ def _show_host(name: str) -> None:
     from runner.machines.ssh import told
     from runner.ssh.line import line_to
 
-    said = told(line_to(name), ANY_LAYOUT, PACKAGES)
+    line = line_to(name)
+    if not line.is_up:
+        return  # which was told as a reason why it cannot be used
+    said = told(line, ANY_LAYOUT, PACKAGES)
     known = facts(said)
     for what in ("kernel", "fio", "mdadm", "lvm"):
         click.echo(f"          {what:<9} {known.get(what, 'not there')}")

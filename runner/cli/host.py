@@ -67,10 +67,11 @@ def facts_of(ssh: str) -> Host:
     from runner import __version__
     from runner.store.environment import Host
 
-    told = dict(line.partition(" ")[::2] for line in _asked(ssh, ABOUT).splitlines() if " " in line)
-    mitigations = {name.removeprefix("mitigation/"): told.pop(name) for name in list(told) if "mitigation/" in name}
-    versions = {"matrix": __version__, "python": platform.python_version(), "fio": told.pop("fio", "")}
-    return Host.model_validate({**told, "mitigations": mitigations, "versions": versions}, strict=False)
+    told = dict(line.partition(" ")[::2] for line in _asked(ssh, ABOUT).splitlines())
+    known = {name: text for name, text in told.items() if name in Host.model_fields}
+    mitigations = {name.removeprefix("mitigation/"): told[name] for name in told if name.startswith("mitigation/")}
+    versions = {"matrix": __version__, "python": platform.python_version(), "fio": told["fio"]}
+    return Host.model_validate({**known, "mitigations": mitigations, "versions": versions})
 
 
 def _asked(ssh: str, script: str) -> str:

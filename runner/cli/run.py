@@ -286,7 +286,10 @@ class Order:
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines"})
         kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
         # What is measured on disks that exist is about these disks, under the kernel that runs.
-        exist = [self.release, *(one.model_dump(mode="json") for one in self.exist.disks)] if self.exist else None
+        # Disks of two virtual machines may have the same serial numbers.
+        where = [self.exist.reach] if self.exist and self.exist.ssh else []
+        disks = [one.model_dump(mode="json") for one in self.exist.disks] if self.exist else []
+        exist = [self.release, *where, *disks] if self.exist else None
         of = [matrix, self.machine, kernels, rules, in_effect(self.templates)]
         arrays = [sorted(selection.arrays)] if isinstance(selection, Sharded) else []
         return digest([*of, *([exist] if exist else []), *arrays]).hex()

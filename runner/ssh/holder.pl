@@ -3,8 +3,8 @@
 #
 #     holder begin|again|dismiss ABOVE/RUN.TOKEN LEASE LOCKS GUARD...
 #
-# One process that no connection owns. Sessions lead to it by a socket in that folder and may drop: locks, open disks and
-# scripts are its own. Of what nobody asks for any more in LEASE seconds it lets go by itself. Scripts (run by GUARD)
+# One process that no connection owns. Sessions lead to it by a socket in that folder and may drop: locks, open disks
+# and scripts are its own. Of what nobody asks for any more in LEASE seconds it lets go by itself. Scripts (run by GUARD)
 # inherit the locks, so that a disk is locked as long as anything works on it, however the holder itself may end.
 #
 # Requests and answers are "NUMBER LENGTH\n" and so many bytes: words, apart by null bytes.
@@ -232,7 +232,9 @@ sub working { return grep { $job{$_}{done} } keys %job }
 sub patience {
     my $now = now();
     my $left = $heard + $lease - $now;
-    for (working()) { my $job = $job{$_}; $left = $job->{until} - $now if !$job->{late} && $job->{until} - $now < $left }
+    for my $job (grep { !$_->{late} } map { $job{$_} } working()) {
+        $left = $job->{until} - $now if $job->{until} - $now < $left;
+    }
     return $left < 0.1 ? 0.1 : $left;
 }
 
@@ -253,7 +255,10 @@ sub serve {
         my ($in, $out) = ('', '');
         vec($in, fileno $listening, 1) = 1;
         vec($in, fileno $job{$_}{done}, 1) = 1 for working();
-        for (values %client) { vec($in, fileno $_->{socket}, 1) = 1; vec($out, fileno $_->{socket}, 1) = 1 if length $_->{out} }
+        for (values %client) {
+            vec($in, fileno $_->{socket}, 1) = 1;
+            vec($out, fileno $_->{socket}, 1) = 1 if length $_->{out};
+        }
         my $found = select $in, $out, undef, patience();
         looked_after();
         next if $found <= 0;

@@ -72,10 +72,15 @@ class Line:
         self._master: subprocess.Popen[bytes] | None = None
         self._control = Path()
 
+    @property
+    def is_up(self) -> bool:
+        """Whether it was, when last looked at."""
+        return self._master is not None and self._master.poll() is None
+
     def up(self) -> None:
         """Be connected; raises HarnessBroken with what ssh says if that cannot be."""
         with self._alone:
-            if self._master is None or self._master.poll() is not None:
+            if not self.is_up:
                 self._connect()
 
     def down(self) -> None:
@@ -102,7 +107,7 @@ class Line:
         return process.on_its_line(session(self.name, self._control, argv))
 
     def _dropped(self) -> bool:
-        return self._master is None or self._master.poll() is not None or not _answers(self._control)
+        return not self.is_up or not _answers(self._control)
 
     def _connect(self) -> None:
         self._control = private_folder() / token_hex(8)

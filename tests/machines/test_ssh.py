@@ -183,6 +183,25 @@ def test_a_host_that_lost_our_locks_ends_the_run_and_the_same_command_goes_on(de
     assert desk.clean()
 
 
+def test_told_to_stop_while_the_line_is_down_it_waits_for_nobody(desk: Desk) -> None:
+    gate = Gate(desk, "measure.sh")
+    with desk.start(*RUN, "--templates", "templates") as runner:
+        gate.reached()
+        desk.shelf.cut()
+        desk.shelf.drop()
+        assert runner.stdout is not None
+        assert any("dropped; what works there goes on" in line for line in runner.stdout)
+        runner.terminate()
+        output = runner.communicate()[0]
+    assert runner.returncode == 130, output
+    desk.shelf.mend()
+    gate.on.unlink()
+    # What was left working ends as the same run goes on.
+    desk.said(*RUN, "--templates", "templates")
+    assert [(trial.outcome, trial.attempts) for trial in desk.trials()] == [(Outcome.MEASURED, 1)] * 4
+    assert desk.clean()
+
+
 def test_while_one_is_at_them_nobody_else_gets_the_disks(desk: Desk) -> None:
     gate = Gate(desk, "measure.sh")
     first = desk.start(*RUN, "--templates", "templates")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.machines.shell import guard
+from runner.ssh import line as lines
 from runner.ssh.holder import Done, Gone, Holder
 from runner.ssh.line import Line
 from tests.ssh.far import NAME, Shelf, why_no_namespace
@@ -81,17 +82,19 @@ class Working(Thread):
             self.gone = gone
 
 
-@pytest.mark.parametrize("what", ["the server", "our ssh", "the session"])
+@pytest.mark.parametrize("what", ["the server", "our ssh", "the session", "nobody, but it is silent"])
 def test_a_script_goes_on_while_the_line_is_down_and_is_heard_to_its_end(
-    line: Line, shelf: Shelf, tmp_path: Path, what: str
+    line: Line, shelf: Shelf, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
+    monkeypatch.setattr(lines, "ALERT", ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=1"))
     script, there, on = waiting(tmp_path)
     with Holder(line, "r1", guard(), said.append) as holder:
         assert holder.ask("lock", "disk", "me") == [b"had"]
         work = Working(holder, script)
         assert there.read_text() == "here\n"
         shelf.cut()
+        server = shelf.connections[-1]
         drop(what, line, holder, shelf)
         while not said:  # it was noticed, and the first tries to connect again fail
             work.join(0.01)
@@ -99,6 +102,8 @@ def test_a_script_goes_on_while_the_line_is_down_and_is_heard_to_its_end(
         assert shelf.there("flock -n /run/lock/matrix/disk-disk echo free || echo locked") == "locked\n"
         shelf.mend()
         work.join()
+        if what.startswith("nobody"):
+            os.kill(server, signal.SIGKILL)  # it hears of nothing else
         assert work.done is not None
         assert (work.done.status, work.done.output) == (0, b"first\nlast\n")
         assert said[-1] == f"connected to {NAME} again"
@@ -113,6 +118,8 @@ def drop(what: str, line: Line, holder: Holder, shelf: Shelf) -> None:
     elif what == "our ssh":
         assert line._master is not None
         line._master.kill()
+    elif what.startswith("nobody"):
+        os.kill(shelf.connections[-1], signal.SIGSTOP)
     else:
         assert holder._bridge is not None
         holder._bridge._child.kill()

@@ -45,7 +45,7 @@ echo "command_line $(cat /proc/cmdline)"
 echo "governor $(cat /dev/null $cpu/cpu[0-9]*/cpufreq/scaling_governor | sort -u | paste -s -d ,)"
 [ ! -r $cpu/cpufreq/boost ] || echo "turbo $(cat $cpu/cpufreq/boost)"
 [ ! -r $cpu/intel_pstate/no_turbo ] || echo "turbo $(tr 01 10 <$cpu/intel_pstate/no_turbo)"
-for file in $cpu/vulnerabilities/*; do echo "mitigation/${file##*/} $(cat "$file")"; done
+for file in "$cpu"/vulnerabilities/*; do echo "mitigation/${file##*/} $(cat "$file")"; done
 echo "fio $(fio --version)"
 """
 

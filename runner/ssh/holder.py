@@ -34,7 +34,6 @@ BEAT, DEAF = 5.0, 30.0
 PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
 #: Where it has its folder over there, and its locks: those of whoever works on that host itself.
 ABOVE, LOCKS = "/run/matrix/far", "/run/lock/matrix"
-#: Room for what it keeps in its folder is not asked for: output of scripts is small.
 PROGRAM = files("runner.ssh").joinpath("holder.pl")
 
 
@@ -66,7 +65,9 @@ class Holder:
         self.folder = f"{ABOVE}/{run}.{token_hex(4)}"
         self._rest = (self.folder, f"{lease:g}", LOCKS, *guard)
         self._lease = lease
-        self._quit, self._mending = Event(), Lock()
+        #: It is over; whoever waits for the line is told to leave, and gives it one more try.
+        self._quit, self._leaving = Event(), Event()
+        self._mending = Lock()
         self._gone: Gone | None = None
         self._bridge: _Bridge | None = None
         self.boot_id = ""
@@ -81,6 +82,7 @@ class Holder:
     ) -> None:
         """If it does not hear that it is over, its lease will tell it."""
         self._quit.set()
+        self._leaving.set()
         if self._bridge is not None:
             self._bridge.told_last(b"end", DEAF)
 
@@ -113,15 +115,14 @@ class Holder:
         if what != b"done":
             raise HarnessBroken(f"{self.line.name} does not run scripts", details=b" ".join(rest[1:]).decode())
         status, late, length, said = rest
-        self.ask("forget", job)
+        with suppress(Gone):  # what was heard was heard
+            self.ask("forget", job)
         return Done(int(status), late == b"1", said[: int(length)], said[int(length) :])
 
     def stop(self, job: str) -> None:
         """End a script. Where the line is down nobody waits for it to come back: the lease will end it, or clean."""
-        if self._mending.locked():
-            self._quit.set()
-        else:
-            self.ask("stop", job)
+        self._leaving.set()
+        self.ask("stop", job)
 
     def _keep(self) -> None:
         while not self._quit.wait(BEAT):
@@ -178,7 +179,7 @@ class Holder:
                 raise
             except HarnessBroken as error:
                 why = error.details or error.brief
-            if monotonic() > until or self._quit.wait(pause):
+            if monotonic() > until or self._leaving.wait(pause):
                 break
         raise Gone(f"{self.line.name} could not be reached again", details=why)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from runner.cli.inputs import WITH_HOSTS
 from runner.cli.listing import USUAL
 from runner.errors import BadInput
 
@@ -121,7 +122,7 @@ def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
 
 def meant(lab: Lab, path: Path, place: Where) -> Lab:
     """Those hosts of a lab that a machine is about: this one, those behind ssh, or the one that was named."""
-    is_here = place.machine == "local"
+    is_here = place.machine not in WITH_HOSTS
     hosts: dict[str, LabHost] = {name: one for name, one in lab.hosts.items() if (one.reach == "local") == is_here}
     if not hosts:
         what = "is this one" if is_here else "is reached by ssh"

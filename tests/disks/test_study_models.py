@@ -44,7 +44,9 @@ def test_one_disk_reads_as_its_source_says(model: str) -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_the_zones_are_where_one_disk_had_them(place: float) -> None:
-    assert rate("multi-zone/st3320620as-slowly.yaml", reading(place)) == pytest.approx(PLACES[place] * MIB / 2, rel=0.02)
+    assert rate("multi-zone/st3320620as-slowly.yaml", reading(place)) == pytest.approx(
+        PLACES[place] * MIB / 2, rel=0.02
+    )
 
 
 def test_slow_motion_is_slower_in_everything() -> None:

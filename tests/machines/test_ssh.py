@@ -80,6 +80,10 @@ class Desk:
         assert runner.returncode == status, output
         return output
 
+    def cleaned(self) -> str:
+        """What clean says over there; loop devices of others that are at work on this machine are there as well."""
+        return self.start("clean", "--host", "bench").communicate()[0]
+
     def trials(self) -> list[Trial]:
         (run,) = (self.folder / "results").glob("small-*")
         with Journal.open(run / "journal.sqlite") as journal:
@@ -89,7 +93,6 @@ class Desk:
         """Nothing of ours is left over there, neither on disks nor beside them."""
         assert self.shelf.there("ls /run/matrix/far") == ""
         assert "/dev/loop" not in self.shelf.there("cat /proc/self/mounts")
-        # Loop devices of others that are at work on this machine are there as well.
         assert "disk-" not in self.said("clean", "--dry-run", "--host", "bench")
         return judged(self.disks.ask(), self.disks.claim).usable
 
@@ -208,7 +211,7 @@ def test_while_one_is_at_them_nobody_else_gets_the_disks(desk: Desk) -> None:
     gate.reached()
     second = desk.said(*RUN, "--results", "others", status=2)
     assert "nothing was written" in second
-    assert "left, as it is in use by the run " in desk.said("clean", "--host", "bench", status=3)
+    assert "left, as it is in use by the run " in desk.cleaned()
     gate.opened()
     output, _ = first.communicate()
     assert first.returncode == 0, output
@@ -234,7 +237,7 @@ def test_a_killed_run_is_cleaned_from_afar_by_its_own_scripts(desk: Desk) -> Non
     runner.kill()
     runner.communicate()
     assert "disk-a of ssh:shelf: with the run " in desk.said("clean", "--dry-run")
-    assert desk.said("clean", "--host", "bench").count("given back by the run") == 2
+    assert desk.cleaned().count("given back by the run") == 2
     assert desk.clean()
 
 

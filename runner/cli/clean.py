@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING
@@ -69,6 +70,7 @@ def _swept(*, dry: bool) -> bool:
 def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], *, dry_run: bool) -> bool:
     """Give back the disks of a host; whether some of them stay."""
     from runner.cli.reaching import reached
+    from runner.disks.real.wear import night_of
     from runner.execute.leftovers import clean
 
     left = False
@@ -76,7 +78,8 @@ def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], *, dry_run: boo
         if dry_run:
             _tell(there, state)
             return False
-        for found in clean(state, there.ask, there.hands, reach=reach, labelled=labelled):
+        counted = there.boot_id, night_of(datetime.now(UTC))
+        for found in clean(state, there.ask, there.hands, reach=reach, labelled=labelled, counted=counted):
             left |= bool(found.left)
             done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"
             click.echo(f"{found.disk}: {f'left, as {found.left}' if found.left else done}")

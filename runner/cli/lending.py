@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.inputs import WITH_HOSTS
 from runner.cli.listing import USUAL
 from runner.errors import BadInput
+from runner.execute.trials import assumes_zeros
+from runner.machines import PASSTHROUGH
+from runner.store.environment import DiskFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from runner.cli.inputs import Where
+    from runner.cli.inputs import Asked, Where
+    from runner.cli.reaching import Reached
+    from runner.disks.real.hold import Held
+    from runner.disks.real.smart import Health, Smart
+    from runner.execute.lending import Loan
+    from runner.execute.wearing import Gauge
     from runner.expand.lab import Match
+    from runner.expand.space import Array
+    from runner.machines.seam import Machine
     from runner.model.hosts import Lab, LabHost
     from runner.model.matrix import Matrix
     from runner.ssh.holder import Holder
@@ -34,43 +45,155 @@ _destroy = click.option(
 )
 
 
+_passthrough = click.option(
+    "--passthrough",
+    is_flag=True,
+    help="Give virtual machines disks of this host (those of hosts.yaml) instead of their own.",
+)
+
+
 def lending(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Both options."""
-    return hosts(_destroy(command))
+    """All options that are about disks that exist."""
+    return _passthrough(hosts(_destroy(command)))
 
 
-class Borrowed(NamedTuple):
-    """Disks that exist, and what holds them if they are on another host."""
+def passing(place: str) -> str:
+    """The machine that is as this one, with disks of the host instead of its own."""
+    if place in PASSTHROUGH:
+        return PASSTHROUGH[place]
+    raise BadInput(
+        f"--passthrough: {place} makes no virtual machine that a disk could be passed through to",
+        resolution=f"--on {' or '.join(PASSTHROUGH)} does; `--on local` works on disks of this host without it",
+    )
 
-    disks: tuple[str, ...] = ()
-    where: str = ""
-    holder: Holder | None = None
+
+def check_zeroed(request: Asked, place: Machine) -> None:
+    """Refuse arrays that are only what they seem on disks that read as zeros, where nobody knows that."""
+    told = [array.label for array in request.arrays() if not place.zeroed and assumes_zeros(array)]
+    if told:
+        raise BadInput(
+            f"sync: assume-clean is only true on zeroed disks, and those of {place.name} are not known to be",
+            details="\n".join(f"  {label}" for label in dict.fromkeys(told)),
+            resolution="leave `sync:` out, or choose other layouts with --only",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """Disks of this host that are the run's: by their paths, or held."""
+
+    paths: tuple[str, ...] = ()
+    held: tuple[Held, ...] = ()
+    #: What may yet be written to them.
+    gauge: Gauge | None = None
+    #: What they are, and how well, before the run.
+    facts: tuple[DiskFacts, ...] = ()
+    health: tuple[Health, ...] = ()
+    #: The host that has them; None if there are none.
+    host: Reached | None = None
+
+    @property
+    def holder(self) -> Holder | None:
+        """What holds them, if that is another host."""
+        return self.host.holder if self.host else None
+
+    def examined(self) -> tuple[Health, ...]:
+        """How well they are now."""
+        found = _healths(self.held, self.host.reach) if self.health and self.host else {}
+        return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
+
+    def told(self, known: Sequence[DiskFacts]) -> Iterator[str]:
+        """What somebody should hear before they are used; `known`: what they were when the run began."""
+        yield from filter(None, (one.alarm for one in self.health))
+        for before, now in zip(known, self.facts, strict=False):
+            if before.firmware and before.firmware != now.firmware:
+                yield (
+                    f"the disk {now.serial} had the firmware {before.firmware} when this run began, and has "
+                    f"{now.firmware or 'one that it does not tell'} now: `--fresh` begins anew"
+                )
 
 
 @contextmanager
 def borrowed(
-    found: Match, matrix: Matrix, folder: RunFolder, destroy: tuple[str, ...], tell: Callable[[str], None]
+    found: Match, request: Asked, place: str, folder: RunFolder, destroy: tuple[str, ...], tell: Callable[[str], None]
 ) -> Iterator[Borrowed]:
-    """These disks of this host, for as long as the run is at it."""
+    """These disks of their host, for as long as the run is at it. Those that are passed through stay held."""
     from runner.cli.reaching import reached
+    from runner.disks.real.wear import night_of
     from runner.execute.leftovers import clean
     from runner.execute.lending import Loan, lent
+    from runner.machines.qemu.rig import names
     from runner.store.lab import state_dir
 
     run, state = folder.manifest.identity, state_dir()
+    inside = names(len(found.disks)) if place in PASSTHROUGH.values() else ()
     with reached(found.reach, run, tell) as host:
         # An earlier process of this very run may have been killed: what it left is in the way of this one.
-        for found_there in clean(state, host.ask, host.hands, reach=found.reach, only=run):
+        counted = host.boot_id, night_of(_now())
+        for found_there in clean(state, host.ask, host.hands, reach=found.reach, only=run, counted=counted):
             what = found_there.left or "what an earlier process of this run left on it is gone"
             tell(f"{found_there.disk}: {what}")
-        asked_for = frozenset({*destroy, *found.standing})
-        loan = Loan(run, matrix.name, folder.path, state, asked_for, hands=host.hands, reach=found.reach)
-        claims = [disk.claim for disk in found.disks]
-        with lent(claims, host.ask, loan, lambda: datetime.now(UTC), tell) as held:
-            for one in held:
+        loan = Loan(
+            *(run, request.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
+            marks=lambda held: _marks(request.arrays(), inside or host.paths(held)),
+            inside=inside,
+            boot=host.boot_id,
+            hands=host.hands,
+            reach=found.reach,
+        )
+        with lent([disk.claim for disk in found.disks], host.ask, loan, _now, tell) as held:
+            for one in () if inside else held:
                 one.let_go()
-            paths = tuple(host.path(one.claim.id, one.node.path) for one in held)
-            yield Borrowed(paths, found.ssh, host.holder)
+            yield _lent(held, host, loan, request, folder)
+
+
+def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, folder: RunFolder) -> Borrowed:
+    """What a run has in disks that it holds."""
+    from runner.disks.real.smart import first_seen
+    from runner.execute.wearing import Gauge
+
+    by_identity = {one.node.identity: one.claim for one in held}
+    gauge = Gauge(loan.run, loan.state, by_identity, lambda: host.written(held), _now, loan.boot, loan.reach)
+    smart, buses = _healths(held, loan.reach), [disk.bus for disk in request.space.matrix.every_disk()]
+    facts = tuple(
+        _facts(one, smart.get(one.claim.id), f"{bus}, passed through" if loan.inside else "its own")
+        for one, bus in zip(held, buses, strict=True)
+    )
+    health = first_seen(folder.manifest.health, smart)
+    return Borrowed(() if loan.inside else host.paths(held), held, gauge, facts, health, host)
+
+
+def _healths(held: Sequence[Held], reach: str) -> dict[str, Smart]:
+    """What disks of a host say of their health, by their stable names."""
+    from runner.disks.real.ask import healths
+    from runner.render.census import smart_script
+
+    found = healths(reach, smart_script([one.node.path for one in held]))
+    return {one.claim.id: found[one.node.path] for one in held if one.node.path in found}
+
+
+def _facts(one: Held, smart: Smart | None, bus: str) -> DiskFacts:
+    """What the manifest says of a disk that exists: its own word before the kernel's, which cuts names short."""
+    node = one.node
+    return DiskFacts(
+        size=node.size,
+        bus=bus,
+        model=(smart.model if smart else "") or node.model,
+        serial=node.serial or node.wwn,
+        firmware=(smart.firmware if smart else "") or node.firmware,
+    )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
+    """By what all that the run builds is known, on disks that are called so."""
+    from runner.render.stack import built
+
+    stacks = (built(array.stack.value, disks, array.disks, zeroed=False) for array in arrays)
+    return frozenset(mark for stack in stacks for mark in stack.marks)
 
 
 def wanted(matrix: Matrix, file: Path | None, place: Where) -> Match:

@@ -20,17 +20,19 @@ USUAL = Path("hosts.yaml")
 
 def show(hosts: Path | None, host: str | None, form: str) -> None:
     """Ask the host, judge each of its disks, and write down what came of it."""
-    from runner.disks.real.ask import asked
+    from runner.disks.real.ask import asked, healths
     from runner.disks.real.listing import listing
-    from runner.render.census import census_script
+    from runner.render.census import census_script, smart_script
     from runner.store.lab import ours, state_dir
 
     chosen = chosen_host(lab_of(hosts), host)
     reach = chosen.reach if chosen else "local"
+    census = asked(reach, census_script())
     found = listing(
-        asked(reach, census_script()),
+        census,
         chosen.claims if chosen else (),
         ours(state_dir(), reach=reach),
+        healths(reach, smart_script([disk.path for disk in census.disks])),
     )
     click.echo(as_json(found), nl=False) if form == "json" else _table(found)
 
@@ -81,7 +83,17 @@ def _table(found: Sequence[Listed]) -> None:
         table.add_column(column, overflow="fold")  # a name that is cut is none that can be copied
     for one in found:
         what = "\n".join(
-            filter(None, (one.kind, one.model, one.serial and f"serial {one.serial}", one.wwn and f"wwn {one.wwn}"))
+            filter(
+                None,
+                (
+                    one.kind,
+                    one.model,
+                    one.serial and f"serial {one.serial}",
+                    one.wwn and f"wwn {one.wwn}",
+                    one.firmware and f"firmware {one.firmware}",
+                    f"health: {one.health}" if one.health else "",
+                ),
+            )
         )
         why = "\n".join(f"{refused.why}: {refused.evidence}" for refused in one.refusals)
         names = [one.declared] if one.declared else list(one.names)

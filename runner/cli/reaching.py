@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.disks.real.census import Census
     from runner.disks.real.hands import Hands
+    from runner.disks.real.hold import Held
     from runner.ssh.holder import Holder
 
 
@@ -26,6 +27,28 @@ class Reached:
     hands: Hands
     #: What does it all over there, if it is not this one.
     holder: Holder | None = None
+    #: What was found of paths.
+    known: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def boot_id(self) -> str:
+        """Another one after every boot."""
+        from runner.cli.host import boot_id
+
+        return self.holder.boot_id if self.holder else boot_id()
+
+    def written(self, disks: Sequence[Held]) -> dict[str, int]:
+        """What its kernel counts for each disk, by its identity; one that cannot be asked about is left out."""
+        from runner.disks.real.there import There
+        from runner.execute.wearing import written_here
+
+        return self.hands.written(disks) if isinstance(self.hands, There) else written_here(disks)
+
+    def paths(self, disks: Sequence[Held]) -> tuple[str, ...]:
+        """What scripts there call them. Asked once: these disks do not move while they are held."""
+        if not self.known:
+            self.known.update({one.claim.id: self.path(one.claim.id, one.node.path) for one in disks})
+        return tuple(self.known[one.claim.id] for one in disks)
 
     def path(self, name: str, kernel: str) -> str:
         """A disk's stable name there, or where there is no udev to give it one, what the kernel calls it."""

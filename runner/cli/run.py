@@ -18,6 +18,7 @@ from runner.cli.closing import Ending, report
 from runner.cli.host import boot_id, facts_of, release_of, revision
 from runner.cli.inputs import (
     Asked,
+    Where,
     asked,
     check_jobs,
     check_kernels,
@@ -31,14 +32,16 @@ from runner.cli.inputs import (
     templates,
 )
 from runner.cli.jobs import jobs, level_of
-from runner.cli.lending import Borrowed, borrowed, lending, precheck, wanted
+from runner.cli.lending import Borrowed, borrowed, check_zeroed, lending, passing, precheck, wanted
 from runner.cli.pace import recorded_pace
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
+from runner.disks.real.smart import unknown
 from runner.errors import BadInput, Exit
 from runner.execute.events import RigUp, TrialDone
 from runner.execute.run import Execution, specs_of
 from runner.execute.spending import Spending
+from runner.execute.wearing import kept_within
 from runner.expand.published import study_beside
 from runner.expand.shard import Sharded
 from runner.expand.variants import digest
@@ -59,7 +62,6 @@ from runner.store.run import Manifest, RunFolder, find_unfinished
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from runner.cli.inputs import Where
     from runner.cli.jobs import Asked as Jobs
     from runner.disks import Disk
     from runner.execute.events import Event
@@ -83,6 +85,7 @@ Examples:
   matrix run --budget 2h my.yaml                        as well as two hours can tell
   matrix run --on local --destroy wwn-0x5000c5 my.yaml  on disks of this host that hosts.yaml allows
   matrix run --on ssh:shelf my.yaml                     on disks of another host, by ssh
+  matrix run --passthrough --destroy wwn-0x5000c5 my.yaml  the same, in a virtual machine
   matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, or the hour is over
   matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
 """
@@ -131,6 +134,7 @@ def command(
     bytes_budget: float,
     hosts: Path | None,
     destroy: tuple[str, ...],
+    passthrough: bool,
     until_decided: bool,
     folder_to: Path | None,
     fresh: bool,
@@ -141,6 +145,7 @@ def command(
 ) -> None:
     """Run a matrix. A run that was interrupted, killed or crashed is gone on with; nothing is measured twice."""
     address = address_of(store, results)
+    place = Where(passing(place.machine)) if passthrough else place
     request = asked(matrix, only, shard)
     check_kernels(request, place.machine)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
@@ -152,6 +157,7 @@ def command(
     order.check()
     here, specs = machine(place.machine, Wishes()), order.specs()
     refuse(here, specs)
+    check_zeroed(request, here)
     for one in swept(place.machine):
         click.echo(one.told, err=True)
     exist = None if here.brings_disks else wanted(request.space.matrix, hosts, place)
@@ -177,12 +183,14 @@ def command(
                 if is_named(store) and address.file and not address.file.exists():
                     view.notice(f"new store made at {address}")
                 view.begins(folder.path)
-                spending = Spending(
-                    Cost(budget, bytes_budget), recorded_pace(results, place.machine, request.space.matrix.name)
-                )
                 with ExitStack() as stack:
-                    loan = borrowed(exist, order.request.space.matrix, folder, destroy, view.notice) if exist else None
-                    disks = stack.enter_context(loan) if loan else Borrowed()
+                    disks = Borrowed()
+                    if exist:
+                        loan = borrowed(exist, order.request, place.machine, folder, destroy, view.notice)
+                        disks = stack.enter_context(loan)
+                        folder = _received(disks, folder, view)
+                    pace = recorded_pace(results, place.machine, request.space.matrix.name)
+                    spending = Spending(Cost(budget, bytes_budget), pace, gauge=disks.gauge)
                     feed = stack.enter_context(Feed(address, folder, view.trouble))
                     end = _carry_out(order, level, spending, folder, journal, feed, view, stopping, disks)
             view.ends(end)
@@ -286,10 +294,10 @@ class Order:
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines"})
         kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
         # What is measured on disks that exist is about these disks, under the kernel that runs.
+        found = [one.model_dump(mode="json", exclude={"wear"}) for one in self.exist.disks] if self.exist else []
         # Disks of two virtual machines may have the same serial numbers.
         where = [self.exist.reach] if self.exist and self.exist.ssh else []
-        disks = [one.model_dump(mode="json") for one in self.exist.disks] if self.exist else []
-        exist = [self.release, *where, *disks] if self.exist else None
+        exist = [self.release, *where, *found] if found else None
         of = [matrix, self.machine, kernels, rules, in_effect(self.templates)]
         arrays = [sorted(selection.arrays)] if isinstance(selection, Sharded) else []
         return digest([*of, *([exist] if exist else []), *arrays]).hex()
@@ -339,7 +347,8 @@ def _carry_out(
     disks: Borrowed,
 ) -> Ending:
     """Run it to its end, or to where it was stopped; the reports are written either way."""
-    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, *disks))
+    lent = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.holder
+    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, *lent))
     versions = dict(folder.manifest.versions)
 
     def listen(event: Event) -> None:
@@ -365,22 +374,38 @@ def _carry_out(
     )
     if order.until_decided:
         folder = folder.with_manifest(steered=True)
-    finished = done = False
+    finished, done, worn = False, False, ""
     try:
-        done = stopping.run(execution.run())
-        finished = done and not execution.short
+        done = stopping.run(kept_within(execution.run(), disks.gauge))
+        worn = disks.gauge.full if disks.gauge else ""
+        finished = done and not execution.short and not worn
     finally:
-        if said := short_of(execution.short, execution.left_out, spending.budget):
+        if worn:
+            view.trouble(worn)
+        elif said := short_of(execution.short, execution.left_out, spending.budget):
             (view.trouble if execution.short else view.notice)(said)
         digests = order.digests().model_dump()
-        folder = folder.with_manifest(versions=versions, digests=digests, **order.texts())
+        health = disks.examined()
+        for one in filter(None, (after.alarm for after in health)):
+            view.trouble(one)
+        folder = folder.with_manifest(versions=versions, digests=digests, health=health, **order.texts())
         guidelines = order.request.space.matrix.guidelines
-        end = report(folder, journal, guidelines, order.study, interrupted=not done, short=execution.short)
+        short = execution.short + bool(worn)
+        end = report(folder, journal, guidelines, order.study, interrupted=not done, short=short)
         # Last, so that whatever comes between, the same command goes on and makes the reports anew.
         ended = datetime.now(UTC).isoformat(timespec="milliseconds")
         folder = folder.with_manifest(finished=finished, ended=ended, exit=int(end.exit) if finished else None)
         feed.end(folder)
     return end
+
+
+def _received(disks: Borrowed, folder: RunFolder, view: View) -> RunFolder:
+    """What the disks of a run are, and how well, is noted down and told before anything is written on them."""
+    for word in disks.told(folder.manifest.disks):
+        view.trouble(word)
+    if word := unknown(disks.health):
+        view.notice(word)
+    return folder.with_manifest(disks=disks.facts, health=disks.health)
 
 
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:

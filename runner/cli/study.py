@@ -59,7 +59,9 @@ def command(
     """Put what STUDIES, folders with a matrix and what was published, say beside what was measured here."""
     declared = [(path, *_declared(path)) for path in studies]
     with opened(store, results) as shared:
-        done = [_beside(path, matrix, study, shared, runs) for path, matrix, study in declared]
+        found = [(one, _runs_of(one[1].name, shared, runs)) for one in declared]
+        _check([path for (path, _, _), among in found if not among], runs, nothing=not any(among for _, among in found))
+        done = [_beside(*one, shared, among) for one, among in found if among]
     answer(_together(done, people=form in SHOWN), form, to)
     if page:
         for one in done:
@@ -94,12 +96,11 @@ def _declared(path: Path) -> tuple[Matrix, Study]:
     return space.matrix, study
 
 
-def _beside(path: Path, matrix: Matrix, study: Study, shared: SharedStore, words: Sequence[str]) -> Done:
+def _beside(path: Path, matrix: Matrix, study: Study, shared: SharedStore, among: list[RunRow]) -> Done:
     from runner.guidelines.published import columns_of, held_against
     from runner.history import advice
     from runner.history.samples import read
 
-    among = _runs_of(path, matrix.name, shared, words)
     columns = dict.fromkeys([*columns_of(study.published), *advice.columns_of(matrix.guidelines)])
     samples = read(shared, among, list(columns), histograms=False)
     judgements = advice.judged_in_store(matrix.guidelines, samples)
@@ -109,19 +110,25 @@ def _beside(path: Path, matrix: Matrix, study: Study, shared: SharedStore, words
     return Done(path, matrix, study, among, samples, held, judgements)
 
 
-def _runs_of(path: Path, name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:
+def _runs_of(name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:
     """Those that were named and are of this matrix; else the latest finished one that was measured."""
+    there = [run for run in chosen_runs(shared, words) if run.matrix == name]
+    return there if words else [run for run in there if run.finished and not run.made_up][:1]
+
+
+def _check(without: Sequence[Path], words: Sequence[str], *, nothing: bool) -> None:
+    """Of several studies those without a run are left out, and that is said; without any run there is no answer."""
     from runner.errors import BadInput
 
-    there = [run for run in chosen_runs(shared, words) if run.matrix == name]
-    found = there if words else [run for run in there if run.finished and not run.made_up][:1]
-    if not found:
+    names = ", ".join(str(path.parent) for path in without)
+    told = f"none of the runs that were named is of {names}" if words else f"no run of {names} was measured to its end"
+    if nothing:
         raise BadInput(
-            f"none of the runs that were named is of {name}" if words else f"no run of {name} was measured to its end",
-            resolution=f"`matrix run {path.parent}` measures it"
-            + (", and --run names one that is unfinished or made up" if there else ""),
+            told,
+            resolution=f"`matrix run {without[0].parent}` measures it; --run names one that is unfinished or made up",
         )
-    return found
+    if without:
+        click.echo(f"note: {told}; left out", err=True)
 
 
 def _together(done: Sequence[Done], *, people: bool) -> Grid:

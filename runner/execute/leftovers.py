@@ -10,24 +10,42 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import Claim, Ours
 from runner.disks.real.here import HERE
 from runner.disks.real.hold import DisksRefused, held
-from runner.disks.real.work import give_back
 from runner.errors import BadInput
-from runner.store.lab import Handed, handed, strike_out
+from runner.execute.lending import returned
+from runner.store.lab import Handed, count, handed, strike_out
 from runner.store.run import STANDING, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
+    from datetime import date
 
     from runner.disks.real.census import Census, Node
     from runner.disks.real.hands import Hands, Lock
 
 #: A tear-down may have to wait for arrays.
 PATIENCE = 900.0
+#: Runs a script that was made for a virtual machine: $1 pairs of a name and what it is to lead to, then the script.
+#: Places that are its own there and others' here (mounts, what knobs were) are empty; nothing of this is seen outside.
+ROOM = """\
+set -e
+mount --make-rprivate /
+export MATRIX_STATE=/run/matrix
+for folder in /run/matrix /dev/disk/by-id; do
+  mkdir -p "$folder"
+  mount -t tmpfs none "$folder"
+done
+for ((pairs = $1; pairs > 0; pairs--)); do
+  ln -s "$3" "$2"
+  shift 2
+done
+exec bash "$2"
+"""
 ONLY_LABELLED = (
     "only its label says so, and another machine or a container may be at it; "
     "if none is: matrix clean --labelled {disk}"
@@ -73,16 +91,22 @@ def clean(
     reach: str = "local",
     only: str | None = None,
     labelled: Collection[str] = (),
+    counted: tuple[str, date] | None = None,
 ) -> Iterator[Leftover]:
     """Give back what no run is at any more on one host; `only`: of this run alone.
+
+    `counted`: the boot of this machine, and the night to which goes what was written since it was last counted.
 
     What only a label tells of may be in use by another machine that has the disk too, or by a container with locks
     of its own: that is left unless somebody says that it is not (`labelled`, by name).
     """
-    records = handed(state, reach)
-    for one in left_behind(ask(), records, reach):
+    records, census = handed(state, reach), ask()
+    for one in left_behind(census, records, reach):
         if only not in {None, one.run}:
             continue
+        if one in records and counted and idle(one, hands):
+            there = {node.identity: node.written for node in census.disks if node.identity == one.identity}
+            count(state, one.run, there, *counted)
         if one in records or one.disk in labelled:
             yield _cleaned(one, state, ask, hands)
         else:
@@ -117,8 +141,8 @@ def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) 
         stack.callback(lock.close)
         if why := _foreign_folder(one):
             return replace(found, left=why)
-        scripts = tear_downs(one)
-        troubles = [said for script in scripts if (said := _ran(script, hands))]
+        scripts, room = tear_downs(one), _room(one, state, ask, hands)
+        troubles = [said for script in scripts if (said := _ran(script, room, hands))]
     return _given_back(one, replace(found, scripts=len(scripts)), troubles, state, ask, hands)
 
 
@@ -140,15 +164,18 @@ def _given_back(
     if node is None:
         return replace(found, left="it is not there; it is given back when it is")
     claim = Claim(_name(census, node), node.size, node.serial, node.wwn)
-    mine = Ours(run=one.run, recorded=frozenset({one.identity}))
+    mine = Ours(one.run, frozenset(one.marks), frozenset({one.identity}))
     try:
         with held([claim], ask, ours=mine, hands=hands) as (have,):
-            give_back(have, one.run)
-            strike_out(state, one.identity, one.reach)
+            refusals = returned(have, mine, census, ask)
+            if not refusals:
+                strike_out(state, one.identity, one.reach)
     except DisksRefused as refused:
-        why = "; ".join([*map(str, refused.refusals), *troubles])
-        return replace(found, left=f"something is on it that its own scripts did not take away: {why}")
-    return found
+        refusals = refused.refusals
+    if not refusals:
+        return found
+    why = "; ".join([*map(str, refusals), *troubles])
+    return replace(found, left=f"something is on it that its own scripts did not take away: {why}")
 
 
 def tear_downs(one: Handed) -> tuple[Path, ...]:
@@ -166,9 +193,20 @@ def _foreign_folder(one: Handed) -> str:
     return ""
 
 
-def _ran(script: Path, hands: Hands) -> str:
+def _room(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> list[str]:
+    """Where its scripts are run, if need be: a room in which the run's disks have the names that they had inside."""
+    if not one.inside:
+        return []
+    known = {node.identity: node.path for node in ask().disks}
+    mine = [other for other in handed(state) if other.run == one.run and other.inside]
+    free = [other for other in mine if other.identity == one.identity or idle(other, hands)]
+    names = [word for other in free if other.identity in known for word in (other.inside, known[other.identity])]
+    return ["unshare", "--mount", "--", "bash", "-c", ROOM, "room", str(len(names) // 2), *names]
+
+
+def _ran(script: Path, room: Sequence[str], hands: Hands) -> str:
     """What a script complained of; they take apart only what carries the mark of their array."""
-    trouble = hands.run(script.read_text(encoding="utf-8"), PATIENCE)
+    trouble = hands.run(join([*room, str(script)]) if room else script.read_text(encoding="utf-8"), PATIENCE)
     return f"{script}: {trouble}" if trouble else ""
 
 

@@ -8,7 +8,7 @@ given back. A disk on which something is left stays with the run, for `matrix cl
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import Ours
@@ -16,19 +16,20 @@ from runner.disks.real.here import HERE
 from runner.disks.real.hold import DisksRefused, Held, held
 from runner.disks.real.intent import asked_for
 from runner.disks.real.refusals import Judged, judged
-from runner.disks.real.wear import grown, night_of, worn_out
-from runner.disks.real.work import give_back, prepare
+from runner.disks.real.wear import night_of, worn_out
+from runner.disks.real.work import give_back, prepare, wipe_marked
 from runner.errors import BadInput, MatrixError
-from runner.store.lab import Handed, hand, ledger, ours, strike_out, wore, worn
+from runner.store.lab import Handed, count, hand, ledger, ours, strike_out, worn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
     from runner.disks.real.census import Census
     from runner.disks.real.claims import Claim
     from runner.disks.real.hands import Hands
+    from runner.disks.real.why import Refused
 
 
 class WornOut(BadInput):
@@ -48,8 +49,12 @@ class Loan:
     destroy: frozenset[str]
     #: Bytes that will be written to each disk at most, as far as that is known.
     ahead: int = 0
-    #: UUIDs of what the run makes.
-    marks: tuple[str, ...] = ()
+    #: UUIDs of what the run makes on them.
+    marks: Callable[[Sequence[Held]], Iterable[str]] = lambda _: ()
+    #: What the disks are called where the run's scripts run, in their order; empty if as they are here.
+    inside: tuple[str, ...] = ()
+    #: Of the machine that has the disks.
+    boot: str = ""
     #: Of the host that has them, and how it is reached.
     hands: Hands = HERE
     reach: str = "local"
@@ -69,8 +74,9 @@ def lent(
         say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
         _unless_worn_out(disks, loan, now())
         try:
-            for one in disks:
-                hand(loan.state, _record(one, loan, now()))
+            marks = tuple(sorted(loan.marks(disks)))
+            for one, inside in zip(disks, loan.inside or ("",) * len(disks), strict=True):
+                hand(loan.state, _record(one, loan, now(), marks, inside))
                 prepare(one, loan.run)
             yield disks
         finally:
@@ -92,7 +98,7 @@ def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:
         )
 
 
-def _record(one: Held, loan: Loan, now: datetime) -> Handed:
+def _record(one: Held, loan: Loan, now: datetime, marks: tuple[str, ...], inside: str) -> Handed:
     return Handed(
         disk=one.claim.id,
         identity=one.node.identity,
@@ -100,8 +106,11 @@ def _record(one: Held, loan: Loan, now: datetime) -> Handed:
         size=one.node.size,
         run=loan.run,
         folder=str(loan.folder.absolute()),
-        marks=loan.marks,
+        marks=marks,
+        inside=inside,
         since=now.isoformat(),
+        written=one.node.written,
+        boot=loan.boot,
     )
 
 
@@ -109,19 +118,30 @@ def _back(disks: Sequence[Held], ask: Callable[[], Census], loan: Loan, now: dat
     """Count what was written to each, and label those as free that nothing is left on."""
     census = ask()
     found = [(one, census.by_number(one.node.dev)) for one in disks]
-    written = [
-        (worn(one.node.identity, loan.reach), grown(one.node.written, node.written)) for one, node in found if node
-    ]
-    wore(loan.state, written, night_of(now))
+    written = {one.node.identity: node.written for one, node in found if node}
+    count(loan.state, loan.run, written, loan.boot, night_of(now))
+    marks = frozenset(loan.marks(disks))
     for one in disks:
-        mine = Ours(run=loan.run, recorded=frozenset({one.node.identity}))
+        mine = Ours(loan.run, marks, frozenset({one.node.identity}))
         why = judged(census, one.claim, mine).refusals
         try:
             if not why:
                 one.take_again()
-                give_back(one, loan.run)
-                strike_out(loan.state, one.node.identity, loan.reach)
+                why = returned(one, mine, census, ask)
         except DisksRefused as refused:
             why = refused.refusals
-        if why:
+        if not why:
+            strike_out(loan.state, one.node.identity, loan.reach)
+        else:
             yield f"{one.claim.id} stays with the run, for `matrix clean`: {'; '.join(map(str, why))}"
+
+
+def returned(one: Held, mine: Ours, census: Census, ask: Callable[[], Census]) -> tuple[Refused, ...]:
+    """Label a disk as free that nothing stands on and that carries nothing but our marks, which go; or why not."""
+    node = census.by_number(one.node.dev)
+    if node and node.signatures:
+        wipe_marked(one, node.signatures, mine)
+        if why := judged(ask(), one.claim, replace(mine, marks=frozenset())).refusals:
+            return why
+    give_back(one, mine.run)
+    return ()

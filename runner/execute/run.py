@@ -15,7 +15,7 @@ from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, Tr
 from runner.execute.powers import powers_of
 from runner.execute.spending import Spending
 from runner.execute.together import Level, Told
-from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
+from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed, again_and_apart
 from runner.execute.turns import Turn, Turns, Work
 from runner.machines.seam import RigLost, RigSpec
 from runner.plan.budget import Wish, bought
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from runner.execute.events import Listener
     from runner.expand.space import Array, Cell, Space
     from runner.guidelines.steering import Steering
-    from runner.machines.seam import Machine
+    from runner.machines.seam import Machine, Rig
     from runner.model.matrix import Matrix
     from runner.plan.order import Plan, Visit
+    from runner.render.scripts import ArrayScripts
     from runner.store.journal import Journal
 
 #: So many rigs may die under one trial before its cell is left alone.
@@ -138,6 +139,9 @@ class Execution:
         #: Trials to be measured again because others were at work beside them, and how it was. Not kept: whoever is
         #: killed before finds out anew.
         self._crowded: dict[tuple[str, int], str] = {}
+        #: What stands on disks that outlive their rig, and what was left there by rigs that were lost.
+        self._standing: dict[str, ArrayScripts] = {}
+        self._left: dict[str, ArrayScripts] = {}
 
     @property
     def _matrix(self) -> Matrix:
@@ -270,7 +274,9 @@ class Execution:
                 await self._on_one_rig(visit.array, visit.block, cells)
             except _TrialLost:
                 never_up.clear()
+                self._left_behind(visit.array.key)
             except RigLost as lost:
+                self._left_behind(visit.array.key)
                 never_up.append(f"no rig came up: {lost.brief}")
                 if len(never_up) >= TRIES:
                     self._break_all(cells, visit.block, started, lost, *never_up)
@@ -289,7 +295,10 @@ class Execution:
                 clock = time.monotonic()
                 spec = rig_spec(self._matrix, array, self._kernel)
                 rig = await stack.enter_async_context(self._machine.rig(spec, self._scratch))
-                keep = None if self._machine.disposable else partial(self._shelf.stands, array.key)
+                keep = None
+                if not self._machine.disposable:
+                    await self._take_apart_what_was_left(rig)
+                    keep = partial(self._stands, array.key)
                 built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own, keep)
                 seconds = time.monotonic() - clock
                 self._journal.visited(block, array.key, seconds)
@@ -309,6 +318,23 @@ class Execution:
             async with self._turns.together():
                 await stack.aclose()
 
+    def _stands(self, array: str, scripts: ArrayScripts) -> None:
+        """It is about to be built where it could outlive its rig, and this process."""
+        self._shelf.stands(array, scripts.tear_down)
+        self._standing[array] = scripts
+
+    def _left_behind(self, array: str) -> None:
+        """Its rig was lost; if it was not taken apart before that, it is still there."""
+        if scripts := self._standing.pop(array, None):
+            self._left[array] = scripts
+
+    async def _take_apart_what_was_left(self, rig: Rig) -> None:
+        """What stays for all that, the next set-up names."""
+        for array, scripts in list(self._left.items()):
+            if await again_and_apart(rig, scripts):
+                del self._left[array]
+                self._shelf.stands_no_more(array)
+
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
         if not self._machine.disposable:
             await asyncio.shield(self._torn_down(array, built))
@@ -316,6 +342,7 @@ class Execution:
     async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():
             await built.tear_down()
+            self._standing.pop(array.key, None)
             self._shelf.stands_no_more(array.key)
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:

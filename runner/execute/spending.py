@@ -15,6 +15,7 @@ from runner.plan.estimate import Pace, building_of, bytes_of, laid_out, resync_o
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runner.execute.wearing import Gauge
     from runner.expand.space import Array, Cell
     from runner.fio.result import Figures
     from runner.store.record import Trial
@@ -24,9 +25,15 @@ class Spending:
     """Keeps to a budget: of time from when it is made, of bytes over the whole run."""
 
     def __init__(
-        self, budget: Cost = ENDLESS, pace: Pace | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        budget: Cost = ENDLESS,
+        pace: Pace | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        gauge: Gauge | None = None,
     ) -> None:
         self.budget = budget
+        #: What the disks may have tonight, if they are such as wear out.
+        self._gauge = gauge
         self._pace, self._clock = pace or Pace(), clock
         self._began, self._written = clock(), 0.0
         self._of_cells: dict[str, Cost] = {}
@@ -53,6 +60,8 @@ class Spending:
         cost = self.of_cell(cell).written
         self._written += cost
         self._under_way[cell.id] = cost
+        if self._gauge:
+            self._gauge.begins()
 
     def built(self, array: Array, seconds: float) -> None:
         """An array is up."""
@@ -65,6 +74,8 @@ class Spending:
             self._written += 0.0 if taken else self.of_cell(cell).written
             return
         cost = Cost(trial.seconds, _written(trial.figures, cell))
+        if self._gauge:
+            self._gauge.ends(cost.written)
         self._of_cells[cell.id] = cost
         self._written += cost.written - taken
 
@@ -84,6 +95,8 @@ class Spending:
 
     def affords(self, cost: Cost) -> bool:
         """Whether there is enough left for it."""
+        if self._gauge and not self._gauge.affords(cost.written):
+            return False
         return not self.limited or cost.within(self.left)
 
     def _written_by(self, array: Array) -> int:

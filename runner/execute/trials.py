@@ -78,22 +78,22 @@ class ArrayOnRig:
         rig: Rig,
         machine: Machine,
         own: Path | None,
-        keep: Callable[[str], None] | None = None,
+        keep: Callable[[ArrayScripts], None] | None = None,
     ) -> ArrayOnRig:
         """Run the set-up; raises NotOnThisKernel, SetUpFailed, or RigLost.
 
-        `keep` is given what takes the array apart before anything is built.
+        `keep` is given what starts the array again and takes it apart, before anything is built.
         """
         if lacking := _lacking(array, rig.facts):
             raise NotOnThisKernel(lacking)
-        if not machine.zeroed and any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value):
+        if not machine.zeroed and assumes_zeros(array):
             raise SetUpFailed(
                 f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
             )
         scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
         built = cls(matrix, array, rig, scripts, own, invented=machine.made_up)
         if keep:
-            keep(scripts.tear_down)
+            keep(scripts)
         deadline = deadlines.set_up(array.stack.value, array.disks)
         try:
             await built._set_up(deadline)
@@ -200,6 +200,18 @@ class ArrayOnRig:
             f"{fault}{_in_vain(used=fault.disk in used, over=fault.at > lasted > 0)}" for fault in self._array.faults
         ]
         return {"faults": "; ".join(told)}
+
+
+def assumes_zeros(array: Array) -> bool:
+    """Whether it is only what it seems on disks that read as zeros."""
+    return any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value)
+
+
+async def again_and_apart(rig: Rig, scripts: ArrayScripts) -> bool:
+    """Start an array whose rig was lost on this one, as far as it is there, and take it apart; whether that was all."""
+    await rig.run([Step("activate", scripts.activate)], expected=0.0, deadline=deadlines.GRACE)
+    (result,) = await rig.run([Step("tear-down", scripts.tear_down)], expected=0.0, deadline=deadlines.GRACE)
+    return result.status == 0
 
 
 def _in_vain(*, used: bool, over: bool) -> str:

@@ -17,6 +17,9 @@ MACHINES = {
     "ssh": "runner.machines.ssh:Ssh",
     "dry": "runner.machines.dry:Dry",
 }
+#: What a machine is called that is given disks of this host instead of making its own, and where that is.
+PASSTHROUGH = {"qemu": "qemu-passthrough"}
+_PASSED = {"qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough"}
 #: Where something of a machine may be left although its run is gone: says so, and takes it away unless `dry`.
 SWEEPERS = {
     "container": "runner.machines.container.leftovers:swept",
@@ -32,5 +35,5 @@ def swept(name: str, *, dry: bool = False) -> Iterator[Swept]:
 
 def machine(name: str, wishes: Wishes) -> Machine:
     """The machine of this name."""
-    module, _, kind = MACHINES[name].partition(":")
+    module, _, kind = (MACHINES | _PASSED)[name].partition(":")
     return cast("Machine", getattr(importlib.import_module(module), kind).wished(wishes))

@@ -72,6 +72,16 @@ class Local:
 
 def unreal(spec: RigSpec) -> list[Refusal]:
     """What only a machine that makes its disks, or brings its kernel, can have."""
+    found = unreal_disks(spec)
+    if spec.kernel:
+        found.append(
+            Refusal(f"{spec.kernel} cannot be run on a host that is up", "run it on qemu, or leave `kernel` out")
+        )
+    return found
+
+
+def unreal_disks(spec: RigSpec) -> list[Refusal]:
+    """What only a machine that makes its disks can have."""
     found = []
     if any(disk.physics for disk in spec.disks):
         found.append(
@@ -79,8 +89,4 @@ def unreal(spec: RigSpec) -> list[Refusal]:
         )
     if any(disk.link for disk in spec.disks):
         found.append(Refusal("disks that exist share the links that they share", "take `bus_limit:` out"))
-    if spec.kernel:
-        found.append(
-            Refusal(f"{spec.kernel} cannot be run on a host that is up", "run it on qemu, or leave `kernel` out")
-        )
     return found

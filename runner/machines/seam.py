@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from runner.disks import Disk
     from runner.disks.faults import Fault
     from runner.disks.native import Report
+    from runner.disks.real.hold import Held
     from runner.ssh.holder import Holder
 
 
@@ -77,6 +78,8 @@ class Wishes:
     notice: Callable[[str], None] = _silent
     #: Paths of disks that exist and may be used, for a machine that has no others.
     disks: tuple[str, ...] = ()
+    #: The same disks as this process holds them, for a machine that hands them on instead of looking them up.
+    held: tuple[Held, ...] = ()
     #: Which of them, for a machine of which there are many: by its name for ssh.
     where: str = ""
     #: What holds these disks over there.

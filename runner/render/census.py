@@ -8,9 +8,15 @@ from runner.disks.real import label
 from runner.render.environment import render
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 BY_ID = "/dev/disk/by-id"
+
+
+def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
+    """Ask these disks, by their paths, for their health."""
+    return render("disks/smart.sh", own, title="The health of disks", disks=tuple(disks))
 
 
 def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:

@@ -32,6 +32,11 @@ class Built:
         return next((layer.directory for layer in self.layers if isinstance(layer, FsView)), None)
 
     @property
+    def marks(self) -> frozenset[str]:
+        """By what all that is written on disks for it is known again."""
+        return frozenset(mark for layer in self.layers for mark in layer.marks)
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """Every block device of it, from the top down."""
         made = (device for layer in reversed(self.layers) for device in layer.tops)

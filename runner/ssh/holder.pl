@@ -171,6 +171,7 @@ sub answer {
     return opened($rest)                if $verb eq 'open';
     return written(split /\0/, $rest, 3) if $verb eq 'write';
     return having(split /\0/, $rest, 3) if $verb eq 'who';
+    return join("\n", map { content("/sys/class/block/$_/stat") =~ s/\n//gr } split /\0/, $rest) if $verb eq 'counted';
     if ($verb eq 'unlock') { delete $lock{$rest}; return 'free' }
     if ($verb eq 'close')  { delete $disk{$rest}; return 'free' }
     if ($verb eq 'reread') {

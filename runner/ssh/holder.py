@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 LEASE = 300.0
 #: Seconds between words that say only that we are there, and until one that is not answered counts as lost.
 BEAT, DEAF = 5.0, 30.0
+#: Seconds that somebody waits who can do without an answer.
+GLANCE = 1.0
 #: Seconds between tries to connect again.
 PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
 #: Where it has its folder over there, and its locks: those of whoever works on that host itself.
@@ -108,6 +110,16 @@ class Holder:
                 return bridge.asked(request).result(patience).split(b"\0", 4)
             except (_Dropped, TimeoutError):
                 self._mend(bridge)
+
+    def glance(self, *words: str) -> bytes:
+        """The answer if it can be had at once, else nothing; nobody is made to wait for a line that is down."""
+        bridge = self._bridge
+        if bridge is None or self._gone or self._mending.locked():
+            return b""
+        try:
+            return bridge.asked("\0".join(words).encode()).result(GLANCE)
+        except (_Dropped, TimeoutError):
+            return b""
 
     def work(self, job: str, script: bytes, deadline: float) -> Done:
         """Run a script to its end, whatever becomes of the line meanwhile."""

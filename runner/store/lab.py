@@ -16,13 +16,13 @@ import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.disks.real.claims import Ours
-from runner.disks.real.wear import Ledger
+from runner.disks.real.wear import Ledger, grown
 from runner.errors import HarnessBroken
 from runner.store.files import write_atomically
 from runner.store.trouble import named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import date
 
 M = TypeVar("M", bound=BaseModel)
@@ -40,7 +40,10 @@ class Handed(BaseModel):
     run: str
     folder: str = Field(description="of the run, in which its scripts are")
     marks: tuple[str, ...] = Field(default=(), description="UUIDs of what the run makes on it")
+    inside: str = Field(default="", description="what it is called where the run's scripts run, if that is not here")
     since: str = Field(description="ISO 8601, UTC")
+    written: int = Field(default=0, description="bytes: what the kernel counted up to when the ledger was last told")
+    boot: str = Field(default="", description="the boot in which it counted")
 
 
 def state_dir() -> Path:
@@ -98,6 +101,30 @@ def wore(state: Path, written: Iterable[tuple[str, int]], night: date) -> Ledger
             known = known.with_written(disk, night, size)
         write_atomically(state / "wear.json", known.model_dump_json(indent=1).encode())
     return known
+
+
+def count(state: Path, run: str, counters: Mapping[str, int], boot: str, night: date) -> None:
+    """Put into the ledger what was written to the disks of a run since that was last done, by the kernel's counters.
+
+    First the ledger, then the records: who is killed between them has written too much in it, never too little.
+    """
+    more = uncounted(state, run, counters, boot)
+    mine = [one for one in handed(state) if one.run == run]
+    if any(more.values()):
+        known = {one.identity: worn(one.identity, one.reach) for one in mine}
+        wore(state, [(known[disk], size) for disk, size in more.items()], night)
+    for one in mine:
+        if one.identity in more and (more[one.identity] or one.boot != boot):
+            hand(state, one.model_copy(update={"written": counters[one.identity], "boot": boot}))
+
+
+def uncounted(state: Path, run: str, counters: Mapping[str, int], boot: str) -> dict[str, int]:
+    """What was written to the disks of a run and is not in the ledger yet, by their identities.
+
+    A machine that was started anew counts from nothing, and what it counted since then was not this run.
+    """
+    mine = [one for one in handed(state) if one.run == run and one.identity in counters]
+    return {one.identity: grown(one.written, counters[one.identity]) if one.boot == boot else 0 for one in mine}
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from runner.disks.real.smart import Health
 from runner.errors import BadInput
 from runner.store.environment import Digests, DiskFacts, Host, Revision, flat
 from runner.store.files import sweep, sync_folder, write_atomically
@@ -59,6 +60,7 @@ class Manifest(BaseModel):
     )
     host: Host
     disks: tuple[DiskFacts, ...] = ()
+    health: tuple[Health, ...] = Field(default=(), description="of disks that exist: what they said of themselves")
     digests: Digests = Field(default_factory=Digests)
     revision: Revision | None = Field(default=None, description="of the folder that the matrix is in")
     started: str = Field(description="ISO 8601, UTC")

@@ -26,7 +26,8 @@ number() {
 attributes() {
   local name=$1 key value
   for key in dev size ro removable partition diskseq stat serial wwid dm/name dm/uuid loop/backing_file \
-    md/array_state queue/rotational device/type device/model device/serial device/wwid bcache/state; do
+    md/array_state queue/rotational device/type device/model device/serial device/wwid device/rev device/firmware_rev \
+    bcache/state; do
     if [[ ! -r /sys/class/block/$name/$key ]]; then continue; fi
     value=
     { IFS= read -r value <"/sys/class/block/$name/$key" || true; } 2>/dev/null

@@ -144,6 +144,21 @@ def test_several_studies_are_counted_together(call: Call, study: Path, tmp_path:
     assert [row["said"] for row in rows] == [None, "within 15 %"] * 2
 
 
+def test_one_that_was_not_measured_keeps_none_of_the_others_from_its_page(
+    call: Call, study: Path, tmp_path: Path
+) -> None:
+    measured(tmp_path, 2.0)
+    other = tmp_path / "studies" / "other"
+    other.mkdir()
+    (other / "matrix.yaml").write_text(SMALL.replace("name: small", "name: other"))
+    (other / "published.yaml").write_text(PUBLISHED)
+    said = call("study", str(other), str(study), "--page")
+    assert said.status == 0
+    assert f"note: no run of {other} was measured to its end; left out" in said.err
+    assert (study / "README.md").exists()
+    assert not (other / "README.md").exists()
+
+
 def test_a_page_is_made_and_made_anew(call: Call, study: Path, tmp_path: Path) -> None:
     measured(tmp_path, 2.0)
     page = study / "README.md"
@@ -171,10 +186,10 @@ def test_what_there_is_no_run_of_says_what_to_do(call: Call, study: Path, tmp_pa
     measured(tmp_path, 2.0, finished=False)
     said = call("study", str(study))
     assert said.status == 2
-    assert "no run of small was measured to its end" in said.err
+    assert f"no run of {study} was measured to its end" in said.err
     assert f"`matrix run {study}` measures it" in said.err
     past.recorded(tmp_path / "results", [], 2, CELLS, matrix="other")
-    assert "none of the runs that were named is of small" in call("study", str(study), "--run", "run-2").err
+    assert f"none of the runs that were named is of {study}" in call("study", str(study), "--run", "run-2").err
 
 
 def test_a_matrix_that_is_no_study_is_told(call: Call, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def no_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / "manifest.json").write_text(json.dumps(manifest))
 
     @asynccontextmanager
-    async def running(_vm: argv.Vm, _scratch: Path, start: argv.Start) -> AsyncIterator[Any]:
+    async def running(_vm: argv.Vm, _scratch: Path, start: argv.Start, _back: object) -> AsyncIterator[Any]:
         assert isinstance(start, argv.Clone)
         yield start.memory
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -52,6 +52,7 @@ class Node:
     serial: str = ""
     wwn: str = ""
     model: str = ""
+    firmware: str = ""
     rotational: bool = False
     transport: str = ""
     #: The file behind a loop device.
@@ -214,6 +215,7 @@ def _take_told(facts: _Facts, words: list[str]) -> None:
                 facts.keys[name]["unreadable"] = f"wipefs said what is no JSON: {said[:200]}"
         case ["blkid", name, status, *said]:
             facts.signatures[name] += _of_blkid(int(status), " ".join(said), facts.signatures[name])
+            facts.signatures[name] = list(_of_tables(" ".join(said), facts.signatures[name]))
         case ["lsblk", said]:
             for name, key, value in _of_lsblk(said):
                 facts.keys[name].setdefault(key, value)
@@ -236,6 +238,15 @@ def _of_blkid(status: int, said: str, known: Iterable[Signature]) -> Iterator[Si
                 yield Signature(pairs[key], uuid=pairs.get(uuid, ""))
     elif status != 2:
         yield Signature(f"something that blkid failed at: {said}")
+
+
+def _of_tables(said: str, known: Iterable[Signature]) -> Iterator[Signature]:
+    """What wipefs finds of a partition table has no UUID; blkid knows it. A GPT protects itself by a second table."""
+    pairs = dict(word.partition("=")[::2] for word in said.split())
+    kind = pairs.get("PTTYPE", "")
+    for one in known:
+        of_it = one.type == kind or (kind == "gpt" and one.type == "PMBR")
+        yield replace(one, uuid=pairs.get("PTUUID", "")) if of_it and not one.uuid else one
 
 
 def _of_lsblk(said: str) -> Iterator[tuple[str, str, str]]:
@@ -282,6 +293,7 @@ def _node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         serial=first("vpd_pg80", "serial", "device/serial", "lsblk serial", "loop/backing_file"),
         wwn=first("wwid", "device/wwid", "lsblk wwn"),
         model=first("device/model", "lsblk model"),
+        firmware=first("device/firmware_rev", "device/rev"),
         rotational=first("queue/rotational") == "1",
         transport=first("lsblk tran"),
         backing=first("loop/backing_file"),

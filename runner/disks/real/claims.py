@@ -39,6 +39,11 @@ class Ours:
 NOTHING = Ours()
 
 
+def plain_mark(text: str) -> str:
+    """The digits alone: mdadm, mkfs and blkid each write a UUID in another way."""
+    return "".join(char for char in text.lower() if char.isalnum())
+
+
 def plain_wwn(wwn: str) -> str:
     """The number alone: `naa.5000…`, `0x5000…` and `5000…` are one."""
     return wwn.lower().removeprefix("naa.").removeprefix("eui.").removeprefix("nvme.").removeprefix("0x")

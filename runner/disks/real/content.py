@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from runner.disks.real.claims import plain_mark
 from runner.disks.real.why import Refused, Why
 
 if TYPE_CHECKING:
@@ -37,13 +38,19 @@ def foreign(node: Node, claim: Claim, ours: Ours) -> Iterator[Refused]:
         return
     by_kind: dict[Why, list[Signature]] = defaultdict(list)
     for one in node.signatures:
-        if not (one.uuid and one.uuid in ours.marks):
+        if not marked(one, ours):
             by_kind[kind_of(one)].append(one)
     since = f" (written since the run {node.label.run} had the disk)" if node.label else ""
     for why, found in by_kind.items():
         yield Refused(why, f"{node.path} has {', '.join(map(str, found))}{since}")
     if not node.signatures:
         yield from _unknown(node, ours)
+
+
+def marked(signature: Signature, ours: Ours) -> bool:
+    """It is of something that we made: by its UUID, or by its label where mkfs takes no UUID."""
+    marks = {plain_mark(mark) for mark in ours.marks}
+    return any(plain_mark(text) in marks for text in (signature.uuid, signature.label) if text)
 
 
 def _others(node: Node, ours: Ours) -> set[str]:

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import struct
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from runner.disks.real.census import Node
 
 LOCKS = Path("/run/lock/matrix")
+#: How often, and after how many seconds each, what is held by nobody who can be seen is tried once more.
+GLANCES, GLANCE = 20, 0.1
 _SIZE, _SEQUENCE, _REREAD = 0x80081272, 0x80081280, 0x125F  # BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART
 
 
@@ -47,12 +50,16 @@ class Descriptor:
 
     def write(self, block: bytes, at: int) -> None:
         """By another descriptor of the very same device, whatever has its name now."""
-        again = os.open(f"/proc/self/fd/{self.number}", os.O_RDWR | os.O_CLOEXEC)
+        again = self.writable()
         try:
             os.pwrite(again, block, at)
             os.fsync(again)
         finally:
             os.close(again)
+
+    def writable(self) -> int:
+        """Another descriptor of the very same device, for writing; to be closed by whoever asks."""
+        return os.open(f"/proc/self/fd/{self.number}", os.O_RDWR | os.O_CLOEXEC)
 
     def reread(self) -> None:
         """Nobody but us may make the kernel look again, as nobody but us has the disk."""
@@ -101,15 +108,26 @@ def plain(identity: str) -> str:
 def locked(identity: str, locks: Path, run: str) -> tuple[Descriptor | None, str]:
     """The lock of a disk, or None and who has it."""
     descriptor = _lock_file(locks, plain(identity))
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        said = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-        os.close(descriptor)
-        return None, said or "another run"
+    for left in reversed(range(GLANCES)):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            said = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
+            if left and _has_ended(said):
+                time.sleep(GLANCE)
+                continue
+            os.close(descriptor)
+            return None, said or "another run"
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{f'the run {run}, ' if run else ''}process {os.getpid()}\n".encode(), 0)
     return Descriptor(descriptor), ""
+
+
+def _has_ended(holder: str) -> bool:
+    """It was killed, and a virtual machine that inherited the lock from it is dying after it."""
+    found = re.search(r"process (\d+)$", holder)
+    return found is not None and not Path("/proc", found[1]).exists()
 
 
 def _lock_file(locks: Path, name: str) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import NOTHING
-from runner.disks.real.here import HERE
+from runner.disks.real.here import GLANCE, GLANCES, HERE
 from runner.disks.real.refusals import Judged, judged_all
 from runner.disks.real.why import ADVICE, Refused, Why
 from runner.errors import BadInput
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from runner.disks.real.census import Census, Node
     from runner.disks.real.claims import Claim, Ours
     from runner.disks.real.hands import Hands, Lock, Opened
-
-#: How often, and after how many seconds each, a disk is tried once more that is held by nobody who can be seen.
-GLANCES, GLANCE = 20, 0.1
 
 
 class DisksRefused(BadInput):

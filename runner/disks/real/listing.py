@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import NOTHING
 from runner.disks.real.refusals import judged_all, unclaimed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from runner.disks.real.census import Census, Node
     from runner.disks.real.claims import Claim, Ours
+    from runner.disks.real.smart import Smart
     from runner.disks.real.why import Refused
 
 
@@ -30,9 +33,14 @@ class Listed:
     declared: str
     usable: bool
     refusals: tuple[Refused, ...]
+    firmware: str = ""
+    #: What it says of its own health; None if nobody asked it.
+    health: Smart | None = None
 
 
-def listing(census: Census, claims: tuple[Claim, ...], ours: Ours = NOTHING) -> tuple[Listed, ...]:
+def listing(
+    census: Census, claims: tuple[Claim, ...], ours: Ours = NOTHING, healths: Mapping[str, Smart] | None = None
+) -> tuple[Listed, ...]:
     """Those that were declared first, then all others that are there."""
     judged = judged_all(census, claims, ours)
     declared = [
@@ -54,7 +62,8 @@ def listing(census: Census, claims: tuple[Claim, ...], ours: Ours = NOTHING) -> 
     ]
     there = {one.node.dev for one in judged if one.node}
     others = [node for node in census.disks if node.dev not in there]
-    return (*declared, *(_listed(census, node, "", unclaimed(census, node, claims)) for node in others))
+    found = (*declared, *(_listed(census, node, "", unclaimed(census, node, claims)) for node in others))
+    return tuple(replace(one, health=(healths or {}).get(one.path)) for one in found)
 
 
 def _listed(census: Census, node: Node, declared: str, refusals: tuple[Refused, ...]) -> Listed:
@@ -70,4 +79,5 @@ def _listed(census: Census, node: Node, declared: str, refusals: tuple[Refused, 
         declared=declared,
         usable=bool(declared) and not refusals,
         refusals=refusals,
+        firmware=node.firmware,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 _REALLOCATED, _PENDING, _WRITTEN = 5, 197, 241
 
@@ -27,12 +27,64 @@ class Smart:
     written: int | None = None
     #: Of what it was made for, percent.
     used: int | None = None
+    model: str = ""
+    serial: str = ""
+    firmware: str = ""
     #: Why there is nothing of all this.
     absent: str = ""
 
     def worse_than(self, before: Smart) -> tuple[str, ...]:
         """What a run did to it that somebody should know."""
-        return tuple(_worse(before, self))
+        return () if before.absent or self.absent else tuple(_worse(before, self))
+
+    def __str__(self) -> str:
+        return self.absent or ", ".join(_words(self))
+
+
+class Health(BaseModel):
+    """What a disk said of itself before a run had it, and after."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    disk: str = Field(description="its stable name")
+    before: Smart
+    after: Smart | None = None
+    worse: tuple[str, ...] = Field(default=(), description="what became worse meanwhile")
+
+    def over(self, after: Smart) -> Health:
+        """The run is done with it, for now."""
+        return self.model_copy(update={"after": after, "worse": after.worse_than(self.before)})
+
+    @property
+    def alarm(self) -> str:
+        """What somebody has to hear; empty if there is nothing."""
+        now = self.after or self.before
+        failing = ["it says that it is failing"] if now.passed is False else []
+        words = dict.fromkeys([*failing, *self.worse])
+        return f"{self.disk} is not well: {'; '.join(words)}. Save what is on it, and use another" if words else ""
+
+
+def first_seen(known: Sequence[Health], found: Mapping[str, Smart]) -> tuple[Health, ...]:
+    """Before a run has them. What an earlier process of it saw stays: what happened since did so in this run."""
+    before = {one.disk: one for one in known if not one.before.absent}
+    return tuple(
+        before[disk].over(smart) if disk in before else Health(disk=disk, before=smart) for disk, smart in found.items()
+    )
+
+
+def unknown(health: Sequence[Health]) -> str:
+    """Why nothing is known of the health of some disks, once for all of which it is the same; empty if all is known."""
+    whys: dict[str, list[str]] = {}
+    for one in health:
+        if one.before.absent:
+            whys.setdefault(one.before.absent, []).append(one.disk)
+    return "; ".join(f"nobody knows how well {', '.join(disks)} may be: {why}" for why, disks in whys.items())
+
+
+def heard(said: str) -> dict[str, Smart]:
+    """Of what `templates/disks/smart.sh` wrote, by the path of each disk."""
+    lines = (line.split("\t", 2) for line in said.splitlines())
+    return {words[1]: parse(words[2]) for words in lines if len(words) == 3 and words[0] == "smart"}
 
 
 class _Reading(BaseModel):
@@ -73,6 +125,11 @@ class _Nvme(_Reading):
 
 
 class _Answer(_Reading):
+    model_name: str = ""
+    scsi_model_name: str = ""
+    serial_number: str = ""
+    firmware_version: str = ""
+    scsi_revision: str = ""
     smart_status: _Passed = _Passed()
     temperature: _Celsius = _Celsius()
     power_on_time: _Hours = _Hours()
@@ -101,7 +158,28 @@ def parse(said: str) -> Smart:
         written=units * 512_000 if units is not None else _in_bytes(raw.get(_WRITTEN), answer.logical_block_size),
         used=answer.nvme.percentage_used if answer.nvme else None,
     )
-    return found if found != Smart() else Smart(absent="the disk tells nothing of its health")
+    told = found != Smart()
+    return replace(
+        found if told else Smart(absent="the disk tells nothing of its health"),
+        model=answer.model_name or answer.scsi_model_name,
+        serial=answer.serial_number,
+        firmware=answer.firmware_version or answer.scsi_revision,
+    )
+
+
+def _words(smart: Smart) -> Iterator[str]:
+    """What of it a user wants to see."""
+    if smart.passed is not None:
+        yield "passed" if smart.passed else "FAILING"
+    for value, words in (
+        (smart.celsius, "{} °C"),
+        (smart.hours, "{} h"),
+        (smart.reallocated or None, "{} sectors reallocated"),
+        (smart.pending or None, "{} sectors that it could not read"),
+        (smart.used, "{} % used"),
+    ):
+        if value is not None:
+            yield words.format(value)
 
 
 def _in_bytes(blocks: int | None, size: int) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from runner.disks.real.census import SECTOR
 from runner.disks.real.here import plain
 from runner.errors import HarnessBroken
 from runner.ssh.holder import Gone
@@ -16,7 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.disks.real.census import Node
+    from runner.disks.real.hold import Held
     from runner.ssh.holder import Holder
+
+
+#: Where the sectors that were written stand in what the kernel counts of a disk.
+WRITTEN = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,13 @@ class There:
         """As `/proc` over there tells."""
         (said, *_) = self.holder.ask("who", *dev.split(":"), "1" if writing else "0")
         return said.decode(errors="replace")
+
+    def written(self, disks: Sequence[Held]) -> dict[str, int]:
+        """What the kernel over there counts for each disk, by its identity; nothing while the line is down."""
+        said = self.holder.glance("counted", *(one.node.name for one in disks))
+        lines = [line.split() for line in said.decode(errors="replace").split("\n")]
+        fields = {one.node.identity: words for one, words in zip(disks, lines, strict=False) if len(words) > WRITTEN}
+        return {identity: int(words[WRITTEN]) * SECTOR for identity, words in fields.items()}
 
     def run(self, script: str, patience: float) -> str:
         """To its end, even if the line drops meanwhile."""

@@ -9,10 +9,15 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from runner.disks.real import label
+from runner.disks.real.content import marked
 from runner.disks.real.label import Label
 from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.disks.real.census import Signature
+    from runner.disks.real.claims import Ours
     from runner.disks.real.hold import Held
     from runner.disks.real.label import State
 
@@ -47,6 +52,19 @@ def prepare(held: Held, run: str) -> None:
 def give_back(held: Held, run: str) -> None:
     """Label it as ours and free, so that the next run may have it whatever fio left on it."""
     _write(held, label.written(label_of(held, run, "free")))
+
+
+def wipe_marked(held: Held, found: Iterable[Signature], ours: Ours) -> None:
+    """Of what is written on it only what carries a mark of ours, place by place; anything else stays as it is."""
+    mine = [one for one in found if one.offset and marked(one, ours)]
+    for one in mine:
+        script = (
+            f"PATH=$PATH:/usr/sbin:/sbin wipefs --force --quiet --offset={quote(one.offset)} -- {quote(held.node.path)}"
+        )
+        if trouble := held.hands.run(script, PATIENCE):
+            raise HarnessBroken(f"{one} on {held.node.path} could not be wiped", details=trouble)
+    if mine:
+        held.alone.reread()
 
 
 def _wipe(held: Held) -> None:

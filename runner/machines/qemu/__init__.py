@@ -12,6 +12,7 @@ from runner.errors import BadInput, HarnessBroken
 from runner.kernels import SUITES, is_path
 from runner.machines.qemu import argv, probe, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, provide
+from runner.machines.qemu.backing import backed
 from runner.machines.qemu.guest import running
 from runner.machines.qemu.host import beyond, crowded, room, this_host
 from runner.machines.seam import Refusal, Wishes
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from runner.machines.qemu.argv import Vm
+    from runner.machines.qemu.backing import Backing
     from runner.machines.seam import Rig, RigSpec
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
@@ -42,6 +44,8 @@ class Qemu:
         self._accel = ""
         #: What was told already; a word on the host is the same for every rig.
         self._told: set[str] = set()
+        #: What is behind the disks of its rigs.
+        self._back: Backing = backed
 
     @classmethod
     def wished(cls, wishes: Wishes) -> Self:
@@ -69,12 +73,16 @@ class Qemu:
         self.tell_once(crowded(spec, this_host()))
         base = await provide(made, self.wishes.progress)
         self._accel = self._accel or await probe.accelerator(base, scratch, self.tell_once)
-        vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec))
+        vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), self._passed(spec))
         if spec.kernel and made.image and "squashfs" in base.versions["not modules"]:
             self.wishes.notice(f"no modules lie beside {made.image}: virtio, squashfs, overlay and md must be built in")
         async with AsyncExitStack() as stack:
             clone = None if self.wishes.cold or not clonable(vm) else await self._clone(stack, vm, scratch)
-            yield await stack.enter_async_context(cold_rig(vm, scratch)) if clone is None else clone
+            yield await stack.enter_async_context(cold_rig(vm, scratch, self._back)) if clone is None else clone
+
+    def _passed(self, spec: RigSpec) -> tuple[argv.Passed, ...]:  # noqa: ARG002
+        """What of its disks are the host's: none."""
+        return ()
 
     def tell_once(self, word: str) -> None:
         """Pass on what holds for every rig, the first time that it comes up."""
@@ -87,7 +95,7 @@ class Qemu:
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
         name = template.key(warm, probe.qemu_version(), probe.host())
         try:
-            return await stack.enter_async_context(cloned_rig(warm, name, scratch))
+            return await stack.enter_async_context(cloned_rig(warm, name, scratch, self._back))
         except HarnessBroken as error:
             template.forget(template.home() / name)
             self.wishes.notice(f"booting instead of cloning: {error.brief}")
@@ -95,18 +103,18 @@ class Qemu:
 
 
 @asynccontextmanager
-async def cloned_rig(vm: Vm, name: str, scratch: Path) -> AsyncIterator[Rig]:
+async def cloned_rig(vm: Vm, name: str, scratch: Path, back: Backing = backed) -> AsyncIterator[Rig]:
     """A rig restored from a template."""
     start = time.monotonic()
-    async with template.restored(vm, name, scratch) as (guest, facts):
+    async with template.restored(vm, name, scratch, back) as (guest, facts):
         yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "restored", "ready": template.since(start)})
 
 
 @asynccontextmanager
-async def cold_rig(vm: Vm, scratch: Path) -> AsyncIterator[Rig]:
+async def cold_rig(vm: Vm, scratch: Path, back: Backing = backed) -> AsyncIterator[Rig]:
     """A rig that boots."""
     start = time.monotonic()
-    async with running(vm, scratch) as guest:
+    async with running(vm, scratch, back=back) as guest:
         await rig.booted(guest)
         ready = template.since(start)
         facts = await rig.ask_facts(guest)

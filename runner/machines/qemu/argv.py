@@ -26,6 +26,22 @@ FREE_SLOTS = 26
 
 
 @dataclass(frozen=True, slots=True)
+class Passed:
+    """What a guest is to see of a disk of the host that it is given, as far as a bus can tell."""
+
+    #: Bytes of a sector: what it can be asked for, and what it really works in.
+    logical: int = 512
+    physical: int = 512
+    #: Bytes that can be discarded at least; 0: it cannot discard.
+    discard: int = 0
+    #: Turns a minute; 1: nothing turns.
+    rotation: int = 1
+    #: Sixteen hex digits; empty if it has none of that length.
+    wwn: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Vm:
     """All that determines a virtual machine's hardware. Two equal ones can share a template."""
 
@@ -35,6 +51,8 @@ class Vm:
     cpus: int
     memory: int
     modules: tuple[str, ...]
+    #: Where its disks are those of the host: each of them. A template of such a machine has files of the same looks.
+    passed: tuple[Passed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +103,13 @@ class Channels:
     words: int
     console: int
     disks: tuple[int, ...]
+    #: What QEMU never looks at, and holds as long as it lives: locks of disks, and their exclusive openings.
+    kept: tuple[int, ...] = ()
 
     @property
     def all(self) -> tuple[int, ...]:
         """Every descriptor, to be passed on."""
-        return (self.qmp, self.agent, self.bell, self.words, self.console, *self.disks)
+        return (self.qmp, self.agent, self.bell, self.words, self.console, *self.disks, *self.kept)
 
 
 def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
@@ -102,7 +122,7 @@ def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
         *machine(vm, start),
         *control(channels),
         *file_systems(vm.appliance),
-        *disks(vm.disks, channels.disks),
+        *disks(vm, channels),
         *(("-incoming", "defer") if isinstance(start, Clone) else boot(vm)),
     ]
 
@@ -143,12 +163,13 @@ def file_systems(appliance: Appliance) -> list[str]:
     return words
 
 
-def disks(wanted: tuple[Disk, ...], descriptors: tuple[int, ...]) -> list[str]:
-    """The disks under test."""
+def disks(vm: Vm, channels: Channels) -> list[str]:
+    """The disks under test. Only what is locked as long as QEMU lives is the host's."""
     words: list[str] = []
-    for number, (disk, descriptor) in enumerate(zip(wanted, descriptors, strict=True)):
-        words += served(number, descriptor) if disk.physics else file(number, descriptor)
-        words += device(wanted, number, disk)
+    plain = of_host if channels.kept else file
+    for number, (disk, descriptor) in enumerate(zip(vm.disks, channels.disks, strict=True)):
+        words += served(number, descriptor) if disk.physics else plain(number, descriptor)
+        words += device(vm.disks, number, disk, vm.passed[number] if vm.passed else None)
     return words
 
 
@@ -159,15 +180,23 @@ def file(number: int, descriptor: int) -> list[str]:
     return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},file.locking=off"]
 
 
+def of_host(number: int, descriptor: int) -> list[str]:
+    """A disk of the host: past its cache, flushed when the guest flushes, and locked against other QEMUs as well."""
+    path = f"/dev/fdset/{number + 10}"
+    node = f"driver=raw,node-name=disk{number},cache.direct=on,discard=unmap,file.driver=host_device"
+    more = f"file.filename={path},file.aio=native,file.cache.direct=on,file.discard=unmap"
+    return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},{more}"]
+
+
 def served(number: int, descriptor: int) -> list[str]:
     """A disk whose server is at the other end of a connection."""
     node = f"driver=raw,node-name=disk{number},file.driver=nbd,file.server.type=fd,file.server.str={descriptor}"
     return ["-blockdev", node]
 
 
-def device(wanted: tuple[Disk, ...], number: int, disk: Disk) -> list[str]:
+def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: Passed | None = None) -> list[str]:
     """One disk on its bus, and before the first of a bus its controller. A full host pauses the guest, no more."""
-    plain = f"drive=disk{number},serial=matrix-{number}"
+    plain = f"drive=disk{number},serial=matrix-{number}{looks(disk, passed) if passed else ''}"
     if disk.bus == "nvme":
         return ["-device", f"nvme,{plain}"]
     common = f"{plain},werror=enospc"
@@ -182,6 +211,22 @@ def device(wanted: tuple[Disk, ...], number: int, disk: Disk) -> list[str]:
     group, port = divmod(place, AHCI_PORTS)
     controller = ["-device", f"ich9-ahci,id=sata{group}"] if port == 0 else []
     return [*controller, "-device", f"ide-hd,bus=sata{group}.{port},{common}"]
+
+
+def looks(disk: Disk, passed: Passed) -> str:
+    """What a disk of the host is, in the words of its bus. Its serial number is the one place we know it by inside."""
+    told = {"logical_block_size": str(passed.logical), "physical_block_size": str(passed.physical)}
+    if disk.bus != "nvme" or passed.discard:  # QEMU's NVMe disks always discard
+        # SATA's command discards sectors, whatever the disk would like.
+        told["discard_granularity"] = str(min(passed.discard, passed.logical) if disk.bus == "sata" else passed.discard)
+    if disk.bus == "virtio":
+        told["discard"] = "on" if passed.discard else "off"
+    if disk.bus in {"scsi", "sata"}:
+        told["rotation_rate"] = str(passed.rotation)
+        told |= {"wwn": f"0x{passed.wwn}"} if passed.wwn else {}
+        name, most = ("product", 16) if disk.bus == "scsi" else ("model", 40)
+        told |= {name: passed.model[:most].strip().replace(",", ",,")} if passed.model else {}
+    return "".join(f",{name}={value}" for name, value in told.items())
 
 
 def boot(vm: Vm) -> list[str]:

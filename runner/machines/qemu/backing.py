@@ -7,7 +7,7 @@ import socket
 import tempfile
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol
 
 from runner.disks import links_of
 from runner.disks.native import Board, Report, built, library
@@ -16,6 +16,7 @@ from runner.process import converse, is_gone, killed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from runner.disks import Disk
@@ -31,6 +32,8 @@ class Served:
     servers: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
     board: Board | None = None
     ours: list[socket.socket] = field(default_factory=list)
+    #: What QEMU holds with them as long as it lives.
+    kept: tuple[int, ...] = ()
 
     def handed_over(self) -> None:
         """QEMU has its ends: with ours closed, a server ends as soon as QEMU does."""
@@ -64,6 +67,13 @@ class Served:
         finally:
             for task in waiting:
                 task.cancel()
+
+
+class Backing(Protocol):
+    """What puts disks behind a machine; gone, or let go of, when the block is left."""
+
+    def __call__(self, disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AbstractAsyncContextManager[Served]:
+        """`complaints`: where servers may write what is wrong."""
 
 
 def nameless(scratch: Path) -> IO[bytes]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
+    from runner.machines.qemu.backing import Backing
 
 T = TypeVar("T")
 TAIL_LINES = 100
@@ -281,16 +282,16 @@ def first_cause(tail: str) -> str:
 
 
 @asynccontextmanager
-async def running(vm: Vm, scratch: Path, start: argv.Start = argv.BOOT) -> AsyncIterator[Guest]:
-    """Start QEMU with fresh, empty disks; it is gone when the block is left, however that happens."""
+async def running(vm: Vm, scratch: Path, start: argv.Start = argv.BOOT, back: Backing = backed) -> AsyncIterator[Guest]:
+    """Start QEMU, by default with fresh, empty disks; it is gone when the block is left, however that happens."""
     async with AsyncExitStack() as stack:
         console = stack.enter_context(nameless(scratch))
         log = os.open(f"/proc/self/fd/{console.fileno()}", os.O_WRONLY | os.O_APPEND)  # what QEMU opens consoles as
         stack.callback(os.close, log)
-        served = await stack.enter_async_context(backed(vm.disks, scratch, log))
+        served = await stack.enter_async_context(back(vm.disks, scratch, log))
         (qmp, agent, bell, words), theirs = zip(*(channel(stack) for _ in range(4)), strict=True)
         first, second, third, fourth = (end.fileno() for end in theirs)
-        channels = argv.Channels(first, second, third, fourth, log, served.descriptors)
+        channels = argv.Channels(first, second, third, fourth, log, served.descriptors, served.kept)
         process = await spawn(argv.command(vm, channels, start), pass_fds=channels.all, output=log)
         served.handed_over()
         guest = Guest(process, console, bell, words, served)

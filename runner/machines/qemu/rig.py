@@ -49,6 +49,11 @@ echo "without$without"
 """
 
 
+def names(count: int) -> tuple[str, ...]:
+    """Of disks, by their serial numbers: on a host, where somebody may run a kept script by hand, they name nothing."""
+    return tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(count))
+
+
 class QemuRig:
     """The rig that trials see."""
 
@@ -56,11 +61,11 @@ class QemuRig:
         self.guest = guest
         self._facts = dict(facts)
         self._armed: tuple[Fault, ...] = ()
-        self._disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(vm.disks)))
+        self._disks = names(len(vm.disks))
 
     @property
     def disks(self) -> tuple[str, ...]:
-        """Names by serial number: on a host, where somebody may run a kept script by hand, they name nothing."""
+        """See `names`."""
         return self._disks
 
     @property

@@ -2,7 +2,8 @@
 
 The guest's memory is a file. Clones map it copy-on-write; the rest of the machine's state is a small second file. The
 disks are part of the template's topology but not of its content: they are empty when it is saved, and each clone gets
-empty ones of its own, so what the guest has cached of them is true.
+empty ones of its own, so what the guest has cached of them is true. Disks of the host take their place in the same way:
+nobody has a disk open while a template is saved, so the guest has cached nothing of what is on it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from runner.cache import cache_dir, made, opened, sha256, shared, try_lock
 from runner.machines.facts import FACTS
 from runner.machines.qemu import argv, recipe, rig
+from runner.machines.qemu.backing import backed
 from runner.machines.qemu.guest import Guest, running
 from runner.machines.seam import RigLost
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
+    from runner.machines.qemu.backing import Backing
 
 #: Raise when what a template holds changes in a manner the key does not show.
 VERSION = 2
@@ -41,7 +44,7 @@ def key(vm: Vm, qemu: str, host: str) -> str:
     disks = [(disk.bus, disk.size, disk.physics.rotation if disk.physics else None) for disk in vm.disks]
     return recipe.digest(
         VERSION, vm.appliance.key, qemu, host, vm.accel, vm.cpus, vm.memory, disks, sorted(vm.modules),
-        vm.appliance.words, FACTS, rig.WITHOUT,
+        vm.appliance.words, FACTS, rig.WITHOUT, *vm.passed,
     )  # fmt: skip
 
 
@@ -89,7 +92,9 @@ async def migrate(guest: Guest, command: str, descriptor: int) -> None:
 
 
 @asynccontextmanager
-async def restored(vm: Vm, name: str, scratch: Path) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
+async def restored(
+    vm: Vm, name: str, scratch: Path, back: Backing = backed
+) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
     """A clone of the template of this name, which is made now unless it is there."""
     folder = home() / name
     # Held from before the template is found whole, so that nobody forgets it between that and its use.
@@ -99,7 +104,7 @@ async def restored(vm: Vm, name: str, scratch: Path) -> AsyncIterator[tuple[Gues
             facts = json.loads((folder / "manifest.json").read_text())["facts"]
             os.utime(folder)
         prune()
-        async with running(vm, scratch, argv.Clone(folder / "memory")) as guest:
+        async with running(vm, scratch, argv.Clone(folder / "memory"), back) as guest:
             with lost_with_files(folder):
                 await wake(guest, folder / "state")
             yield guest, facts

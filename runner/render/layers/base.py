@@ -74,6 +74,11 @@ class View:
         """Its first device; most have only one."""
         return self.tops[0]
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """UUIDs, or labels, that stand on its members once it is built; none if there is no place for any."""
+        return ()
+
 
 def mark(layer: Model, members: tuple[str, ...]) -> str:
     """Thirty-two hex digits of what it is and what it is made of: with it on disk, we know our own leftovers."""

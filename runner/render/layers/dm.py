@@ -45,6 +45,11 @@ class DmView(View):
     mappings: tuple[Mapping, ...]
     open_options: tuple[str, ...]
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Of the headers, where there are any that have a place for one."""
+        return tuple(one.mark for one in self.mappings)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CryptView(DmView):

@@ -66,6 +66,11 @@ class FsView(View):
     #: Whether direct I/O is direct.
     bypasses_memory: bool
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Of its superblocks."""
+        return (self.mark,)
+
 
 def fs(layer: Fs, ground: Ground) -> tuple[View, ...]:
     """A file system on the device, or for btrfs on the devices."""

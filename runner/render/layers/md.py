@@ -35,6 +35,11 @@ class MdView(View):
     #: Members that are failed and taken out before measuring.
     lost: tuple[str, ...]
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Of the superblocks."""
+        return (self.uuid,)
+
 
 def md(layer: Md, ground: Ground) -> tuple[View, ...]:
     """An array of each group."""

@@ -38,6 +38,11 @@ class TableView(View):
     #: What stands on a mapping the kernel does not part: kpartx maps each partition by a table of its own.
     mapped: bool
 
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Of the table."""
+        return (self.uuid,)
+
 
 def partition(layer: Partition, ground: Ground) -> tuple[View, ...]:
     """The table of each device; `tops` are in the device's own order."""

@@ -1,0 +1,88 @@
+"""Disks that outlive their rig: what stood on them when it was lost is taken apart before anything else is built."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, ClassVar
+
+from runner.execute.run import Execution
+from runner.expand.select import select
+from runner.machines.dry import Dry, DryRig, plausible
+from runner.machines.seam import RigLost, RigSpec, Step, StepResult
+from runner.plan.order import Plan
+from runner.store.journal import Journal
+from runner.store.record import Outcome
+from runner.store.run import create
+from tests.matrices import space
+from tests.store.past import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from runner.store.record import Trial
+
+MATRIX = """\
+name: standing
+disks: {count: 2, size: 1GiB}
+layouts:
+  mirror: [md: {level: 1}]
+  plain: [disk]
+workloads: {work: {rw: randread, bs: 4KiB, runtime: 1s}}
+repeat: 1
+"""
+
+
+class Lasting(Dry):
+    """Virtual machines with disks that stay; the first rig dies in its first trial, and does not come back for a tear-down."""
+
+    disposable: ClassVar[bool] = False
+
+    def __init__(self, *, stays: bool = False) -> None:
+        super().__init__(self.answered)
+        self.stays = stays
+
+    def answered(self, step: Step) -> StepResult:
+        if len(self.rigs) == 1 and step.name in {"measure", "tear-down"}:
+            raise RigLost("it died")
+        if self.stays and step.name == "tear-down" and len(self.rigs) == 2:
+            return StepResult(step.name, 1, "matrix: still there after tearing down: md0", 0.0)
+        return plausible(step)
+
+    @asynccontextmanager
+    async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:
+        async with super().rig(spec, scratch) as rig:
+            yield rig
+
+
+def carried_out(machine: Dry, folder: Path) -> tuple[Sequence[Trial], list[list[str]], list[str]]:
+    found = space(MATRIX)
+    plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
+    run = create(folder, manifest())
+    with Journal.open(run.journal) as journal:
+        asyncio.run(Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run())
+        standing = [path.name for path in run.standing.glob("*")]
+        return list(journal.trials()), [[step.name for step in rig.told] for rig in machine.rigs], standing
+
+
+def test_a_lost_array_is_started_again_and_taken_apart_on_the_next_rig(tmp_path: Path) -> None:
+    trials, told, standing = carried_out(Lasting(), tmp_path)
+    assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
+    assert told[0] == ["set-up", "tune", "verify", "measure", "tear-down"]
+    assert told[1][:3] == ["activate", "tear-down", "set-up"]
+    assert told[2][0] == "set-up"
+    assert standing == []
+
+
+def test_what_cannot_be_taken_apart_is_tried_again_and_told_by_the_set_up(tmp_path: Path) -> None:
+    machine = Lasting(stays=True)
+    _, told, standing = carried_out(machine, tmp_path)
+    assert told[1][:3] == ["activate", "tear-down", "set-up"]
+    assert told[2][:2] == ["activate", "tear-down"]
+    assert standing == []
+
+
+def test_where_rigs_are_thrown_away_nothing_of_this_is_done(tmp_path: Path) -> None:
+    _, told, _ = carried_out(Dry(), tmp_path)
+    assert not any("tear-down" in steps or "activate" in steps for steps in told)

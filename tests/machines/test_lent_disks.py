@@ -1,0 +1,131 @@
+"""Disks of this host in the hands of a whole run: how well they are, and how much they may still be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.store.journal import Journal
+from runner.store.run import load
+from tests.disks.loops import SIZE, Bay, bay, why_not
+from tests.machines.test_local import ENVIRONMENT, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REASON = why_not()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+MATRIX = """\
+name: worn
+disks: {count: 1, size: 64MiB}
+layouts: {raw: [disk]}
+workloads:
+  work: {rw: write, bs: 64KiB, size: 16MiB}
+repeat: 3
+"""
+RUN = ("run", "--on", "local", "--destroy", "disk-a", "m.yaml")
+#: A disk of which the sectors go, one each time that it is asked.
+SMARTCTL = """\
+#!/bin/sh
+count=$(cat {folder}/asked 2>/dev/null || echo 0)
+echo $((count + 1)) >{folder}/asked
+printf '{{"model_name": "IRON", "firmware_version": "F%s", "smart_status": {{"passed": true}},' "$(cat {folder}/firmware)"
+printf '"ata_smart_attributes": {{"table": [{{"id": 5, "raw": {{"value": %s}}}}]}}}}' "$count"
+"""
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    (folder / "m.yaml").write_text(MATRIX)
+    allow(folder, disks, "")
+    made = Place(disks, folder)
+    yield made
+    made.holder.kill()
+    made.holder.communicate()
+
+
+def allow(folder: Path, disks: Bay, more: str) -> None:
+    entry = f"{{id: disk-a, serial: '{disks.claim.serial}', size: {SIZE}B{more}}}"
+    (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n      - {entry}\n")
+
+
+def ended(place: Place, *words: str) -> tuple[int, str]:
+    line = place.command(sys.executable, "-m", "runner.cli", *words)
+    environment = {**ENVIRONMENT, "PATH": f"{place.folder}/bin:{os.environ['PATH']}"}
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    return done.returncode, done.stdout
+
+
+def trials(place: Place) -> int:
+    (run,) = (place.folder / "results").glob("worn-*")
+    with Journal.open(run / "journal.sqlite") as journal:
+        return len(list(journal.trials()))
+
+
+def test_a_run_ends_before_a_disk_had_too_much_and_goes_on_when_it_may_have_more(disks: Bay, place: Place) -> None:
+    allow(place.folder, disks, ", wear: 40MiB")
+    status, output = ended(place, *RUN)
+    assert status == 3, output
+    assert "stopped for tonight, so that disk-a does not wear out" in output
+    assert 0 < trials(place) < 3
+    (night,) = json.loads((place.folder / "state/wear.json").read_text())["nights"]
+    assert 16 << 20 <= night["written"] <= 40 << 20
+    allow(place.folder, disks, ", wear: 100MiB")
+    status, output = ended(place, *RUN)
+    assert status == 0, output
+    assert "continuing the run" in output
+    assert trials(place) == 3
+
+
+def test_what_a_killed_run_wrote_is_in_the_ledger(place: Place) -> None:
+    runner = place.start(*RUN, "--json")
+    assert runner.stdout is not None
+    for line in runner.stdout:
+        if '"trial"' in line:
+            break
+    runner.kill()
+    runner.communicate()
+    place.start("clean").communicate()
+    (night,) = json.loads((place.folder / "state/wear.json").read_text())["nights"]
+    assert night["written"] >= 16 << 20
+
+
+def test_a_disk_that_gets_worse_is_told_of_and_what_it_is_is_kept(disks: Bay, place: Place) -> None:
+    (place.folder / "bin").mkdir()
+    (place.folder / "bin/smartctl").write_text(SMARTCTL.format(folder=place.folder))
+    (place.folder / "bin/smartctl").chmod(0o755)
+    (place.folder / "firmware").write_text("1")
+    status, output = ended(place, *RUN)
+    assert status == 0, output
+    assert "disk-a is not well: reallocated sectors: 0 before, 1 after" in output
+    (run,) = (place.folder / "results").glob("worn-*")
+    manifest = load(run).manifest
+    assert (manifest.disks[0].model, manifest.disks[0].firmware) == ("IRON", "F1")
+    assert manifest.health[0].after is not None
+    assert manifest.environment["disk0.firmware"] == "F1"
+    status, output = ended(place, "disks", "--format", "json")
+    (found,) = [one for one in json.loads(output) if one["path"] == disks.disk]
+    assert found["health"]["passed"] is True
+
+
+def test_without_smartctl_that_is_said_once_and_nothing_is_wrong(place: Place) -> None:
+    if any(os.access(f"{folder}/smartctl", os.X_OK) for folder in (*os.environ["PATH"].split(":"), "/usr/sbin")):
+        pytest.skip("this host has smartctl")
+    status, output = ended(place, *RUN)
+    assert status == 0, output
+    assert output.count("smartctl is not installed") == 1

@@ -1,0 +1,154 @@
+"""Disks of the host in virtual machines: what is computed, and what can be seen without starting one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.disks import Bus, Disk
+from runner.disks.physics import Physics
+from runner.disks.real.census import Node
+from runner.disks.real.claims import Claim
+from runner.disks.real.here import HERE, Descriptor
+from runner.disks.real.hold import Held
+from runner.errors import BadInput
+from runner.execute.together import one_at_a_time_because
+from runner.machines import PASSTHROUGH, machine
+from runner.machines.qemu import Qemu, argv, template
+from runner.machines.qemu.appliance import Appliance
+from runner.machines.qemu.argv import Passed
+from runner.machines.qemu.passthrough import TURNS, Passthrough, lent, seen
+from runner.machines.seam import RigSpec, Wishes
+
+BASE = Appliance(Path("/c/userland"), Path("/c/core"))
+PLATTERS = Passed(512, 4096, 0, 5400, "5000c500a1b2c3d4", "ST4000, made of iron")
+FLASH = Passed(512, 512, 4096, 1)
+
+
+def line(bus: Bus, passed: Passed, *, kept: tuple[int, ...] = (8, 9)) -> str:
+    vm = argv.Vm(BASE, (Disk(2**20, bus),), "tcg", 1, 2**28, (), (passed,))
+    return " ".join(argv.command(vm, argv.Channels(3, 4, 5, 6, 7, (20,), kept), argv.BOOT))
+
+
+def test_a_disk_of_the_host_comes_by_descriptor_and_past_its_cache() -> None:
+    text = line("virtio", FLASH)
+    assert "-add-fd set=10,fd=20 -blockdev driver=raw,node-name=disk0,cache.direct=on,discard=unmap" in text
+    assert "file.driver=host_device,file.filename=/dev/fdset/10,file.aio=native,file.cache.direct=on" in text
+    assert "no-flush" not in text
+    assert "locking=off" not in text
+
+
+def test_a_template_of_such_a_machine_has_files_of_the_same_looks() -> None:
+    there, kept = line("scsi", PLATTERS), line("scsi", PLATTERS, kept=())
+    device = "scsi-hd,bus=scsi.0,scsi-id=0,drive=disk0,serial=matrix-0,logical_block_size=512,physical_block_size=4096"
+    assert device in there
+    assert device in kept
+    assert "host_device" not in kept
+
+
+def test_the_guest_is_told_what_the_disk_is_as_far_as_its_bus_can() -> None:
+    assert "rotation_rate=5400,wwn=0x5000c500a1b2c3d4,product=ST4000,, made of" in line("scsi", PLATTERS)
+    assert "rotation_rate=5400,wwn=0x5000c500a1b2c3d4,model=ST4000,, made of iron" in line("sata", PLATTERS)
+    assert "discard_granularity=0,discard=off" in line("virtio", PLATTERS)
+    assert "discard_granularity=4096,discard=on" in line("virtio", FLASH)
+    assert "discard_granularity=512," in line("sata", FLASH)
+    assert "wwn" not in line("virtio", PLATTERS)
+    assert "discard_granularity" not in line("nvme", PLATTERS)
+    assert "discard_granularity=4096" in line("nvme", FLASH)
+
+
+def test_qemu_inherits_what_holds_the_disks() -> None:
+    assert argv.Channels(3, 4, 5, 6, 7, (20,), (8, 9)).all == (3, 4, 5, 6, 7, 20, 8, 9)
+
+
+@given(st.builds(Passed, model=st.text(max_size=60)), st.sampled_from(["virtio", "scsi", "sata", "nvme"]))
+def test_no_disk_can_say_what_becomes_another_option(passed: Passed, bus: Bus) -> None:
+    words = argv.looks(Disk(1, bus), passed).replace(",,", "").split(",")
+    known = {"logical_block_size", "physical_block_size", "discard_granularity", "discard"}
+    assert {word.partition("=")[0] for word in words[1:]} <= known | {"rotation_rate", "wwn", "product", "model"}
+
+
+def test_templates_differ_by_what_a_guest_can_see_of_the_disks() -> None:
+    vms = [argv.Vm(BASE, (Disk(2**20),), "tcg", 1, 2**28, (), passed) for passed in ((), (PLATTERS,), (FLASH,))]
+    assert len({template.key(vm, "7.2", "cpu") for vm in vms}) == 3
+
+
+def node(**changes: str) -> Node:
+    return Node("sdx", "8:0", 2**20, **changes)  # type: ignore[arg-type]
+
+
+def test_what_a_disk_is_is_read_from_the_kernel(tmp_path: Path) -> None:
+    (tmp_path / "queue").mkdir()
+    told = {"logical_block_size": 4096, "physical_block_size": 4096, "discard_granularity": 0, "rotational": 1}
+    for name, value in told.items():
+        (tmp_path / "queue" / name).write_text(f"{value}\n")
+    held = Held(Claim("x", 1), node(wwn="naa.5000c500a1b2c3d4", model="A\x07B"), HERE, Descriptor(-1))
+    assert seen(held, tmp_path) == Passed(4096, 4096, 0, TURNS, "5000c500a1b2c3d4", "AB")
+    (tmp_path / "device").mkdir()
+    (tmp_path / "device/vpd_pgb1").write_bytes(bytes([0, 0xB1, 0, 60, 0x15, 0x18]))
+    assert seen(held, tmp_path).rotation == 5400
+    (tmp_path / "queue/rotational").write_text("0\n")
+    assert seen(Held(Claim("x", 1), node(wwn="eui.0025385b71b0c6"), HERE, Descriptor(-1)), tmp_path).rotation == 1
+
+
+def test_where_the_kernel_says_nothing_a_disk_is_plain(tmp_path: Path) -> None:
+    assert seen(Held(Claim("x", 1), node(wwn="t10.ATA something"), HERE, Descriptor(-1)), tmp_path) == Passed()
+
+
+def test_what_such_disks_cannot_do_is_refused_and_a_kernel_is_not() -> None:
+    modelled = RigSpec((Disk(2**20, "virtio", Physics("hdd")),) * 2, kernel="debian-12")
+    briefs = [one.brief for one in Passthrough().refusals(modelled)]
+    assert "disks that exist follow no model" in briefs
+    assert not any("kernel" in brief for brief in briefs)
+    assert Passthrough().room(modelled) == 1
+    assert (Passthrough.disposable, Passthrough.zeroed, Passthrough.brings_disks) == (False, False, False)
+
+
+def test_sectors_that_a_bus_cannot_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.machines.qemu.passthrough.seen", lambda *_: Passed(logical=4096))
+    place = Passthrough(Wishes(held=(Held(Claim("x", 1), node(), HERE, Descriptor(-1)),)))
+    with pytest.raises(BadInput, match="x has sectors of 4096 bytes"):
+        place._passed(RigSpec((Disk(1, "sata"),)))
+    assert place._passed(RigSpec((Disk(1, "scsi"),))) == (Passed(logical=4096),)
+
+
+def test_every_machine_that_passes_disks_through_is_as_the_one_without() -> None:
+    for plain, passing in PASSTHROUGH.items():
+        made = machine(passing, Wishes())
+        assert isinstance(made, type(machine(plain, Wishes())))
+        assert made.name == passing
+    assert isinstance(machine("qemu-passthrough", Wishes()), Qemu)
+
+
+async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with_it(tmp_path: Path) -> None:
+    disk, lock = tmp_path / "disk", os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+    disk.write_bytes(b"x" * 512)
+    judged = os.open(disk, os.O_RDONLY)
+    disk.rename(tmp_path / "elsewhere")
+    disk.write_bytes(b"another")
+    held = Held(Claim("x", 512), node(), HERE, Descriptor(lock), Descriptor(judged))
+    async with lent([held], (Disk(512),), tmp_path, -1) as served:
+        (descriptor,) = served.descriptors
+        assert os.pread(descriptor, 7, 0) == b"x" * 7
+        assert fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
+        assert served.kept == (lock, judged)
+        assert served.reports() == ()
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(descriptor)
+    held.let_go()
+    with pytest.raises(ValueError, match="let go"):
+        async with lent([held], (Disk(512),), tmp_path, -1):
+            pass
+    os.close(lock)
+
+
+def test_there_is_one_such_rig_at_a_time() -> None:
+    spec = RigSpec((Disk(2**20),))
+    assert one_at_a_time_because(Passthrough(), [spec], []) == (
+        "qemu-passthrough has one machine at a time: its disks are there once, and what is built on them stays"
+    )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from runner.errors import HarnessBroken
 from runner.machines import envelope
 from runner.machines.facts import FACTS, heard
+from runner.machines.qemu import clock
 from runner.machines.seam import RigLost
 
 if TYPE_CHECKING:
@@ -114,8 +115,9 @@ class QemuRig:
 
 
 async def booted(guest: Guest) -> None:
-    """Wait until a machine that boots answers."""
+    """Wait until a machine that boots answers, and see that it can tell the time."""
     await within(guest, BOOT_DEADLINE, "come up")
+    await clock.checked(guest)
 
 
 async def within(guest: Guest, deadline: float, what: str) -> None:

@@ -77,6 +77,27 @@ async def on_a_line(argv: Sequence[str]) -> asyncio.subprocess.Process:
     return await _spawn(argv, (), subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
 
 
+def on_its_line(argv: Sequence[str], complaints: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    """Start a program that ends when its standard input does, which no death of ours can prevent.
+
+    For those that a thread starts: the kernel would kill them with that thread, not with us.
+    """
+    if shutil.which(argv[0]) is None:
+        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it")
+    return subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
+    )
+
+
+def let_go(child: subprocess.Popen[bytes]) -> None:
+    """Kill such a program, and wait until it is gone. What it said last is left to whoever reads it."""
+    child.kill()
+    child.wait()
+    with suppress(OSError):  # what was still to be told it has nobody to be told to
+        if child.stdin:
+            child.stdin.close()
+
+
 async def told(child: asyncio.subprocess.Process, text: bytes) -> tuple[bytes, bytes]:
     """Tell it this, and hear it to its end. Unlike `communicate`, this leaves the line open: it ends when we do."""
     assert child.stdin and child.stdout and child.stderr  # noqa: S101, PT018 - for the type checker; all were asked for

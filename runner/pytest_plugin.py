@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.errors import MatrixError
+from runner.errors import BadInput, MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -219,6 +219,8 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     order = Order(file.path, Asked(file.declared, selection, plan), place, None, None, cold=False)
     here = machine(place, Wishes())
     refuse(here, order.specs())
+    if not here.brings_disks:
+        raise BadInput(f"tests measure on disks that are made for them, and {place} makes none")
     folder = create(results, order.manifest(), name)
     with folder.locked(), Journal.open(folder.journal) as journal:
         execution = Execution(plan, here, journal, folder, folder.path, lambda _: None, boot_id=boot_id())

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
+from secrets import token_hex
+from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.lending import hosts
 from runner.errors import Exit
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from runner.cli.reaching import Reached
+
 _EPILOG = """\b
-Example:  matrix clean --dry-run      what would be given back, and what would not
+Examples:
+  matrix clean --dry-run         what would be given back, and what would not
+  matrix clean --host shelf      on a host of hosts.yaml that is reached by ssh
 
 \b
 Only what our records and our labels say was handed to a run that is gone: its own tear-down scripts take apart what
@@ -25,33 +36,60 @@ carries their UUIDs, then the disk is labelled as free. What is not ours, or sta
     metavar="DISK",
     help="Give this disk back too, though only its label tells of a run: nobody else, on another machine, is at it.",
 )
-def command(dry_run: bool, labelled: tuple[str, ...]) -> None:
-    """Take away what a killed run left on the disks of this machine, and its containers.
+@hosts
+@click.option("--host", help="On which host of hosts.yaml.  [default: this machine]")
+def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: str | None) -> None:
+    """Take away what a killed run left on the disks of a host; of this machine, containers too.
 
     Exit code 3 if something had to be left.
     """
-    from runner.cli.host import boot_id
-    from runner.disks.real.ask import here
-    from runner.disks.real.wear import night_of
-    from runner.execute.leftovers import clean, idle, left_behind
-    from runner.machines import SWEEPERS, swept
-    from runner.render.census import census_script
+    from runner.cli.listing import lab_of, reach_of
     from runner.store.lab import handed, state_dir
 
-    state, script = state_dir(), census_script()
+    state, reach = state_dir(), reach_of(lab_of(hosts), host)
     # First: what works on a disk holds it.
-    left = False
-    for one in (one for name in SWEEPERS for one in swept(name, dry=dry_run)):
-        left |= one.stays
-        click.echo(one.told)
-    if dry_run:
-        for disk in left_behind(here(script), handed(state)):
-            click.echo(f"{disk.disk}: with the run {disk.run}" + ("" if idle(disk) else ", which is at it"))
-        return
-    counted = boot_id(), night_of(datetime.now(UTC))
-    for found in clean(state, lambda: here(script), labelled=labelled, counted=counted):
-        left |= bool(found.left)
-        done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"
-        click.echo(f"{found.disk}: {f'left, as {found.left}' if found.left else done}")
+    left = _swept(dry=dry_run) if reach == "local" else False
+    left |= _cleaned(state, reach, labelled, dry_run=dry_run)
+    for one in handed(state):
+        if host is None and one.reach != reach:
+            click.echo(f"{one.disk} of {one.reach}: with the run {one.run}; `matrix clean --host` is for other hosts")
     if left:
         raise click.exceptions.Exit(Exit.BROKEN)
+
+
+def _swept(*, dry: bool) -> bool:
+    """Take away what machines left beside disks; whether some of it stays."""
+    from runner.machines import SWEEPERS, swept
+
+    found = [one for name in SWEEPERS for one in swept(name, dry=dry)]
+    for one in found:
+        click.echo(one.told)
+    return any(one.stays for one in found)
+
+
+def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], *, dry_run: bool) -> bool:
+    """Give back the disks of a host; whether some of them stay."""
+    from runner.cli.reaching import reached
+    from runner.disks.real.wear import night_of
+    from runner.execute.leftovers import clean
+
+    left = False
+    with reached(reach, f"clean-{token_hex(4)}", partial(click.echo, err=True)) as there:
+        if dry_run:
+            _tell(there, state)
+            return False
+        counted = there.boot_id, night_of(datetime.now(UTC))
+        for found in clean(state, there.ask, there.hands, reach=reach, labelled=labelled, counted=counted):
+            left |= bool(found.left)
+            done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"
+            click.echo(f"{found.disk}: {f'left, as {found.left}' if found.left else done}")
+    return left
+
+
+def _tell(there: Reached, state: Path) -> None:
+    from runner.execute.leftovers import idle, left_behind
+    from runner.store.lab import handed
+
+    for one in left_behind(there.ask(), handed(state, there.reach), there.reach):
+        at_it = "" if idle(one, there.hands) else ", which is at it"
+        click.echo(f"{one.disk}: with the run {one.run}{at_it}")

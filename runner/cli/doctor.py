@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.inputs import PLACE, WITH_HOSTS, Where
 from runner.errors import Exit, HarnessBroken
 from runner.machines import MACHINES, machine
 from runner.process import run
@@ -17,21 +18,70 @@ if TYPE_CHECKING:
     from runner.machines.seam import Refusal
 
 
-@click.command("doctor", epilog="Example:  matrix doctor --on qemu   (exit code 3 if that machine cannot be used)")
-@click.option("--on", "place", type=click.Choice(list(MACHINES)), help="Judge by this machine alone.")
-def command(place: str | None) -> None:
+#: Modules of all layers, of which each layout needs a few.
+ANY_LAYOUT = (
+    *("linear", "raid0", "raid1", "raid10", "raid456"),
+    *("dm_mod", "dm_crypt", "dm_integrity", "dm_raid", "dm_thin_pool", "dm_cache", "dm_mirror"),
+    *("btrfs", "ext4", "f2fs", "xfs"),
+)
+_EPILOG = """\b
+Examples:
+  matrix doctor --on qemu           exit code 3 if that machine cannot be used
+  matrix doctor --on ssh:shelf      what a host has and lacks: one of hosts.yaml, or whatever else ssh knows
+"""
+
+
+@click.command("doctor", epilog=_EPILOG)
+@click.option("--on", "place", type=PLACE, help="Judge by this machine alone.")
+def command(place: Where | None) -> None:
     """Say what this host can do, and what is missing for the rest. Starts nothing, changes nothing."""
     click.echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
     click.echo(f"fio       {_version('fio', '--version')}  (checks jobs before they run)")
     click.echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
     click.echo(f"disks     {_modelled()}")
-    missing = {name: _refusals(name) for name in ([place] if place else MACHINES)}
-    for name, refusals in missing.items():
-        click.echo(f"{name:<9} {'cannot be used' if refusals else 'ready'}")
-        for one in refusals:
-            click.echo(f"          - {one.brief}" + (f": {one.resolution}" if one.resolution else ""))
+    missing = {one: _refusals(one) for one in ([place] if place else map(Where, MACHINES))}
+    for one, refusals in missing.items():
+        click.echo(f"{one.machine:<9} {'cannot be used' if refusals else _ready(one)}")
+        for refusal in refusals:
+            click.echo(f"          - {refusal.brief}" + (f": {refusal.resolution}" if refusal.resolution else ""))
+    if place and place.host:
+        _show_host(_ssh_name(place.host))
     if all(missing.values()):
         raise click.exceptions.Exit(Exit.BROKEN)
+
+
+def _ready(place: Where) -> str:
+    many = place.machine in WITH_HOSTS and not place.host
+    return f"ready; whether a host is: matrix doctor --on {place.machine}:HOST" if many else "ready"
+
+
+def _ssh_name(host: str) -> str:
+    """A host as hosts.yaml says how to reach it; else it is a name that ssh knows."""
+    from runner.cli.listing import lab_of
+
+    lab = lab_of(None)
+    found = lab.called(host) if lab else None
+    return found.reach.removeprefix("ssh:") if found and found.reach != "local" else host
+
+
+def _show_host(name: str) -> None:
+    """What it is, and what of all that any layout may need it has and lacks."""
+    from runner.machines.fitness import PACKAGES, facts, lacking
+    from runner.machines.ssh import told
+    from runner.ssh.line import line_to
+
+    line = line_to(name)
+    if not line.is_up:
+        return  # which was told as a reason why it cannot be used
+    said = told(line, ANY_LAYOUT, PACKAGES)
+    known = facts(said)
+    for what in ("kernel", "fio", "mdadm", "lvm"):
+        click.echo(f"          {what:<9} {known.get(what, 'not there')}")
+    lacks = lacking(said)
+    for what in lacks:
+        click.echo(f"          lacks     {what}")
+    if not lacks:
+        click.echo("          lacks     nothing that any layout needs")
 
 
 def _modelled() -> str:
@@ -41,12 +91,15 @@ def _modelled() -> str:
     return f"cannot be modelled: apt install {' '.join(lacking)}" if lacking else "can be modelled"
 
 
-def _refusals(name: str) -> list[Refusal]:
+def _refusals(place: Where) -> list[Refusal]:
     from runner.disks import Disk
     from runner.machines.seam import RigSpec, Wishes
 
+    # What is not there of a host is for layouts to say; what is asked of it here is what every trial needs.
+    modules = () if place.host else ("raid456",)
     disks = tuple(Disk(1 << 30, "sata") for _ in range(4))
-    return machine(name, Wishes()).refusals(RigSpec(disks, modules=("raid456",)))
+    wishes = Wishes(where=_ssh_name(place.host) if place.host else "")
+    return machine(place.machine, wishes).refusals(RigSpec(disks, modules=modules))
 
 
 def _version(*argv: str) -> str:

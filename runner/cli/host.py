@@ -28,9 +28,60 @@ _PROGRAMS = {
 _PATIENCE = 10
 
 
+#: Asks a host for what it is, a fact a line.
+ABOUT = """\
+export LC_ALL=C
+shopt -s nullglob
+cpu=/sys/devices/system/cpu
+echo "kernel $(uname -r)"
+echo "hostname $(uname -n)"
+echo "cores $(nproc)"
+read -r _ kib _ </proc/meminfo
+echo "memory $((kib * 1024))"
+model=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)
+echo "cpu ${model:-unknown}"
+[ ! -r /etc/os-release ] || echo "system $(. /etc/os-release && echo "$PRETTY_NAME")"
+echo "command_line $(cat /proc/cmdline)"
+echo "governor $(cat /dev/null $cpu/cpu[0-9]*/cpufreq/scaling_governor | sort -u | paste -s -d ,)"
+[ ! -r $cpu/cpufreq/boost ] || echo "turbo $(cat $cpu/cpufreq/boost)"
+[ ! -r $cpu/intel_pstate/no_turbo ] || echo "turbo $(tr 01 10 <$cpu/intel_pstate/no_turbo)"
+for file in "$cpu"/vulnerabilities/*; do echo "mitigation/${file##*/} $(cat "$file")"; done
+echo "fio $(fio --version)"
+"""
+
+
 def boot_id() -> str:
     """Another one after every boot: tells a killed runner from a host that went down."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def release_of(ssh: str) -> str:
+    """The kernel that runs on a host, by its name for ssh; on this one if it has none."""
+    return _asked(ssh, "uname -r").split()[-1] if ssh else os.uname().release
+
+
+def facts_of(ssh: str) -> Host:
+    """What the manifest says of the host that is measured on."""
+    if not ssh:
+        return host_facts()
+    from runner import __version__
+    from runner.store.environment import Host
+
+    told = dict(line.partition(" ")[::2] for line in _asked(ssh, ABOUT).splitlines())
+    known = {name: text for name, text in told.items() if name in Host.model_fields}
+    mitigations = {name.removeprefix("mitigation/"): told[name] for name in told if name.startswith("mitigation/")}
+    versions = {"matrix": __version__, "python": platform.python_version(), "fio": told["fio"]}
+    return Host.model_validate({**known, "mitigations": mitigations, "versions": versions})
+
+
+def _asked(ssh: str, script: str) -> str:
+    """What a host behind ssh answers."""
+    from runner.ssh.line import line_to
+
+    said = line_to(ssh).run(["bash", "-c", script])
+    if said.returncode:
+        raise HarnessBroken(f"no shell on {ssh}: status {said.returncode}", details=said.stderr.strip()[-2000:])
+    return said.stdout
 
 
 def host_facts() -> Host:

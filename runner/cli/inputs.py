@@ -76,8 +76,51 @@ shard = click.option(
     callback=_shard,
     help="Only one part of its cells, e.g. 2/5: for several machines at once. No array is in two parts.",
 )
+
+
+@dataclass(frozen=True)
+class Where:
+    """A machine, and which of them if there are many of its kind."""
+
+    machine: str
+    host: str = ""
+
+
+class _Place(click.ParamType[Where]):
+    """`qemu`, `local`, …; `ssh:shelf`."""
+
+    name = "machine"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002
+        return f"[{'|'.join(f'{name}[:HOST]' if name in WITH_HOSTS else name for name in MACHINES)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Where:
+        if isinstance(value, Where):
+            return value
+        name, colon, host = str(value).partition(":")
+        if name not in MACHINES:
+            self.fail(f"{name!r} is not one of {', '.join(map(repr, MACHINES))}.", param, ctx)
+        if colon and name not in WITH_HOSTS:
+            self.fail(f"there is one {name}, so {value!r} means nothing", param, ctx)
+        if colon and not re.fullmatch(r"[A-Za-z0-9@_][A-Za-z0-9@_.:-]*", host):
+            self.fail(f"{host!r} is not the name of a host", param, ctx)
+        return Where(name, host)
+
+
+#: Machines of which there are many.
+WITH_HOSTS = frozenset({"ssh"})
+PLACE = _Place()
+_IS = "Where to run; of several hosts in hosts.yaml, HOST or the first that has what is needed."
+on_host = click.option("--on", "place", type=PLACE, default="qemu", show_default=True, help=_IS)
+#: Where it makes no difference on which of its kind.
 on = click.option(
-    "--on", "place", type=click.Choice(list(MACHINES)), default="qemu", show_default=True, help="Where to run."
+    "--on",
+    "place",
+    type=PLACE,
+    default="qemu",
+    show_default=True,
+    help="Where to run.",
+    callback=lambda _ctx, _param, value: value.machine,
 )
 kernel = click.option("--kernel", help="Kernel for this run: debian-12, debian-13 or the path of a bzImage.")
 templates = click.option(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.inputs import WITH_HOSTS
 from runner.cli.listing import USUAL
 from runner.errors import BadInput
 from runner.execute.trials import assumes_zeros
@@ -19,19 +20,19 @@ from runner.store.environment import DiskFacts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from runner.cli.inputs import Asked
-    from runner.disks.real.census import Node
+    from runner.cli.inputs import Asked, Where
+    from runner.cli.reaching import Reached
     from runner.disks.real.hold import Held
     from runner.disks.real.smart import Health, Smart
+    from runner.execute.lending import Loan
     from runner.execute.wearing import Gauge
     from runner.expand.lab import Match
     from runner.expand.space import Array
     from runner.machines.seam import Machine
     from runner.model.hosts import Lab, LabHost
     from runner.model.matrix import Matrix
+    from runner.ssh.holder import Holder
     from runner.store.run import RunFolder
-
-BY_ID = Path("/dev/disk/by-id")
 
 hosts = click.option(
     "--hosts", type=click.Path(path_type=Path, dir_okay=False), help="Disks that exist.  [default: hosts.yaml]"
@@ -88,10 +89,17 @@ class Borrowed:
     #: What they are, and how well, before the run.
     facts: tuple[DiskFacts, ...] = ()
     health: tuple[Health, ...] = ()
+    #: The host that has them; None if there are none.
+    host: Reached | None = None
+
+    @property
+    def holder(self) -> Holder | None:
+        """What holds them, if that is another host."""
+        return self.host.holder if self.host else None
 
     def examined(self) -> tuple[Health, ...]:
         """How well they are now."""
-        found = _healths(self.held) if self.health else {}
+        found = _healths(self.held, self.host.reach) if self.health and self.host else {}
         return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
 
     def told(self, known: Sequence[DiskFacts]) -> Iterator[str]:
@@ -109,51 +117,58 @@ class Borrowed:
 def borrowed(
     found: Match, request: Asked, place: str, folder: RunFolder, destroy: tuple[str, ...], tell: Callable[[str], None]
 ) -> Iterator[Borrowed]:
-    """These disks of this host, for as long as the run is at it. Those that are passed through stay held."""
-    from runner.cli.host import boot_id
-    from runner.disks.real.ask import here
-    from runner.disks.real.smart import first_seen
+    """These disks of their host, for as long as the run is at it. Those that are passed through stay held."""
+    from runner.cli.reaching import reached
     from runner.disks.real.wear import night_of
     from runner.execute.leftovers import clean
     from runner.execute.lending import Loan, lent
-    from runner.execute.wearing import Gauge, written_here
     from runner.machines.qemu.rig import names
-    from runner.render.census import census_script
     from runner.store.lab import state_dir
 
-    run, state, script = folder.manifest.identity, state_dir(), census_script()
-    # An earlier process of this very run may have been killed: what it left is in the way of this one.
-    for found_there in clean(state, lambda: here(script), only=run, counted=(boot_id(), night_of(_now()))):
-        what = found_there.left or "what an earlier process of this run left on it is gone"
-        tell(f"{found_there.disk}: {what}")
+    run, state = folder.manifest.identity, state_dir()
     inside = names(len(found.disks)) if place in PASSTHROUGH.values() else ()
-    loan = Loan(
-        *(run, request.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
-        marks=lambda held: _marks(request.arrays(), inside or _paths(held)),
-        inside=inside,
-        boot=boot_id(),
-    )
-    claims = [disk.claim for disk in found.disks]
-    with lent(claims, lambda: here(script), loan, _now, tell) as held:
-        for one in () if inside else held:
-            one.let_go()
-        by_identity = {one.node.identity: one.claim for one in held}
-        gauge = Gauge(run, state, by_identity, lambda: written_here(held), _now, loan.boot)
-        smart, buses = _healths(held), [disk.bus for disk in request.space.matrix.every_disk()]
-        facts = tuple(
-            _facts(one, smart.get(one.claim.id), f"{bus}, passed through" if inside else "its own")
-            for one, bus in zip(held, buses, strict=True)
+    with reached(found.reach, run, tell) as host:
+        # An earlier process of this very run may have been killed: what it left is in the way of this one.
+        counted = host.boot_id, night_of(_now())
+        for found_there in clean(state, host.ask, host.hands, reach=found.reach, only=run, counted=counted):
+            what = found_there.left or "what an earlier process of this run left on it is gone"
+            tell(f"{found_there.disk}: {what}")
+        loan = Loan(
+            *(run, request.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
+            marks=lambda held: _marks(request.arrays(), inside or host.paths(held)),
+            inside=inside,
+            boot=host.boot_id,
+            hands=host.hands,
+            reach=found.reach,
         )
-        health = first_seen(folder.manifest.health, smart)
-        yield Borrowed(() if inside else _paths(held), held, gauge, facts, health)
+        with lent([disk.claim for disk in found.disks], host.ask, loan, _now, tell) as held:
+            for one in () if inside else held:
+                one.let_go()
+            yield _lent(held, host, loan, request, folder)
 
 
-def _healths(held: Sequence[Held]) -> dict[str, Smart]:
-    """What disks of this host say of their health, by their stable names."""
+def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, folder: RunFolder) -> Borrowed:
+    """What a run has in disks that it holds."""
+    from runner.disks.real.smart import first_seen
+    from runner.execute.wearing import Gauge
+
+    by_identity = {one.node.identity: one.claim for one in held}
+    gauge = Gauge(loan.run, loan.state, by_identity, lambda: host.written(held), _now, loan.boot, loan.reach)
+    smart, buses = _healths(held, loan.reach), [disk.bus for disk in request.space.matrix.every_disk()]
+    facts = tuple(
+        _facts(one, smart.get(one.claim.id), f"{bus}, passed through" if loan.inside else "its own")
+        for one, bus in zip(held, buses, strict=True)
+    )
+    health = first_seen(folder.manifest.health, smart)
+    return Borrowed(() if loan.inside else host.paths(held), held, gauge, facts, health, host)
+
+
+def _healths(held: Sequence[Held], reach: str) -> dict[str, Smart]:
+    """What disks of a host say of their health, by their stable names."""
     from runner.disks.real.ask import healths
     from runner.render.census import smart_script
 
-    found = healths("local", smart_script([one.node.path for one in held]))
+    found = healths(reach, smart_script([one.node.path for one in held]))
     return {one.claim.id: found[one.node.path] for one in held if one.node.path in found}
 
 
@@ -181,22 +196,22 @@ def _marks(arrays: Iterable[Array], disks: tuple[str, ...]) -> frozenset[str]:
     return frozenset(mark for stack in stacks for mark in stack.marks)
 
 
-def wanted(matrix: Matrix, file: Path | None) -> Match:
-    """Disks of this host that are what a matrix needs; what it declares, if it says nothing of needs."""
+def wanted(matrix: Matrix, file: Path | None, place: Where) -> Match:
+    """Disks of such a host that are what a matrix needs; what it declares, if it says nothing of needs."""
     from runner.expand.lab import load_lab, matched
     from runner.model.needs import Needs
 
     path = file or USUAL
     if not path.exists():
         raise BadInput(
-            f"there is no {path}, so no disk of this host may be used",
+            f"there is no {path}, so no disk that exists may be used",
             resolution="say in it which may: docs/disks.md has one to begin with; `matrix disks` shows them all",
         )
     declared = matrix.every_disk()
     needs = matrix.needs or Needs.model_validate({"disks": {"count": len(declared)}})
     if needs.disks.count != len(declared):
         raise BadInput(f"{matrix.name} declares {len(declared)} disks, but `needs:` asks for {needs.disks.count}")
-    found = matched(here_only(load_lab(path), path), needs, matrix.name)
+    found = matched(meant(load_lab(path), path, place), needs, matrix.name)
     wrong = [
         f"  disk {number} is declared with {disk.size}B, {real.id} has {real.size}B"
         for number, (disk, real) in enumerate(zip(declared, found.disks, strict=True))
@@ -213,7 +228,7 @@ def wanted(matrix: Matrix, file: Path | None) -> Match:
 
 def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
     """Judge the disks before there is a run that would be left behind. All of it is done again when it has them."""
-    from runner.disks.real.ask import here
+    from runner.disks.real.ask import asked
     from runner.disks.real.hold import DisksRefused
     from runner.disks.real.intent import asked_for
     from runner.disks.real.refusals import judged_all
@@ -221,25 +236,25 @@ def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
     from runner.store.lab import ours, state_dir
 
     claims = tuple(disk.claim for disk in found.disks)
-    judged = judged_all(here(census_script()), claims, ours(state_dir()), matrix.name)
+    known = ours(state_dir(), reach=found.reach)
+    judged = judged_all(asked(found.reach, census_script()), claims, known, matrix.name)
     if any(one.refusals for one in judged):
         raise DisksRefused(judged)
     asked_for(judged, destroy, found.standing)
 
 
-def here_only(lab: Lab, path: Path) -> Lab:
-    """Those hosts of a lab that are this one."""
-    local: dict[str, LabHost] = {name: host for name, host in lab.hosts.items() if host.reach == "local"}
-    if not local:
-        raise BadInput(f"none of the hosts of {path} is this one", resolution="one with `reach: local` is")
-    return lab.model_copy(update={"hosts": local})
+def meant(lab: Lab, path: Path, place: Where) -> Lab:
+    """Those hosts of a lab that a machine is about: this one, those behind ssh, or the one that was named."""
+    is_here = place.machine not in WITH_HOSTS
+    hosts: dict[str, LabHost] = {name: one for name, one in lab.hosts.items() if (one.reach == "local") == is_here}
+    if not hosts:
+        what = "is this one" if is_here else "is reached by ssh"
+        how = "local" if is_here else "ssh:NAME"
+        raise BadInput(f"none of the hosts of {path} {what}", resolution=f"one with `reach: {how}` is")
+    if place.host and place.host not in hosts:
+        raise BadInput(f"no host of {path} that is reached by ssh is called {place.host}", resolution=_known(hosts))
+    return lab.model_copy(update={"hosts": {place.host: hosts[place.host]} if place.host else hosts})
 
 
-def _paths(held: Sequence[Held]) -> tuple[str, ...]:
-    return tuple(_path(one.node, one.claim.id) for one in held)
-
-
-def _path(node: Node, name: str) -> str:
-    """Its stable name, or where there is no udev to give it one, what the kernel calls it."""
-    link = BY_ID / name
-    return str(link) if link.exists() and link.resolve() == Path(node.path) else node.path
+def _known(hosts: Iterable[str]) -> str:
+    return f"known are {', '.join(hosts)}"

@@ -21,23 +21,33 @@ USUAL = Path("hosts.yaml")
 def show(hosts: Path | None, host: str | None, form: str) -> None:
     """Ask the host, judge each of its disks, and write down what came of it."""
     from runner.disks.real.ask import asked, healths
-    from runner.disks.real.claims import NOTHING
     from runner.disks.real.listing import listing
-    from runner.expand.lab import load_lab
     from runner.render.census import census_script, smart_script
     from runner.store.lab import ours, state_dir
 
-    lab = load_lab(hosts or USUAL) if hosts or USUAL.exists() else None
-    chosen = chosen_host(lab, host)
+    chosen = chosen_host(lab_of(hosts), host)
     reach = chosen.reach if chosen else "local"
     census = asked(reach, census_script())
     found = listing(
         census,
         chosen.claims if chosen else (),
-        ours(state_dir()) if reach == "local" else NOTHING,
+        ours(state_dir(), reach=reach),
         healths(reach, smart_script([disk.path for disk in census.disks])),
     )
     click.echo(as_json(found), nl=False) if form == "json" else _table(found)
+
+
+def lab_of(hosts: Path | None) -> Lab | None:
+    """The lab that a file describes; none if no file was named and there is no usual one."""
+    from runner.expand.lab import load_lab
+
+    return load_lab(hosts or USUAL) if hosts or USUAL.exists() else None
+
+
+def reach_of(lab: Lab | None, name: str | None) -> str:
+    """How the host of that name is reached; without one, this one is."""
+    chosen = chosen_host(lab, name) if name else None
+    return chosen.reach if chosen else "local"
 
 
 def chosen_host(lab: Lab | None, name: str | None) -> LabHost | None:

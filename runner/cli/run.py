@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -16,15 +15,16 @@ import click
 from runner.cli.budget import budget, short_of
 from runner.cli.choice import chosen_run, command_line, readable
 from runner.cli.closing import Ending, report
-from runner.cli.host import boot_id, host_facts, revision
+from runner.cli.host import boot_id, facts_of, release_of, revision
 from runner.cli.inputs import (
     Asked,
+    Where,
     asked,
     check_jobs,
     check_kernels,
     kernel,
     matrix_file,
-    on,
+    on_host,
     only,
     results,
     shard,
@@ -84,6 +84,7 @@ Examples:
   matrix run --jobs auto my.yaml                        several machines side by side, if all disks are modelled
   matrix run --budget 2h my.yaml                        as well as two hours can tell
   matrix run --on local --destroy wwn-0x5000c5 my.yaml  on disks of this host that hosts.yaml allows
+  matrix run --on ssh:shelf my.yaml                     on disks of another host, by ssh
   matrix run --passthrough --destroy wwn-0x5000c5 my.yaml  the same, in a virtual machine
   matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, or the hour is over
   matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
@@ -94,7 +95,7 @@ Examples:
 @matrix_file
 @only
 @shard
-@on
+@on_host
 @kernel
 @templates
 @results
@@ -123,7 +124,7 @@ def command(
     matrix: Path,
     only: tuple[str, ...],
     shard: Shard | None,
-    place: str,
+    place: Where,
     kernel: str | None,
     templates: Path | None,
     results: Path,
@@ -144,21 +145,25 @@ def command(
 ) -> None:
     """Run a matrix. A run that was interrupted, killed or crashed is gone on with; nothing is measured twice."""
     address = address_of(store, results)
-    place = passing(place) if passthrough else place
+    place = Where(passing(place.machine)) if passthrough else place
     request = asked(matrix, only, shard)
-    check_kernels(request, place)
+    check_kernels(request, place.machine)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     unchecked = check_jobs(request)
     study = study_beside(matrix, request.space)
-    order = Order(matrix, request, place, kernel, templates, cold=cold, until_decided=until_decided, study=study)
+    order = Order(
+        matrix, request, place.machine, kernel, templates, cold=cold, until_decided=until_decided, study=study
+    )
     order.check()
-    here, specs = machine(place, Wishes()), order.specs()
+    here, specs = machine(place.machine, Wishes()), order.specs()
     refuse(here, specs)
     check_zeroed(request, here)
-    for one in swept(place):
+    for one in swept(place.machine):
         click.echo(one.told, err=True)
-    exist = None if here.brings_disks else wanted(request.space.matrix, hosts)
-    order = replace(order, exist=exist)
+    exist = None if here.brings_disks else wanted(request.space.matrix, hosts, place)
+    order = replace(order, exist=exist, release=release_of(exist.ssh) if exist else "")
+    if exist and exist.ssh:
+        refuse(machine(place.machine, Wishes(where=exist.ssh)), specs)
     if exist and not find_unfinished(results, order.fingerprint()):
         precheck(exist, request.space.matrix, destroy)
     level, alone = level_of(jobs, here, specs, request.arrays())
@@ -179,11 +184,12 @@ def command(
                     view.notice(f"new store made at {address}")
                 view.begins(folder.path)
                 with ExitStack() as stack:
-                    loan = borrowed(exist, order.request, place, folder, destroy, view.notice) if exist else None
-                    disks = stack.enter_context(loan) if loan else Borrowed()
+                    disks = Borrowed()
                     if exist:
+                        loan = borrowed(exist, order.request, place.machine, folder, destroy, view.notice)
+                        disks = stack.enter_context(loan)
                         folder = _received(disks, folder, view)
-                    pace = recorded_pace(results, place, request.space.matrix.name)
+                    pace = recorded_pace(results, place.machine, request.space.matrix.name)
                     spending = Spending(Cost(budget, bytes_budget), pace, gauge=disks.gauge)
                     feed = stack.enter_context(Feed(address, folder, view.trouble))
                     end = _carry_out(order, level, spending, folder, journal, feed, view, stopping, disks)
@@ -209,6 +215,8 @@ class Order:
     until_decided: bool = False
     #: Disks that exist, where the machine makes none.
     exist: Match | None = None
+    #: Of the kernel of the host that has them.
+    release: str = ""
     #: What was published of it.
     study: Study | None = None
 
@@ -249,7 +257,7 @@ class Order:
             seed=matrix.seed,
             command=command_line(sys.argv),
             **self.texts(),
-            host=host_facts(),
+            host=facts_of(self.exist.ssh if self.exist else ""),
             disks=tuple(map(real_facts, self.exist.disks) if self.exist else map(disk_facts, matrix.every_disk())),
             digests=self.digests(),
             revision=revision(self.path.parent),
@@ -287,7 +295,9 @@ class Order:
         kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
         # What is measured on disks that exist is about these disks, under the kernel that runs.
         found = [one.model_dump(mode="json", exclude={"wear"}) for one in self.exist.disks] if self.exist else []
-        exist = [os.uname().release, *found] if found else None
+        # Disks of two virtual machines may have the same serial numbers.
+        where = [self.exist.reach] if self.exist and self.exist.ssh else []
+        exist = [self.release, *where, *found] if found else None
         of = [matrix, self.machine, kernels, rules, in_effect(self.templates)]
         arrays = [sorted(selection.arrays)] if isinstance(selection, Sharded) else []
         return digest([*of, *([exist] if exist else []), *arrays]).hex()
@@ -337,7 +347,8 @@ def _carry_out(
     disks: Borrowed,
 ) -> Ending:
     """Run it to its end, or to where it was stopped; the reports are written either way."""
-    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, disks.paths, disks.held))
+    lent = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.holder
+    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, *lent))
     versions = dict(folder.manifest.versions)
 
     def listen(event: Event) -> None:
@@ -354,7 +365,7 @@ def _carry_out(
         folder,
         folder.path,
         listen,
-        boot_id=boot_id(),
+        boot_id=disks.holder.boot_id if disks.holder else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
         level=level,

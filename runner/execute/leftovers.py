@@ -10,20 +10,23 @@ import os
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING
 
-from runner import process
 from runner.disks.real.claims import Claim, Ours
-from runner.disks.real.hold import LOCKS, DisksRefused, held, locked
+from runner.disks.real.here import HERE
+from runner.disks.real.hold import DisksRefused, held
+from runner.errors import BadInput
 from runner.execute.lending import returned
 from runner.store.lab import Handed, count, handed, strike_out
-from runner.store.run import STANDING
+from runner.store.run import STANDING, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from datetime import date
 
     from runner.disks.real.census import Census, Node
+    from runner.disks.real.hands import Hands, Lock
 
 #: A tear-down may have to wait for arrays.
 PATIENCE = 900.0
@@ -60,12 +63,18 @@ class Leftover:
     scripts: int = 0
 
 
-def left_behind(census: Census, records: Sequence[Handed]) -> tuple[Handed, ...]:
+def left_behind(census: Census, records: Sequence[Handed], reach: str = "local") -> tuple[Handed, ...]:
     """Every disk that is still with a run: by our records, and by labels of runs whose record is gone."""
     known = {one.identity for one in records}
     labelled = (
         Handed(
-            disk=_name(census, node), identity=node.identity, size=node.size, run=node.label.run, folder="", since=""
+            disk=_name(census, node),
+            identity=node.identity,
+            reach=reach,
+            size=node.size,
+            run=node.label.run,
+            folder="",
+            since="",
         )
         for node in census.disks
         if node.label and node.label.state == "held" and node.label.serial == (node.wwn or node.serial)
@@ -77,56 +86,77 @@ def left_behind(census: Census, records: Sequence[Handed]) -> tuple[Handed, ...]
 def clean(
     state: Path,
     ask: Callable[[], Census],
-    locks: Path = LOCKS,
+    hands: Hands = HERE,
     *,
+    reach: str = "local",
     only: str | None = None,
     labelled: Collection[str] = (),
     counted: tuple[str, date] | None = None,
 ) -> Iterator[Leftover]:
-    """Give back what no run is at any more; `only`: of this run alone.
+    """Give back what no run is at any more on one host; `only`: of this run alone.
 
     `counted`: the boot of this machine, and the night to which goes what was written since it was last counted.
 
     What only a label tells of may be in use by another machine that has the disk too, or by a container with locks
     of its own: that is left unless somebody says that it is not (`labelled`, by name).
     """
-    records, census = handed(state), ask()
-    for one in left_behind(census, records):
+    records, census = handed(state, reach), ask()
+    for one in left_behind(census, records, reach):
         if only not in {None, one.run}:
             continue
-        if one in records and counted and idle(one, locks):
+        if one in records and counted and idle(one, hands):
             there = {node.identity: node.written for node in census.disks if node.identity == one.identity}
             count(state, one.run, there, *counted)
         if one in records or one.disk in labelled:
-            yield _cleaned(one, state, ask, locks)
+            yield _cleaned(one, state, ask, hands)
         else:
             yield Leftover(one.disk, one.run, ONLY_LABELLED.format(disk=one.disk))
 
 
-def idle(one: Handed, locks: Path = LOCKS) -> bool:
-    """Whether no process of this machine is at it."""
-    lock, _ = locked(one.identity, locks, one.run)
+def idle(one: Handed, hands: Hands = HERE) -> bool:
+    """Whether no process of a run of ours is at it."""
+    lock, _ = hands.lock(one.identity, one.run)
     if lock is not None:
-        os.close(lock)
+        lock.close()
     return lock is not None
 
 
-def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], locks: Path) -> Leftover:
+def _over(one: Handed) -> bool:
+    """Whether nobody is at the run whose folder that is."""
+    if not Path(one.folder).is_dir():
+        return True
+    try:
+        with load(Path(one.folder)).locked():
+            return True
+    except BadInput:
+        return False
+
+
+def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> Leftover:
     found = Leftover(one.disk, one.run)
     with ExitStack() as stack:
-        lock, holder = locked(one.identity, locks, one.run)
+        lock, holder = _lock(one, hands)
         if lock is None:
             return replace(found, left=f"it is in use by {holder}")
-        stack.callback(os.close, lock)
+        stack.callback(lock.close)
         if why := _foreign_folder(one):
             return replace(found, left=why)
-        scripts, way = tear_downs(one), _way(one, state, ask, locks)
-        troubles = [said for said in (_ran(way, script) for script in scripts) if said]
-    return _given_back(one, replace(found, scripts=len(scripts)), troubles, state, ask, locks)
+        scripts, room = tear_downs(one), _room(one, state, ask, hands)
+        troubles = [said for script in scripts if (said := _ran(script, room, hands))]
+    return _given_back(one, replace(found, scripts=len(scripts)), troubles, state, ask, hands)
+
+
+def _lock(one: Handed, hands: Hands) -> tuple[Lock | None, str]:
+    """Its lock, if need be from what works on for a run that is gone; only of our records is known whether it is."""
+    lock, holder = hands.lock(one.identity, one.run)
+    if lock is None and one.folder and _over(one):
+        hands.dismiss(one.run)
+        lock, holder = hands.lock(one.identity, one.run)
+    return lock, holder
 
 
 def _given_back(
-    one: Handed, found: Leftover, troubles: list[str], state: Path, ask: Callable[[], Census], locks: Path
+    one: Handed, found: Leftover, troubles: list[str], state: Path, ask: Callable[[], Census], hands: Hands
 ) -> Leftover:
     """Once nothing stands on it and nothing is recognised on it, it is a disk with our bytes on it."""
     census = ask()
@@ -136,10 +166,10 @@ def _given_back(
     claim = Claim(_name(census, node), node.size, node.serial, node.wwn)
     mine = Ours(one.run, frozenset(one.marks), frozenset({one.identity}))
     try:
-        with held([claim], ask, ours=mine, locks=locks) as (have,):
+        with held([claim], ask, ours=mine, hands=hands) as (have,):
             refusals = returned(have, mine, census, ask)
             if not refusals:
-                strike_out(state, one.identity)
+                strike_out(state, one.identity, one.reach)
     except DisksRefused as refused:
         refusals = refused.refusals
     if not refusals:
@@ -163,21 +193,21 @@ def _foreign_folder(one: Handed) -> str:
     return ""
 
 
-def _way(one: Handed, state: Path, ask: Callable[[], Census], locks: Path) -> list[str]:
-    """How its scripts are run: here, or in a room in which the run's disks have the names that they had inside."""
+def _room(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> list[str]:
+    """Where its scripts are run, if need be: a room in which the run's disks have the names that they had inside."""
     if not one.inside:
-        return ["bash"]
+        return []
     known = {node.identity: node.path for node in ask().disks}
     mine = [other for other in handed(state) if other.run == one.run and other.inside]
-    free = [other for other in mine if other.identity == one.identity or idle(other, locks)]
+    free = [other for other in mine if other.identity == one.identity or idle(other, hands)]
     names = [word for other in free if other.identity in known for word in (other.inside, known[other.identity])]
     return ["unshare", "--mount", "--", "bash", "-c", ROOM, "room", str(len(names) // 2), *names]
 
 
-def _ran(way: Sequence[str], script: Path) -> str:
+def _ran(script: Path, room: Sequence[str], hands: Hands) -> str:
     """What a script complained of; they take apart only what carries the mark of their array."""
-    done = process.run([*way, str(script)], timeout=PATIENCE)
-    return f"{script}: {done.stderr.strip()[-500:]}" if done.returncode else ""
+    trouble = hands.run(join([*room, str(script)]) if room else script.read_text(encoding="utf-8"), PATIENCE)
+    return f"{script}: {trouble}" if trouble else ""
 
 
 def _name(census: Census, node: Node) -> str:

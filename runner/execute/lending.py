@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import Ours
-from runner.disks.real.hold import LOCKS, DisksRefused, Held, held
+from runner.disks.real.here import HERE
+from runner.disks.real.hold import DisksRefused, Held, held
 from runner.disks.real.intent import asked_for
 from runner.disks.real.refusals import Judged, judged
 from runner.disks.real.wear import night_of, worn_out
 from runner.disks.real.work import give_back, prepare, wipe_marked
 from runner.errors import BadInput, MatrixError
-from runner.store.lab import Handed, count, hand, ledger, ours, strike_out
+from runner.store.lab import Handed, count, hand, ledger, ours, strike_out, worn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from runner.disks.real.census import Census
     from runner.disks.real.claims import Claim
+    from runner.disks.real.hands import Hands
     from runner.disks.real.why import Refused
 
 
@@ -53,7 +55,9 @@ class Loan:
     inside: tuple[str, ...] = ()
     #: Of the machine that has the disks.
     boot: str = ""
-    locks: Path = LOCKS
+    #: Of the host that has them, and how it is reached.
+    hands: Hands = HERE
+    reach: str = "local"
 
 
 @contextmanager
@@ -65,8 +69,8 @@ def lent(
     say: Callable[[str], None],
 ) -> Iterator[tuple[Held, ...]]:
     """Disks that are the run's alone, or an error before anything was written on any of them."""
-    known = ours(loan.state, loan.run)
-    with held(claims, ask, ours=known, purpose=loan.matrix, locks=loan.locks) as disks:
+    known = ours(loan.state, loan.run, loan.reach)
+    with held(claims, ask, ours=known, purpose=loan.matrix, hands=loan.hands) as disks:
         say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
         _unless_worn_out(disks, loan, now())
         try:
@@ -85,7 +89,7 @@ def lent(
 
 def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:
     known, night = ledger(loan.state), night_of(now)
-    told = [worn_out(known, one.claim, one.node.identity, night, loan.ahead) for one in disks]
+    told = [worn_out(known, one.claim, worn(one.node.identity, loan.reach), night, loan.ahead) for one in disks]
     if any(told):
         raise WornOut(
             "a disk's budget of bytes for tonight is too small; nothing was written",
@@ -98,6 +102,7 @@ def _record(one: Held, loan: Loan, now: datetime, marks: tuple[str, ...], inside
     return Handed(
         disk=one.claim.id,
         identity=one.node.identity,
+        reach=loan.reach,
         size=one.node.size,
         run=loan.run,
         folder=str(loan.folder.absolute()),
@@ -126,7 +131,7 @@ def _back(disks: Sequence[Held], ask: Callable[[], Census], loan: Loan, now: dat
         except DisksRefused as refused:
             why = refused.refusals
         if not why:
-            strike_out(loan.state, one.node.identity)
+            strike_out(loan.state, one.node.identity, loan.reach)
         else:
             yield f"{one.claim.id} stays with the run, for `matrix clean`: {'; '.join(map(str, why))}"
 

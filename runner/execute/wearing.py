@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.disks.real.wear import night_of, room
-from runner.store.lab import count, ledger, uncounted
+from runner.store.lab import count, ledger, uncounted, worn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -51,6 +51,8 @@ class Gauge:
     read: Callable[[], Mapping[str, int]]
     now: Callable[[], datetime]
     boot: str
+    #: How the host that has them is reached.
+    reach: str = "local"
     #: Why the run has to stop for tonight, or leaves something out; empty as long as it need not.
     full: str = ""
     #: How much more than was asked of an array went to one of its disks, at worst so far.
@@ -63,7 +65,7 @@ class Gauge:
         """Bytes that may be written yet tonight, by identity, after what is in the ledger and what is not there yet."""
         counters, night, known = self.read(), night_of(self.now()), ledger(self.state)
         since = uncounted(self.state, self.run, counters, self.boot)
-        rooms = {disk: room(known, claim, disk, night) for disk, claim in self.claims.items()}
+        rooms = {disk: room(known, claim, worn(disk, self.reach), night) for disk, claim in self.claims.items()}
         return {disk: max(0, size - since.get(disk, 0)) for disk, size in rooms.items() if size is not None}
 
     def note(self) -> None:

@@ -46,8 +46,14 @@ class Match:
 
     host: str
     disks: tuple[LabDisk, ...]
+    reach: str = "local"
     #: Ids of disks whose content may be destroyed without asking.
     standing: tuple[str, ...] = ()
+
+    @property
+    def ssh(self) -> str:
+        """Its name for ssh; empty if it is this host."""
+        return self.reach.removeprefix("ssh:") if self.reach != "local" else ""
 
 
 def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
@@ -56,7 +62,7 @@ def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
     for name, host in lab.hosts.items():
         fitting, why = _fitting(host, needs.disks, matrix)
         if not why:
-            return Match(name, fitting, host.destroy)
+            return Match(name, fitting, host.reach, host.destroy)
         reasons.append(f"{name}: {why}")
     raise BadInput(
         f"{matrix} needs {described(needs.disks)}, and no host of hosts.yaml has them",

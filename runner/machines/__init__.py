@@ -15,6 +15,7 @@ MACHINES = {
     "vagrant": "runner.machines.vagrant:Vagrant",
     "local": "runner.machines.local:Local",
     "container": "runner.machines.container:Container",
+    "ssh": "runner.machines.ssh:Ssh",
     "dry": "runner.machines.dry:Dry",
 }
 #: What a machine is called that is given disks of this host instead of making its own, and where that is.

@@ -10,7 +10,8 @@ from runner.machines.facts import FACTS, heard
 from runner.machines.seam import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from subprocess import CompletedProcess
 
     from runner.machines.seam import RigSpec
 
@@ -35,6 +36,7 @@ PACKAGES = {
     "mkfs.ext4": "e2fsprogs",
     "mkfs.f2fs": "f2fs-tools",
     "mkfs.xfs": "xfsprogs",
+    "perl": "perl-base",
     "sfdisk": "fdisk",
     "unshare": "util-linux",
     "wipefs": "util-linux",
@@ -70,11 +72,18 @@ for module in "${modules[@]}"; do there "$module" || echo "no-module $module"; d
 """
 
 
+def asking(modules: Iterable[str], programs: Iterable[str]) -> list[str]:
+    """The command that asks a host for these."""
+    return ["bash", "-c", ASK + FACTS, "ask", ",".join(modules), ",".join(sorted({*ALWAYS, *programs}))]
+
+
 def found(enter: Sequence[str], spec: RigSpec, where: str) -> str:
     """What the host has to say. Raises HarnessBroken if it says nothing."""
-    programs = sorted({*ALWAYS, *spec.programs})
-    argv = [*enter, "bash", "-c", ASK + FACTS, "ask", ",".join(spec.modules), ",".join(programs)]
-    answer = process.run(argv, timeout=PATIENCE)
+    return answered(process.run([*enter, *asking(spec.modules, spec.programs)], timeout=PATIENCE), where)
+
+
+def answered(answer: CompletedProcess[str], where: str) -> str:
+    """The same of one that was asked already."""
     if answer.returncode and not answer.stdout:
         raise HarnessBroken(
             f"no shell on {where}: status {answer.returncode}",
@@ -98,8 +107,21 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
             )
         if what == "no-root":
             yield Refusal(
-                f"{name} may not work on the disks of {where}", "be root there, or run the whole command by sudo"
+                f"{name} may not work on the disks of {where}",
+                "be root there, on this host by sudo, on others by `User root` in ~/.ssh/config",
             )
+
+
+def lacking(said: str) -> list[str]:
+    """What it does not have of what it was asked for, each with where to get it."""
+    found = []
+    for line in said.splitlines():
+        what, _, name = line.partition(" ")
+        if what == "no-program":
+            found.append(f"{name} (apt install {PACKAGES.get(name, name)})")
+        if what == "no-module":
+            found.append(f"the module {name}, for its kernel {facts(said).get('kernel', '?')}")
+    return found
 
 
 def facts(said: str) -> Mapping[str, str]:

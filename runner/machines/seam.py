@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from runner.disks.faults import Fault
     from runner.disks.native import Report
     from runner.disks.real.hold import Held
+    from runner.ssh.holder import Holder
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,10 @@ class Wishes:
     disks: tuple[str, ...] = ()
     #: The same disks as this process holds them, for a machine that hands them on instead of looking them up.
     held: tuple[Held, ...] = ()
+    #: Which of them, for a machine of which there are many: by its name for ssh.
+    where: str = ""
+    #: What holds these disks over there.
+    holder: Holder | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,21 +23,22 @@ if TYPE_CHECKING:
     from runner.disks.native import Report
     from runner.machines.seam import Step, StepResult
 
+#: $1: a script. It ends when standard input does, or the script. bash gives what works in the background an empty
+#: standard input, so ours gets a number. Only the script is waited for: `wait -n` overlooks one that has ended before.
+GUARD = """\
+exec 3<&0 </dev/null
+bash "$1" 3<&- &
+work=$!
+{ cat <&3 >/dev/null; kill -KILL "$work"; } &
+wait "$work"
+"""
 #: $1: a folder that is the rig's own; $2: the length of the script, which comes first on standard input. After it
-#: nothing comes but the end. bash gives what works in the background an empty standard input, so ours gets a number.
-KEEPER = """\
+#: nothing comes but the end.
+KEEPER = f"""\
 umask 077
 mkdir -p -- "$1" && head -c "$2" >"$1/envelope" || exit
-exec 3<&0 </dev/null
-bash "$1/envelope" 3<&- &
-work=$!
-cat <&3 >/dev/null &
-line=$!
-status=0
-wait -n "$work" "$line" || status=$?
-if kill -0 "$line" 2>/dev/null; then exit "$status"; fi
-exit 129
-"""
+set -- "$1/envelope"
+{GUARD}"""
 #: Ends with its first process, and takes everything in it along.
 ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--")
 #: How long a shell that was told to end may take to do so.
@@ -49,6 +50,11 @@ TAIL = 4000
 def keeper(folder: str, length: int, alone: Sequence[str] = ALONE) -> list[str]:
     """The command that runs a script of so many bytes in a folder of its own."""
     return [*alone, "bash", "-c", KEEPER, "keeper", folder, str(length)]
+
+
+def guard() -> list[str]:
+    """The command that runs a script that is there already, whose path comes after it."""
+    return [*ALONE, "bash", "-c", GUARD, "guard"]
 
 
 class ShellRig:

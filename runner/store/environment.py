@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Host(BaseModel):
-    """The computer the runner itself ran on."""
+    """The computer that was measured on: the one that the runner itself ran on, or the one behind ssh."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 

@@ -35,6 +35,7 @@ class Handed(BaseModel):
 
     disk: str = Field(description="its stable name")
     identity: str = Field(description="its WWN or serial number: what it is known by for sure")
+    reach: str = Field(default="local", description="how its host is reached: `local`, or `ssh:` and a name")
     size: int
     run: str
     folder: str = Field(description="of the run, in which its scripts are")
@@ -51,33 +52,39 @@ def state_dir() -> Path:
     return Path(chosen).absolute() if chosen else Path(platformdirs.user_state_dir("matrix"))
 
 
-def handed(state: Path) -> tuple[Handed, ...]:
-    """All disks that runs have and did not give back."""
-    return tuple(_read(path, Handed) for path in sorted((state / "disks").glob("*.json")))
+def handed(state: Path, reach: str | None = None) -> tuple[Handed, ...]:
+    """All disks that runs have and did not give back; `reach`: those of this host alone."""
+    found = (_read(path, Handed) for path in sorted((state / "disks").glob("*.json")))
+    return tuple(one for one in found if reach in {None, one.reach})
 
 
 def hand(state: Path, one: Handed) -> None:
     """Write it down, durably: before the disk is touched."""
-    path = _place(state, one.identity)
+    path = _place(state, one.identity, one.reach)
     with named(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, one.model_dump_json(indent=1).encode())
 
 
-def strike_out(state: Path, identity: str) -> None:
+def strike_out(state: Path, identity: str, reach: str = "local") -> None:
     """It was given back."""
-    _place(state, identity).unlink(missing_ok=True)
+    _place(state, identity, reach).unlink(missing_ok=True)
 
 
-def ours(state: Path, run: str = "") -> Ours:
-    """By what work of ours is known again; `run` is the one that asks."""
-    found = handed(state)
+def ours(state: Path, run: str = "", reach: str = "local") -> Ours:
+    """By what work of ours on a host is known again; `run` is the one that asks."""
+    found = handed(state, reach)
     return Ours(
         run=run,
         marks=frozenset(mark for one in found if one.run == run for mark in one.marks),
         recorded=frozenset(one.identity for one in found if one.run == run),
         others=frozenset((one.identity, one.run) for one in found if one.run != run),
     )
+
+
+def worn(identity: str, reach: str) -> str:
+    """What a disk is called in the ledger: serial numbers of two hosts may be the same."""
+    return identity if reach == "local" else f"{reach} {identity}"
 
 
 def ledger(state: Path) -> Ledger:
@@ -102,10 +109,12 @@ def count(state: Path, run: str, counters: Mapping[str, int], boot: str, night: 
     First the ledger, then the records: who is killed between them has written too much in it, never too little.
     """
     more = uncounted(state, run, counters, boot)
+    mine = [one for one in handed(state) if one.run == run]
     if any(more.values()):
-        wore(state, more.items(), night)
-    for one in handed(state):
-        if one.run == run and one.identity in more and (more[one.identity] or one.boot != boot):
+        known = {one.identity: worn(one.identity, one.reach) for one in mine}
+        wore(state, [(known[disk], size) for disk, size in more.items()], night)
+    for one in mine:
+        if one.identity in more and (more[one.identity] or one.boot != boot):
             hand(state, one.model_copy(update={"written": counters[one.identity], "boot": boot}))
 
 
@@ -128,8 +137,8 @@ def _alone(state: Path) -> Iterator[None]:
         yield
 
 
-def _place(state: Path, identity: str) -> Path:
-    return state / "disks" / f"{re.sub(r'[^A-Za-z0-9_-]+', '_', identity)}.json"
+def _place(state: Path, identity: str, reach: str) -> Path:
+    return state / "disks" / f"{re.sub(r'[^A-Za-z0-9_-]+', '_', worn(identity, reach))}.json"
 
 
 def _read(path: Path, model: type[M]) -> M:

@@ -34,7 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("", "", ("--on", "dry"), "--passthrough: dry makes no virtual machine"),
         (", model: nas-7200", "", (), "disks that exist follow no model"),
         ("", ", sync: assume-clean", (), "those of qemu-passthrough are not known to be"),
-        ("", "", (), "there is no hosts.yaml, so no disk of this host may be used"),
+        ("", "", (), "there is no hosts.yaml, so no disk that exists may be used"),
     ],
 )
 def test_it_is_refused_and_nothing_is_left(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from runner.ssh.line import line_to
 from tests.cli.conftest import Said
 
 Call = Callable[..., Said]
@@ -35,7 +36,7 @@ end
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A host behind an ssh that is none."""
     monkeypatch.setenv("MATRIX_STATE", str(tmp_path / "state"))
     (tmp_path / "hosts.yaml").write_text(LAB)
@@ -43,18 +44,20 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "ssh").write_text(
-        f'#!/bin/sh\necho "$@" >{tmp_path}/asked\ncat >{tmp_path}/script\ncat {tmp_path}/answer\n'
+        "#!/bin/sh\ncase $* in *ControlMaster=yes*) echo; echo matrix is up; exec cat >/dev/null ;; esac\n"
+        f'echo "$@" >{tmp_path}/asked\ncat >{tmp_path}/script\ncat {tmp_path}/answer\n'
     )
     (programs / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    return tmp_path
+    yield tmp_path
+    line_to("shelf").down()
 
 
 def test_the_disks_of_a_host_are_shown_with_why_not(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     said = call("disks", "--host", "shelf")
     assert said.status == 0, said.err
-    assert (shelf / "asked").read_text() == '-o BatchMode=yes -- shelf bash -c "$(cat)"\n'
+    assert (shelf / "asked").read_text().endswith(""" -- shelf exec bash -c 'eval "$(cat)"'\n""")
     assert (shelf / "script").read_text().startswith("#!/usr/bin/env bash")
     assert "wwn-0x5000c500a1" in said.out
     assert "mounted: sdb is mounted at /srv" in said.out
@@ -88,7 +91,7 @@ def test_what_cannot_be_asked_is_told(call: Call, shelf: Path) -> None:
     (shelf / "bin/ssh").write_text("#!/bin/sh\necho no route to host >&2; exit 255\n")
     said = call("disks", "--host", "shelf")
     assert said.status == 3
-    assert "shelf does not tell what disks it has\nno route to host" in said.err
+    assert "shelf cannot be reached by ssh\nno route to host" in said.err
     (shelf / "hosts.yaml").unlink()
     assert "there is no hosts.yaml" in call("disks", "--host", "shelf").err
 

@@ -66,7 +66,7 @@ def run_matrix(place: Path, speak: int) -> None:
     sys.argv = ["matrix", "run", "--on", "dry", "m.yaml"]
     # What other programs have to say of the host and of the jobs takes longer than all the rest.
     for module, name, answer in (
-        (run, "host_facts", lambda: Host(kernel="", cpu="", cores=1, memory=1)),
+        (run, "facts_of", lambda _: Host(kernel="", cpu="", cores=1, memory=1)),
         (run, "revision", lambda _: None),
         (run, "check_jobs", lambda _: ""),
     ):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from runner.disks.real.ask import here
 from runner.disks.real.claims import Claim
+from runner.disks.real.here import Here
 from runner.render.census import census_script
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ class Bay:
     @property
     def locks(self) -> Path:
         return self.work.with_name("locks")
+
+    @property
+    def hands(self) -> Here:
+        return Here(self.locks)
 
     def ask(self) -> Census:
         return here(census_script(by_id=str(self.names)))

@@ -48,7 +48,7 @@ def test_a_disk_that_is_somebodys_is_refused_and_stays_as_it_is(trap: Trap, empt
 def _refused(trap: Trap, empty: Bay) -> None:
     before = empty.digest()
     claim = trap.declared(empty.claim)
-    with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, purpose="study", locks=empty.locks):
+    with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, purpose="study", hands=empty.hands):
         pass
     told = [one for one in caught.value.refusals if one.why is trap.why]
     assert any(trap.evidence in one.evidence for one in told), caught.value.details
@@ -60,7 +60,7 @@ def _refused(trap: Trap, empty: Bay) -> None:
 @on_loops
 def test_an_empty_disk_and_one_with_our_label_are_no_traps(empty: Bay) -> None:
     before = empty.digest()
-    with held([empty.claim, empty.beside], empty.ask, locks=empty.locks) as both:
+    with held([empty.claim, empty.beside], empty.ask, hands=empty.hands) as both:
         assert [one.node.path for one in both] == [empty.disk, empty.other]
     assert empty.digest() == before
 
@@ -123,7 +123,7 @@ def test_what_happens_between_judging_and_using_is_seen(
     race: tuple[Callable[[Bay], Callable[[], object]], Callable[..., Callable[[], Census]], str], empty: Bay
 ) -> None:
     act, when, evidence = race
-    with pytest.raises(DisksRefused) as caught, held([empty.claim], when(empty, act(empty)), locks=empty.locks):
+    with pytest.raises(DisksRefused) as caught, held([empty.claim], when(empty, act(empty)), hands=empty.hands):
         pass
     assert any(one.why is Why.CHANGED and evidence in one.evidence for one in caught.value.refusals), (
         caught.value.details
@@ -142,7 +142,7 @@ def test_a_disk_that_somebody_holds_is_refused_and_says_who(empty: Bay) -> None:
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, locks=empty.locks):
+        with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, hands=empty.hands):
             pass
         holder.communicate()
     (refused,) = caught.value.refusals
@@ -163,7 +163,7 @@ def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(em
         assert writer.stdout is not None
         assert writer.stdout.readline() == "open\n"
         claim = replace(empty.claim, wipe=True)
-        with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, locks=empty.locks):
+        with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, hands=empty.hands):
             pass
         writer.communicate()
     (refused,) = caught.value.refusals
@@ -174,7 +174,7 @@ def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(em
 @on_loops
 def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -> None:
     script = (
-        "import sys; from pathlib import Path; from runner.disks.real.hold import locked\n"
+        "import sys; from pathlib import Path; from runner.disks.real.here import locked\n"
         "locked(sys.argv[1], Path(sys.argv[2]), 'night-1'); print('locked', flush=True); sys.stdin.read()"
     )
     import sys
@@ -183,24 +183,24 @@ def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == "locked\n"
-        with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, locks=empty.locks):
+        with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, hands=empty.hands):
             pass
         (refused,) = caught.value.refusals
         assert refused.why is Why.LOCKED
         assert refused.evidence == f"{empty.disk} is used by the run night-1, process {first.pid}"
         first.kill()
-    with held([empty.claim], empty.ask, locks=empty.locks) as have:
+    with held([empty.claim], empty.ask, hands=empty.hands) as have:
         assert have[0].node.path == empty.disk
 
 
 @on_loops
 def test_while_we_hold_it_nobody_else_gets_it_and_then_they_do(empty: Bay) -> None:
-    with held([empty.claim], empty.ask, locks=empty.locks) as (have,):
+    with held([empty.claim], empty.ask, hands=empty.hands) as (have,):
         with pytest.raises(OSError, match="busy"):
             os.open(empty.disk, os.O_RDONLY | os.O_EXCL)
         have.let_go()
         os.close(os.open(empty.disk, os.O_RDONLY | os.O_EXCL))
-        with pytest.raises(DisksRefused), held([empty.claim], empty.ask, locks=empty.locks):
+        with pytest.raises(DisksRefused), held([empty.claim], empty.ask, hands=empty.hands):
             pass
     os.close(os.open(empty.disk, os.O_RDONLY | os.O_EXCL))
 
@@ -209,7 +209,7 @@ def test_while_we_hold_it_nobody_else_gets_it_and_then_they_do(empty: Bay) -> No
 def test_one_disk_under_two_names_is_one_disk(empty: Bay) -> None:
     (empty.names / "disk-c").symlink_to(empty.disk)
     twice = [empty.claim, replace(empty.claim, id="disk-c")]
-    with pytest.raises(DisksRefused) as caught, held(twice, empty.ask, locks=empty.locks):
+    with pytest.raises(DisksRefused) as caught, held(twice, empty.ask, hands=empty.hands):
         pass
     assert [one.why for one in caught.value.refusals] == [Why.TWICE, Why.TWICE]
 
@@ -245,7 +245,7 @@ def test_the_disk_that_this_machine_runs_from_is_refused_whatever_is_declared(em
         pytest.skip("this host does not run from a disk that it sees whole")
     (empty.names / "system").symlink_to(node.path)
     claim = replace(empty.claim, id="system", size=node.size, serial=node.serial, wwn=node.wwn, wipe=True)
-    with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, locks=empty.locks):
+    with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, hands=empty.hands):
         pass
     assert Why.BOOT_DISK in {one.why for one in caught.value.refusals}
 

@@ -22,7 +22,7 @@ from runner.disks.real.why import Why
 from runner.disks.real.work import give_back, prepare
 from runner.errors import HarnessBroken
 from runner.execute.leftovers import clean, left_behind
-from runner.store.lab import Handed, hand, handed, ledger, ours, wore
+from runner.store.lab import Handed, hand, handed, ledger, ours, strike_out, wore, worn
 from tests.disks.loops import Bay, bay, why_not
 from tests.disks.traps import at
 
@@ -52,11 +52,11 @@ def record(empty: Bay, folder: Path | str = "") -> Handed:
 
 @on_loops
 def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty: Bay) -> None:
-    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), locks=empty.locks) as (have,):
+    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
         prepare(have, "night-1")
     assert [one.why for one in judged(empty.ask(), empty.claim).refusals] == [Why.LEFT_OVER]
     assert judged(empty.ask(), empty.claim, Ours(run="night-1")).usable
-    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), locks=empty.locks) as (have,):
+    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
         subprocess.run(["dd", "if=/dev/urandom", f"of={empty.disk}", "bs=1M", "count=8", "status=none"], check=True)
         give_back(have, "night-1")
     again = judged(empty.ask(), empty.claim)
@@ -69,7 +69,7 @@ def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty
 def test_only_what_may_be_wiped_is_wiped_and_then_it_is_labelled(empty: Bay) -> None:
     empty.bash('mkfs.ext4 -q -F "$DISK"')
     beside = empty.file.with_name("b").read_bytes()
-    with held([replace(empty.claim, wipe=True)], empty.ask, locks=empty.locks) as (have,):
+    with held([replace(empty.claim, wipe=True)], empty.ask, hands=empty.hands) as (have,):
         assert [one.type for one in have.node.signatures] == ["ext4"]
         prepare(have, "night-1")
     found = empty.ask().by_number(have.node.dev)
@@ -87,7 +87,7 @@ def test_partitions_are_wiped_with_their_table_and_the_kernel_forgets_them(empty
     empty.bash(f'{mark}; {entry}; addpart "$DISK" 1 2048 65536; mkfs.ext4 -q -F "$DISK"p1')
     part = Path(f"{empty.disk}p1")
     assert part.is_block_device()
-    with held([replace(empty.claim, wipe=True)], empty.ask, locks=empty.locks) as (have,):
+    with held([replace(empty.claim, wipe=True)], empty.ask, hands=empty.hands) as (have,):
         prepare(have, "night-1")
         assert not part.exists()
     found = empty.ask().by_number(have.node.dev)
@@ -99,7 +99,7 @@ def test_partitions_are_wiped_with_their_table_and_the_kernel_forgets_them(empty
 
 @on_loops
 def test_a_disk_that_was_let_go_is_not_written_any_more(empty: Bay) -> None:
-    with held([empty.claim], empty.ask, locks=empty.locks) as (have,):
+    with held([empty.claim], empty.ask, hands=empty.hands) as (have,):
         have.let_go()
         with pytest.raises(ValueError, match="was let go"):
             prepare(have, "night-1")
@@ -116,7 +116,7 @@ def killed(empty: Bay, uuid: str, tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     (folder / "standing").mkdir(parents=True)
     (folder / "standing/one.sh").write_text(f"# disk-a\n{TEAR_DOWN.replace('DISK', empty.disk)}")
-    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), locks=empty.locks) as (have,):
+    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
         hand(tmp_path / "state", record(empty, folder))
         prepare(have, "night-1")
     empty.bash(f'mkfs.ext4 -q -F -U {uuid} "$DISK"')
@@ -127,18 +127,18 @@ def killed(empty: Bay, uuid: str, tmp_path: Path) -> Path:
 def test_clean_takes_away_what_is_ours_by_the_run_s_own_scripts(empty: Bay, tmp_path: Path) -> None:
     state = killed(empty, "11111111-1111-1111-1111-111111111111", tmp_path)
     assert not judged(empty.ask(), empty.claim).usable
-    (found,) = clean(state, empty.ask, empty.locks)
+    (found,) = clean(state, empty.ask, empty.hands)
     assert (found.left, found.scripts, found.run) == ("", 1, "night-1")
     assert judged(empty.ask(), empty.claim).usable
     assert handed(state) == ()
-    assert list(clean(state, empty.ask, empty.locks)) == []
+    assert list(clean(state, empty.ask, empty.hands)) == []
 
 
 @on_loops
 def test_clean_leaves_what_somebody_else_made_since(empty: Bay, tmp_path: Path) -> None:
     state = killed(empty, "22222222-2222-2222-2222-222222222222", tmp_path)
     before = empty.digest()
-    (found,) = clean(state, empty.ask, empty.locks)
+    (found,) = clean(state, empty.ask, empty.hands)
     assert "file system: " in found.left
     assert "22222222-" in found.left
     assert empty.digest() == before
@@ -147,16 +147,16 @@ def test_clean_leaves_what_somebody_else_made_since(empty: Bay, tmp_path: Path) 
 
 @on_loops
 def test_clean_knows_a_disk_by_its_label_where_the_record_is_gone(empty: Bay, tmp_path: Path) -> None:
-    with held([empty.claim], empty.ask, locks=empty.locks) as (have,):
+    with held([empty.claim], empty.ask, hands=empty.hands) as (have,):
         prepare(have, "night-1")
-        (found,) = clean(tmp_path / "state", empty.ask, empty.locks, labelled={"disk-a"})
+        (found,) = clean(tmp_path / "state", empty.ask, empty.hands, labelled={"disk-a"})
         assert found.left.startswith("it is in use by")
     assert [one.run for one in left_behind(empty.ask(), ())] == ["night-1"]
     before = empty.digest()
-    (found,) = clean(tmp_path / "state", empty.ask, empty.locks)
+    (found,) = clean(tmp_path / "state", empty.ask, empty.hands)
     assert found.left.startswith("only its label says so")
     assert empty.digest() == before
-    (found,) = clean(tmp_path / "state", empty.ask, empty.locks, labelled={"disk-a"})
+    (found,) = clean(tmp_path / "state", empty.ask, empty.hands, labelled={"disk-a"})
     assert found.left == ""
     assert judged(empty.ask(), empty.claim).usable
 
@@ -166,7 +166,7 @@ def test_clean_runs_no_script_that_others_can_write(empty: Bay, tmp_path: Path) 
     state = killed(empty, "11111111-1111-1111-1111-111111111111", tmp_path)
     (tmp_path / "run/standing/one.sh").chmod(0o666)
     before = empty.digest()
-    (found,) = clean(state, empty.ask, empty.locks)
+    (found,) = clean(state, empty.ask, empty.hands)
     assert "can be written by others" in found.left
     assert empty.digest() == before
 
@@ -182,7 +182,7 @@ def test_a_disk_overwritten_from_end_to_end_is_known_by_its_record(empty: Bay, t
     assert [str(one) for one in another.refusals] == [
         f"left over: {empty.disk} was handed to the run night-1, which did not give it back"
     ]
-    assert [one.left for one in clean(state, empty.ask, empty.locks)] == [""]
+    assert [one.left for one in clean(state, empty.ask, empty.hands)] == [""]
     assert judged(empty.ask(), empty.claim).usable
 
 
@@ -282,3 +282,16 @@ def test_the_error_tells_every_disk_every_reason_and_what_to_do() -> None:
     assert error.brief == "2 of 2 disks cannot be used; nothing was written"
     assert error.details.splitlines() == ["  a: not there: nothing is called a", "  b: not there: nothing is called b"]
     assert error.resolution == "compare hosts.yaml with what `matrix disks` shows of this machine"
+
+
+def test_disks_of_two_hosts_are_not_mixed_up(tmp_path: Path) -> None:
+    here = Handed(disk="a", identity="S1", size=1, run="r1", folder="", since="")
+    there = here.model_copy(update={"reach": "ssh:shelf", "run": "r2"})
+    for one in (here, there):
+        hand(tmp_path, one)
+    assert handed(tmp_path, "ssh:shelf") == (there,)
+    assert ours(tmp_path, "r1").others == frozenset()
+    assert ours(tmp_path, "r1", "ssh:shelf").others == {("S1", "r2")}
+    strike_out(tmp_path, "S1", "ssh:shelf")
+    assert handed(tmp_path) == (here,)
+    assert worn("S1", "ssh:shelf") != worn("S1", "local") == "S1"

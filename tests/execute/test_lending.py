@@ -48,7 +48,7 @@ class Desk:
         self.empty, self.said = empty, list[str]()
         root = empty.work.parent
         self.loan = Loan(
-            "night-1", "study", root / "run", root / "state", frozenset({"disk-a", "disk-b"}), locks=empty.locks
+            "night-1", "study", root / "run", root / "state", frozenset({"disk-a", "disk-b"}), hands=empty.hands
         )
 
     def lend(self, claims: Sequence[Claim], **changes: object) -> AbstractContextManager[tuple[Held, ...]]:
@@ -113,7 +113,7 @@ def test_what_is_left_on_a_disk_stays_with_the_run_and_others_do_not_get_it(empt
     with pytest.raises(DisksRefused) as caught, desk.lend([empty.claim], run="night-2"):
         pass
     assert Why.FILE_SYSTEM in {one.why for one in caught.value.refusals}
-    (left,) = clean(desk.loan.state, empty.ask, empty.locks)
+    (left,) = clean(desk.loan.state, empty.ask, empty.hands)
     assert "file system" in left.left
 
 
@@ -145,7 +145,7 @@ def test_a_machine_that_does_not_answer_any_more_hides_nothing(empty: Bay) -> No
     ):
         raise ZeroDivisionError
     assert desk.said[-1] == "the disks stay with the run, for `matrix clean`: no answer"
-    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.locks)] == [""]
+    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.hands)] == [""]
 
 
 BORROWER = """\
@@ -157,7 +157,7 @@ from tests.disks.loops import Bay
 
 disk, other, root = sys.argv[1:]
 mine = Bay(disk, other, Path(root, "names"), Path(root, "work"), Path(root, "a"))
-loan = Loan("night-1", "study", Path(root, "run"), Path(root, "state"), frozenset({"disk-a"}), locks=mine.locks)
+loan = Loan("night-1", "study", Path(root, "run"), Path(root, "state"), frozenset({"disk-a"}), hands=mine.hands)
 with lent([mine.claim], mine.ask, loan, lambda: datetime.now(UTC), print) as (one,):
     one.let_go()
     Path(disk).open("r+b").write(b"of fio" * 1000)
@@ -178,13 +178,13 @@ def test_a_run_that_is_killed_holds_nothing_and_its_disk_is_taken_back(empty: Ba
     ) as run:
         assert run.stdout is not None
         assert "lent\n" in iter(run.stdout.readline, "")
-        (left,) = clean(desk.loan.state, empty.ask, empty.locks)
+        (left,) = clean(desk.loan.state, empty.ask, empty.hands)
         assert left.left == f"it is in use by the run night-1, process {run.pid}"
         run.kill()
     with pytest.raises(DisksRefused) as caught, desk.lend([empty.claim], run="night-2"):
         pass
     assert [one.why for one in caught.value.refusals] == [Why.LEFT_OVER]
-    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.locks)] == [""]
+    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.hands)] == [""]
     with desk.lend([empty.claim], run="night-2") as disks:
         assert len(disks) == 1
 

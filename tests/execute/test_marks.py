@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks.real import hold
+from runner.disks.real import here
 from runner.disks.real.census import Signature
 from runner.disks.real.claims import Ours, plain_mark
 from runner.disks.real.content import marked
@@ -48,7 +48,7 @@ def left(empty: Bay, build: str, **changes: object) -> Handed:
     loan = Loan(
         *(RUN, "study", root / "run", root / "state", frozenset({"disk-a"})),
         marks=lambda _: (MARK,),
-        locks=empty.locks,
+        hands=empty.hands,
     )
     with lent([empty.claim], empty.ask, loan, lambda: NOW, lambda _: None):
         (record,) = handed(loan.state)
@@ -90,7 +90,7 @@ FORMS = {
 def test_what_carries_our_mark_goes_and_the_disk_comes_back(empty: Bay, what: str) -> None:
     left(empty, FORMS[what])
     assert judged(empty.ask(), empty.claim).refusals
-    assert [one.left for one in clean(empty.work.parent / "state", empty.ask, empty.locks, only=RUN)] == [""]
+    assert [one.left for one in clean(empty.work.parent / "state", empty.ask, empty.hands, only=RUN)] == [""]
     found = judged(empty.ask(), empty.claim)
     assert found.usable
     assert found.node is not None
@@ -102,7 +102,7 @@ def test_what_carries_our_mark_goes_and_the_disk_comes_back(empty: Bay, what: st
 def test_what_carries_another_stays_with_every_byte(empty: Bay, what: str) -> None:
     left(empty, FORMS[what].replace(MARK, MARK.replace("8", "9")))
     before = empty.digest()
-    (found,) = clean(empty.work.parent / "state", empty.ask, empty.locks, only=RUN)
+    (found,) = clean(empty.work.parent / "state", empty.ask, empty.hands, only=RUN)
     assert what in found.left
     assert empty.digest() == before
 
@@ -111,7 +111,7 @@ def test_what_carries_another_stays_with_every_byte(empty: Bay, what: str) -> No
 def test_ours_beside_somebodys_is_left_with_it(empty: Bay) -> None:
     left(empty, f"{FORMS['partition table']}; printf 'LUKS\\xba\\xbe' | dd of=\"$DISK\" bs=1 conv=notrunc status=none")
     before = empty.digest()
-    (found,) = clean(empty.work.parent / "state", empty.ask, empty.locks, only=RUN)
+    (found,) = clean(empty.work.parent / "state", empty.ask, empty.hands, only=RUN)
     assert found.left
     assert empty.digest() == before
 
@@ -121,7 +121,7 @@ def test_what_was_written_since_the_last_count_is_counted(empty: Bay) -> None:
     left(empty, 'dd if=/dev/urandom of="$DISK" bs=1M count=4 oflag=direct status=none', boot="b")
     state = empty.work.parent / "state"
     before = ledger(state).of(str(empty.file), NIGHT)
-    assert [one.left for one in clean(state, empty.ask, empty.locks, only=RUN, counted=("b", NIGHT))] == [""]
+    assert [one.left for one in clean(state, empty.ask, empty.hands, only=RUN, counted=("b", NIGHT))] == [""]
     assert ledger(state).of(str(empty.file), NIGHT) - before >= 4 << 20
 
 
@@ -141,7 +141,7 @@ touch /run/matrix/trace
 """
     )
     left(empty, ":", inside="/dev/disk/by-id/matrix-0")
-    (found,) = clean(root / "state", empty.ask, empty.locks, only=RUN)
+    (found,) = clean(root / "state", empty.ask, empty.hands, only=RUN)
     assert (found.left, found.scripts) == ("", 1)
     seen = (root / "seen").read_text().split()
     assert seen == ["/dev/disk/by-id:", "matrix-0", "/run/matrix:", "/run/matrix", str(64 << 20)]
@@ -152,9 +152,9 @@ touch /run/matrix/trace
 HOLDER = """\
 import os, subprocess, sys
 from pathlib import Path
-from runner.disks.real.hold import locked
+from runner.disks.real.here import locked
 lock, _ = locked("wwn", Path(sys.argv[1]), "a")
-child = subprocess.Popen(["sleep", "infinity"], pass_fds=[lock], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+child = subprocess.Popen(["sleep", "infinity"], pass_fds=[lock.number], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 print(os.getpid(), child.pid, flush=True)
 """
 
@@ -163,10 +163,10 @@ def test_a_lock_outlives_whoever_took_it_with_what_inherited_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which dies soon, as it is killed with it; whoever asks waits for that a moment."""
-    monkeypatch.setattr(hold, "GLANCE", 0)
+    monkeypatch.setattr(here, "GLANCE", 0)
     done = subprocess.run([sys.executable, "-c", HOLDER, str(tmp_path)], capture_output=True, text=True, check=True)
     runner, heir = done.stdout.split()
-    lock, holder = hold.locked("wwn", tmp_path, "b")
+    lock, holder = here.locked("wwn", tmp_path, "b")
     assert lock is None
     assert holder == f"the run a, process {runner}"
     looked: list[float] = []
@@ -177,8 +177,8 @@ def test_a_lock_outlives_whoever_took_it_with_what_inherited_it(
         looked.append(seconds)
 
     monkeypatch.setattr("time.sleep", wait)
-    monkeypatch.setattr(hold, "GLANCES", 100_000)
-    lock, _ = hold.locked("wwn", tmp_path, "b")
+    monkeypatch.setattr(here, "GLANCES", 100_000)
+    lock, _ = here.locked("wwn", tmp_path, "b")
     assert lock is not None
-    os.close(lock)
+    lock.close()
     assert looked

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from runner.disks.real.census import Node
 from runner.disks.real.claims import Claim
+from runner.disks.real.here import HERE, Descriptor
 from runner.disks.real.hold import Held
 from runner.execute.run import Execution
 from runner.execute.spending import Spending
@@ -238,5 +239,7 @@ def test_a_run_leaves_out_what_does_not_fit_and_goes_on_the_next_night(tmp_path:
 def test_counters_are_those_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "sdx").mkdir()
     (tmp_path / "sdx/stat").write_text("  10 0 80 3  20 0 160 9  0 0 0\n")
-    there, gone = (Held(Claim(name, 1), Node(name, "8:0", 1, serial=name), -1) for name in ("sdx", "sdy"))
+    there, gone = (
+        Held(Claim(name, 1), Node(name, "8:0", 1, serial=name), HERE, Descriptor(-1)) for name in ("sdx", "sdy")
+    )
     assert written_here([there, gone], tmp_path) == {"sdx": 160 * 512}

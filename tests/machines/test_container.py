@@ -109,7 +109,7 @@ def carried_out(machine: Machine, text: str, folder: Path) -> list[Trial]:
 
 @pytest.mark.parametrize("text", [SMALL, FILES], ids=["raw", "files"])
 def test_the_same_cells_are_measured_in_a_container_as_anywhere(disks: Bay, tmp_path: Path, text: str) -> None:
-    asked = Loan("night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), locks=disks.locks)
+    asked = Loan("night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), hands=disks.hands)
     with lent([disks.claim, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), lambda _: None) as held:
         for one in held:
             one.let_go()

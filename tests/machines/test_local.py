@@ -67,7 +67,7 @@ def carried_out(machine: Machine, folder: Path) -> list[Trial]:
 
 def test_the_same_cells_are_measured_on_this_host_as_anywhere(disks: Bay, tmp_path: Path) -> None:
     said: list[str] = []
-    asked = Loan("night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), locks=disks.locks)
+    asked = Loan("night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), hands=disks.hands)
     with lent([disks.claim, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), said.append) as held:
         for one in held:
             one.let_go()

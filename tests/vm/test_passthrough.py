@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.disks import Bus, Disk
-from runner.disks.real.hold import locked
+from runner.disks.real.here import locked
 from runner.disks.real.refusals import judged
 from runner.execute.lending import Loan, lent
 from runner.expand.select import select
@@ -89,7 +89,7 @@ LATER = pytest.mark.exhaustive
 
 @pytest.mark.parametrize("bus", ["scsi", *(pytest.param(bus, marks=LATER) for bus in ("virtio", "sata", "nvme"))])
 async def test_what_a_guest_writes_is_on_the_disk_that_was_judged(disks: Bay, tmp_path: Path, bus: Bus) -> None:
-    loan = Loan("r", "m", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), locks=disks.locks)
+    loan = Loan("r", "m", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), hands=disks.hands)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with lent([disks.claim, disks.beside], disks.ask, loan, lambda: datetime.now(UTC), lambda _: None) as held:

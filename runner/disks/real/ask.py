@@ -9,8 +9,11 @@ from runner import process
 from runner.disks.real.census import parse
 from runner.disks.real.smart import heard
 from runner.errors import HarnessBroken
+from runner.ssh.line import line_to
 
 if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
     from runner.disks.real.census import Census
     from runner.disks.real.smart import Smart
 
@@ -37,14 +40,13 @@ def healths(reach: str, script: str) -> dict[str, Smart]:
 def told(reach: str, script: str) -> str:
     """What a script that only asks says on a host."""
     if reach == "local":
-        return _told(["bash", "-c", script], "", "this machine")
-    name = reach.removeprefix("ssh:")
+        return _told(process.run(["bash", "-c", script], timeout=PATIENCE), "this machine")
+    line = line_to(reach.removeprefix("ssh:"))
     # The script reads nothing, so it is all there is to read; bash has it as a whole before it begins.
-    return _told(["ssh", "-o", "BatchMode=yes", "--", name, 'bash -c "$(cat)"'], script, name)
+    return _told(line.run(["bash", "-c", 'eval "$(cat)"'], stdin=script, timeout=PATIENCE), line.name)
 
 
-def _told(argv: list[str], stdin: str, host: str) -> str:
-    answer = process.run(argv, stdin=stdin, timeout=PATIENCE)
+def _told(answer: CompletedProcess[str], host: str) -> str:
     if answer.returncode:
         raise HarnessBroken(
             f"{host} does not tell what disks it has",

@@ -5,12 +5,9 @@ Everything here takes a disk that is held, so nothing here can be done to one th
 
 from __future__ import annotations
 
-import fcntl
-import os
-from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from runner import process
 from runner.disks.real import label
 from runner.disks.real.content import marked
 from runner.disks.real.label import Label
@@ -24,7 +21,20 @@ if TYPE_CHECKING:
     from runner.disks.real.hold import Held
     from runner.disks.real.label import State
 
-_REREAD = 0x125F  # BLKRRPART
+#: Seconds that it may take to wipe what is written on a disk.
+PATIENCE = 60.0
+#: Parts first: once the table is gone there are none to be found.
+WIPE = """\
+set -euo pipefail
+shopt -s nullglob
+export PATH="$PATH:/usr/sbin:/sbin"
+name={name}
+for part in /sys/class/block/"$name"/*/partition; do
+  part=${{part%/partition}}
+  wipefs --all --force --quiet -- "/dev/${{part##*/}}"
+done
+wipefs --all --force --quiet -- "/dev/${{name//!//}}"
+"""
 
 
 def label_of(held: Held, run: str, state: State) -> Label:
@@ -48,33 +58,27 @@ def wipe_marked(held: Held, found: Iterable[Signature], ours: Ours) -> None:
     """Of what is written on it only what carries a mark of ours, place by place; anything else stays as it is."""
     mine = [one for one in found if one.offset and marked(one, ours)]
     for one in mine:
-        done = process.run(["wipefs", "--force", "--quiet", f"--offset={one.offset}", held.node.path])
-        if done.returncode:
-            raise HarnessBroken(f"{one} on {held.node.path} could not be wiped", details=done.stderr.strip())
-    if mine and held.exclusive is not None and any(Path("/sys/class/block", held.node.name).glob("*/partition")):
-        fcntl.ioctl(held.exclusive, _REREAD)
+        script = (
+            f"PATH=$PATH:/usr/sbin:/sbin wipefs --force --quiet --offset={quote(one.offset)} -- {quote(held.node.path)}"
+        )
+        if trouble := held.hands.run(script, PATIENCE):
+            raise HarnessBroken(f"{one} on {held.node.path} could not be wiped", details=trouble)
+    if mine:
+        held.alone.reread()
 
 
 def _wipe(held: Held) -> None:
     """Every signature on the disk and on its parts; held as it is by us, only --force is allowed to."""
-    parts = sorted(Path("/sys/class/block", held.node.name).glob("*/partition"))
-    for name in [*(part.parent.name for part in parts), held.node.name]:
-        done = process.run(["wipefs", "--all", "--force", "--quiet", f"/dev/{name.replace('!', '/')}"])
-        if done.returncode:
-            raise HarnessBroken(
-                f"what is written on /dev/{name} could not be wiped",
-                details=done.stderr.strip(),
-                resolution=f"`matrix disks` shows how {held.claim.id} stands now",
-            )
-    if parts and held.exclusive is not None:
-        # Nobody but us may make the kernel look again, as nobody but us has the disk.
-        fcntl.ioctl(held.exclusive, _REREAD)
+    alone = held.alone
+    trouble = held.hands.run(WIPE.format(name=quote(held.node.name)), PATIENCE)
+    if trouble:
+        raise HarnessBroken(
+            f"what is written on {held.node.path} could not be wiped",
+            details=trouble,
+            resolution=f"`matrix disks` shows how {held.claim.id} stands now",
+        )
+    alone.reread()
 
 
 def _write(held: Held, block: bytes) -> None:
-    descriptor = held.writable()
-    try:
-        os.pwrite(descriptor, block, label.BLOCK * label.BYTES)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    held.alone.write(block, label.BLOCK * label.BYTES)

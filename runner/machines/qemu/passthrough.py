@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from runner.disks.real.claims import plain_wwn
+from runner.disks.real.here import Descriptor
 from runner.errors import BadInput
 from runner.machines.local import unreal_disks
 from runner.machines.qemu import AS_USUAL, Qemu
@@ -108,7 +109,8 @@ async def lent(
     with ExitStack() as stack:
         opened, kept = [], []
         for one, _ in zip(held, disks, strict=False):
-            opened.append(one.writable())
+            mine = [grip for grip in (one.lock, one.alone) if isinstance(grip, Descriptor)]
+            opened.append(mine[-1].writable())
             stack.callback(os.close, opened[-1])
-            kept += [one.lock, *([one.exclusive] if one.exclusive is not None else [])]
+            kept += [grip.number for grip in mine]
         yield Served(tuple(opened), kept=tuple(kept))

@@ -1,0 +1,77 @@
+"""A host with disks, this one or another, in the hands of a command for as long as it takes."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from shlex import quote
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from runner.disks.real.census import Census
+    from runner.disks.real.hands import Hands
+    from runner.disks.real.hold import Held
+    from runner.ssh.holder import Holder
+
+
+@dataclass(frozen=True)
+class Reached:
+    """One that is."""
+
+    #: As hosts.yaml says it.
+    reach: str
+    ask: Callable[[], Census]
+    hands: Hands
+    #: What does it all over there, if it is not this one.
+    holder: Holder | None = None
+    #: What was found of paths.
+    known: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def boot_id(self) -> str:
+        """Another one after every boot."""
+        from runner.cli.host import boot_id
+
+        return self.holder.boot_id if self.holder else boot_id()
+
+    def written(self, disks: Sequence[Held]) -> dict[str, int]:
+        """What its kernel counts for each disk, by its identity; one that cannot be asked about is left out."""
+        from runner.disks.real.there import There
+        from runner.execute.wearing import written_here
+
+        return self.hands.written(disks) if isinstance(self.hands, There) else written_here(disks)
+
+    def paths(self, disks: Sequence[Held]) -> tuple[str, ...]:
+        """What scripts there call them. Asked once: these disks do not move while they are held."""
+        if not self.known:
+            self.known.update({one.claim.id: self.path(one.claim.id, one.node.path) for one in disks})
+        return tuple(self.known[one.claim.id] for one in disks)
+
+    def path(self, name: str, kernel: str) -> str:
+        """A disk's stable name there, or where there is no udev to give it one, what the kernel calls it."""
+        link = f"/dev/disk/by-id/{name}"
+        leads = f'[ -e {quote(link)} ] && [ "$(readlink -f -- {quote(link)})" = {quote(kernel)} ]'
+        return kernel if self.hands.run(leads, 60) else link
+
+
+@contextmanager
+def reached(reach: str, run: str, say: Callable[[str], None]) -> Iterator[Reached]:
+    """Reach a host, for a run or something else that has a name; `say` is told when the way there breaks."""
+    from runner.disks.real.ask import asked
+    from runner.disks.real.here import HERE
+    from runner.render.census import census_script
+
+    ask = partial(asked, reach, census_script())
+    if reach == "local":
+        yield Reached(reach, ask, HERE)
+        return
+    from runner.disks.real.there import There
+    from runner.machines.shell import guard
+    from runner.ssh.holder import Holder
+    from runner.ssh.line import line_to
+
+    with Holder(line_to(reach.removeprefix("ssh:")), run, guard(), say) as holder:
+        yield Reached(reach, ask, There(holder), holder)

@@ -1,0 +1,264 @@
+"""A matrix on a host behind ssh, which is this one: a real sshd, real loop devices, a /run and a /dev of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli.host import host_facts
+from runner.disks.real.refusals import judged
+from runner.store.journal import Journal
+from runner.store.record import Outcome
+from runner.store.run import load
+from tests.disks.loops import Bay, bay, why_not
+from tests.ssh.far import NAME, Shelf, why_no_namespace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.store.record import Trial
+
+REASON = why_not() or why_no_namespace()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+ROOT = Path(__file__).parents[2]
+
+SMALL = """\
+name: small
+disks: {count: 2, size: 64MiB}
+layouts:
+  raw: [disk]
+  fs: [disk, fs: {type: ext4}]
+workloads:
+  work: {rw: [randread, randwrite], bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
+repeat: 1
+"""
+RUN = ("run", "--on", "ssh", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+class Desk:
+    """Where somebody sits who has a lab: a matrix, a hosts.yaml, and an ssh that knows the way."""
+
+    def __init__(self, folder: Path, disks: Bay, shelf: Shelf) -> None:
+        self.folder, self.disks, self.shelf = folder, disks, shelf
+        folder.mkdir()
+        (folder / "m.yaml").write_text(SMALL)
+        entries = "".join(
+            f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
+            for claim in (disks.claim, disks.beside)
+        )
+        (folder / "hosts.yaml").write_text(
+            f"hosts:\n  here:\n    reach: local\n  bench:\n    reach: ssh:{NAME}\n    disks:\n{entries}"
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        settings = {"PYTHONPATH": str(ROOT), "PATH": self.shelf.path, "MATRIX_STATE": str(self.folder / "state")}
+        return subprocess.Popen(
+            [sys.executable, "-m", "runner.cli", *words],
+            cwd=self.folder,
+            env={**os.environ, **settings},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def said(self, *words: str, status: int = 0) -> str:
+        runner = self.start(*words)
+        output, _ = runner.communicate()
+        assert runner.returncode == status, output
+        return output
+
+    def cleaned(self) -> str:
+        """What clean says over there; loop devices of others that are at work on this machine are there as well."""
+        return self.start("clean", "--host", "bench").communicate()[0]
+
+    def trials(self) -> list[Trial]:
+        (run,) = (self.folder / "results").glob("small-*")
+        with Journal.open(run / "journal.sqlite") as journal:
+            return list(journal.trials())
+
+    def clean(self) -> bool:
+        """Nothing of ours is left over there, neither on disks nor beside them."""
+        assert self.shelf.there("ls /run/matrix/far") == ""
+        assert "/dev/loop" not in self.shelf.there("cat /proc/self/mounts")
+        assert "disk-" not in self.said("clean", "--dry-run", "--host", "bench")
+        return judged(self.disks.ask(), self.disks.claim).usable
+
+
+@pytest.fixture
+def desk(disks: Bay, tmp_path: Path) -> Iterator[Desk]:
+    shelf = Shelf(tmp_path / "ssh", str(disks.names))
+    yield Desk(tmp_path / "desk", disks, shelf)
+    shelf.close()
+
+
+def test_the_same_cells_are_measured_over_there(desk: Desk) -> None:
+    desk.said(*RUN)
+    assert [trial.outcome for trial in desk.trials()] == [Outcome.MEASURED] * 4
+    assert len(desk.shelf.connections) == 1
+    (run,) = (desk.folder / "results").glob("small-*")
+    there, here = load(run).manifest.host, host_facts()
+    for fact in ("kernel", "hostname", "cores", "memory", "cpu", "system", "mitigations", "governor", "turbo"):
+        assert getattr(there, fact) == getattr(here, fact)
+    assert there.versions["fio"] == here.versions["fio"]
+    assert desk.clean()
+
+
+def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(desk: Desk) -> None:
+    """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
+    for lines in (1, 2, 3, 4, 6):
+        runner = desk.start(*RUN)
+        assert runner.stdout is not None
+        for _, _ in zip(range(lines), runner.stdout, strict=False):
+            pass
+        runner.kill()
+        runner.communicate()
+    desk.said(*RUN)
+    trials = desk.trials()
+    assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == 4
+    assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
+    assert desk.clean()
+
+
+class Gate:
+    """Where a step waits until it is told to go on, over there; it is the same file here."""
+
+    def __init__(self, desk: Desk, template: str) -> None:
+        self.there, self.on = desk.folder / "there", desk.folder / "on"
+        for pipe in (self.there, self.on):
+            os.mkfifo(pipe)
+        mine = desk.folder / "templates" / template
+        mine.parent.mkdir(parents=True)
+        text = (ROOT / "templates" / template).read_text()
+        mine.write_text(f"{text}\nif [ -p {self.on} ]; then echo here >{self.there}; cat {self.on}; fi\n")
+
+    def reached(self) -> None:
+        assert self.there.read_text() == "here\n"
+
+    def opened(self) -> None:
+        """For this step and all that come."""
+        with self.on.open("w"):
+            self.on.unlink()
+
+
+@pytest.mark.parametrize("whose", ["connections", "masters"])
+def test_a_connection_that_drops_in_a_trial_costs_nothing(desk: Desk, whose: str) -> None:
+    gate = Gate(desk, "measure.sh")
+    with desk.start(*RUN, "--templates", "templates") as runner:
+        gate.reached()
+        desk.shelf.cut()
+        desk.shelf.drop(whose)
+        assert runner.stdout is not None
+        heard = [next(line for line in runner.stdout if "dropped; what works there goes on" in line)]
+        gate.opened()
+        desk.shelf.mend()
+        heard += list(runner.stdout)
+    assert runner.returncode == 0, heard
+    assert any("connected to shelf again" in line for line in heard)
+    assert [(trial.outcome, trial.attempts) for trial in desk.trials()] == [(Outcome.MEASURED, 1)] * 4
+    assert desk.clean()
+
+
+def test_a_host_that_lost_our_locks_ends_the_run_and_the_same_command_goes_on(desk: Desk) -> None:
+    gate = Gate(desk, "measure.sh")
+    with desk.start(*RUN, "--templates", "templates") as runner:
+        gate.reached()
+        os.kill(int(desk.shelf.there("cat /run/lock/matrix/disk-*").split()[-1]), signal.SIGKILL)
+        output = runner.communicate()[0]
+    assert runner.returncode == 3, output
+    assert "the disks of shelf are not ours any more: what held the disks of shelf for us has ended" in output
+    gate.on.unlink()
+    desk.said(*RUN, "--templates", "templates")
+    assert [trial.outcome for trial in desk.trials()] == [Outcome.MEASURED] * 4
+    assert sorted(trial.attempts for trial in desk.trials()) == [1, 1, 1, 2]
+    assert desk.clean()
+
+
+def test_told_to_stop_while_the_line_is_down_it_waits_for_nobody(desk: Desk) -> None:
+    gate = Gate(desk, "measure.sh")
+    with desk.start(*RUN, "--templates", "templates") as runner:
+        gate.reached()
+        desk.shelf.cut()
+        desk.shelf.drop()
+        assert runner.stdout is not None
+        assert any("dropped; what works there goes on" in line for line in runner.stdout)
+        runner.terminate()
+        output = runner.communicate()[0]
+    assert runner.returncode == 130, output
+    desk.shelf.mend()
+    gate.on.unlink()
+    # What was left working ends as the same run goes on.
+    desk.said(*RUN, "--templates", "templates")
+    assert [(trial.outcome, trial.attempts) for trial in desk.trials()] == [(Outcome.MEASURED, 1)] * 4
+    assert desk.clean()
+
+
+def test_while_one_is_at_them_nobody_else_gets_the_disks(desk: Desk) -> None:
+    gate = Gate(desk, "measure.sh")
+    first = desk.start(*RUN, "--templates", "templates")
+    gate.reached()
+    second = desk.said(*RUN, "--results", "others", status=2)
+    assert "nothing was written" in second
+    assert "left, as it is in use by the run " in desk.cleaned()
+    gate.opened()
+    output, _ = first.communicate()
+    assert first.returncode == 0, output
+    assert desk.clean()
+
+
+def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(desk: Desk) -> None:
+    (desk.folder / "m.yaml").write_text(SMALL.replace("  raw: [disk]\n", ""))
+    gate = Gate(desk, "set-up/fs.sh")
+    runner = desk.start(*RUN, "--templates", "templates")
+    gate.reached()
+    runner.terminate()
+    output, _ = runner.communicate()
+    assert runner.returncode == 130, output
+    assert desk.clean()
+
+
+def test_a_killed_run_is_cleaned_from_afar_by_its_own_scripts(desk: Desk) -> None:
+    (desk.folder / "m.yaml").write_text(SMALL.replace("  raw: [disk]\n", ""))
+    gate = Gate(desk, "measure.sh")
+    runner = desk.start(*RUN, "--templates", "templates")
+    gate.reached()
+    runner.kill()
+    runner.communicate()
+    assert "disk-a of ssh:shelf: with the run " in desk.said("clean", "--dry-run")
+    assert desk.cleaned().count("given back by the run") == 2
+    assert desk.clean()
+
+
+def test_a_host_that_is_not_to_be_had_is_told_before_anything_is_made(desk: Desk) -> None:
+    desk.shelf.cut()
+    said = desk.said("run", "--on", "ssh", "m.yaml", status=3)
+    assert "shelf cannot be reached by ssh" in said
+    assert not (desk.folder / "results").exists()
+    said = desk.said("run", "--on", "ssh:here", "m.yaml", status=2)
+    assert "no host of hosts.yaml that is reached by ssh is called here" in said
+    assert "cannot be reached by ssh" in desk.said("doctor", "--on", "ssh:bench", status=3)
+
+
+def test_the_doctor_says_what_a_host_has_and_lacks(desk: Desk) -> None:
+    for name in ("bench", NAME):
+        said = desk.said("doctor", "--on", f"ssh:{name}")
+        assert "ssh       ready\n" in said
+        assert f"kernel    {os.uname().release}\n" in said
+        assert "lacks     " in said
+
+
+def test_the_disks_of_a_host_are_shown(desk: Desk) -> None:
+    said = desk.said("disks", "--host", "bench", "--format", "json")
+    assert [(one["declared"], one["usable"]) for one in json.loads(said)[:2]] == [("disk-a", True), ("disk-b", True)]

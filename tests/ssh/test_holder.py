@@ -1,0 +1,230 @@
+"""What holds and works on a host behind ssh, over a real sshd: while the line is up, drops, stays down, and for good."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.machines.shell import guard
+from runner.ssh import line as lines
+from runner.ssh.holder import Done, Gone, Holder
+from runner.ssh.line import Line
+from tests.ssh.far import NAME, Shelf, why_no_namespace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+REASON = why_no_namespace()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
+    made = Shelf(tmp_path / "ssh")
+    monkeypatch.setenv("PATH", made.path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def line(shelf: Shelf) -> Iterator[Line]:
+    found = Line(NAME)
+    yield found
+    found.down()
+
+
+def test_it_runs_a_script(line: Line, shelf: Shelf) -> None:
+    said: list[str] = []
+    with Holder(line, "r1", guard(), said.append) as holder:
+        done = holder.work("a", b"echo hello; echo oh >&2; exit 3", 60)
+        assert (done.status, done.late, done.output, done.complaint) == (3, False, b"hello\n", b"oh\n")
+        assert shelf.there("ls /run/matrix/far/*") == "line\n"
+    assert said == []
+    assert len(shelf.connections) == 1
+    assert shelf.there("ls /run/matrix/far") == ""
+
+
+def gate(folder: Path) -> tuple[Path, Path]:
+    """Two pipes: by one a script says that it is there, by the other it is told to go on."""
+    pair = (folder / "there", folder / "on")
+    for one in pair:
+        os.mkfifo(one)
+    return pair
+
+
+def waiting(folder: Path) -> tuple[bytes, Path, Path]:
+    there, on = gate(folder)
+    return f"echo first; echo here >{there}; read -r word <{on}; echo $word".encode(), there, on
+
+
+class Working(Thread):
+    """Somebody who waits for a script to end."""
+
+    def __init__(self, holder: Holder, script: bytes, deadline: float = 60) -> None:
+        super().__init__()
+        self.holder, self.script, self.deadline = holder, script, deadline
+        self.done: Done | None = None
+        self.gone: Gone | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.done = self.holder.work("a", self.script, self.deadline)
+        except Gone as gone:
+            self.gone = gone
+
+
+@pytest.mark.parametrize("what", ["the server", "our ssh", "the session", "nobody, but it is silent"])
+def test_a_script_goes_on_while_the_line_is_down_and_is_heard_to_its_end(
+    line: Line, shelf: Shelf, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(lines, "ALERT", ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=1"))
+    script, there, on = waiting(tmp_path)
+    with Holder(line, "r1", guard(), said.append) as holder:
+        assert holder.ask("lock", "disk", "me") == [b"had"]
+        work = Working(holder, script)
+        assert there.read_text() == "here\n"
+        shelf.cut()
+        server = shelf.connections[-1]
+        drop(what, line, holder, shelf)
+        while not said:  # it was noticed, and the first tries to connect again fail
+            work.join(0.01)
+        on.write_text("last\n")
+        assert shelf.there("flock -n /run/lock/matrix/disk-disk echo free || echo locked") == "locked\n"
+        shelf.mend()
+        work.join()
+        if what.startswith("nobody"):
+            os.kill(server, signal.SIGKILL)  # it hears of nothing else
+        assert work.done is not None
+        assert (work.done.status, work.done.output) == (0, b"first\nlast\n")
+        assert said[-1] == f"connected to {NAME} again"
+        assert holder.ask("lock", "disk", "me") == [b"had"]
+    assert shelf.there("ls /run/matrix/far") == ""
+    assert shelf.there("flock -n /run/lock/matrix/disk-disk echo free || echo locked") == "free\n"
+
+
+def drop(what: str, line: Line, holder: Holder, shelf: Shelf) -> None:
+    if what == "the server":
+        shelf.drop()
+    elif what == "our ssh":
+        assert line._master is not None
+        line._master.kill()
+    elif what.startswith("nobody"):
+        os.kill(shelf.connections[-1], signal.SIGSTOP)
+    else:
+        assert holder._bridge is not None
+        holder._bridge._child.kill()
+
+
+def test_a_line_that_stays_down_is_given_up_and_nothing_is_left(line: Line, shelf: Shelf, tmp_path: Path) -> None:
+    script, there, on = waiting(tmp_path)
+    with Holder(line, "r1", guard(), lambda _: None, lease=1) as holder:
+        work = Working(holder, script)
+        assert there.read_text() == "here\n"
+        shelf.cut()
+        shelf.drop()
+        work.join()
+        assert work.gone is not None
+        assert str(work.gone) == f"{NAME} could not be reached again"
+        with pytest.raises(Gone):
+            holder.ask("on")
+        assert holder.gone is not None
+    gone_by_itself(shelf)
+    assert not lives(on)
+
+
+def lives(on: Path) -> bool:
+    """Whether anybody still reads that pipe."""
+    try:
+        os.close(os.open(on, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+def gone_by_itself(shelf: Shelf) -> None:
+    while shelf.there("ls /run/matrix/far"):
+        pass
+
+
+RUNNER = """\
+import sys
+from runner.machines.shell import guard
+from runner.ssh.holder import Done, Gone, Holder
+from runner.ssh.line import Line
+with Holder(Line("shelf"), "r1", guard(), print) as holder:
+    holder.ask("lock", "disk", "me")
+    holder.work("a", sys.argv[1].encode(), 600)
+"""
+
+
+def test_nothing_outlives_a_runner_that_is_killed(shelf: Shelf, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    os.mkfifo(there)
+    script = f"exec 9>{there}; setsid sleep 1000 9>&9 & sleep 1000"
+    runner = subprocess.Popen([sys.executable, "-c", RUNNER, script], cwd=ROOT)
+    with there.open("rb") as reader:  # waits until the script has opened it
+        runner.kill()
+        runner.wait()
+        assert reader.read() == b""  # and this until nobody has it open any more
+    gone_by_itself(shelf)
+    assert shelf.there("flock -n /run/lock/matrix/disk-disk echo free") == "free\n"
+
+
+def test_what_works_for_a_run_whose_runner_is_gone_ends_when_that_run_goes_on(
+    line: Line, shelf: Shelf, tmp_path: Path
+) -> None:
+    """A runner that is killed while the line is down cannot say so."""
+    script, there, on = waiting(tmp_path)
+    runner = subprocess.Popen([sys.executable, "-c", RUNNER, script.decode()], cwd=ROOT)
+    assert there.read_text() == "here\n"
+    shelf.drop()
+    runner.kill()
+    runner.wait()
+    with Holder(line, "r2", guard(), lambda _: None) as other:
+        assert other.ask("lock", "disk", "other")[0] == b"taken"
+        other.dismiss("r1")
+        assert other.ask("lock", "disk", "other") == [b"had"]
+    assert not lives(on)
+    with Holder(line, "r1", guard(), lambda _: None) as again:
+        assert again.ask("lock", "disk", "me") == [b"had"]
+
+
+def test_a_script_that_takes_too_long_is_ended_over_there(line: Line, tmp_path: Path) -> None:
+    script, there, on = waiting(tmp_path)
+    with Holder(line, "r1", guard(), lambda _: None) as holder:
+        done = holder.work("b", b"sleep 1000", 0.1)
+        assert done.late
+        work = Working(holder, script)
+        assert there.read_text() == "here\n"
+        holder.ask("stop", "a")
+        work.join()
+        assert work.done is not None
+        assert not work.done.late
+    assert not lives(on)
+
+
+def test_a_script_that_is_stopped_before_it_was_started_is_not(line: Line, tmp_path: Path) -> None:
+    with Holder(line, "r1", guard(), lambda _: None) as holder:
+        holder.ask("stop", "a")
+        done = holder.work("a", f"touch {tmp_path}/it".encode(), 60)
+        assert (done.status, done.output) == (137, b"")
+    assert not (tmp_path / "it").exists()
+
+
+def test_a_host_that_was_started_anew_has_nothing_of_ours(line: Line, shelf: Shelf) -> None:
+    with Holder(line, "r1", guard(), lambda _: None) as holder:
+        holder.ask("lock", "disk", "me")
+        os.kill(int(shelf.there("cat /run/lock/matrix/disk-disk").split()[-1]), signal.SIGKILL)
+        holder.boot_id = "another"
+        with pytest.raises(Gone, match="shelf was started anew while it worked"):
+            holder.work("a", b"true", 60)

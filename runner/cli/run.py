@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.budget import budget, short_of
-from runner.cli.choice import chosen_run, command_line, readable
+from runner.cli.choice import begins_anew, chosen_run, command_line, readable
 from runner.cli.closing import Ending, report
 from runner.cli.host import boot_id, facts_of, release_of, revision
 from runner.cli.inputs import (
@@ -57,7 +57,7 @@ from runner.store.feed import Feed
 from runner.store.files import write_atomically
 from runner.store.journal import Journal
 from runner.store.record import CellRow
-from runner.store.run import Manifest, RunFolder, find_unfinished
+from runner.store.run import Manifest, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -164,7 +164,7 @@ def command(
     order = replace(order, exist=exist, release=release_of(exist.ssh) if exist else "")
     if exist and exist.ssh:
         refuse(machine(place.machine, Wishes(where=exist.ssh)), specs)
-    if exist and not find_unfinished(results, order.fingerprint()):
+    if exist and begins_anew(results, order.fingerprint(), fresh=fresh, retry_broken=retry_broken):
         precheck(exist, request.space.matrix, destroy)
     level, alone = level_of(jobs, here, specs, request.arrays())
     with Stopping() as stopping:

@@ -11,7 +11,8 @@ import pytest
 from runner.cli import main
 from runner.cli.choice import begins_anew
 from runner.cli.inputs import asked
-from runner.cli.run import Order, _versions, check_kernel
+from runner.cli.order import Order, check_kernel
+from runner.cli.run import _versions
 from runner.errors import BadInput, Exit
 from runner.render import environment
 from runner.store.run import create

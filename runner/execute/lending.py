@@ -121,7 +121,8 @@ def _back(
     """Count what was written to each, and label those as free that nothing is left on."""
     census = ask()
     found = [(one, census.by_number(one.node.dev)) for one in disks]
-    written = {one.node.identity: node.written for one, node in found if node}
+    # After a boot of a host far away, numbers are other disks'.
+    written = {node.identity: node.written for one, node in found if node and node.identity == one.node.identity}
     count(loan.state, loan.run, written, loan.boot, night_of(now))
     for one in disks:
         mine = Ours(loan.run, marks, frozenset({one.node.identity}))

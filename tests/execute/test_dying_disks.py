@@ -16,7 +16,7 @@ from runner.disks.real.claims import Claim
 from runner.errors import HarnessBroken
 from runner.execute.leftovers import clean
 from runner.execute.lending import Loan, lent
-from runner.store.lab import Handed, hand, handed
+from runner.store.lab import Handed, hand, handed, ledger
 from runner.store.run import InUse, create, load
 from tests.store.past import manifest
 
@@ -110,6 +110,14 @@ def test_a_disk_that_the_run_did_not_get_as_far_as_is_not_written_on(tmp_path: P
     ):
         raise AssertionError
     assert hands.grips["sdb"].writes == 0
+    assert [one.disk for one in handed(tmp_path / "state")] == ["disk-sda"]
+
+
+def test_what_was_written_to_another_disk_of_its_number_is_not_counted(tmp_path: Path) -> None:
+    hands = Pretended()
+    with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        hands.nodes = (replace(NODES[1], dev="8:0", written=1 << 30),)  # after a boot, without the other one
+    assert ledger(tmp_path / "state").nights == ()
     assert [one.disk for one in handed(tmp_path / "state")] == ["disk-sda"]
 
 

@@ -202,7 +202,8 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
 
     from runner.cli.host import boot_id
     from runner.cli.inputs import Asked
-    from runner.cli.run import Order, refuse
+    from runner.cli.order import Order
+    from runner.cli.run import refuse
     from runner.execute.run import Execution
     from runner.expand.select import Picked
     from runner.machines import machine

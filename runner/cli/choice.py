@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
 from runner.store.address import without_passwords
-from runner.store.run import RunFolder, create, latest, runs
+from runner.store.run import RunFolder, create, find_unfinished, latest, runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,6 +64,11 @@ def chosen_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bo
     if unfinished and not fresh:
         return Chosen(unfinished, new=False)
     return Chosen(create(results, wanted), new=True, why="" if fresh else _why_not(latest(named), wanted))
+
+
+def begins_anew(results: Path, fingerprint: str, *, fresh: bool, retry_broken: bool) -> bool:
+    """Whether no run is gone on with: one that is may have left on its disks what only it may take back."""
+    return fresh or not (retry_broken or find_unfinished(results, fingerprint))
 
 
 def readable(text: str) -> str:

@@ -43,10 +43,9 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
 
     Exit code 3 if something had to be left.
     """
-    from runner.cli.listing import lab_of, reach_of
     from runner.store.lab import handed, state_dir
 
-    state, reach = state_dir(), reach_of(lab_of(hosts), host)
+    state, reach = state_dir(), reach_for(hosts, host)
     # First: what works on a disk holds it.
     left = _swept(dry=dry_run) if reach == "local" else False
     left |= _cleaned(state, reach, labelled, dry_run=dry_run)
@@ -55,6 +54,13 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
             click.echo(f"{one.disk} of {one.reach}: with the run {one.run}; `matrix clean --host` is for other hosts")
     if left:
         raise click.exceptions.Exit(Exit.BROKEN)
+
+
+def reach_for(hosts: Path | None, host: str | None) -> str:
+    """This machine is cleaned whatever stands in a file that happens to lie where we are, as in a job's checkout."""
+    from runner.cli.listing import lab_of, reach_of
+
+    return reach_of(lab_of(hosts), host) if host else "local"
 
 
 def _swept(*, dry: bool) -> bool:

@@ -7,7 +7,7 @@ the run look for. Where anything else is on a disk, or anything stands on it sti
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import join
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from runner.disks.real.claims import Claim, Ours
 from runner.disks.real.here import HERE
 from runner.disks.real.hold import DisksRefused, held
-from runner.errors import BadInput
+from runner.errors import BadInput, HarnessBroken
 from runner.execute.lending import returned
 from runner.store.lab import Handed, count, handed, strike_out
 from runner.store.run import STANDING, load
@@ -121,15 +121,19 @@ def idle(one: Handed, hands: Hands = HERE) -> bool:
     return lock is not None
 
 
-def _over(one: Handed) -> bool:
-    """Whether nobody is at the run whose folder that is."""
-    if not Path(one.folder).is_dir():
-        return True
-    try:
-        with load(Path(one.folder)).locked():
-            return True
-    except BadInput:
-        return False
+@contextmanager
+def _over(one: Handed) -> Iterator[bool]:
+    """Whether nobody is at the run whose folder that is; nor can anybody begin to be, for as long as this lasts.
+
+    Of a folder that is not here (moved, or on another machine that shares our records) nobody knows.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(load(Path(one.folder)).locked())
+            over = True
+        except BadInput:
+            over = False
+        yield over
 
 
 def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> Leftover:
@@ -149,9 +153,11 @@ def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) 
 def _lock(one: Handed, hands: Hands) -> tuple[Lock | None, str]:
     """Its lock, if need be from what works on for a run that is gone; only of our records is known whether it is."""
     lock, holder = hands.lock(one.identity, one.run)
-    if lock is None and one.folder and _over(one):
-        hands.dismiss(one.run)
-        lock, holder = hands.lock(one.identity, one.run)
+    if lock is None and one.folder:
+        with _over(one) as over:
+            if over:
+                hands.dismiss(one.run)
+                lock, holder = hands.lock(one.identity, one.run)
     return lock, holder
 
 
@@ -172,6 +178,8 @@ def _given_back(
                 strike_out(state, one.identity, one.reach)
     except DisksRefused as refused:
         refusals = refused.refusals
+    except HarnessBroken as error:  # one that died keeps none of the others
+        return replace(found, left=error.brief)
     if not refusals:
         return found
     why = "; ".join([*map(str, refusals), *troubles])

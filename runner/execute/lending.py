@@ -18,7 +18,7 @@ from runner.disks.real.intent import asked_for
 from runner.disks.real.refusals import Judged, judged
 from runner.disks.real.wear import night_of, worn_out
 from runner.disks.real.work import give_back, prepare, wipe_marked
-from runner.errors import BadInput, MatrixError
+from runner.errors import BadInput, HarnessBroken, MatrixError
 from runner.store.lab import Handed, count, hand, ledger, ours, strike_out, worn
 
 if TYPE_CHECKING:
@@ -73,15 +73,16 @@ def lent(
     with held(claims, ask, ours=known, purpose=loan.matrix, hands=loan.hands) as disks:
         say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
         _unless_worn_out(disks, loan, now())
+        marks, mine = tuple(sorted(loan.marks(disks))), list[Held]()
         try:
-            marks = tuple(sorted(loan.marks(disks)))
             for one, inside in zip(disks, loan.inside or ("",) * len(disks), strict=True):
                 hand(loan.state, _record(one, loan, now(), marks, inside))
+                mine.append(one)  # from here on it may be written, and is given back
                 prepare(one, loan.run)
             yield disks
         finally:
             try:
-                for line in _back(disks, ask, loan, now()):
+                for line in _back(mine, frozenset(marks), ask, loan, now()):
                     say(line)
             except MatrixError as error:  # what went wrong before is what matters; the records still tell of the disks
                 say(f"the disks stay with the run, for `matrix clean`: {error.brief}")
@@ -114,26 +115,35 @@ def _record(one: Held, loan: Loan, now: datetime, marks: tuple[str, ...], inside
     )
 
 
-def _back(disks: Sequence[Held], ask: Callable[[], Census], loan: Loan, now: datetime) -> Iterator[str]:
+def _back(
+    disks: Sequence[Held], marks: frozenset[str], ask: Callable[[], Census], loan: Loan, now: datetime
+) -> Iterator[str]:
     """Count what was written to each, and label those as free that nothing is left on."""
     census = ask()
     found = [(one, census.by_number(one.node.dev)) for one in disks]
-    written = {one.node.identity: node.written for one, node in found if node}
+    # After a boot of a host far away, numbers are other disks'.
+    written = {node.identity: node.written for one, node in found if node and node.identity == one.node.identity}
     count(loan.state, loan.run, written, loan.boot, night_of(now))
-    marks = frozenset(loan.marks(disks))
     for one in disks:
         mine = Ours(loan.run, marks, frozenset({one.node.identity}))
-        why = judged(census, one.claim, mine).refusals
-        try:
-            if not why:
-                one.take_again()
-                why = returned(one, mine, census, ask)
-        except DisksRefused as refused:
-            why = refused.refusals
-        if not why:
-            strike_out(loan.state, one.node.identity, loan.reach)
+        if why := _kept(one, mine, census, ask):
+            yield f"{one.claim.id} stays with the run, for `matrix clean`: {why}"
         else:
-            yield f"{one.claim.id} stays with the run, for `matrix clean`: {'; '.join(map(str, why))}"
+            strike_out(loan.state, one.node.identity, loan.reach)
+
+
+def _kept(one: Held, mine: Ours, census: Census, ask: Callable[[], Census]) -> str:
+    """Give it back, or say why it cannot be: one that died keeps none of the others."""
+    try:
+        why = judged(census, one.claim, mine).refusals
+        if not why:
+            one.take_again()
+            why = returned(one, mine, census, ask)
+    except DisksRefused as refused:
+        why = refused.refusals
+    except HarnessBroken as error:
+        return error.brief
+    return "; ".join(map(str, why))
 
 
 def returned(one: Held, mine: Ours, census: Census, ask: Callable[[], Census]) -> tuple[Refused, ...]:

@@ -317,7 +317,10 @@ sub begun {
     swept(grep { -S "$_/line" && !dialled($_) } glob "$above/*");
     mkdir $folder or die "$folder: $!\n";
     socket(my $listening, PF_UNIX, SOCK_STREAM, 0) or die "no socket: $!\n";
-    bind($listening, pack_sockaddr_un("$folder/line")) && listen($listening, 8) or die "$folder/line: $!\n";
+
+    # It has its name once it listens: one at which nobody does is swept by whoever begins beside us.
+    bind($listening, pack_sockaddr_un("$folder/new")) && listen($listening, 8) or die "$folder/new: $!\n";
+    rename "$folder/new", "$folder/line" or die "$folder/line: $!\n";
     my $pid = fork() // die "no process: $!\n";
     return if $pid;
     POSIX::setsid();

@@ -10,7 +10,7 @@ import pytest
 
 from runner import process
 from runner.cli import host
-from runner.cli.run import disk_facts
+from runner.cli.order import disk_facts
 from runner.disks import Disk, Link
 from runner.errors import HarnessBroken
 from runner.expand.load import disk_model

@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from runner.cli import main
+from runner.cli.choice import begins_anew
 from runner.cli.inputs import asked
-from runner.cli.run import Order, _versions, check_kernel
+from runner.cli.order import Order, check_kernel
+from runner.cli.run import _versions
 from runner.errors import BadInput, Exit
 from runner.render import environment
+from runner.store.run import create
 from tests.matrices import SMALL
+from tests.store.past import manifest
 
 
 def fingerprint(folder: Path, text: str = SMALL, *, kernel: str | None = None, own: Path | None = None) -> str:
@@ -140,3 +144,14 @@ def test_going_away_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == Exit.INTERRUPTED
+
+
+def test_only_a_run_that_is_gone_on_with_may_have_left_something_on_its_disks(tmp_path: Path) -> None:
+    def anew(**asked: bool) -> bool:
+        return begins_anew(tmp_path, "f1", **({"fresh": False, "retry_broken": False} | asked))
+
+    assert anew()
+    create(tmp_path, manifest(finished=False))
+    assert not anew()
+    assert anew(fresh=True)
+    assert not anew(retry_broken=True)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 import scipy.special  # noqa: F401 - here, as what a session inside of another one imports is forgotten after it
 
-from runner.cli.run import Order
+from runner.cli.order import Order
 from runner.machines import dry
 from runner.machines.seam import Step, StepResult
 from runner.reports import verdicts  # noqa: F401

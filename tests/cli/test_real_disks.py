@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.cli.clean import reach_for
+from runner.errors import BadInput
 from runner.ssh.line import line_to
 from tests.cli.conftest import Said
 
@@ -105,3 +107,15 @@ def test_this_machine_is_asked_where_no_host_is_named(call: Call, shelf: Path) -
 def test_clean_has_nothing_to_do_where_nothing_was_handed_out(call: Call, shelf: Path) -> None:
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
+
+
+def test_this_machine_is_cleaned_whatever_stands_in_a_file_that_lies_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("hosts.yaml").write_text("hosts: [")
+    assert reach_for(None, None) == "local"
+    with pytest.raises(BadInput):
+        reach_for(None, "shelf")
+    Path("hosts.yaml").write_text("hosts: {shelf: {reach: ssh:shelf}}")
+    assert reach_for(None, "shelf") == "ssh:shelf"

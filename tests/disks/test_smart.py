@@ -57,6 +57,12 @@ def test_what_became_worse_is_an_alarm_and_what_was_bad_stays_one() -> None:
     assert bad.over(Smart(absent="asleep")).worse == ()
 
 
+def test_what_has_the_path_of_a_disk_after_a_boot_is_not_taken_for_it() -> None:
+    (before,) = first_seen((), {"a": replace(WELL, serial="S1")})
+    assert before.over(replace(WELL, serial="S2", passed=False)) == before
+    assert before.over(replace(WELL, serial="S1", passed=False)).alarm
+
+
 def test_what_happened_to_a_killed_process_of_the_run_is_seen_by_the_next() -> None:
     known = first_seen((), {"a": WELL, "b": Smart(absent="asleep")})
     now = first_seen(known, {"a": replace(WELL, pending=2), "b": WELL})

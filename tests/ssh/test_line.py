@@ -116,3 +116,21 @@ def test_it_ends_with_whoever_made_it(shelf: Far) -> None:
     (server,) = shelf.connections
     while Path(f"/proc/{server}").exists():
         pass
+
+
+def test_what_holds_disks_has_a_name_over_there_only_once_it_listens(tmp_path: Path) -> None:
+    """Whoever begins beside it sweeps those at whose name nobody listens."""
+    early = (
+        'BEGIN { *CORE::GLOBAL::listen = sub { die "early\\n" if -e "$ARGV[1]/line"; CORE::listen($_[0], $_[1]) } }\n'
+    )
+    perl, option, text, *words = program("begin", str(tmp_path / "far" / "r.x"), "300", str(tmp_path / "locks"), "true")
+    with subprocess.Popen(
+        [perl, option, early + text, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as session:
+        assert session.stdout
+        assert session.stdout.readline().startswith("matrix holder ")
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(tmp_path / "far" / "r.x" / "line"))
+            line.sendall(b"1 3\nend")
+            assert line.recv(1) == b""
+    assert list((tmp_path / "far").iterdir()) == []

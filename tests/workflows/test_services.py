@@ -20,6 +20,12 @@ def test_there_are_two() -> None:
     assert all("DevicePolicy=closed" in unit and "NoNewPrivileges=yes" in unit for unit in UNITS)
 
 
+def test_arrays_may_be_noted_down_and_mounted_where_their_programs_do_that() -> None:
+    """Locks of disks, mount points, what mdadm, LVM and cryptsetup remember: all of it is below /run."""
+    (paths,) = re.findall(r"(?m)^ReadWritePaths=(.*)$", UNITS[1])
+    assert "/run" in paths.split()
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze here")
 @pytest.mark.parametrize("unit", UNITS, ids=["modelled", "real"])
 def test_systemd_understands_them(tmp_path: Path, unit: str) -> None:

@@ -52,7 +52,9 @@ class Health(BaseModel):
     worse: tuple[str, ...] = Field(default=(), description="what became worse meanwhile")
 
     def over(self, after: Smart) -> Health:
-        """The run is done with it, for now."""
+        """The run is done with it, for now. What has its path by then may be another disk, after a boot."""
+        if self.before.serial and after.serial and self.before.serial != after.serial:
+            return self
         return self.model_copy(update={"after": after, "worse": after.worse_than(self.before)})
 
     @property

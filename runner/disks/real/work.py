@@ -5,19 +5,24 @@ Everything here takes a disk that is held, so nothing here can be done to one th
 
 from __future__ import annotations
 
+import errno
+import time
+from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from runner.disks.real import label
 from runner.disks.real.content import marked
+from runner.disks.real.here import GLANCE, GLANCES
 from runner.disks.real.label import Label
 from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from runner.disks.real.census import Signature
     from runner.disks.real.claims import Ours
+    from runner.disks.real.hands import Opened
     from runner.disks.real.hold import Held
     from runner.disks.real.label import State
 
@@ -56,7 +61,7 @@ def give_back(held: Held, run: str) -> None:
 
 def wipe_marked(held: Held, found: Iterable[Signature], ours: Ours) -> None:
     """Of what is written on it only what carries a mark of ours, place by place; anything else stays as it is."""
-    mine = [one for one in found if one.offset and marked(one, ours)]
+    alone, mine = held.alone, [one for one in found if one.offset and marked(one, ours)]
     for one in mine:
         script = (
             f"PATH=$PATH:/usr/sbin:/sbin wipefs --force --quiet --offset={quote(one.offset)} -- {quote(held.node.path)}"
@@ -64,7 +69,7 @@ def wipe_marked(held: Held, found: Iterable[Signature], ours: Ours) -> None:
         if trouble := held.hands.run(script, PATIENCE):
             raise HarnessBroken(f"{one} on {held.node.path} could not be wiped", details=trouble)
     if mine:
-        held.alone.reread()
+        _reread(held, alone)
 
 
 def _wipe(held: Held) -> None:
@@ -77,8 +82,35 @@ def _wipe(held: Held) -> None:
             details=trouble,
             resolution=f"`matrix disks` shows how {held.claim.id} stands now",
         )
-    alone.reread()
+    _reread(held, alone)
+
+
+def _reread(held: Held, alone: Opened) -> None:
+    """Once udev's programs, which look at every part that was written, have let go of those."""
+    with _told(held):
+        for left in reversed(range(GLANCES)):
+            try:
+                alone.reread()
+            except OSError as error:
+                if error.errno != errno.EBUSY or not left:
+                    raise
+                time.sleep(GLANCE)
+            else:
+                return
 
 
 def _write(held: Held, block: bytes) -> None:
-    held.alone.write(block, label.BLOCK * label.BYTES)
+    with _told(held):
+        held.alone.write(block, label.BLOCK * label.BYTES)
+
+
+@contextmanager
+def _told(held: Held) -> Iterator[None]:
+    """A disk that does not take it any more is told of by its name: disks do die in the night."""
+    try:
+        yield
+    except OSError as error:
+        raise HarnessBroken(
+            f"{held.claim.id} ({held.node.path}) does not take what is written to it: {error.strerror}",
+            resolution="`dmesg` of its host says more; `matrix disks` shows how it stands now",
+        ) from error

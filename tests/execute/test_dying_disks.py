@@ -1,0 +1,166 @@
+"""Disks that die while a run has them, and runs of which nobody knows whether they are over: nothing is real here."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.disks.real import work
+from runner.disks.real.census import Census, Node, Signature, StableName
+from runner.disks.real.claims import Claim
+from runner.errors import HarnessBroken
+from runner.execute.leftovers import clean
+from runner.execute.lending import Loan, lent
+from runner.store.lab import Handed, hand, handed, ledger
+from runner.store.run import InUse, create, load
+from tests.store.past import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+NOW = datetime(2026, 2, 1, 3, tzinfo=UTC)
+NODES = tuple(Node(f"sd{letter}", f"8:{at}", 1 << 40, serial=f"S{letter}", filled=0) for at, letter in enumerate("ab"))
+CLAIMS = [Claim(f"disk-{node.name}", node.size, serial=node.serial, wipe=True) for node in NODES]
+
+
+@dataclass
+class Grip:
+    """A lock, or a disk that is open; it does what `fails` says the next times."""
+
+    node: Node
+    fails: list[int] = field(default_factory=list)
+    writes: int = 0
+
+    def close(self) -> None:
+        pass
+
+    def seen(self) -> Mapping[str, str]:
+        return {"number": self.node.dev, "size": str(self.node.size)}
+
+    def write(self, block: bytes, at: int) -> None:  # noqa: ARG002
+        self._failed()
+        self.writes += 1
+
+    def reread(self) -> None:
+        self._failed()
+
+    def _failed(self) -> None:
+        if self.fails:
+            raise OSError(self.fails.pop(0), "as told")
+
+
+@dataclass
+class Pretended:
+    """Hands of a host with two disks."""
+
+    nodes: tuple[Node, ...] = NODES
+    grips: dict[str, Grip] = field(default_factory=dict)
+    locked_by: str = ""
+    dismissed: list[str] = field(default_factory=list)
+
+    def ask(self) -> Census:
+        names = tuple(StableName(f"disk-{node.name}", node.dev, node.path) for node in self.nodes)
+        return Census(MappingProxyType({node.name: node for node in self.nodes}), names=names)
+
+    def lock(self, identity: str, run: str) -> tuple[Grip | None, str]:  # noqa: ARG002
+        return (None, self.locked_by) if self.locked_by else (Grip(self.nodes[0]), "")
+
+    def open(self, node: Node) -> Grip:
+        return self.grips.setdefault(node.name, Grip(node))
+
+    def who_has(self, dev: str, *, writing: bool = False) -> str:  # noqa: ARG002
+        return ""
+
+    def run(self, script: str, patience: float) -> str:  # noqa: ARG002
+        return ""
+
+    def dismiss(self, run: str) -> None:
+        self.dismissed.append(run)
+
+
+def loan(folder: Path, hands: Pretended) -> Loan:
+    return Loan("r", "m", folder, folder / "state", frozenset(claim.id for claim in CLAIMS), hands=hands)
+
+
+def test_a_disk_that_dies_keeps_none_of_the_others(tmp_path: Path) -> None:
+    hands, said = Pretended(), list[str]()
+    with lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, said.append):
+        hands.grips["sda"].fails = [errno.EIO]
+    assert said[-1].startswith("disk-sda stays with the run, for `matrix clean`: disk-sda (/dev/sda) does not take ")
+    assert [one.disk for one in handed(tmp_path / "state")] == ["disk-sda"]
+    hands.grips["sda"].fails = [errno.EIO]
+    (left,) = clean(tmp_path / "state", hands.ask, hands)
+    assert "as told" in left.left
+    assert [one.left for one in clean(tmp_path / "state", hands.ask, hands)] == [""]
+    assert handed(tmp_path / "state") == ()
+
+
+def test_a_disk_that_the_run_did_not_get_as_far_as_is_not_written_on(tmp_path: Path) -> None:
+    hands = Pretended()
+    hands.open(NODES[0]).fails = [errno.EIO] * 2
+    with (
+        pytest.raises(HarnessBroken, match="disk-sda"),
+        lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+    ):
+        raise AssertionError
+    assert hands.grips["sdb"].writes == 0
+    assert [one.disk for one in handed(tmp_path / "state")] == ["disk-sda"]
+
+
+def test_what_was_written_to_another_disk_of_its_number_is_not_counted(tmp_path: Path) -> None:
+    hands = Pretended()
+    with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        hands.nodes = (replace(NODES[1], dev="8:0", written=1 << 30),)  # after a boot, without the other one
+    assert ledger(tmp_path / "state").nights == ()
+    assert [one.disk for one in handed(tmp_path / "state")] == ["disk-sda"]
+
+
+def test_a_table_is_read_again_once_udev_has_let_go_of_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "GLANCE", 0)
+    full = replace(NODES[0], signatures=(Signature("gpt", "0x200"),))
+    hands = Pretended((full,))
+    hands.open(full).fails = [errno.EBUSY, errno.EBUSY]
+    with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        assert hands.grips["sda"].writes == 1
+    hands.grips["sda"].fails = [errno.EBUSY] * work.GLANCES
+    with pytest.raises(HarnessBroken), lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        raise AssertionError
+
+
+def record(folder: Path) -> Handed:
+    return Handed(disk="disk-sda", identity="Sa", size=1 << 40, run="r", folder=str(folder), since="")
+
+
+@pytest.mark.parametrize("what", ["gone", "at it"])
+def test_what_works_for_a_run_is_not_ended_unless_it_is_known_to_be_over(tmp_path: Path, what: str) -> None:
+    run = create(tmp_path / "results", manifest())
+    hand(tmp_path / "state", record(tmp_path / "elsewhere" if what == "gone" else run.path))
+    hands = Pretended(locked_by="the run r")
+    with run.locked():
+        (left,) = clean(tmp_path / "state", hands.ask, hands)
+    assert left.left == "it is in use by the run r"
+    assert hands.dismissed == []
+
+
+def test_nobody_goes_on_with_a_run_while_what_works_for_it_is_ended(tmp_path: Path) -> None:
+    run = create(tmp_path / "results", manifest())
+    hand(tmp_path / "state", record(run.path))
+
+    class Watched(Pretended):
+        def dismiss(self, run: str) -> None:
+            with pytest.raises(InUse), load(tmp_path / "results" / path.name).locked():
+                pass
+            super().dismiss(run)
+            self.locked_by = ""
+
+    path, hands = run.path, Watched(locked_by="the run r")
+    (left,) = clean(tmp_path / "state", hands.ask, hands)
+    assert (left.left, hands.dismissed) == ("", ["r"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks.real import work
+from runner.disks.real import here, work
 from runner.disks.real.census import Census, Node, Signature, StableName
 from runner.disks.real.claims import Claim
 from runner.errors import HarnessBroken
@@ -130,7 +130,7 @@ def test_a_table_is_read_again_once_udev_has_let_go_of_its_parts(
     hands.open(full).fails = [errno.EBUSY, errno.EBUSY]
     with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
         assert hands.grips["sda"].writes == 1
-    hands.grips["sda"].fails = [errno.EBUSY] * work.GLANCES
+    hands.grips["sda"].fails = [errno.EBUSY] * here.GLANCES
     with pytest.raises(HarnessBroken), lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
         raise AssertionError
 

@@ -377,7 +377,9 @@ def test_half_of_a_box_is_no_box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         assert forgotten == ["matrix/a", "matrix/b"]
 
 
-@pytest.mark.skipif(shutil.which("nbdkit") is None, reason="without nbdkit on this host")
+@pytest.mark.skipif(
+    not (shutil.which("nbdkit") and shutil.which("qemu-nbd")), reason="without nbdkit or qemu-utils on this host"
+)
 async def test_modelled_disks_tell_what_they_did(tmp_path: Path) -> None:
     disks = (Disk(MIB, "scsi", Physics("ideal")), Disk(MIB), Disk(MIB, "sata", Physics("ideal")))
     async with bay(disks, tmp_path, tmp_path) as made:

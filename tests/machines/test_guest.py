@@ -49,6 +49,14 @@ async def test_who_ends_before_it_is_through_is_asked_and_heard_all_the_same(mon
         assert agent.asked[:2] == ["guest-exec", "guest-exec-status"]
 
 
+async def test_what_could_not_be_said_aloud_is_heard_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest, "DOUBT", 0.01)
+    async with talking() as (up, agent):
+        agent.is_through = False
+        agent.gathered = {"out-data": "aGk=", "err-data": "b2g="}
+        assert await up.shell("it") == b"hioh"
+
+
 @pytest.mark.parametrize("cut", range(1, 30))
 async def test_the_last_words_may_come_in_pieces(cut: int) -> None:
     last, says = b"\n0123456789abcdef\n", b"all\nof it\n"

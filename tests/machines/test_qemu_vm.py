@@ -70,6 +70,9 @@ async def test_long_scripts_and_much_output(tmp_path: Path) -> None:
         lines = await said(up, "seq 500000")
         assert lines.endswith("\n500000")
         assert len(lines) > 3_000_000
+        # What one left behind still holds what it spoke into; the next is heard all the same.
+        assert await said(up, "sleep 100 & echo one") == "one"
+        assert await said(up, "echo two") == "two"
 
 
 async def test_two_clones_are_two_machines(tmp_path: Path) -> None:

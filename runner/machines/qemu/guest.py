@@ -236,9 +236,10 @@ class Guest:
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     return await self.answer(self._result(listening))
-            if (await self.ask("guest-exec-status", pid=shell))["exited"]:
+            status = await self.ask("guest-exec-status", pid=shell)
+            if status["exited"]:
                 await asyncio.wait({listening}, timeout=DOUBT)  # it may be in the air
-                return listening.result() if listening.done() else self.words.so_far
+                return listening.result() if listening.done() else self.words.so_far + gathered(status)
             patience = DOUBT
 
     @staticmethod
@@ -258,15 +259,23 @@ class Guest:
 
 
 def aloud(script: str, last: str) -> str:
-    """What says all that it has to say where we listen, and at its end these words."""
+    """What says all that it has to say where we listen, and at its end these words.
+
+    There is room for one: where something that an earlier one left behind has not let go, the agent hears it instead.
+    """
     return f"exec >{PORT} 2>&1\n{script}\nprintf '\\n%s\\n' {last}\n"
+
+
+def gathered(status: dict[str, Any]) -> bytes:
+    """What the agent heard of a shell, which is what was not said aloud."""
+    return base64.b64decode(status.get("out-data", "")) + base64.b64decode(status.get("err-data", ""))
 
 
 def handed_over(script: str) -> dict[str, object]:
     """How the agent gives it to a shell."""
     if len(script.encode()) <= ARGUMENT_LIMIT:
-        return {"arg": ["-c", script]}
-    return {"arg": ["-c", FROM_STDIN], "input-data": base64.b64encode(script.encode()).decode()}
+        return {"arg": ["-c", script], "capture-output": True}
+    return {"arg": ["-c", FROM_STDIN], "capture-output": True, "input-data": base64.b64encode(script.encode()).decode()}
 
 
 def last_words(tail: str) -> str:

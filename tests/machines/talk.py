@@ -27,8 +27,8 @@ class Agent:
         self.bell, self.words = bell, words
         self.asked: list[str] = []
         self.says = says
-        #: What it heard of a shell itself.
-        self.gathered: dict[str, str] = {}
+        #: What it has to say of a shell besides.
+        self.status: dict[str, object] = {}
         #: Whether a shell comes to the end of its script.
         self.is_through = True
         self.ended = asyncio.Event()
@@ -40,7 +40,7 @@ class Agent:
         if name == "guest-exec":
             self._work = asyncio.create_task(self.work(arguments["arg"][1]))
             return {"pid": 1}
-        return {"exited": self.ended.is_set(), **self.gathered}
+        return {"exited": self.ended.is_set(), **self.status}
 
     async def work(self, script: str) -> None:
         """What was to be run."""

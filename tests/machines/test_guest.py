@@ -53,8 +53,9 @@ async def test_what_could_not_be_said_aloud_is_heard_of_the_agent(monkeypatch: p
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking() as (up, agent):
         agent.is_through = False
-        agent.gathered = {"out-data": "aGk=", "err-data": "b2g="}
+        agent.status = {"exitcode": guest.UNHEARD, "out-data": "aGk=", "err-data": "b2g="}
         assert await up.shell("it") == b"hioh"
+        assert agent.asked.count("guest-exec") == 2
 
 
 @pytest.mark.parametrize("cut", range(1, 30))

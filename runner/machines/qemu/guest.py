@@ -37,6 +37,8 @@ TAIL_BYTES = 64 * 1024
 ARGUMENT_LIMIT = 120_000
 #: What the bell says when that begins which a command is about.
 BEGINS = b"b"
+#: How a shell ends that would not have been heard.
+UNHEARD = 75
 #: How often to look whether a command ended although it did not say so.
 DOUBT = 2.0
 #: How long QEMU may take to answer, however busy the host: it has no more to do than to read a line.
@@ -222,7 +224,8 @@ class Guest:
         watching = asyncio.create_task(self._begins(begun))
         listening = asyncio.create_task(self.words.until(f"\n{last}\n".encode()))
         try:
-            return await self._heard(listening, int(started["pid"]), expected + DOUBT)
+            said = await self._heard(listening, int(started["pid"]), expected + DOUBT)
+            return await self._gathered(script, expected) if said is None else said
         finally:
             for task in (watching, listening):
                 task.cancel()
@@ -230,8 +233,17 @@ class Guest:
             if BEGINS in self.rung():
                 begun()
 
-    async def _heard(self, listening: asyncio.Task[bytes], shell: int, patience: float) -> bytes:
-        """Nobody asks a busy guest whether it is done, but what ended too soon never says so."""
+    async def _gathered(self, script: str, patience: float) -> bytes:
+        """Let the agent hear it, where something that an earlier shell left behind holds what it would speak into."""
+        how = {**handed_over(script), "capture-output": True}
+        started = await self.ask("guest-exec", path=SHELL, **how)
+        while not (status := await self.ask("guest-exec-status", pid=started["pid"]))["exited"]:
+            await asyncio.sleep(max(DOUBT, patience))
+            patience = 0.0
+        return base64.b64decode(status.get("out-data", "")) + base64.b64decode(status.get("err-data", ""))
+
+    async def _heard(self, listening: asyncio.Task[bytes], shell: int, patience: float) -> bytes | None:
+        """Nobody asks a busy guest whether it is done, but what ended too soon never says so; None: it never began."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience):
@@ -239,7 +251,9 @@ class Guest:
             status = await self.ask("guest-exec-status", pid=shell)
             if status["exited"]:
                 await asyncio.wait({listening}, timeout=DOUBT)  # it may be in the air
-                return listening.result() if listening.done() else self.words.so_far + gathered(status)
+                if listening.done():
+                    return listening.result()
+                return None if status.get("exitcode") == UNHEARD else self.words.so_far
             patience = DOUBT
 
     @staticmethod
@@ -261,21 +275,16 @@ class Guest:
 def aloud(script: str, last: str) -> str:
     """What says all that it has to say where we listen, and at its end these words.
 
-    There is room for one: where something that an earlier one left behind has not let go, the agent hears it instead.
+    There is room for one: where something that an earlier one left behind has not let go, it does not begin.
     """
-    return f"exec >{PORT} 2>&1\n{script}\nprintf '\\n%s\\n' {last}\n"
-
-
-def gathered(status: dict[str, Any]) -> bytes:
-    """What the agent heard of a shell, which is what was not said aloud."""
-    return base64.b64decode(status.get("out-data", "")) + base64.b64decode(status.get("err-data", ""))
+    return f"exec >{PORT} 2>&1 || exit {UNHEARD}\n{script}\nprintf '\\n%s\\n' {last}\n"
 
 
 def handed_over(script: str) -> dict[str, object]:
     """How the agent gives it to a shell."""
     if len(script.encode()) <= ARGUMENT_LIMIT:
-        return {"arg": ["-c", script], "capture-output": True}
-    return {"arg": ["-c", FROM_STDIN], "capture-output": True, "input-data": base64.b64encode(script.encode()).decode()}
+        return {"arg": ["-c", script]}
+    return {"arg": ["-c", FROM_STDIN], "input-data": base64.b64encode(script.encode()).decode()}
 
 
 def last_words(tail: str) -> str:

@@ -41,7 +41,9 @@ counted() {
   mapfile -t disks </proc/diskstats
   mapfile -t processors </proc/stat
   lines=("clock $EPOCHREALTIME" "${disks[@]}" "${processors[@]}")
-  printf '%s\n' "${lines[@]/#/counted$'\t'$1$'\t'}"
+  # All at once: lines one by one would be as many writes.
+  local IFS=$'\n'
+  printf '%s\n' "${lines[*]/#/counted$'\t'$1$'\t'}"
 }
 
 {% if samples %}
@@ -64,7 +66,10 @@ counted after
 {% if samples %}
 stop_sampling
 {% endif %}
-if [[ -e $output ]]; then printf '%s\n' "$(<"$output")"; fi
+if [[ -e $output ]]; then
+  mapfile -d '' -t text <"$output"
+  printf '%s\n' "${text[@]}"
+fi
 ((status == 0)) || exit "$status"
 {% for layer in stack.layers if layer.under_way %}
 {% if loop.first %}

@@ -7,9 +7,10 @@ fail() {
 
 # The name under /sys/class/block of a device or of a link to one, in $REPLY. Links are looked up once a script.
 declare -A kernel_names=()
+nodes=()
 searched=0
 look_up() {
-  local node nodes
+  local node name=$1
   REPLY=${kernel_names[$1]-}
   if [[ -n $REPLY ]]; then return 0; fi
   REPLY=${1#/dev/}
@@ -29,15 +30,18 @@ look_up() {
       fi
     done
   fi
-  # Links are mostly asked for in the order of what they lead to: the search goes on where the last one ended.
-  nodes=(/sys/class/block/*)
+  # They are listed once, and anew for what came later.
+  search || { nodes=(/sys/class/block/*) && search; }
+}
+# Links are mostly asked for in the order of what they lead to: the search goes on where the last one ended.
+search() {
   for node in "${nodes[@]:searched}" "${nodes[@]::searched}"; do
 {% raw %}
     searched=$(((searched + 1) % ${#nodes[@]}))
 {% endraw %}
     REPLY=${node##*/}
-    if [[ /dev/${REPLY//!//} -ef $1 ]]; then
-      kernel_names[$1]=$REPLY
+    if [[ /dev/${REPLY//!//} -ef $name ]]; then
+      kernel_names[$name]=$REPLY
       return 0
     fi
   done

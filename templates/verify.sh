@@ -14,7 +14,13 @@ told() {
 }
 # wanted file: what the kernel says in a file, in $REPLY; empty if it says nothing
 hear() {
-  first_line "$2"
+  REPLY=
+  read -r REPLY <"$2" || [[ -n $REPLY ]] || return 0
+  if [[ $REPLY != *[!a-z0-9_]* ]]; then return 0; fi
+  if [[ $REPLY == *\[*\]* ]]; then
+    REPLY=${REPLY#*\[}
+    REPLY=${REPLY%%\]*}
+  fi
   # Where a bitmap lies is the business of the kernel; whether there is one was declared.
   if [[ $2 == */md/bitmap/location && $REPLY == [-+0-9]* ]]; then REPLY=internal; fi
   # Whose limit of a resync it is, is told behind it.

@@ -8,6 +8,7 @@ last that runs.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,8 @@ matrix_step() {
   [ "$matrix_status" = 0 ] || matrix_go=
 }
 """
+_BEGIN = re.compile(rb" begin (?P<n>\d+)\n")
+_END = re.compile(rb" end (?P<n>\d+) (?P<status>\d+) (?P<us>-?\d+)\n")
 
 
 def pack(steps: Sequence[Step], mark: str, enter: str) -> str:
@@ -85,19 +88,15 @@ def put(name: str, text: str) -> str:
 
 def unpack(steps: Sequence[Step], mark: str, output: bytes, complaint: str = "") -> list[StepResult]:
     """The results in what the script wrote. A step without an end, though none before it failed, is an error."""
-    frame = re.compile(
-        rb"^%(m)b begin (?P<n>\d+)\n(?P<out>.*?)\n%(m)b end (?P=n) (?P<status>\d+) (?P<us>-?\d+)\n"
-        % {b"m": re.escape(mark.encode())},
-        re.DOTALL | re.MULTILINE,
-    )
     results = [
         StepResult(
             name=steps[int(found["n"])].name,
             status=int(found["status"]),
-            output=found["out"].decode(errors="replace"),
+            output=began[opening.end() :].removesuffix(b"\n").decode(errors="replace"),
             seconds=max(0, int(found["us"])) / 1e6,
         )
-        for found in frame.finditer(output)
+        for began, ended in pairwise(output.split(mark.encode()))
+        if (opening := _BEGIN.match(began)) and (found := _END.match(ended)) and opening["n"] == found["n"]
     ]
     if len(results) < len(steps) and not (results and results[-1].status):
         said = (output[-2000:].decode(errors="replace") + complaint[-2000:]).strip()

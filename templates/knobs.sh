@@ -1,10 +1,15 @@
-# What knobs were before anybody turned them: a file for each, holding its path and its value.
-knob_memory=${MATRIX_STATE:-/run/matrix}/knobs
+# What knobs were before anybody turned them: a file for each, holding its path and its value. Those of the whole host
+# lie together; those of devices by the disks, so that two runs side by side leave each other's alone.
+host_memory=${MATRIX_MEMORY:-/run/matrix}/knobs
+knob_memory=$host_memory/{{ stack.bay }}
 
 # Where it is kept what a file was, in $REPLY. With another scheduler a queue has other knobs and others of its values,
 # so these are kept for each; and the kernel knows either a ratio or bytes, so such two are kept as one.
 memory_of() {
   local memory=$knob_memory/${1//\//_}
+  case $1 in
+    /proc/* | /sys/devices/system/*) memory=$host_memory/${1//\//_} ;;
+  esac
   case $1 in
     */queue/nr_requests | */queue/wbt_lat_usec | */queue/iosched/*)
       first_line "${1%/queue/*}/queue/scheduler"
@@ -49,8 +54,8 @@ restore_knob() {
 restore_knobs() {
   local memory
   # First what resets others: with a scheduler come its knobs, and with the cache all that the disk says of itself.
-  for memory in "$knob_memory"/*_{queue_scheduler,cache_type,queue_nr_requests@*} "$knob_memory"/*; do
+  for memory in "$knob_memory"/*_{queue_scheduler,cache_type,queue_nr_requests@*} "$knob_memory"/* "$host_memory"/_*; do
     restore_knob "$memory"
   done
-  if [[ -d $knob_memory ]]; then rm -r -- "$knob_memory"; fi
+  if [[ -d $host_memory ]]; then rm -rf -- "$knob_memory" "$host_memory"/_*; fi
 }

@@ -35,7 +35,7 @@ PATIENCE = 900.0
 ROOM = """\
 set -e
 mount --make-rprivate /
-export MATRIX_STATE=/run/matrix
+export MATRIX_MEMORY=/run/matrix
 for folder in /run/matrix /dev/disk/by-id; do
   mkdir -p "$folder"
   mount -t tmpfs none "$folder"

@@ -31,7 +31,7 @@ _DISK = "/dev/disk/by-id/matrix-disk{:02}"
 _WORD = re.compile(r"/dev/disk/by-id/matrix-disk(\d\d)")
 _IN_RULE = re.compile(r"disk/by-id/matrix-disk(\d\d)")
 _GOVERNORS = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
-_FOLDER = re.compile(r"/run/matrix/mnt-\d+")
+_FOLDER = re.compile(r"/run/matrix/mnt-\w+-\d+")
 #: What can stand in a rule of udev between its quotes.
 _PLAIN = re.compile(r"[\w .:/+-]+")
 #: Options that only tests want: marks by which what is ours is known, force, and quick keys.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ class Built:
     disks: tuple[str, ...]
     #: What every device of it is called in readings.
     names: Mapping[str, str]
+    #: Names what the host keeps for whoever has these disks: mount points, and what knobs were.
+    bay: str
 
     @property
     def directory(self) -> str | None:
@@ -48,15 +51,21 @@ def built(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> 
     devices, layers = tuple(disks), list[View]()
     names = {disk: f"disk{number}" for number, disk in enumerate(disks)}
     axes = axis_names(layer.kind for layer in stack)
+    bay = bay_of(disks)
     for depth, (layer, ground) in enumerate(levels(stack, below)):
-        made = _named(views(layer, Ground(devices, ground, depth, zeroed)), axes[depth])
+        made = _named(views(layer, Ground(devices, ground, depth, zeroed, bay)), axes[depth])
         for view in made:
             names = {**dict(zip(view.tops, view.names, strict=False)), **names}  # what only passes on renames nothing
         devices = tops(made) or devices  # a file system leaves no device
         layers += made
         zeroed = zeroed and layer.keeps_zeros
     used = {member for layer in layers for member in layer.members}
-    return Built(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names)
+    return Built(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names, bay)
+
+
+def bay_of(disks: Sequence[str]) -> str:
+    """The same for all layouts on the same disks, whatever their order."""
+    return hashlib.blake2b(" ".join(sorted(disks)).encode(), digest_size=4).hexdigest()
 
 
 def _named(made: tuple[View, ...], axis: str) -> tuple[View, ...]:

@@ -2,7 +2,7 @@
 if [[ {% for top in layer.tops %}{% if not loop.first %} || {% endif %}! -b {{ top }}{% endfor %} ]]; then
   export LVM_SUPPRESS_FD_WARNINGS=1
   config={{ layer.config }}
-  memory=${MATRIX_STATE:-/run/matrix}/lvm
+  memory=${MATRIX_MEMORY:-/run/matrix}/lvm
   mkdir -p "$memory"
   memory+=/{{ layer.tag }}
   lvm vgchange --config "$config" --yes --activate y @{{ layer.tag }}

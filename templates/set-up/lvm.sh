@@ -14,7 +14,7 @@ fi
 wipefs --quiet --all {{ layer.members }}
 {% endif %}
 config={{ layer.config }}
-memory=${MATRIX_STATE:-/run/matrix}/lvm
+memory=${MATRIX_MEMORY:-/run/matrix}/lvm
 mkdir -p "$memory"
 memory+=/{{ layer.tag }}
 # From here on, physical volumes on these devices that are in no group yet are ours.

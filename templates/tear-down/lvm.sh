@@ -2,7 +2,7 @@
 # A volume group that carries our mark is ours, whatever it is called; any other is somebody's data.
 export LVM_SUPPRESS_FD_WARNINGS=1
 tag={{ layer.tag }}
-memory=${MATRIX_STATE:-/run/matrix}/lvm/$tag
+memory=${MATRIX_MEMORY:-/run/matrix}/lvm/$tag
 standing=()
 members=({{ layer.members }})
 for member in "${members[@]}"; do

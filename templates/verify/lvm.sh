@@ -7,7 +7,7 @@ for member in "${members[@]}"; do
   first_line "/sys/class/block/$REPLY/dev"
   number_of[$REPLY]=$((++number))
 done
-memory=${MATRIX_STATE:-/run/matrix}/lvm/{{ layer.tag }}
+memory=${MATRIX_MEMORY:-/run/matrix}/lvm/{{ layer.tag }}
 extent='' start=''
 if [[ -e $memory ]]; then read -r extent start _ <"$memory" || true; fi
 {% for made in layer.volumes %}

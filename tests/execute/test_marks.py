@@ -139,7 +139,7 @@ def test_scripts_of_a_virtual_machine_run_where_disks_have_their_names_and_nothi
         f"""\
 set -e
 ls /dev/disk/by-id /run/matrix >{root}/seen
-echo "$MATRIX_STATE" >>{root}/seen
+echo "$MATRIX_MEMORY" >>{root}/seen
 blockdev --getsize64 /dev/disk/by-id/matrix-0 >>{root}/seen
 touch /run/matrix/trace
 """

@@ -70,6 +70,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 @pytest.fixture(autouse=True)
 def _told(told: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MATRIX_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("MATRIX_MEMORY", str(tmp_path / "memory"))
     for name, text in told.items():
         monkeypatch.setenv(name, text)
 

@@ -106,7 +106,7 @@ class Place:
 
     def command(self, *words: str) -> list[str]:
         enter = ["nsenter", "--mount", f"--target={self.holder.pid}", f"--wdns={self.folder}"]
-        return [*enter, "env", f"MATRIX_STATE={self.folder}/state", *words]
+        return [*enter, "env", f"MATRIX_STATE={self.folder}/state", f"MATRIX_MEMORY={self.folder}/memory", *words]
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         line = self.command(sys.executable, "-m", "runner.cli", *words)

@@ -132,10 +132,10 @@ def _turned(root: Path, path: str) -> tuple[int, str]:
     text = "\n".join(re.sub(r"\{#.*?#\}", "", (SHIPPED / part).read_text(), flags=re.DOTALL) for part in parts)
     tune = (SHIPPED / "tune.sh").read_text()
     turn_file = tune[tune.index("turn_file() {") : tune.index("# One file under")]
-    whole = text.replace("/sys/class/block", str(root / "class/block"))
+    whole = text.replace("/sys/class/block", str(root / "class/block")).replace("{{ stack.bay }}", "bay")
     whole = re.sub(r"kernel_name\(\) \{.*?\n\}\n", "kernel_name() { REPLY=$1; }\n", whole, flags=re.DOTALL)
     script = f"set -euo pipefail\n{whole}\n{turn_file}\nturn_own sda {shlex.quote(path)} new\n"
-    environment = {"MATRIX_STATE": str(root / "state"), "PATH": os.environ["PATH"]}
+    environment = {"MATRIX_MEMORY": str(root / "state"), "PATH": os.environ["PATH"]}
     result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=root)
     return result.returncode, result.stderr
 

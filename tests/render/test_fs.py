@@ -11,8 +11,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from runner.render.layers.fs import FsView
 from runner.render.scripts import array_scripts
+from runner.render.stack import bay_of
 from tests.matrices import space
-from tests.render.test_scripts import _Text, rendered
+from tests.render.test_scripts import DISKS, _Text, rendered
 
 TEXT = """\
 name: fs
@@ -25,6 +26,7 @@ workloads:
   many: {rw: [read, write], bs: 64KiB, files: 600, file_size: 1MiB, direct: [true, false]}
 repeat: 1
 """
+MOUNT = f"/run/matrix/mnt-{bay_of(DISKS)}-1"
 
 
 def _files(name: str) -> dict[str, str]:
@@ -62,7 +64,7 @@ def test_fio_makes_files_in_a_file_system_and_never_where_devices_are() -> None:
     assert "allow_file_create" not in nas["trial-1/job.fio"]
     assert "filename" not in nas["trial-1/job.fio"]
     for line in (
-        "directory=/run/matrix/mnt-1/matrix/1x600x1048576",
+        f"directory={MOUNT}/matrix/1x600x1048576",
         "nrfiles=600",
         "filesize=1048576",
         "openfiles=512",
@@ -90,11 +92,11 @@ def test_sequential_work_takes_one_file_after_the_other(rw: str, fio: str, line:
 
 def test_caches_are_emptied_by_mounting_anew_and_only_for_buffered_work() -> None:
     direct, buffered = (_files(f"nas/type=ext4/many/rw=read,direct={one}") for one in ("true", "false"))
-    assert direct["2-tune.sh"].rstrip().endswith("sync -f /run/matrix/mnt-1")
+    assert direct["2-tune.sh"].rstrip().endswith(f"sync -f {MOUNT}")
     assert "umount" not in direct["2-tune.sh"]
     assert buffered["2-tune.sh"].index("umount") < buffered["2-tune.sh"].index("\nmount -t ext4")
     assert "blockdev --flushbufs" not in buffered["4-measure.sh"]
-    assert "  sync -f /run/matrix/mnt-1\n" in buffered["4-measure.sh"]
+    assert f"  sync -f {MOUNT}\n" in buffered["4-measure.sh"]
     assert "drop_caches" not in "".join(buffered.values())
 
 

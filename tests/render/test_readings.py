@@ -94,7 +94,7 @@ def _turned(folder: Path, value: str) -> subprocess.CompletedProcess[str]:
     verify = parts[1].replace("\nkernel_name /dev", f"{own}kernel_name /dev", 1)
     return subprocess.run(
         ["bash", "-c", f"({tune})\n{verify}"],
-        env={"PATH": "/usr/bin:/bin", "MATRIX_STATE": str(folder / "state")},
+        env={"PATH": "/usr/bin:/bin", "MATRIX_MEMORY": str(folder / "state")},
         capture_output=True,
         text=True,
     )

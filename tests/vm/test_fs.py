@@ -56,7 +56,7 @@ PROFILES = """\
 """
 #: Filling all that was promised takes long: where it is least certain.
 FILLED = {"ext3", "f2fs", "btrfs"}
-ROOM = "stat -f -c '%S %f' /run/matrix/mnt-?"
+ROOM = "stat -f -c '%S %f' /run/matrix/mnt-*-?"
 
 
 async def _said(rig: Rig, text: str, *, status: int = 0) -> str:
@@ -163,14 +163,14 @@ repeat: 1
 """
 MEDDLING = {
     "ext4": {
-        "an option": "mount -o remount,commit=9 /run/matrix/mnt-1",
-        "another option": "mount -o remount,commit=30,nodelalloc /run/matrix/mnt-1",
-        "a mount flag": "mount -o remount,relatime,delalloc /run/matrix/mnt-1",
+        "an option": "mount -o remount,commit=9 /run/matrix/mnt-*-1",
+        "another option": "mount -o remount,commit=30,nodelalloc /run/matrix/mnt-*-1",
+        "a mount flag": "mount -o remount,relatime,delalloc /run/matrix/mnt-*-1",
         "the stripes": "tune2fs -E stride=8 /dev/md127",
-        "the mount": "umount /run/matrix/mnt-1",
+        "the mount": "umount /run/matrix/mnt-*-1",
     },
-    "xfs": {"the stripes": "umount /run/matrix/mnt-1; mount -t xfs -o noalign /dev/md127 /run/matrix/mnt-1"},
-    "btrfs": {"the profile": "btrfs balance start -f -dconvert=single /run/matrix/mnt-0"},
+    "xfs": {"the stripes": "umount /run/matrix/mnt-*-1; mount -t xfs -o noalign /dev/md127 /run/matrix/mnt-*-1"},
+    "btrfs": {"the profile": "btrfs balance start -f -dconvert=single /run/matrix/mnt-*-0"},
 }
 
 
@@ -203,7 +203,7 @@ def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
     assert "fs.data wanted raid1, kernel says single" in reasons["btrfs"]["the profile"]
 
 
-REBOOT = "umount /run/matrix/mnt-?; rm -r /run/matrix; mdadm --stop --scan --quiet; btrfs device scan --forget"
+REBOOT = "umount /run/matrix/mnt-*-?; rm -r /run/matrix; mdadm --stop --scan --quiet; btrfs device scan --forget"
 
 
 async def _rebooted(found: Space, scratch: Path) -> dict[str, str]:
@@ -219,7 +219,7 @@ async def _rebooted(found: Space, scratch: Path) -> dict[str, str]:
             activate = render("activate.sh", None, title=array.label, stack=built._scripts.stack)
             for _ in range(2):
                 await _said(rig, activate)
-            listed[array.label] = (await _said(rig, "cd /run/matrix/mnt-? && echo matrix/*/*")).strip()
+            listed[array.label] = (await _said(rig, "cd /run/matrix/mnt-*-? && echo matrix/*/*")).strip()
             assert (await built.measure(cell, 2)).finding.reason == ""
             await built.tear_down()
     return listed

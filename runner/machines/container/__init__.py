@@ -149,7 +149,7 @@ def boxed(made_of: str, disks: tuple[Lent, ...], spec: RigSpec, scratch: Path) -
     if is_built(spec) and spec.modules:
         with suppress(HarnessBroken):  # a host without modprobe has what it has
             process.run(["modprobe", "--all", "--quiet", "--", *spec.modules], timeout=PATIENCE)
-    memory = os.environ.get("MATRIX_STATE", MEMORY)
+    memory = os.environ.get("MATRIX_MEMORY", MEMORY)
     Path(memory).mkdir(parents=True, exist_ok=True)
     return Box(
         name=f"matrix-{secrets.token_hex(6)}",

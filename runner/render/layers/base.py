@@ -37,12 +37,14 @@ class Ground:
     depth: int
     #: The disks are known to read as zeros, so a first resync may be ruled out.
     zeroed: bool
+    #: Of all disks together: names what the host keeps for whoever has them.
+    bay: str
 
     def parts(self, groups: int) -> list[Ground]:
         """The ground of each of several equal groups."""
         each = len(self.devices) // groups
         return [
-            Ground(self.devices[at * each : (at + 1) * each], part, self.depth, self.zeroed)
+            Ground(self.devices[at * each : (at + 1) * each], part, self.depth, self.zeroed, self.bay)
             for at, part in enumerate(self.below.grouped(groups))
         ]
 

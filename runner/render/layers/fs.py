@@ -76,7 +76,7 @@ def fs(layer: Fs, ground: Ground) -> tuple[View, ...]:
     """A file system on the device, or for btrfs on the devices."""
     digits = mark(layer, ground.devices)
     made = _Made(layer, ground, as_uuid(digits), f"matrix-{digits}")
-    directory = f"/run/matrix/mnt-{ground.depth}"
+    directory = f"/run/matrix/mnt-{ground.bay}-{ground.depth}"
     return (
         FsView(
             kind="fs",

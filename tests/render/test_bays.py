@@ -1,0 +1,62 @@
+"""What a host keeps for whoever has some of its disks: two runs side by side leave each other's alone."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from runner.render.environment import SHIPPED
+from runner.render.scripts import array_scripts
+from runner.render.stack import bay_of
+from tests.matrices import space
+
+TEXT = """\
+name: fs
+disks: {count: 2, size: 1GiB}
+layouts: {nas: [md: {level: 1}, fs: {type: ext4}]}
+workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
+repeat: 1
+"""
+
+
+def test_every_layout_on_the_same_disks_has_the_same() -> None:
+    assert bay_of(["/dev/a", "/dev/b"]) == bay_of(["/dev/b", "/dev/a"])
+    assert bay_of(["/dev/a", "/dev/b"]) != bay_of(["/dev/a", "/dev/c"])
+
+
+def test_nothing_is_mounted_where_others_mount() -> None:
+    (array,) = space(TEXT).arrays
+    one, other = (array_scripts(array, disks, zeroed=True) for disks in (("/dev/a", "/dev/b"), ("/dev/c", "/dev/d")))
+    assert one.stack.directory is not None
+    assert one.stack.directory != other.stack.directory
+    assert one.stack.directory in one.tear_down
+    assert one.stack.directory not in other.set_up + other.tear_down
+
+
+def _say(root: Path, bay: str, command: str) -> None:
+    parts = "\n".join((SHIPPED / part).read_text() for part in ("prelude.sh", "knobs.sh"))
+    functions = re.sub(r"\{#.*?#\}|\{% (end)?raw %\}", "", parts, flags=re.DOTALL)
+    functions = functions.replace("{{ stack.bay }}", bay).replace("/proc/*", f"{root}/host/*")
+    script = f"set -euo pipefail\n{functions}\n{command}\n"
+    environment = {"MATRIX_MEMORY": str(root / "memory"), "PATH": os.environ["PATH"]}
+    subprocess.run(["bash", "-c", script], env=environment, check=True)
+
+
+def _turn(root: Path, bay: str, knob: Path) -> None:
+    _say(root, bay, f"remember_knob {knob}; echo new >{knob}")
+
+
+def test_what_knobs_were_is_remembered_for_each_and_for_the_host_once(tmp_path: Path) -> None:
+    one, other, whole = (tmp_path / name for name in ("one", "other", "host/vm"))
+    whole.parent.mkdir()
+    for knob in (one, other, whole):
+        knob.write_text("old\n")
+    _turn(tmp_path, "first", one)
+    _turn(tmp_path, "second", other)
+    _turn(tmp_path, "second", whole)
+    _turn(tmp_path, "first", whole)
+    _say(tmp_path, "first", "restore_knobs")
+    assert [knob.read_text() for knob in (one, other, whole)] == ["old\n", "new\n", "old\n"]
+    _say(tmp_path, "second", "restore_knobs; restore_knobs")
+    assert other.read_text() == "old\n"
+    assert not [path for path in tmp_path.glob("memory/**/*") if path.is_file()]

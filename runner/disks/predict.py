@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import deque
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from runner.disks.native import Simulated
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A closed loop, as fio drives it: as soon as one request ends, the next begins."""
+    """A closed loop, as fio drives it: when one request ends, the next begins."""
 
     what: What
     block: int
@@ -25,6 +27,8 @@ class Job:
     #: Where it works, as shares of the disk.
     first: float = 0.0
     last: float = 1.0
+    #: Seconds from an answer to the next request, on a host that takes any.
+    turn: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ def predicted(
     disk, chance, tag = Simulated(library, physics, size), random.Random(seed), 0  # noqa: S311 - no secret
     low, high = (int(share * size) // job.block for share in (job.first, job.last))
     begun: list[tuple[float, int]] = []
+    asked = deque[float]()
     now, ended, counted, end = 0.0, 0, 0, ramp + seconds
 
     def submit() -> None:
@@ -60,14 +65,18 @@ def predicted(
 
     for _ in range(job.depth):
         submit()
-    while ended < tag:
+    while ended < tag or asked:
         wakes = disk.wakes()
-        if begun and begun[0][0] <= wakes:
+        answer = begun[0][0] if begun else inf
+        if asked and asked[0] <= min(answer, wakes):
+            now = max(now, asked.popleft())
+            submit()
+        elif answer <= wakes:
             now = max(now, heapq.heappop(begun)[0])
             ended += 1
             counted += now >= ramp
             if now < end:
-                submit()
+                asked.append(now + job.turn)
         else:
             now = max(now, wakes)
             settle()

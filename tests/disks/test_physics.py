@@ -2,13 +2,15 @@
 
 import asyncio
 import math
+from dataclasses import fields, replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.disks.native import Board, Library, Simulated, What, built, library
+from runner.disks.check import turn_of
+from runner.disks.native import Board, Library, Report, Simulated, What, built, library
 from runner.disks.physics import Physics
 from runner.disks.predict import Job, predicted
 from runner.expand.load import disk_model
@@ -49,6 +51,22 @@ def test_geometry_scales_with_the_disk_and_rates_do_not(code: Library, size: int
     anywhere = Job("read", 4 * KIB, 1, random=True)
     here, there = (predicted(code, hdd(), one, anywhere, seconds=60).iops for one in (size, SIZE))
     assert here == pytest.approx(there, rel=0.03)
+
+
+@settings(max_examples=30, deadline=None)
+@given(turn=st.floats(0, 5e-3), depth=st.integers(1, 8))
+def test_who_asks_later_gets_less_and_only_by_that(code: Library, turn: float, depth: int) -> None:
+    volume = Physics("volume", (("latency", 8e-4), ("iops", 1e6)))
+    at_once = Job("read", 4 * KIB, depth, random=True)
+    best, found = (predicted(code, volume, SIZE, job, seconds=2).iops for job in (at_once, replace(at_once, turn=turn)))
+    assert found == pytest.approx(depth / (depth / best + turn), rel=0.01)
+
+
+def test_what_the_disk_takes_too_long_is_not_put_down_to_who_asks() -> None:
+    """A hundred requests in a second: half of that in the disk's hands, a fifth of it later than it should."""
+    report = replace(Report(*[0] * len(fields(Report))), reads=60, writes=40, owed=0.4, late=0.1)
+    assert turn_of(report, 100.0) == pytest.approx(0.005)
+    assert turn_of(report, 1000.0) == 0.0
 
 
 def test_a_random_read_is_a_seek_and_half_a_turn(code: Library) -> None:

@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from statistics import fmean, stdev
 
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.execute.trials import ArrayOnRig
 from runner.expand.load import parse
 from runner.machines.qemu import Qemu

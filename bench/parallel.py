@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.execute.events import Event, TrialStrained
-from runner.execute.run import Execution, rig_spec
+from runner.execute.rigs import rig_spec
+from runner.execute.run import Execution
 from runner.execute.together import Told
 from runner.expand.load import parse
 from runner.expand.select import select

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runner.cli.choice import command_line, readable
 from runner.cli.host import facts_of, revision
 from runner.errors import BadInput
-from runner.execute.run import specs_of
+from runner.execute.rigs import specs_of
 from runner.expand.shard import Sharded
 from runner.expand.variants import digest
 from runner.guidelines.steering import Steering

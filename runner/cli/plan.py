@@ -47,7 +47,7 @@ def command(
 ) -> None:
     """Show what a run would do: cells, arrays, rigs, how long it takes, how much it writes. Starts nothing."""
     from runner.cli.pace import recorded_pace
-    from runner.execute.run import specs_of
+    from runner.execute.rigs import specs_of
     from runner.machines import machine
     from runner.machines.seam import Wishes
     from runner.plan.estimate import estimate

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict, deque
+from collections import deque
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
-from runner.execute.powers import powers_of
+from runner.execute.known import TRIES, Known
+from runner.execute.rigs import rig_spec
 from runner.execute.spending import Spending
+from runner.execute.standing import Standing
 from runner.execute.together import Level, Told
-from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed, again_and_apart
+from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
 from runner.execute.turns import Turn, Turns, Work
-from runner.machines.seam import Keeps, RigLost, RigSpec
+from runner.machines.seam import Keeps, RigLost
 from runner.plan.budget import Wish, bought
 from runner.stats.stopping import Rule, doubt, known
 from runner.store.record import Attempt, CellRow, Outcome, Trial
@@ -29,16 +30,13 @@ if TYPE_CHECKING:
 
     from runner.errors import HarnessBroken
     from runner.execute.events import Listener
-    from runner.expand.space import Array, Cell, Space
+    from runner.expand.space import Array, Cell
     from runner.guidelines.steering import Steering
-    from runner.machines.seam import Machine, Rig
+    from runner.machines.seam import Machine
     from runner.model.matrix import Matrix
     from runner.plan.order import Plan, Visit
-    from runner.render.scripts import ArrayScripts
     from runner.store.journal import Journal
 
-#: So many rigs may die under one trial before its cell is left alone.
-TRIES = 2
 ONE = Told(1)
 
 
@@ -53,54 +51,6 @@ class Shelf(Protocol):
 
     def stands_no_more(self, array: str) -> None:
         """It was taken apart."""
-
-
-@dataclass
-class Known:
-    """What the journal already says, kept beside it while the run goes on."""
-
-    finished: set[tuple[str, int]] = field(default_factory=set)
-    #: Attempts that lost their rig; those before a retry that the user asked for are not held against the cell.
-    lost: dict[tuple[str, int], list[Attempt]] = field(default_factory=dict)
-    retried: dict[tuple[str, int], int] = field(default_factory=dict)
-    #: Seconds that went into attempts which lost their rig.
-    spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
-    quarantined: dict[str, str] = field(default_factory=dict)
-    #: Of each cell, of reading and of writing, by block.
-    rates: dict[str, dict[int, tuple[float, float]]] = field(default_factory=lambda: defaultdict(dict))
-
-    @classmethod
-    def of(cls, journal: Journal) -> Known:
-        """As far as an earlier process got."""
-        known = cls()
-        known.retried = journal.retried()
-        for attempt in journal.attempts():
-            known.lose(attempt)
-        for trial in journal.trials():
-            known.add(trial)
-        return known
-
-    def add(self, trial: Trial) -> None:
-        """One more trial is recorded."""
-        self.finished.add((trial.cell, trial.block))
-        if trial.outcome is Outcome.BROKEN and len(self.against(trial.cell, trial.block)) >= TRIES:
-            self.quarantined[trial.cell] = trial.reason
-        if (figures := trial.counted) is not None:
-            read, write = figures.read, figures.write
-            self.rates[trial.cell][trial.block] = (read.bw if read else 0.0, write.bw if write else 0.0)
-
-    def lose(self, attempt: Attempt) -> None:
-        """One more attempt lost its rig."""
-        self.lost.setdefault((attempt.cell, attempt.block), []).append(attempt)
-
-    def against(self, cell: str, block: int) -> list[Attempt]:
-        """The attempts that are held against a trial."""
-        before = self.retried.get((cell, block), 0)
-        return [attempt for attempt in self.lost.get((cell, block), ()) if attempt.number > before]
-
-    def next(self, cell: str, block: int) -> int:
-        """The number of the next attempt at a trial."""
-        return self.retried.get((cell, block), 0) + len(self.against(cell, block)) + 1
 
 
 class _TrialLost(Exception):
@@ -139,9 +89,7 @@ class Execution:
         #: Trials to be measured again because others were at work beside them, and how it was. Not kept: whoever is
         #: killed before finds out anew.
         self._crowded: dict[tuple[str, int], str] = {}
-        #: What stands on disks that outlive their rig, and what was left there by rigs that were lost.
-        self._standing: dict[str, ArrayScripts] = {}
-        self._left: dict[str, ArrayScripts] = {}
+        self._standing = Standing(shelf)
 
     @property
     def _matrix(self) -> Matrix:
@@ -282,9 +230,9 @@ class Execution:
                 await self._on_one_rig(visit.array, visit.block, cells)
             except _TrialLost:
                 never_up.clear()
-                self._left_behind(visit.array.key)
+                self._standing.left_behind(visit.array.key)
             except RigLost as lost:
-                self._left_behind(visit.array.key)
+                self._standing.left_behind(visit.array.key)
                 never_up.append(f"no rig came up: {lost.brief}")
                 if len(never_up) >= TRIES:
                     self._break_all(cells, visit.block, started, lost, *never_up)
@@ -305,8 +253,8 @@ class Execution:
                 rig = await stack.enter_async_context(self._machine.rig(spec, self._scratch))
                 keep = None
                 if not self._machine.disposable:
-                    await self._take_apart_what_was_left(rig)
-                    keep = partial(self._stands, array.key)
+                    await self._standing.take_apart_what_was_left(rig)
+                    keep = partial(self._standing.begins, array.key)
                 built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own, keep)
                 seconds = time.monotonic() - clock
                 self._journal.visited(block, array.key, seconds)
@@ -326,23 +274,6 @@ class Execution:
             async with self._turns.together():
                 await stack.aclose()
 
-    def _stands(self, array: str, scripts: ArrayScripts) -> None:
-        """It is about to be built where it could outlive its rig, and this process."""
-        self._shelf.stands(array, scripts.tear_down)
-        self._standing[array] = scripts
-
-    def _left_behind(self, array: str) -> None:
-        """Its rig was lost; if it was not taken apart before that, it is still there."""
-        if scripts := self._standing.pop(array, None):
-            self._left[array] = scripts
-
-    async def _take_apart_what_was_left(self, rig: Rig) -> None:
-        """What stays for all that, the next set-up names."""
-        for array, scripts in list(self._left.items()):
-            if await again_and_apart(rig, scripts):
-                del self._left[array]
-                self._shelf.stands_no_more(array)
-
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
         if not self._machine.disposable:
             await asyncio.shield(self._torn_down(array, built))
@@ -350,8 +281,7 @@ class Execution:
     async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():
             await built.tear_down()
-            self._standing.pop(array.key, None)
-            self._shelf.stands_no_more(array.key)
+            self._standing.taken_apart(array.key)
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded, or stays for another try."""
@@ -463,20 +393,6 @@ class Execution:
         while cells:
             cell = cells.popleft()
             self._record(cell, Trial(cell.id, block, Outcome.SKIPPED, reason, started=_now()))
-
-
-def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
-    """The rig that an array needs; `kernel`: the one asked for on the command line."""
-    wish = matrix.machine
-    modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
-    programs = tuple(sorted({name for layer in array.stack.value for name in layer.programs}))
-    powers = powers_of(array)
-    return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules, programs, powers)
-
-
-def specs_of(space: Space, kernel: str | None) -> Iterator[RigSpec]:
-    """The rig that each array needs."""
-    return (rig_spec(space.matrix, array, kernel) for array in space.arrays)
 
 
 def in_turn(reasons: Sequence[str]) -> str:

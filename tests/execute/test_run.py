@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runner.execute.events import Event, Listener, RigWasLost, TrialDone, TrialStarted
-from runner.execute.run import ONE, Execution, Known
+from runner.execute.known import Known
+from runner.execute.run import ONE, Execution
 from runner.execute.together import Level
 from runner.expand.select import select
 from runner.machines.dry import Dry, DryRig, plausible

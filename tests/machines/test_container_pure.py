@@ -16,7 +16,7 @@ import pytest
 from runner.disks import Disk
 from runner.disks.physics import Physics
 from runner.errors import HarnessBroken
-from runner.execute.powers import powers_of
+from runner.execute.rigs import powers_of
 from runner.machines import MACHINES
 from runner.machines.container import AS_USUAL, Container, image, lent
 from runner.machines.container.argv import FIRST, SWEPT, Box, Engine, Lent, Way, entered, removed, started, tried, ways

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig, Step, Wishes
 from runner.render.layers.lvm import CONFIG

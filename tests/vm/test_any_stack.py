@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from runner.errors import BadInput, HarnessBroken
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.execute.trials import ArrayOnRig
 from runner.expand.layouts import top_of
 from runner.expand.load import parse

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.execute.trials import ArrayOnRig, SetUpFailed
 from runner.expand.layouts import top_of
 from runner.expand.space import Array, Cell, Space

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from runner.disks.faults import Fault
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.execute.trials import ArrayOnRig, Measured
 from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.errors import HarnessBroken
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.execute.trials import ArrayOnRig
 from runner.expand.space import Array, Cell, Space
 from runner.machines.qemu import Qemu

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.expand.layouts import levels
 from runner.expand.space import Array, Cell, Space
 from runner.machines.qemu import Qemu

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from runner.disks import Disk
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.execute.trials import ArrayOnRig, Measured
 from runner.expand.space import Space
 from runner.machines.qemu import Qemu

@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from runner.execute.interpret import Finding
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.execute.trials import ArrayOnRig
 from runner.expand.space import Cell, Space
 from runner.machines.qemu import Qemu

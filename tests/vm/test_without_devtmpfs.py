@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.execute.trials import ArrayOnRig
 from runner.machines.qemu import Qemu
 from runner.machines.seam import RigSpec, Step

@@ -1,0 +1,46 @@
+"""The rig that an array needs. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.machines.seam import RigSpec
+from runner.model.axes import written
+from runner.model.tune import meant_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.expand.space import Array, Space
+    from runner.model.matrix import Matrix
+
+
+def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
+    """The rig that an array needs; `kernel`: the one asked for on the command line."""
+    wish = matrix.machine
+    modules = tuple(sorted({name for layer in array.stack.value for name in layer.modules}))
+    programs = tuple(sorted({name for layer in array.stack.value for name in layer.programs}))
+    powers = powers_of(array)
+    return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules, programs, powers)
+
+
+def specs_of(space: Space, kernel: str | None) -> Iterator[RigSpec]:
+    """The rig that each array needs."""
+    return (rig_spec(space.matrix, array, kernel) for array in space.arrays)
+
+
+def powers_of(array: Array) -> tuple[str, ...]:
+    """As `RigSpec.powers` has them, of all cells of the array together."""
+    return tuple(sorted(set(_powers(array))))
+
+
+def _powers(array: Array) -> Iterator[str]:
+    for workload in array.workloads:
+        if not workload.value.direct:
+            yield "caches"
+    for tune in array.tunes:
+        for name in written(tune.value):
+            if not meant_kind(name, top="disk"):
+                yield "host"
+            if name.rpartition(".")[2] == "write_cache":
+                yield "caches"  # the drive's own

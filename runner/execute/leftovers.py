@@ -6,11 +6,10 @@ the run look for. Where anything else is on a disk, or anything stands on it sti
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import join
+from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import Claim, Ours
@@ -18,6 +17,7 @@ from runner.disks.real.here import HERE
 from runner.disks.real.hold import DisksRefused, held
 from runner.errors import BadInput, HarnessBroken
 from runner.execute.lending import returned
+from runner.execute.trusted import Distrusted, scripts_in, those_trusted
 from runner.store.lab import Handed, count, handed, strike_out
 from runner.store.run import STANDING, load
 
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
     from runner.disks.real.census import Census, Node
     from runner.disks.real.hands import Hands, Lock
+    from runner.execute.trusted import Script
 
 #: A tear-down may have to wait for arrays.
 PATIENCE = 900.0
-#: Runs a script that was made for a virtual machine: $1 pairs of a name and what it is to lead to, then the script.
+#: Runs a script that was made for a virtual machine, which is its input: $1 pairs of a name and what it is to lead to.
 #: Places that are its own there and others' here (mounts, what knobs were) are empty; nothing of this is seen outside.
 ROOM = """\
 set -e
@@ -44,7 +45,7 @@ for ((pairs = $1; pairs > 0; pairs--)); do
   ln -s "$3" "$2"
   shift 2
 done
-exec bash "$2"
+exec bash -c 'eval "$(cat)"'
 """
 ONLY_LABELLED = (
     "only its label says so, and another machine or a container may be at it; "
@@ -143,9 +144,11 @@ def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) 
         if lock is None:
             return replace(found, left=f"it is in use by {holder}")
         stack.callback(lock.close)
-        if why := _foreign_folder(one):
-            return replace(found, left=why)
-        scripts, room = tear_downs(one), _room(one, state, ask, hands)
+        try:
+            scripts = tear_downs(one)
+        except Distrusted as why:
+            return replace(found, left=str(why))
+        room = _room(one, state, ask, hands)
         troubles = [said for script in scripts if (said := _ran(script, room, hands))]
     return _given_back(one, replace(found, scripts=len(scripts)), troubles, state, ask, hands)
 
@@ -186,19 +189,12 @@ def _given_back(
     return replace(found, left=f"something is on it that its own scripts did not take away: {why}")
 
 
-def tear_downs(one: Handed) -> tuple[Path, ...]:
-    """What takes apart the arrays that the run may have left standing; by their marks alone, whatever they stand on."""
-    if not one.folder:
-        return ()
-    return tuple(sorted(Path(one.folder, STANDING).glob("*.sh")))
+def tear_downs(one: Handed) -> tuple[Script, ...]:
+    """What takes apart the arrays that the run may have left standing; by their marks alone, whatever they stand on.
 
-
-def _foreign_folder(one: Handed) -> str:
-    """Scripts that somebody else could have written are not run with our rights."""
-    for path in tear_downs(one):
-        if path.stat().st_uid not in {0, os.geteuid()} or path.stat().st_mode & 0o022:
-            return f"{path} can be written by others, so it is not run; look at it and run it yourself"
-    return ""
+    Scripts that somebody else could have written are not run with our rights: Distrusted.
+    """
+    return scripts_in(Path(one.folder, STANDING), those_trusted()) if one.folder else ()
 
 
 def _room(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> list[str]:
@@ -212,10 +208,11 @@ def _room(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> 
     return ["unshare", "--mount", "--", "bash", "-c", ROOM, "room", str(len(names) // 2), *names]
 
 
-def _ran(script: Path, room: Sequence[str], hands: Hands) -> str:
+def _ran(script: Script, room: Sequence[str], hands: Hands) -> str:
     """What a script complained of; they take apart only what carries the mark of their array."""
-    trouble = hands.run(join([*room, str(script)]) if room else script.read_text(encoding="utf-8"), PATIENCE)
-    return f"{script}: {trouble}" if trouble else ""
+    there = f"printf %s {quote(script.text)} | {join(room)}" if room else script.text
+    trouble = hands.run(there, PATIENCE)
+    return f"{script.path}: {trouble}" if trouble else ""
 
 
 def _name(census: Census, node: Node) -> str:

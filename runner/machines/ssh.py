@@ -112,7 +112,8 @@ class SshRig(ShellRig):
             raise RigLost(gone.brief, tail=gone.details) from gone
         if done.late:
             raise RigLost(
-                f"{self._where} did not answer within {deadline:g} s", tail=done.output[-TAIL:].decode(errors="replace")
+                f"{self._where} did not answer within {deadline:g} s",
+                tail=(done.output or done.complaint)[-TAIL:].decode(errors="replace"),
             )
         complaint = done.complaint.decode(errors="replace")
         if done.status and not done.output:

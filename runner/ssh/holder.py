@@ -1,18 +1,22 @@
 """Our end of what holds disks and runs scripts on a host behind ssh (`holder.pl`): asked by a line that may drop.
 
-Every request bears being made twice, so one whose answer did not come is made again once the line is up. A thread keeps
-the lease, and thereby notices a line that dropped while nobody asked anything.
+Every request bears being made twice, so one whose answer the line took along is made again once there is another. A
+thread keeps the lease, and thereby notices a line that dropped while nobody asked anything.
+
+A host that is slow is not one that is gone. ssh itself asks after its other end, and ends a line on which nobody
+answers (`line.ALERT`) sooner than anybody here grows impatient. So as long as it is up, answers are late and not lost.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import chain, count, repeat
 from secrets import token_hex
-from threading import Event, Lock, Thread
+from signal import SIGKILL
+from threading import Event, Lock, Thread, Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Self
 
@@ -21,15 +25,18 @@ from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
     from runner.ssh.line import Line
 
 #: Seconds for which locks, disks and scripts over there outlive the last word of ours.
 LEASE = 300.0
-#: Seconds between words that say only that we are there, and until one that is not answered counts as lost.
+#: Seconds between words that say only that we are there, and until one that is not answered is asked after: more than
+#: ssh takes to notice that its other end is gone.
 BEAT, DEAF = 5.0, 30.0
+#: What a script's status is that was killed.
+KILLED = 137
 #: Seconds that somebody waits who can do without an answer.
 GLANCE = 1.0
 #: Seconds between tries to connect again.
@@ -70,6 +77,8 @@ class Holder:
         #: It is over; whoever waits for the line is told to leave, and gives it one more try.
         self._quit, self._leaving = Event(), Event()
         self._mending = Lock()
+        #: Taken by whoever has told that answers are late.
+        self._told_late = Lock()
         self._gone: Gone | None = None
         self._bridge: _Bridge | None = None
         self.boot_id = ""
@@ -97,8 +106,11 @@ class Holder:
         """End what works for another run, whose runner is gone."""
         self.line.run(program("dismiss", f"{ABOVE}/{run}.", *self._rest[1:]), timeout=DEAF * 2)
 
-    def ask(self, *words: str | bytes, patience: float | None = DEAF) -> list[bytes]:
+    def ask(self, *words: str | bytes) -> list[bytes]:
         """Its answer, in words; raises Gone if none can be had."""
+        return self._asked(words, self._soon)
+
+    def _asked(self, words: Sequence[str | bytes], heard: Callable[[_Bridge, bytes], bytes]) -> list[bytes]:
         request = b"\0".join(word.encode() if isinstance(word, str) else word for word in words)
         while True:
             if self._gone:
@@ -107,9 +119,50 @@ class Holder:
             if bridge is None:
                 raise ValueError("it was not entered")
             try:
-                return bridge.asked(request).result(patience).split(b"\0", 4)
-            except (_Dropped, TimeoutError):
+                return heard(bridge, request).split(b"\0", 4)
+            except _Dropped:
                 self._mend(bridge)
+
+    def _soon(self, bridge: _Bridge, request: bytes) -> bytes:
+        """The answer, which is waited for as long as the line is up and the lease would last."""
+        answer = bridge.asked(request)
+        with suppress(TimeoutError):
+            return answer.result(DEAF)
+        if not self.line.is_up:
+            raise _Dropped
+        patience = GLANCE if self._leaving.is_set() else self._lease
+        with self._late(patience):
+            try:
+                return answer.result(patience)
+            except TimeoutError:
+                self._gone = self._hung(request, DEAF + patience)
+                bridge.let_go()  # nobody else has to wait as long
+                raise self._gone from None
+
+    @contextmanager
+    def _late(self, patience: float) -> Iterator[None]:
+        """Told once, however many wait."""
+        name = self.line.name
+        if not self._told_late.acquire(blocking=False):
+            yield
+            return
+        try:
+            self._say(
+                f"{name} has not answered for {DEAF:g} s, but the connection is up: it is slow, and waited for, "
+                f"{patience:g} s more at most"
+            )
+            yield
+            self._say(f"{name} answers again")
+        finally:
+            self._told_late.release()
+
+    def _hung(self, request: bytes, waited: float) -> Gone:
+        name, what = self.line.name, request.partition(b"\0")[0].decode(errors="replace")
+        return Gone(
+            f"{name} did not answer within {waited:g} s, though the connection to it is up",
+            details=f"what it did not answer: {what}",
+            resolution="`dmesg` and `ps` there say what it is stuck at; what it holds for us it lets go by itself",
+        )
 
     def glance(self, *words: str) -> bytes:
         """The answer if it can be had at once, else nothing; nobody is made to wait for a line that is down."""
@@ -122,8 +175,18 @@ class Holder:
             return b""
 
     def work(self, job: str, script: bytes, deadline: float) -> Done:
-        """Run a script to its end, whatever becomes of the line meanwhile."""
-        what, *rest = self.ask("job", job, f"{deadline:g}", script, patience=None)
+        """Run a script to its end, whatever becomes of the line meanwhile.
+
+        One that is late is killed over there. What then does not end either (a disk that never answers keeps a process
+        from dying) is not waited for any longer than the lease lasts.
+        """
+        try:
+            what, *rest = self._asked(
+                ("job", job, f"{deadline:g}", script),
+                lambda bridge, request: bridge.asked(request).result(deadline + self._lease),
+            )
+        except TimeoutError:
+            return Done(KILLED, late=True, output=b"", complaint=b"it was killed, and has not ended since")
         if what != b"done":
             raise HarnessBroken(f"{self.line.name} does not run scripts", details=b" ".join(rest[1:]).decode())
         status, late, length, said = rest
@@ -147,16 +210,18 @@ class Holder:
         """A session that leads to it, and which boot of the host it is on."""
         child = self.line.open(program(mode, *self._rest))
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
-        words = next((said.split() for said in child.stdout if said.startswith(b"matrix ")), [])
-        if words[1:2] == [b"holder"]:
-            return _Bridge(child), words[2].decode()
-        child.stdout.close()
-        status = child.wait()
+        with _ended_after(child, DEAF * 2):
+            words = next((said.split() for said in child.stdout if said.startswith(b"matrix ")), [])
+            if words[1:2] == [b"holder"]:
+                return _Bridge(child), words[2].decode()
+            child.stdout.close()
+            status = child.wait()
         process.let_go(child)
         if words[1:2] == [b"gone"]:
             raise self._lost(words[2].decode())
+        why = f"it said nothing within {DEAF * 2:g} s" if status == -SIGKILL else f"status {status}"
         raise HarnessBroken(
-            f"{self.line.name} cannot hold disks for us: status {status}",
+            f"{self.line.name} cannot hold disks for us: {why}",
             details=b" ".join(words[2:]).decode(errors="replace"),
             resolution=f"`matrix doctor --on ssh:{self.line.name}` says what is missing",
         )
@@ -230,8 +295,9 @@ class _Bridge:
     def _write(self, text: bytes) -> None:
         assert self._child.stdin is not None  # noqa: S101 - for the type checker; it was asked for
         try:
-            self._child.stdin.write(text)
-            self._child.stdin.flush()
+            with _ended_after(self._child, LEASE):  # whoever hears nothing for so long has let go of everything
+                self._child.stdin.write(text)
+                self._child.stdin.flush()
         except (OSError, ValueError):
             raise _Dropped from None
 
@@ -251,6 +317,18 @@ class _Bridge:
             left, self._open = self._open or {}, None
         for answer in left.values():
             answer.set_exception(_Dropped())
+
+
+@contextmanager
+def _ended_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
+    """Kill it if this takes longer: then nothing waits for it any more."""
+    timer = Timer(seconds, child.kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def program(*words: str) -> list[str]:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.errors import HarnessBroken
 from runner.machines.shell import guard
+from runner.ssh import holder as holders
 from runner.ssh import line as lines
 from runner.ssh.holder import Done, Gone, Holder
 from runner.ssh.line import Line
@@ -228,3 +230,94 @@ def test_a_host_that_was_started_anew_has_nothing_of_ours(line: Line, shelf: She
         holder.boot_id = "another"
         with pytest.raises(Gone, match="shelf was started anew while it worked"):
             holder.work("a", b"true", 60)
+
+
+def holding(shelf: Shelf) -> int:
+    """The process over there; it has to hold the disk `disk`."""
+    return int(shelf.there("cat /run/lock/matrix/disk-disk").split()[-1])
+
+
+class Asking(Thread):
+    """Somebody who waits for an answer."""
+
+    def __init__(self, holder: Holder, *words: str) -> None:
+        super().__init__()
+        self.holder, self.words = holder, words
+        self.said: list[bytes] = []
+        self.gone: Gone | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.said = self.holder.ask(*self.words)
+        except Gone as gone:
+            self.gone = gone
+
+
+def test_a_host_that_is_slow_is_waited_for_and_its_line_is_left_alone(
+    line: Line, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    with Holder(line, "r1", guard(), said.append) as holder:
+        assert holder.ask("lock", "disk", "me") == [b"had"]
+        monkeypatch.setattr(holders, "DEAF", 0.1)
+        os.kill(holding(shelf), signal.SIGSTOP)
+        several = [Asking(holder, "lock", "disk", "me") for _ in range(3)]
+        while not said:
+            several[0].join(0.01)
+        os.kill(holding(shelf), signal.SIGCONT)
+        for one in several:
+            one.join()
+        assert [one.said for one in several] == [[b"had"]] * 3
+        monkeypatch.setattr(holders, "DEAF", 30.0)
+    assert (
+        said[0]
+        == "shelf has not answered for 0.1 s, but the connection is up: it is slow, and waited for, 300 s more at most"
+    )
+    assert said[1] == "shelf answers again"
+    assert not any("dropped" in one for one in said)
+    assert len(shelf.connections) == 1
+
+
+def test_a_host_that_stays_silent_on_a_line_that_is_up_is_given_up_and_told_from_one_that_dropped(
+    line: Line, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    with Holder(line, "r1", guard(), said.append, lease=1) as holder:
+        assert holder.ask("lock", "disk", "me") == [b"had"]
+        stuck = holding(shelf)
+        monkeypatch.setattr(holders, "DEAF", 0.1)
+        os.kill(stuck, signal.SIGSTOP)
+        work = Working(holder, b"true")
+        several = [Asking(holder, "lock", "disk", "me") for _ in range(3)]
+        for one in (*several, work):
+            one.join()
+        for one in (*several, work):
+            assert str(one.gone).startswith("shelf did not answer within 1.1 s, though the connection to it is up")
+        assert not any("dropped" in one for one in said)
+        assert not any("again" in one for one in said)
+        os.kill(stuck, signal.SIGCONT)
+    gone_by_itself(shelf)
+
+
+def test_a_script_that_does_not_even_die_is_not_waited_for_forever(
+    line: Line, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that would kill it is stopped, which comes to the same as a process that no signal reaches."""
+    monkeypatch.setattr(holders, "BEAT", 1000)
+    with Holder(line, "r1", guard(), lambda _: None, lease=1) as holder:
+        assert holder.ask("lock", "disk", "me") == [b"had"]
+        stuck = holding(shelf)
+        os.kill(stuck, signal.SIGSTOP)
+        done = holder.work("a", b"sleep 1000", 0.1)
+        assert (done.status, done.late, done.output) == (137, True, b"")
+        os.kill(stuck, signal.SIGCONT)
+    gone_by_itself(shelf)
+
+
+def test_a_session_that_never_says_anything_is_ended(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holders, "DEAF", 0.1)
+    monkeypatch.setattr(holders, "program", lambda *_: ["sleep", "1000"])
+    with pytest.raises(HarnessBroken, match=r"shelf cannot hold disks for us: it said nothing within 0\.2 s"):
+        Holder(line, "r1", guard(), lambda _: None).__enter__()
+    assert line.is_up

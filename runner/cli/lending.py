@@ -153,7 +153,7 @@ def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, fol
     from runner.execute.wearing import Gauge
 
     by_identity = {one.node.identity: one.claim for one in held}
-    gauge = Gauge(loan.run, loan.state, by_identity, lambda: host.written(held), _now, loan.boot, loan.reach)
+    gauge = Gauge(loan.run, loan.state, by_identity, lambda: host.written(held), _now, loan.boot)
     smart, buses = _healths(held, loan.reach), [disk.bus for disk in request.space.matrix.every_disk()]
     facts = tuple(
         _facts(one, smart.get(one.claim.id), f"{bus}, passed through" if loan.inside else "its own")

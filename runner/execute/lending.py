@@ -19,7 +19,7 @@ from runner.disks.real.refusals import Judged, judged
 from runner.disks.real.wear import night_of, worn_out
 from runner.disks.real.work import give_back, prepare, wipe_marked
 from runner.errors import BadInput, HarnessBroken, MatrixError
-from runner.store.lab import Handed, count, hand, ledger, ours, strike_out, worn
+from runner.store.lab import Handed, count, hand, ledger, ours, strike_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -90,7 +90,7 @@ def lent(
 
 def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:
     known, night = ledger(loan.state), night_of(now)
-    told = [worn_out(known, one.claim, worn(one.node.identity, loan.reach), night, loan.ahead) for one in disks]
+    told = [worn_out(known, one.claim, one.node.identity, night, loan.ahead) for one in disks]
     if any(told):
         raise WornOut(
             "a disk's budget of bytes for tonight is too small; nothing was written",

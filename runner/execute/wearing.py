@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.disks.real.wear import night_of, room
-from runner.store.lab import count, ledger, uncounted, worn
+from runner.store.lab import count, ledger, uncounted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -51,21 +52,20 @@ class Gauge:
     read: Callable[[], Mapping[str, int]]
     now: Callable[[], datetime]
     boot: str
-    #: How the host that has them is reached.
-    reach: str = "local"
     #: Why the run has to stop for tonight, or leaves something out; empty as long as it need not.
     full: str = ""
     #: How much more than was asked of an array went to one of its disks, at worst so far.
     factor: float = 1.0
     _begun: Mapping[str, int] = field(default_factory=dict)
-    _looked: Mapping[str, int] = field(default_factory=dict)
+    #: By identity what was counted when it was last looked, and which look that was.
+    _looked: dict[str, tuple[int, int]] = field(default_factory=dict)
     _looks: int = 0
 
     def left(self) -> dict[str, int]:
         """Bytes that may be written yet tonight, by identity, after what is in the ledger and what is not there yet."""
         counters, night, known = self.read(), night_of(self.now()), ledger(self.state)
         since = uncounted(self.state, self.run, counters, self.boot)
-        rooms = {disk: room(known, claim, worn(disk, self.reach), night) for disk, claim in self.claims.items()}
+        rooms = {disk: room(known, claim, disk, night) for disk, claim in self.claims.items()}
         return {disk: max(0, size - since.get(disk, 0)) for disk, size in rooms.items() if size is not None}
 
     def note(self) -> None:
@@ -95,18 +95,29 @@ class Gauge:
         self.note()
 
     def is_full(self) -> bool:
-        """Whether a disk would have had too much by the next look, if all goes on as since the last one."""
-        left, counters = self.left(), self.read()
-        since = {disk: now - self._looked.get(disk, now) for disk, now in counters.items()}
-        # What is only read goes on, however little may be written.
-        full = [disk for disk, size in left.items() if 0 < since.get(disk, 0) >= size]
-        for disk in full:
-            self.full = self._said(disk, f"{left[disk]} bytes more may be, which is less than {LOOK:g} s take")
-        self._looked = counters
+        """Whether a disk would have had too much by the next look, if all goes on as since the last one.
+
+        Who could not look for a while (the line to its host was down) then sees at once all that was written meanwhile.
+        """
         self._looks += 1
+        counters = self.read()
+        grown, left = self._since_last(counters), self.left()
+        # What is only read goes on, however little may be written.
+        full = [disk for disk, size in left.items() if 0 < grown.get(disk, 0) >= size]
+        for disk in full:
+            self.full = self._said(disk, _too_much(left[disk]))
+        self._looked |= {disk: (now, self._looks) for disk, now in counters.items()}
         if self._looks % NOTED == 0:
             self.note()
         return bool(full)
+
+    def _since_last(self, counters: Mapping[str, int]) -> dict[str, int]:
+        """What was written to each disk from one look to the next, on average since it was last seen."""
+        found = {}
+        for disk, now in counters.items():
+            before, when = self._looked.get(disk, (now, 0))
+            found[disk] = ceil((now - before) / (self._looks - when))
+        return found
 
     def _said(self, disk: str, what: str) -> str:
         claim = self.claims[disk]
@@ -114,6 +125,12 @@ class Gauge:
             f"stopped for tonight, so that {claim.id} does not wear out: {what}, of {claim.wear} a night; "
             "the same command goes on from noon on"
         )
+
+
+def _too_much(left: int) -> str:
+    if left:
+        return f"{left} bytes more may be, which is less than {LOOK:g} s take"
+    return "all that may be has been"
 
 
 async def kept_within(work: Coroutine[Any, Any, None], gauge: Gauge | None, look: float = LOOK) -> None:

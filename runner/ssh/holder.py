@@ -165,9 +165,9 @@ class Holder:
         )
 
     def glance(self, *words: str) -> bytes:
-        """The answer if it can be had at once, else nothing; nobody is made to wait for a line that is down."""
+        """The answer if it can be had at once, else nothing: nobody is made to wait for a line that is down or slow."""
         bridge = self._bridge
-        if bridge is None or self._gone or self._mending.locked():
+        if bridge is None or self._gone or self._mending.locked() or self._told_late.locked():
             return b""
         try:
             return bridge.asked("\0".join(words).encode()).result(GLANCE)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from datetime import date
 
 M = TypeVar("M", bound=BaseModel)
+#: What stood before a disk of another host in the ledger.
+_OF_HOST = re.compile(r"^ssh:\S+ ")
 
 
 class Handed(BaseModel):
@@ -82,15 +84,16 @@ def ours(state: Path, run: str = "", reach: str = "local") -> Ours:
     )
 
 
-def worn(identity: str, reach: str) -> str:
-    """What a disk is called in the ledger: serial numbers of two hosts may be the same."""
-    return identity if reach == "local" else f"{reach} {identity}"
-
-
 def ledger(state: Path) -> Ledger:
     """How much was written to each disk."""
     path = state / "wear.json"
-    return _read(path, Ledger) if path.exists() else Ledger()
+    return _by_disk(_read(path, Ledger)) if path.exists() else Ledger()
+
+
+def _by_disk(known: Ledger) -> Ledger:
+    """Earlier ones tell of a disk once for each name of its host, but it wears on whatever way it is written."""
+    plain = (one.model_copy(update={"disk": _OF_HOST.sub("", one.disk)}) for one in known.nights)
+    return Ledger(nights=tuple(plain))
 
 
 def wore(state: Path, written: Iterable[tuple[str, int]], night: date) -> Ledger:
@@ -111,8 +114,7 @@ def count(state: Path, run: str, counters: Mapping[str, int], boot: str, night: 
     more = uncounted(state, run, counters, boot)
     mine = [one for one in handed(state) if one.run == run]
     if any(more.values()):
-        known = {one.identity: worn(one.identity, one.reach) for one in mine}
-        wore(state, [(known[disk], size) for disk, size in more.items()], night)
+        wore(state, list(more.items()), night)
     for one in mine:
         if one.identity in more and (more[one.identity] or one.boot != boot):
             hand(state, one.model_copy(update={"written": counters[one.identity], "boot": boot}))
@@ -138,7 +140,9 @@ def _alone(state: Path) -> Iterator[None]:
 
 
 def _place(state: Path, identity: str, reach: str) -> Path:
-    return state / "disks" / f"{re.sub(r'[^A-Za-z0-9_-]+', '_', worn(identity, reach))}.json"
+    """A record is of a disk by the way on which it was lent, as that is how it is taken back."""
+    name = identity if reach == "local" else f"{reach} {identity}"
+    return state / "disks" / f"{re.sub(r'[^A-Za-z0-9_-]+', '_', name)}.json"
 
 
 def _read(path: Path, model: type[M]) -> M:

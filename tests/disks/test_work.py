@@ -22,7 +22,7 @@ from runner.disks.real.why import Why
 from runner.disks.real.work import give_back, prepare
 from runner.errors import HarnessBroken
 from runner.execute.leftovers import clean, left_behind
-from runner.store.lab import Handed, hand, handed, ledger, ours, strike_out, wore, worn
+from runner.store.lab import Handed, hand, handed, ledger, ours, strike_out, wore
 from tests.disks.loops import Bay, bay, why_not
 from tests.disks.traps import at
 
@@ -294,4 +294,3 @@ def test_disks_of_two_hosts_are_not_mixed_up(tmp_path: Path) -> None:
     assert ours(tmp_path, "r1", "ssh:shelf").others == {("S1", "r2")}
     strike_out(tmp_path, "S1", "ssh:shelf")
     assert handed(tmp_path) == (here,)
-    assert worn("S1", "ssh:shelf") != worn("S1", "local") == "S1"

@@ -16,6 +16,7 @@ from runner.disks.real.census import Node
 from runner.disks.real.claims import Claim
 from runner.disks.real.here import HERE, Descriptor
 from runner.disks.real.hold import Held
+from runner.disks.real.wear import Night
 from runner.execute.run import Execution
 from runner.execute.spending import Spending
 from runner.execute.wearing import NOTED, Gauge, kept_within, written_here
@@ -23,7 +24,7 @@ from runner.expand.select import select
 from runner.machines.dry import Dry
 from runner.plan.order import Plan
 from runner.store.journal import Journal
-from runner.store.lab import Handed, count, hand, handed, ledger
+from runner.store.lab import Handed, count, hand, handed, ledger, wore
 from runner.store.run import create, load
 from tests.matrices import space
 from tests.store.past import manifest
@@ -48,9 +49,12 @@ class Disk:
     def __init__(self, state: Path, wear: int | None) -> None:
         self.state, self.counter, self.boot = state, 1000, "b"
         hand(state, record(written=1000))
-        self.gauge = Gauge(
-            "r", state, {"d": Claim("disk-a", 1, wear=wear)}, lambda: {"d": self.counter}, lambda: NOW, "b"
-        )
+        #: The line to its host is down.
+        self.unseen = False
+        self.gauge = Gauge("r", state, {"d": Claim("disk-a", 1, wear=wear)}, self.read, lambda: NOW, "b")
+
+    def read(self) -> dict[str, int]:
+        return {} if self.unseen else {"d": self.counter}
 
 
 def test_what_the_kernel_counted_goes_to_the_ledger_once(tmp_path: Path) -> None:
@@ -82,6 +86,28 @@ def test_after_a_reboot_counters_begin_anew_and_what_they_say_is_not_the_runs(tm
     assert ledger(tmp_path).of("d", NIGHT) == 0
     count(tmp_path, "r", {"d": 80}, "another boot", NIGHT)
     assert ledger(tmp_path).of("d", NIGHT) == 30
+
+
+def test_a_disk_has_one_budget_however_its_host_is_called(tmp_path: Path) -> None:
+    """Two names for ssh of one host, or `local` and one: what wears is the disk."""
+    for reach in ("ssh:shelf", "ssh:root@10.0.0.7", "local"):
+        hand(tmp_path, record(written=1000).model_copy(update={"run": reach, "reach": reach}))
+        count(tmp_path, reach, {"d": 1100}, "b", NIGHT)
+    assert ledger(tmp_path).of("d", NIGHT) == 300
+    assert len(handed(tmp_path)) == 3
+    gauge = Gauge("r", tmp_path, {"d": Claim("disk-a", 1, wear=500)}, dict, lambda: NOW, "b")
+    assert gauge.left() == {"d": 200}
+
+
+def test_what_an_earlier_version_counted_by_hosts_is_the_disks(tmp_path: Path) -> None:
+    (tmp_path / "wear.json").write_text(
+        '{"nights": [{"disk": "ssh:shelf d", "night": "2026-01-31", "written": 70},'
+        ' {"disk": "ssh:a@b:22 d", "night": "2026-01-31", "written": 20},'
+        ' {"disk": "d", "night": "2026-01-31", "written": 5}]}'
+    )
+    assert ledger(tmp_path).of("d", NIGHT) == 95
+    assert wore(tmp_path, [("d", 5)], NIGHT).nights == (Night(disk="d", night="2026-01-31", written=100),)
+    assert ledger(tmp_path).of("d", NIGHT) == 100
 
 
 def test_a_disk_without_a_limit_is_counted_and_never_full(tmp_path: Path) -> None:
@@ -138,6 +164,32 @@ def test_watched_at_a_steady_rate_no_disk_gets_more_than_it_may(
             break
     assert disk.counter - 1000 <= 1000
     assert disk.gauge.full or sum(steps) <= 1000
+
+
+def test_what_was_written_while_nobody_could_look_is_seen_at_once_and_ends_the_run(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 500)
+    assert not disk.gauge.is_full()
+    disk.unseen = True
+    disk.counter += 600
+    assert not any(disk.gauge.is_full() for _ in range(10))
+    disk.unseen = False
+    assert disk.gauge.is_full()
+    assert "all that may be has been, of 500 a night" in disk.gauge.full
+
+
+def test_what_was_written_meanwhile_and_fits_goes_on_at_the_rate_at_which_it_was(tmp_path: Path) -> None:
+    """Not as if all of it had been written since the last look."""
+    disk = Disk(tmp_path, 1000)
+    assert not disk.gauge.is_full()
+    disk.unseen = True
+    for _ in range(9):
+        assert not disk.gauge.is_full()
+    disk.counter += 600
+    disk.unseen = False
+    assert not disk.gauge.is_full()
+    disk.counter += 350
+    assert disk.gauge.is_full()
+    assert "50 bytes more may be, which is less than 2 s take" in disk.gauge.full
 
 
 async def test_work_is_stopped_as_if_somebody_had_asked_for_it(tmp_path: Path) -> None:

@@ -292,8 +292,8 @@ def test_a_host_that_stays_silent_on_a_line_that_is_up_is_given_up_and_told_from
         several = [Asking(holder, "lock", "disk", "me") for _ in range(3)]
         for one in (*several, work):
             one.join()
-        for one in (*several, work):
-            assert str(one.gone).startswith("shelf did not answer within 1.1 s, though the connection to it is up")
+        for gone in (work.gone, *(one.gone for one in several)):
+            assert str(gone).startswith("shelf did not answer within 1.1 s, though the connection to it is up")
         assert not any("dropped" in one for one in said)
         assert not any("again" in one for one in said)
         os.kill(stuck, signal.SIGCONT)

@@ -46,8 +46,12 @@ class Reached:
 
     def paths(self, disks: Sequence[Held]) -> tuple[str, ...]:
         """What scripts there call them. Asked once: these disks do not move while they are held."""
+        from runner.disks.real.same import unless_telling
+
         if not self.known:
             self.known.update({one.claim.id: self.path(one.claim.id, one.node.path) for one in disks})
+            for one in disks:
+                unless_telling(one.claim.id, self.known[one.claim.id], one.node)
         return tuple(self.known[one.claim.id] for one in disks)
 
     def path(self, name: str, kernel: str) -> str:

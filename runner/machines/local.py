@@ -7,6 +7,7 @@ import shutil
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from runner.disks.real.same import check
 from runner.errors import HarnessBroken
 from runner.machines import fitness
 from runner.machines.seam import Refusal, Wishes
@@ -65,9 +66,16 @@ class Local:
         folder = (scratch / "rig").absolute()
         facts = fitness.facts(fitness.found(ENTER, spec, WHERE))
         try:
-            yield ShellRig(ENTER, str(folder), self.wishes.disks[: len(spec.disks)], facts, WHERE)
+            yield ShellRig(
+                ENTER, str(folder), self.wishes.disks[: len(spec.disks)], facts, WHERE, before=unswapped(self.wishes)
+            )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def unswapped(wishes: Wishes) -> str:
+    """What comes before every script, so that none works on a disk that took the place of one that was lent."""
+    return check(zip(wishes.disks, (one.node for one in wishes.held), strict=False))
 
 
 def unreal(spec: RigSpec) -> list[Refusal]:

@@ -78,7 +78,8 @@ class Wishes:
     notice: Callable[[str], None] = _silent
     #: Paths of disks that exist and may be used, for a machine that has no others.
     disks: tuple[str, ...] = ()
-    #: The same disks as this process holds them, for a machine that hands them on instead of looking them up.
+    #: The same disks as this process holds them, for a machine that hands them on instead of looking them up, or has to
+    #: know them again.
     held: tuple[Held, ...] = ()
     #: Which of them, for a machine of which there are many: by its name for ssh.
     where: str = ""

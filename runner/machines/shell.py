@@ -12,6 +12,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from runner import process
+from runner.disks.real import same
 from runner.errors import HarnessBroken
 from runner.machines import envelope
 from runner.machines.seam import RigLost
@@ -60,7 +61,8 @@ def guard() -> list[str]:
 class ShellRig:
     """Steps go through one shell each time; `enter` is the command that leads to where it runs.
 
-    `alone` is what ends there with the keeper all that it started, where that is not a PID namespace.
+    `alone` is what ends there with the keeper all that it started, where that is not a PID namespace; `before` what
+    comes before every script, to see that its disks are those that were lent.
     """
 
     def __init__(
@@ -71,9 +73,10 @@ class ShellRig:
         facts: Mapping[str, str],
         where: str,
         alone: Sequence[str] = ALONE,
+        before: str = "",
     ) -> None:
         self._enter, self._folder, self._where, self._alone = tuple(enter), folder, where, tuple(alone)
-        self.disks, self.facts = tuple(disks), facts
+        self.disks, self.facts, self._before = tuple(disks), facts, before
 
     def disk_reports(self) -> tuple[Report, ...]:
         """Disks that exist keep their own counsel."""
@@ -88,13 +91,20 @@ class ShellRig:
         """Run the steps as one script."""
         mark = secrets.token_hex(16)
         enter = envelope.fresh(f"{self._folder}/rooms")
-        script = envelope.pack(steps, mark, enter)
+        script = f"matrix_mark={mark}\n{self._before}{envelope.pack(steps, mark, enter)}"
         output, complaint = await self._enact(script.encode(), deadline)
+        self._unless_swapped(*same.heard(output, mark))
         try:
             results = envelope.unpack(steps, mark, output, complaint)
         except HarnessBroken as error:
             raise RigLost(error.brief, tail=error.details) from error
         return results
+
+    def _unless_swapped(self, found: str, said: str) -> None:
+        if found == "gone":
+            raise RigLost(f"{said} is gone")
+        if found:
+            raise same.Swapped(said, self._where)
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
         """Run a script to its end: what it wrote, and its complaints."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.errors import HarnessBroken
 from runner.machines import fitness
-from runner.machines.local import unreal
+from runner.machines.local import unreal, unswapped
 from runner.machines.seam import Refusal, RigLost, Wishes
 from runner.machines.shell import TAIL, ShellRig
 from runner.ssh.holder import Gone
@@ -88,14 +88,14 @@ class Ssh:
                 resolution="what was measured is kept; the same command takes back what was left there, and goes on",
             )
         said = await asyncio.to_thread(_told_by, holder, spec)
-        yield SshRig(holder, self.wishes.disks[: len(spec.disks)], fitness.facts(said))
+        yield SshRig(holder, self.wishes.disks[: len(spec.disks)], fitness.facts(said), unswapped(self.wishes))
 
 
 class SshRig(ShellRig):
     """Its scripts are the holder's."""
 
-    def __init__(self, holder: Holder, disks: Iterable[str], facts: Mapping[str, str]) -> None:
-        super().__init__((), holder.folder, tuple(disks), facts, holder.line.name)
+    def __init__(self, holder: Holder, disks: Iterable[str], facts: Mapping[str, str], before: str) -> None:
+        super().__init__((), holder.folder, tuple(disks), facts, holder.line.name, before=before)
         self._holder = holder
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:

@@ -116,7 +116,7 @@ def test_the_same_cells_are_measured_in_a_container_as_anywhere(disks: Bay, tmp_
             one.let_go()
         # By names that are links, as udev's are.
         links = tuple(str(disks.names / name) for name in ("disk-a", "disk-b"))
-        here = carried_out(Container(Wishes(disks=links)), text, tmp_path / "results")
+        here = carried_out(Container(Wishes(disks=links, held=held)), text, tmp_path / "results")
     dry = carried_out(Dry(), text, tmp_path / "dry")
     assert {trial.cell for trial in here} == {trial.cell for trial in dry}
     assert {(trial.outcome, trial.reason) for trial in here} == {(Outcome.MEASURED, "")}

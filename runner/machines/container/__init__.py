@@ -34,7 +34,7 @@ from runner.machines.container.argv import (
 )
 from runner.machines.container.engine import PATIENCE, Found, fitted, found, mapper_major
 from runner.machines.container.leftovers import Owner
-from runner.machines.local import ENTER, unreal
+from runner.machines.local import ENTER, unreal, unswapped
 from runner.machines.local import WHERE as HOST
 from runner.machines.seam import Refusal, RigLost, Wishes
 from runner.machines.shell import LAST_BREATH, ShellRig
@@ -95,7 +95,8 @@ class Container:
             await _came_up(first)
             enter = entered(engine, box.name)
             facts = await asyncio.to_thread(self._told, engine, enter, spec)
-            yield ShellRig(enter, FOLDER, self.wishes.disks[: len(spec.disks)], facts, WHERE, SWEPT)
+            lent_here = self.wishes.disks[: len(spec.disks)]
+            yield ShellRig(enter, FOLDER, lent_here, facts, WHERE, SWEPT, before=unswapped(self.wishes))
         finally:
             await _ended(engine, box, first)
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.lending import hosts
-from runner.errors import Exit
+from runner.errors import Exit, MatrixError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from runner.cli.reaching import Reached
@@ -21,6 +22,7 @@ _EPILOG = """\b
 Examples:
   matrix clean --dry-run         what would be given back, and what would not
   matrix clean --host shelf      on a host of hosts.yaml that is reached by ssh
+  matrix clean --every-host      on all of those at once, and on those that our records tell of
 
 \b
 Only what our records and our labels say was handed to a run that is gone: its own tear-down scripts take apart what
@@ -38,17 +40,26 @@ carries their UUIDs, then the disk is labelled as free. What is not ours, or sta
 )
 @hosts
 @click.option("--host", help="On which host of hosts.yaml.  [default: this machine]")
-def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: str | None) -> None:
+@click.option(
+    "--every-host",
+    is_flag=True,
+    help="On all of them that are reached by ssh. One that is not to be had stops no other.",
+)
+def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: str | None, every_host: bool) -> None:
     """Take away what a killed run left on the disks of a host; of this machine, containers too.
 
-    Exit code 3 if something had to be left.
+    Exit code 3 if something had to be left, or a host is not to be had.
     """
     from runner.store.lab import handed, state_dir
 
+    if every_host and host:
+        raise click.UsageError("--every-host has --host among them: give one of the two")
+    if every_host:
+        raise click.exceptions.Exit(Exit.BROKEN if _everywhere(hosts, state_dir(), labelled, dry=dry_run) else 0)
     state, reach = state_dir(), reach_for(hosts, host)
     # First: what works on a disk holds it.
     left = _swept(dry=dry_run) if reach == "local" else False
-    left |= _cleaned(state, reach, labelled, dry_run=dry_run)
+    left |= _cleaned(state, reach, labelled, click.echo, dry_run=dry_run)
     for one in handed(state):
         if host is None and one.reach != reach:
             click.echo(f"{one.disk} of {one.reach}: with the run {one.run}; `matrix clean --host` is for other hosts")
@@ -73,7 +84,45 @@ def _swept(*, dry: bool) -> bool:
     return any(one.stays for one in found)
 
 
-def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], *, dry_run: bool) -> bool:
+def reaches(hosts: Path | None, state: Path) -> dict[str, str]:
+    """Every way to a host behind ssh, with the host's name: those of hosts.yaml, and those that runs had disks of."""
+    from runner.cli.listing import lab_of
+    from runner.store.lab import handed
+
+    lab = lab_of(hosts)
+    named = {one.reach: name for name, one in lab.hosts.items()} if lab else {}
+    known = {one.reach: one.reach.removeprefix("ssh:") for one in handed(state)}
+    return {reach: name for reach, name in (known | named).items() if reach != "local"}
+
+
+def _everywhere(hosts: Path | None, state: Path, labelled: tuple[str, ...], *, dry: bool) -> bool:
+    """On every host at once, as one of them may take its time, or have none to spare; whether anything stays."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    ways = reaches(hosts, state)
+    if not ways:
+        click.echo("no host behind ssh is known, of hosts.yaml or of our records", err=True)
+        return False
+    with ThreadPoolExecutor(len(ways)) as pool:
+        begun = [pool.submit(_there, state, reach, name, labelled, dry=dry) for reach, name in ways.items()]
+        left = [one.result() for one in begun]
+    return any(left)
+
+
+def _there(state: Path, reach: str, name: str, labelled: tuple[str, ...], *, dry: bool) -> bool:
+    """On one of several, of which every word is told with its name."""
+
+    def tell(text: str) -> None:
+        click.echo(f"{name}: {text}")
+
+    try:
+        return _cleaned(state, reach, labelled, tell, dry_run=dry)
+    except MatrixError as error:
+        tell(f"not cleaned, as {error.brief}{f' ({error.details.strip()})' if error.details else ''}")
+        return True
+
+
+def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], tell: Callable[[str], None], *, dry_run: bool) -> bool:
     """Give back the disks of a host; whether some of them stay."""
     from runner.cli.reaching import reached
     from runner.disks.real.wear import night_of
@@ -82,20 +131,20 @@ def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], *, dry_run: boo
     left = False
     with reached(reach, f"clean-{token_hex(4)}", partial(click.echo, err=True)) as there:
         if dry_run:
-            _tell(there, state)
+            _tell(there, state, tell)
             return False
         counted = there.boot_id, night_of(datetime.now(UTC))
         for found in clean(state, there.ask, there.hands, reach=reach, labelled=labelled, counted=counted):
             left |= bool(found.left)
             done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"
-            click.echo(f"{found.disk}: {f'left, as {found.left}' if found.left else done}")
+            tell(f"{found.disk}: {f'left, as {found.left}' if found.left else done}")
     return left
 
 
-def _tell(there: Reached, state: Path) -> None:
+def _tell(there: Reached, state: Path, tell: Callable[[str], None]) -> None:
     from runner.execute.leftovers import idle, left_behind
     from runner.store.lab import handed
 
     for one in left_behind(there.ask(), handed(state, there.reach), there.reach):
         at_it = "" if idle(one, there.hands) else ", which is at it"
-        click.echo(f"{one.disk}: with the run {one.run}{at_it}")
+        tell(f"{one.disk}: with the run {one.run}{at_it}")

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.clean import reach_for
+from runner.cli.clean import reach_for, reaches
 from runner.errors import BadInput
 from runner.ssh.line import line_to
+from runner.store.lab import Handed, hand
 from tests.cli.conftest import Said
 
 Call = Callable[..., Said]
@@ -119,3 +120,35 @@ def test_this_machine_is_cleaned_whatever_stands_in_a_file_that_lies_here(
         reach_for(None, "shelf")
     Path("hosts.yaml").write_text("hosts: {shelf: {reach: ssh:shelf}}")
     assert reach_for(None, "shelf") == "ssh:shelf"
+
+
+def test_every_host_behind_ssh_is_cleaned_those_of_our_records_too(
+    shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shelf)
+    state = shelf / "state"
+    record = Handed(disk="d", identity="d", reach="ssh:gone", size=1, run="r", folder="", since="x")
+    hand(state, record)
+    hand(state, record.model_copy(update={"reach": "local"}))
+    assert reaches(None, state) == {"ssh:shelf": "shelf", "ssh:gone": "gone"}
+    (shelf / "hosts.yaml").write_text(LAB + "  same:\n    reach: ssh:shelf\n  here: {reach: local}\n")
+    assert set(reaches(None, state)) == {"ssh:shelf", "ssh:gone"}
+    (shelf / "hosts.yaml").unlink()
+    assert reaches(None, state) == {"ssh:gone": "gone"}
+
+
+def test_a_host_that_is_not_to_be_had_is_told_and_keeps_no_other(call: Call, shelf: Path) -> None:
+    (shelf / "hosts.yaml").write_text(LAB + "  bench:\n    reach: ssh:bench\n")
+    (shelf / "bin/ssh").write_text("#!/bin/sh\necho no route to host >&2\nexit 255\n")
+    said = call("clean", "--every-host", "--dry-run")
+    assert said.status == 3
+    for name in ("shelf", "bench"):
+        assert f"{name}: not cleaned, as {name} cannot be reached by ssh (no route to host" in said.out
+    assert "give one of the two" in call("clean", "--every-host", "--host", "shelf").err
+
+
+def test_where_no_host_is_known_none_is_cleaned(call: Call, shelf: Path) -> None:
+    (shelf / "hosts.yaml").unlink()
+    said = call("clean", "--every-host")
+    assert (said.status, said.out) == (0, "")
+    assert "no host behind ssh is known" in said.err

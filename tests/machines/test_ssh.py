@@ -237,6 +237,7 @@ def test_a_killed_run_is_cleaned_from_afar_by_its_own_scripts(desk: Desk) -> Non
     runner.kill()
     runner.communicate()
     assert "disk-a of ssh:shelf: with the run " in desk.said("clean", "--dry-run")
+    assert "bench: disk-a: with the run " in desk.said("clean", "--dry-run", "--every-host")
     assert desk.cleaned().count("given back by the run") == 2
     assert desk.clean()
 

@@ -21,7 +21,8 @@ def checkout(tmp_path: Path) -> Path:
     program = f"PYTHONPATH={shlex.quote(str(TOP))} exec {shlex.quote(sys.executable)} -m runner.cli"
     # Cleaning up is about the disks of the machine, which no test is to touch.
     clean = 'if [ "$*" = clean ]; then echo "cleaned" >>"$HOME/cleaned"; exit "${CLEAN_STATUS:-0}"; fi'
-    (made / "bootstrap").write_text(f'#!/bin/sh\n{clean}\n{program} "$@"\n')
+    far = 'if [ "$1" = clean ]; then shift; echo "$*" >>"$HOME/cleaned-far"; exit "${CLEAN_FAR_STATUS:-0}"; fi'
+    (made / "bootstrap").write_text(f'#!/bin/sh\n{clean}\n{far}\n{program} "$@"\n')
     (made / "bootstrap").chmod(0o755)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -200,6 +201,48 @@ def test_cleaning_up_is_done_before_and_after_whatever_happens(checkout: Path, t
     left = night(checkout, temp, {"matrix": small}, CLEAN_STATUS="3")
     assert left.status == "failure", "something that had to be left is for somebody to look at"
     assert [uses for uses, _ in left.used if "upload" in uses], "what was measured is kept all the same"
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [("ssh", "--every-host --hosts=/etc/lab.yaml"), ("ssh:shelf", "--host=shelf --hosts=/etc/lab.yaml")],
+)
+def test_hosts_behind_ssh_are_cleaned_where_the_job_runs_there(
+    checkout: Path, temp: Path, small: str, machine: str, words: str
+) -> None:
+    given = {"MATRIX_HOSTS": "/etc/lab.yaml", "HOME": str(temp)}
+    done = cleaned(checkout, temp, ASKED_MACHINE=machine, **given)
+    assert done.returncode == 0
+    assert (temp / "cleaned").read_text() == "cleaned\n"
+    assert (temp / "cleaned-far").read_text() == f"{words}\n"
+
+
+def test_a_host_that_cannot_be_cleaned_is_told_and_fails_nothing_but_this_machine_does(
+    checkout: Path, temp: Path
+) -> None:
+    told = "::warning title=not cleaned::"
+    done = cleaned(checkout, temp, ASKED_MACHINE="ssh", CLEAN_FAR_STATUS="3")
+    assert (done.returncode, told in done.stdout) == (0, True)
+    assert (temp / "cleaned-far").read_text() == "--every-host\n"
+    done = cleaned(checkout, temp, ASKED_MACHINE="ssh", CLEAN_STATUS="3")
+    assert (done.returncode, told in done.stdout) == (3, False)
+    assert (temp / "cleaned-far").read_text() == "--every-host\n" * 2, "the others are cleaned all the same"
+
+
+@pytest.mark.parametrize("machine", ["", "local", "qemu", "container"])
+def test_a_job_that_runs_here_cleans_only_here(checkout: Path, temp: Path, machine: str) -> None:
+    assert cleaned(checkout, temp, ASKED_MACHINE=machine, MATRIX_HOSTS="/etc/lab.yaml").returncode == 0
+    assert not (temp / "cleaned-far").exists()
+
+
+def cleaned(checkout: Path, temp: Path, **given: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(temp), **given}
+    return subprocess.run([checkout / ".github/scripts/clean.sh"], env=env, capture_output=True, text=True)
+
+
+def test_the_action_tells_its_clean_up_where_the_job_runs() -> None:
+    steps = [one for one in loaded(TOP / "action.yml")["runs"]["steps"] if "clean.sh" in one.get("run", "")]
+    assert [one["env"] for one in steps] == [{"ASKED_MACHINE": "${{ inputs.machine }}"}] * 2
 
 
 def test_who_may() -> None:

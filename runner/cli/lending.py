@@ -226,6 +226,25 @@ def wanted(matrix: Matrix, file: Path | None, place: Where) -> Match:
     return found
 
 
+def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> None:
+    """Refuse ids that are none of the run's disks: whoever gave them thinks of another run, or of another disk."""
+    from runner.model.flaws import did_you_mean
+
+    ids = [disk.id for disk in found.disks] if found else []
+    if not (strange := [one for one in destroy if one not in ids]):
+        return
+    if found is None:
+        raise BadInput(
+            f"--destroy {strange[0]}: {place} makes disks of its own, and writes on no other",
+            resolution="leave it out; --on local, container or ssh, and --passthrough, use disks that exist",
+        )
+    raise BadInput(
+        f"--destroy names {'disks' if len(strange) > 1 else 'a disk'} that this run does not use; nothing was written",
+        details="\n".join(f"  {one}: {did_you_mean(one, ids)}" for one in strange),
+        resolution=f"its disks, of the host {found.host} in hosts.yaml, are {', '.join(ids)}",
+    )
+
+
 def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
     """Judge the disks before there is a run that would be left behind. All of it is done again when it has them."""
     from runner.disks.real.ask import asked

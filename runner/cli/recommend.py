@@ -29,6 +29,12 @@ RUN is named as for `matrix results`. Of several workloads that --for names, eac
 """
 
 
+#: The second line of commands that nothing speaks for: they go from hand to hand without the table beside them.
+MADE_UP = (
+    "# MADE UP, and no recommendation: the figures behind this come from the dry machine, which measures nothing.\n"
+)
+
+
 @click.command("recommend", epilog=_EPILOG)
 @click.argument("run")
 @click.option(
@@ -64,7 +70,7 @@ def command(
     made_up = ("made up by the dry machine: this recommends nothing",) if row.made_up else ()
     grid = shown(found, cells, rows) if form in SHOWN else tidy(found, cells)
     answer(grid.with_notes(*made_up), form, None)
-    _paste(_cell(row, found, results), templates, script, with_table=form in SHOWN)
+    _paste(_cell(row, found, results), templates, script, MADE_UP if row.made_up else "", with_table=form in SHOWN)
 
 
 def _found(
@@ -106,7 +112,7 @@ def _cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
     return next((cell for cell in declared.space.cells() if cell.id in wanted), None)
 
 
-def _paste(cell: Cell | None, templates: Path | None, script: Path | None, *, with_table: bool) -> None:
+def _paste(cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool) -> None:
     """Show the commands, or write them where they were asked for; beside a table for programs nothing is shown."""
     from runner.errors import BadInput
     from runner.render.recommend import pasteable
@@ -117,7 +123,8 @@ def _paste(cell: Cell | None, templates: Path | None, script: Path | None, *, wi
             raise BadInput("the folder of this run is not here, so nobody knows how its cells are built")
         click.echo("note: the folder of this run is not here, so nobody knows how its cells are built", err=True)
         return
-    text = pasteable(cell, templates)
+    first, newline, rest = pasteable(cell, templates).partition("\n")
+    text = f"{first}{newline}{warning}{rest}"
     if script:
         write_atomically(script, text.encode())
         click.echo(f"written to {script}", err=True)

@@ -30,7 +30,7 @@ from runner.cli.inputs import (
     templates,
 )
 from runner.cli.jobs import jobs, level_of
-from runner.cli.lending import Borrowed, borrowed, check_zeroed, lending, passing, precheck, wanted
+from runner.cli.lending import Borrowed, borrowed, check_destroy, check_zeroed, lending, passing, precheck, wanted
 from runner.cli.order import Order, check_kernel
 from runner.cli.pace import recorded_pace
 from runner.cli.stopping import Stopping
@@ -149,6 +149,7 @@ def command(
     for one in swept(place.machine):
         click.echo(one.told, err=True)
     exist = None if here.brings_disks else wanted(request.space.matrix, hosts, place)
+    check_destroy(destroy, exist, place.machine)
     order = replace(order, exist=exist, release=release_of(exist.ssh) if exist else "")
     if exist and exist.ssh:
         refuse(machine(place.machine, Wishes(where=exist.ssh)), specs)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from runner.model.condition import Condition, Scalar
 
+#: How to say it, where an axis stands twice in one rule.
+_EITHER = "one of several values is written as a list, behind --only as A|B"
 #: One rule: for each axis (by its full name) the values that match.
 Rule = dict[str, frozenset[str]]
 
@@ -68,6 +70,8 @@ def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
     rule: Rule = {}
     for key, wanted in condition.items():
         axis = axis_named(key, values)
+        if axis in rule:
+            raise BadRule(key, f"'{key}' is {axis}, which stands there already; {_EITHER}", of_key=True)
         matching: set[str] = set()
         for one in wanted if isinstance(wanted, tuple) else (wanted,):
             found = _spellings(one) & values[axis]
@@ -82,7 +86,7 @@ def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
 
 def parse_only(text: str) -> Condition:
     """`layout=raid5,bs=64KiB|128KiB` as a condition."""
-    condition: dict[str, str | tuple[str, ...]] = {}
+    condition: dict[str, tuple[str, ...]] = {}
     for part in text.split(","):
         key, equals, wanted = part.partition("=")
         if not equals or not key.strip() or not wanted.strip():
@@ -90,5 +94,12 @@ def parse_only(text: str) -> Condition:
                 f"--only '{text}': '{part}' is not AXIS=VALUE",
                 resolution="for example --only 'layout=raid5,bs=64KiB|1MiB'",
             )
-        condition[key.strip()] = tuple(value.strip() for value in wanted.split("|"))
+        values = tuple(value.strip() for value in wanted.split("|"))
+        if (axis := key.strip()) in condition:
+            either = "|".join(dict.fromkeys((*condition[axis], *values)))
+            raise BadInput(
+                f"--only '{text}': '{axis}' stands there twice, and no cell has two values of one axis",
+                resolution=f"for cells with either, write  {axis}={either}",
+            )
+        condition[axis] = values
     return condition  # type: ignore[return-value]

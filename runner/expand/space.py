@@ -21,12 +21,13 @@ from runner.expand.notes import Note, few
 from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
 from runner.expand.workloads import Workloads, in_files
 from runner.model.axes import constructed, written
+from runner.model.faults import UNNAMED
 from runner.model.layers import Fs
 from runner.model.source import Flaw
 from runner.model.tune import Tune, clashes, exclusive, impossible, meaningless
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from runner.disks import Disk
     from runner.disks.faults import Fault
@@ -152,11 +153,13 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     stacks = stack_variants(matrix, findings)
     workloads = Workloads(matrix, stacks, findings)
     tunes = _Tunes(matrix, stacks, findings)
+    faulty = _faults(matrix)
+    findings.notes += map(Note, _same_faults(faulty))
     arrays = tuple(
         _array(matrix, kernel, stack, faults, tunes.of(stack), workloads.of(stack))
         for kernel in _kernels(matrix)
         for stack in stacks
-        for faults in _faults(matrix)
+        for faults in faulty
     )
     impossible = tuple(coords for coords, _ in findings.impossible)
     return Space(matrix, arrays, tuple(findings.notes), impossible), findings
@@ -187,6 +190,15 @@ def _faults(matrix: Matrix) -> tuple[Variant[tuple[Fault, ...]], ...]:
         )
         for name, faults in sets.items()
     )
+
+
+def _same_faults(variants: Iterable[Variant[tuple[Fault, ...]]]) -> Iterator[str]:
+    """A word on sets that have several names: they are measured once."""
+    for one in variants:
+        first, *others = [dict(coords).get("faults", UNNAMED) for coords in (one.coords, *one.also)]
+        if others:
+            verbs = ("are", "count") if len(others) > 1 else ("is", "counts")
+            yield f"faults: {' and '.join(others)} {verbs[0]} the same as {first}, and {verbs[1]} once"
 
 
 def _array(

@@ -9,6 +9,7 @@ from runner.errors import BadInput
 from runner.expand.load import parse
 from runner.guidelines.judge import SHARE, judged
 from runner.guidelines.measured import Measured
+from runner.guidelines.steering import UNWATCHED
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -39,18 +40,23 @@ def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -
 
 def share_of(found: Iterable[Samples]) -> float:
     """How much of the chance of error each look at a verdict uses: less, where trials went where one was open."""
-    return SHARE if any("until-decided" in one.run.environment for one in found) else 1.0
+    return SHARE if any(_steered(one) for one in found) else 1.0
+
+
+def _steered(samples: Samples) -> bool:
+    return "until-decided" in samples.run.environment
 
 
 def as_measured(samples: Samples) -> Measured:
-    """A cell of a run."""
+    """A cell of a run, by the rule of the run: not that of its matrix, where trials went where a verdict was open."""
     figures = samples.of_outcome(Outcome.MEASURED)
+    rule = UNWATCHED if _steered(samples) else samples.rule
     return Measured(
         samples.run.id,
         samples.cell,
         {column: samples.blocks(column) for column in samples.metrics},
-        samples.rule,
-        samples.stopped,
+        rule,
+        samples.stopped_by(rule),
         len(figures.rows),
         samples.strained,
     )

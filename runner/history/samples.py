@@ -137,8 +137,12 @@ class Samples:
     @cached_property
     def stopped(self) -> Stopped:
         """Why no more trials follow."""
+        return self.stopped_by(self.rule)
+
+    def stopped_by(self, rule: Rule) -> Stopped:
+        """The same by another rule than that of its matrix."""
         rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._settled]
-        return stopped(rates, len(self.rows), self.rule)
+        return stopped(rates, len(self.rows), rule)
 
     def blocks(self, metric: str) -> dict[int, float]:
         """What the trials themselves have of a figure, by block."""

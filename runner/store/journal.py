@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from runner.errors import BadInput, HarnessBroken
 from runner.store import schema
-from runner.store.engines import sqlite_engine, sqlite_reader, upsert
+from runner.store.engines import memory_engine, sqlite_engine, sqlite_reader, upsert
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 from runner.store.rows import COLUMNS, latencies_of, row_of, trial_of
 from runner.store.trouble import damaged, named
@@ -84,9 +84,22 @@ class Journal:
         fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
         journal = cls(sqlite_reader(path) if fixed else _engine(path), path)
         with journal._closed_on_trouble():
-            if journal._understood() < schema.JOURNAL.version and not fixed:
+            if journal._understood() < schema.JOURNAL.version:
+                if fixed:
+                    journal._copy_to_memory()
                 journal._prepare()
         return journal
+
+    def _copy_to_memory(self) -> None:
+        """What may not be written is brought up to date here, for as long as it is read."""
+        engine = memory_engine()
+        connection = engine.connect()
+        with named(self._name):
+            read, written = (cast("Any", one.connection.driver_connection) for one in (self._connection, connection))
+            read.backup(written)
+        connection.rollback()
+        self.close()
+        self._engine, self._connection = engine, connection
 
     @contextmanager
     def _closed_on_trouble(self) -> Iterator[None]:

@@ -131,9 +131,11 @@ def test_what_is_wrong_in_a_file_of_them_is_told_with_its_place(
     assert said in done.err
 
 
-def test_a_run_goes_on_until_its_guidelines_are_decided(call: Call, tmp_path: Path) -> None:
+@pytest.mark.parametrize("repeat", ["2", "{min: 3, max: 5, until: 30%}"])
+def test_a_run_goes_on_until_its_guidelines_are_decided(call: Call, tmp_path: Path, repeat: str) -> None:
+    """And what is said of it later is by the rule that it went by, not by that of its matrix."""
     open_claim = OWN.replace("within: 50%", "within: 3%").replace("  - shared.yaml\n", "")
-    (tmp_path / "small.yaml").write_text(SMALL + open_claim)
+    (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", f"repeat: {repeat}") + open_claim)
     said = call("run", "--on", "dry", "--until-decided", "--budget", "1h", "small.yaml")
     assert said.status == 0
     rows = list(csv.DictReader(io.StringIO((folder(tmp_path) / "verdicts.csv").read_text())))

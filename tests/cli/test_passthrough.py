@@ -27,6 +27,45 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+LAB = """\
+hosts:
+  here:
+    disks:
+      - {id: wwn-0x5000c500a1, serial: A, size: 64MiB}
+      - {id: wwn-0x5000c500b2, serial: B, size: 64MiB}
+      - {id: wwn-0x5000c500c3, serial: C, size: 64MiB}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("wwn-0x5000c500a2", "wwn-0x5000c500a2: did you mean wwn-0x5000c500a1"),
+        ("wwn-0x5000c500c3", "wwn-0x5000c500c3: did you mean"),
+        ("sdb", "sdb: known are wwn-0x5000c500a1, wwn-0x5000c500b2"),
+    ],
+)
+def test_an_id_that_is_none_of_the_runs_disks_is_told_with_what_was_meant(
+    call: Call, here: Path, given: str, told: str
+) -> None:
+    (here / "m.yaml").write_text(MATRIX % ("", ""))
+    (here / "hosts.yaml").write_text(LAB)
+    said = call("run", "--passthrough", "--destroy", "wwn-0x5000c500a1", "--destroy", given, "m.yaml")
+    assert said.status == 2, said.err
+    assert "--destroy names a disk that this run does not use; nothing was written" in said.err
+    assert told in said.err
+    assert "of the host here in hosts.yaml, are wwn-0x5000c500a1, wwn-0x5000c500b2" in said.err
+    assert not (here / "results").exists()
+
+
+def test_where_disks_are_made_none_can_be_destroyed(call: Call, here: Path) -> None:
+    (here / "m.yaml").write_text(MATRIX % ("", ""))
+    said = call("run", "--on", "dry", "--destroy", "wwn-0x5000c500a1", "m.yaml")
+    assert said.status == 2
+    assert "--destroy wwn-0x5000c500a1: dry makes disks of its own, and writes on no other" in said.err
+    assert not (here / "results").exists()
+
+
 @pytest.mark.parametrize(
     ("disks", "md", "words", "why"),
     [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,7 +40,21 @@ def test_programs_get_plain_numbers_and_a_script_its_own_file(ran: Said, call: C
     rows = json.loads(said.out)["rows"]
     assert [row["best"] for row in rows] == [True, False]
     assert rows[1]["ratio_low"] <= rows[1]["ratio"] <= rows[1]["ratio_high"]
-    assert (tmp_path / "best.sh").read_text().startswith("#!/usr/bin/env bash\n# Recommended: raid5/chunk=")
+    first, second, third, *_ = (tmp_path / "best.sh").read_text().splitlines()
+    assert first == "#!/usr/bin/env bash"
+    assert second.startswith("# MADE UP, and no recommendation: ")
+    assert third.startswith("# Recommended: raid5/chunk=")
+
+
+def test_only_what_was_made_up_is_marked_so(ran: Said, call: Call, tmp_path: Path) -> None:
+    assert "# MADE UP, and no recommendation" in call("recommend", "latest").out
+    with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
+        connection.execute("update runs set made_up = 0")  # as if it had been measured
+        connection.commit()
+    call("recommend", "latest", "--script", "best.sh")
+    text = (tmp_path / "best.sh").read_text()
+    assert text.startswith("#!/usr/bin/env bash\n# Recommended: raid5/chunk=")
+    assert "MADE UP" not in text
 
 
 def test_a_run_that_is_in_the_store_alone_has_no_commands(ran: Said, call: Call, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import BadInput
+from runner.expand.load import BadMatrix
 from runner.expand.select import select
 from runner.expand.space import Space
 from tests.matrices import SMALL, SWEEP, space
@@ -120,6 +121,19 @@ def test_exclude_and_only_in_the_matrix() -> None:
     names = [cell.name for cell in select(space(text)).cells()]
     assert len(names) == 16 + (48 - 12) + 64
     assert not [name for name in names if name.startswith("far") and "oltp" in name and "ncq_depth=1/" in name]
+
+
+def test_an_axis_twice_in_one_only_is_told_with_how_to_say_either() -> None:
+    """The last one would win, and nobody would know."""
+    with pytest.raises(BadInput, match="'bs' stands there twice, and no cell has two values of one axis") as caught:
+        select(space(), ["bs=4KiB,layout=single,bs = 16KiB|4KiB"])
+    assert caught.value.resolution == "for cells with either, write  bs=4KiB|16KiB"
+    with pytest.raises(BadInput, match=r"'bs' is workload\.bs, which stands there already; one of several values"):
+        select(space(), ["workload.bs=4KiB,bs=16KiB"])
+    with pytest.raises(BadMatrix) as told:
+        space(SWEEP + "only: [{workload.bs: 4KiB, bs: 16KiB}]\n")
+    assert "'bs' is workload.bs, which stands there already" in told.value.details
+    assert select(space(), ["bs=4KiB|16KiB"]).count() == select(space(), ["bs=4KiB", "bs=16KiB"]).count() > 0
 
 
 @pytest.mark.parametrize("only", ["chunk", "=3", "chunk=", "chunk=7KiB", "nonsense=1"])

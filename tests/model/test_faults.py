@@ -65,6 +65,17 @@ def test_rules_find_every_spelling_of_layouts_and_of_faults() -> None:
     assert select(space(f"{twice}exclude: [{{faults: [dies, gone]}}]\n")).count() == every // 2
 
 
+def test_sets_that_come_to_the_same_are_measured_once_which_is_told() -> None:
+    dies = "[{disk: 2, kind: dies}]"
+    found = space(f"{MODELLED}faults: {{none: [], dies: {dies}, gone: {dies}, lost: {dies}, nothing: []}}\n")
+    assert [note for note in found.notes if note.startswith("faults")] == [
+        "faults: nothing is the same as none, and counts once",
+        "faults: gone and lost are the same as dies, and count once",
+    ]
+    assert not any("faults" in note for note in space(MODELLED + NAMED).notes)
+    assert not any("faults" in note for note in space(MODELLED + ALL).notes)
+
+
 def test_an_array_whose_disks_fail_is_built_for_each_trial() -> None:
     found = space(MODELLED + NAMED)
     told = estimate(Plan(select(found), found.matrix.repeat, 1), Pace())

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from runner.errors import BadInput
 from runner.store.journal import Journal
 from runner.store.record import Outcome
 from runner.store.shared import SharedStore
@@ -48,6 +49,41 @@ def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Pa
         assert journal.troubles() == []
         assert [trial.block for trial in journal.take_back()] == [2]
     assert version(path) == "3"
+
+
+@pytest.mark.parametrize("name", ["journal-1.sql", "journal-2.sql"])
+def test_an_older_journal_that_may_not_be_written_is_read_all_the_same(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an archive, say: brought up to date in memory, and left as it is."""
+    path = from_text(tmp_path / "journal.sqlite", name)
+    with Journal.existing(from_text(tmp_path / "other.sqlite", name)) as journal:
+        wanted = (list(journal.trials()), journal.cells(), journal.attempts(), journal.retried(), journal.troubles())
+        took = journal.took()
+    before = path.read_bytes()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    for _ in range(2):
+        with Journal.existing(path) as journal:
+            assert (
+                *(list(journal.trials()), journal.cells(), journal.attempts()),
+                *(journal.retried(), journal.troubles()),
+            ) == wanted
+            assert journal.took() == took
+    assert path.read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["journal.sqlite", "other.sqlite"]
+
+
+def test_a_journal_from_the_future_that_may_not_be_written_is_refused_as_one_that_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    Journal.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("update meta set value = '99'")
+        connection.commit()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(BadInput, match="written by a newer version"):
+        Journal.existing(path)
 
 
 def test_a_journal_of_version_2_has_no_histograms_and_no_tail_that_was_hardly_met(tmp_path: Path) -> None:

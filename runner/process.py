@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
+class TookTooLong(HarnessBroken):
+    """A program was still at it when its time was over, and was killed."""
+
+
 #: Run once the kernel was told to kill us with our parent: had that parent died before, nobody would be told any more.
 UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
 
@@ -33,7 +37,7 @@ def run(
             f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it"
         ) from None
     except subprocess.TimeoutExpired:
-        raise HarnessBroken(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
+        raise TookTooLong(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
 
 
 @contextmanager

@@ -93,13 +93,21 @@ class Line:
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """Run a program over there, to its end. If the connection drops meanwhile, once more: it must bear that."""
-        self.up()
-        done = process.run(session(self.name, self._control, argv), stdin=stdin, timeout=timeout)
+        done = self._ran(argv, stdin, timeout)
         if done.returncode == SSH_FAILED and self._dropped():
             self.down()
-            self.up()
-            done = process.run(session(self.name, self._control, argv), stdin=stdin, timeout=timeout)
+            done = self._ran(argv, stdin, timeout)
         return done
+
+    def _ran(self, argv: Sequence[str], stdin: str, timeout: float) -> subprocess.CompletedProcess[str]:
+        self.up()
+        try:
+            return process.run(session(self.name, self._control, argv), stdin=stdin, timeout=timeout)
+        except process.TookTooLong:  # had the line dropped, ssh would have ended by itself
+            raise HarnessBroken(
+                f"{self.name} did not answer within {timeout:g} s, though the connection to it is up",
+                resolution="`dmesg` and `ps` there say what it is busy with or stuck at",
+            ) from None
 
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         """Start a program over there that is spoken with."""

@@ -95,6 +95,20 @@ def test_one_connection_serves_all_and_comes_back(shelf: Far) -> None:
 
 
 @for_real
+def test_a_host_that_does_not_answer_is_told_from_one_that_is_gone(shelf: Far) -> None:
+    line = Line(NAME)
+    try:
+        with pytest.raises(HarnessBroken) as caught:
+            line.run(["sleep", "1000"], timeout=0.2)
+        assert caught.value.brief == "shelf did not answer within 0.2 s, though the connection to it is up"
+        assert line.is_up
+        assert line.run(["echo", "here"]).stdout == "here\n"
+        assert len(shelf.connections) == 1
+    finally:
+        line.down()
+
+
+@for_real
 def test_what_ssh_says_is_told(shelf: Far) -> None:
     (shelf.folder / "known_hosts").write_text("")
     with pytest.raises(HarnessBroken, match="shelf cannot be reached by ssh") as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from functools import partial
 from secrets import token_hex
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import click
@@ -96,17 +97,23 @@ def reaches(hosts: Path | None, state: Path) -> dict[str, str]:
 
 
 def _everywhere(hosts: Path | None, state: Path, labelled: tuple[str, ...], *, dry: bool) -> bool:
-    """On every host at once, as one of them may take its time, or have none to spare; whether anything stays."""
-    from concurrent.futures import ThreadPoolExecutor
+    """On every host at once, as one of them may take its time, or have none to spare; whether anything stays.
 
-    ways = reaches(hosts, state)
+    Nobody waits for those who are at it if all of it is to end: the hosts notice by themselves.
+    """
+    ways, stays = reaches(hosts, state), dict[str, bool]()
+
+    def on(reach: str) -> None:
+        stays[reach] = _there(state, reach, ways[reach], labelled, dry=dry)
+
     if not ways:
         click.echo("no host behind ssh is known, of hosts.yaml or of our records", err=True)
-        return False
-    with ThreadPoolExecutor(len(ways)) as pool:
-        begun = [pool.submit(_there, state, reach, name, labelled, dry=dry) for reach, name in ways.items()]
-        left = [one.result() for one in begun]
-    return any(left)
+    working = [Thread(target=on, args=(reach,), daemon=True) for reach in ways]
+    for one in working:
+        one.start()
+    for one in working:
+        one.join()
+    return any(stays.get(reach, True) for reach in ways)
 
 
 def _there(state: Path, reach: str, name: str, labelled: tuple[str, ...], *, dry: bool) -> bool:

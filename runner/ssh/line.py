@@ -161,9 +161,10 @@ def private_folder() -> Path:
             resolution="a connection that others may use is none: look who made it, and take it away",
         )
     for left in folder.iterdir():
-        # One that was made just now may not be listened at yet.
-        if time.time() - left.lstat().st_mtime > PATIENCE and not _answers(left):
-            left.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # whoever had it, or looked at it beside us, took it away
+            # One that was made just now may not be listened at yet.
+            if time.time() - left.lstat().st_mtime > PATIENCE and not _answers(left):
+                left.unlink()
     return folder
 
 

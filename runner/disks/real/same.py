@@ -72,7 +72,7 @@ class Swapped(HarnessBroken):
         super().__init__(
             f"a disk of {where} is another one than was lent",
             details=said,
-            resolution="nothing was done to the other one; look what became of the disk (`dmesg`, `matrix disks`)",
+            resolution="no script works on the other one; look what became of the disk (`dmesg`, `matrix disks`)",
         )
 
 

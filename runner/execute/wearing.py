@@ -138,6 +138,7 @@ async def kept_within(work: Coroutine[Any, Any, None], gauge: Gauge | None, look
     if gauge is None:
         await work
         return
+    gauge.is_full()  # from here on is counted, even if nobody can look for the next minutes
     task = asyncio.create_task(work)
     try:
         while not (await asyncio.wait({task}, timeout=look))[0]:

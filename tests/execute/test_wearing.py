@@ -209,6 +209,17 @@ async def test_work_is_stopped_as_if_somebody_had_asked_for_it(tmp_path: Path) -
     assert disk.gauge.full
 
 
+async def test_what_is_written_before_the_first_look_counts_too(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, 500)
+
+    async def work() -> None:
+        disk.counter += 600
+        await asyncio.Event().wait()
+
+    await kept_within(work(), disk.gauge, look=0)
+    assert "all that may be has been" in disk.gauge.full
+
+
 async def test_work_that_fits_is_left_alone_and_its_errors_are_its_own(tmp_path: Path) -> None:
     async def fine() -> None:
         await asyncio.sleep(0)

@@ -263,3 +263,45 @@ def test_the_doctor_says_what_a_host_has_and_lacks(desk: Desk) -> None:
 def test_the_disks_of_a_host_are_shown(desk: Desk) -> None:
     said = desk.said("disks", "--host", "bench", "--format", "json")
     assert [(one["declared"], one["usable"]) for one in json.loads(said)[:2]] == [("disk-a", True), ("disk-b", True)]
+
+
+def test_what_is_written_while_the_line_is_down_counts_as_soon_as_it_is_up_again(desk: Desk) -> None:
+    """More than the night may have, by whomever: the run ends there and then, in the middle of a trial."""
+    (desk.folder / "m.yaml").write_text(SMALL.replace("  fs: [disk, fs: {type: ext4}]\n", ""))
+    text = (desk.folder / "hosts.yaml").read_text()
+    (desk.folder / "hosts.yaml").write_text(text.replace("id: disk-a,", "id: disk-a, wear: 100MiB,"))
+    gate = Gate(desk, "measure.sh")
+    with desk.start(*RUN, "--templates", "templates") as runner:
+        gate.reached()
+        desk.shelf.cut()
+        desk.shelf.drop()
+        assert runner.stdout is not None
+        assert any("dropped; what works there goes on" in line for line in runner.stdout)
+        for _ in range(2):
+            desk.disks.bash('dd if=/dev/zero of="$DISK" bs=1M count=64 oflag=direct status=none')
+        desk.shelf.mend()
+        output = runner.communicate()[0]
+    assert runner.returncode == 3, output
+    assert "stopped for tonight, so that disk-a does not wear out: all that may be has been" in output
+    gate.on.unlink()
+    assert "budget of bytes for tonight is too small" in desk.said(*RUN, "--templates", "templates", status=2)
+    assert desk.clean()
+
+
+def test_a_disk_that_takes_the_place_of_one_that_was_lent_is_not_worked_on(desk: Desk) -> None:
+    """Of the same size, under the same name and number, while nobody holds it."""
+    (desk.folder / "m.yaml").write_text(SMALL.replace("  fs: [disk, fs: {type: ext4}]\n", ""))
+    other = desk.folder / "other"
+    with other.open("wb") as file:
+        file.truncate(desk.disks.claim.size)
+    gate = Gate(desk, "measure.sh")
+    with desk.start(*RUN, "--templates", "templates") as runner:
+        gate.reached()
+        subprocess.run(["losetup", "--detach", desk.disks.disk], check=True)
+        subprocess.run(["losetup", desk.disks.disk, str(other)], check=True)
+        gate.opened()
+        output = runner.communicate()[0]
+    assert runner.returncode == 3, output
+    assert "a disk of shelf is another one than was lent" in output
+    assert "its diskseq was" in output
+    assert not any(other.read_bytes())

@@ -7,7 +7,10 @@ path a second time.
 
 from __future__ import annotations
 
+import errno
+import grp
 import os
+import pwd
 import stat
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,7 +27,6 @@ LINKS = 40
 PASSED = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 #: A pipe that somebody put there is not waited for.
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Distrusted(Exception):
@@ -92,7 +94,7 @@ class _Way:
         if stat.S_ISLNK(status.st_mode):
             self._follow(place, status.st_uid, os.readlink("", dir_fd=found))
             return
-        _unless_ours(status, place, self._trusted, passed=bool(self.ahead))
+        _unless_ours(found, place, self._trusted, passed=bool(self.ahead))
         self._at, self._place = found, place
 
     def _follow(self, link: Path, owner: int, target: str) -> None:
@@ -105,8 +107,9 @@ class _Way:
         self.ahead += reversed(Path(target).parts)
 
 
-def _unless_ours(status: os.stat_result, place: Path, trusted: Collection[int], *, passed: bool) -> None:
+def _unless_ours(opened: int, place: Path, trusted: Collection[int], *, passed: bool) -> None:
     """In a sticky folder others cannot replace what is ours, as what comes next has to be; but they can add to it."""
+    status = os.fstat(opened)
     if not stat.S_ISDIR(status.st_mode):
         raise NotADirectoryError(place)
     if status.st_uid not in trusted:
@@ -114,7 +117,7 @@ def _unless_ours(status: os.stat_result, place: Path, trusted: Collection[int], 
             f"{place} belongs to user {status.st_uid}, who could put other scripts there; "
             "look at those that are there, and run them yourself"
         )
-    if status.st_mode & OTHERS_WRITE and not (passed and status.st_mode & stat.S_ISVTX):
+    if _others_write(opened, trusted) and not (passed and status.st_mode & stat.S_ISVTX):
         raise Distrusted(
             f"{place} can be written by others (its mode is {stat.S_IMODE(status.st_mode):04o}), who could put other "
             f"scripts there; once you have seen that they did not: chmod go-w {quote(str(place))}"
@@ -124,6 +127,37 @@ def _unless_ours(status: os.stat_result, place: Path, trusted: Collection[int], 
 def _read(folder: int, path: Path, trusted: Collection[int]) -> Script:
     with open(os.open(path.name, READ, dir_fd=folder), encoding="utf-8") as file:  # noqa: PTH123 - in its folder
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_uid not in trusted or status.st_mode & OTHERS_WRITE:
+        if not stat.S_ISREG(status.st_mode) or status.st_uid not in trusted or _others_write(file.fileno(), trusted):
             raise Distrusted(f"{path} can be written by others, so it is not run; look at it and run it yourself")
         return Script(path, file.read())
+
+
+def _others_write(opened: int, trusted: Collection[int]) -> bool:
+    """By its mode, in which rights that a list gives to single others show as the group's."""
+    status = os.fstat(opened)
+    if status.st_mode & stat.S_IWGRP and not (_is_private(status.st_gid, trusted) and not _has_list(opened)):
+        return True
+    return bool(status.st_mode & stat.S_IWOTH)
+
+
+def _has_list(opened: int) -> bool:
+    """An access control list, asked for by a descriptor that may be one for passing through alone."""
+    try:
+        os.getxattr(f"/proc/self/fd/{opened}", "system.posix_acl_access")
+    except OSError as error:
+        return error.errno not in {errno.ENODATA, errno.ENOTSUP}
+    return True
+
+
+def _is_private(group: int, trusted: Collection[int]) -> bool:
+    """A group of one, which has the name of its user: where those are usual, everything is made writable for it.
+
+    Of other groups, nobody can be sure to have seen all who belong to them: directories do not list them.
+    """
+    try:
+        found = grp.getgrgid(group)
+        user = pwd.getpwnam(found.gr_name)
+    except KeyError:
+        return False
+    others = {one.pw_name for one in pwd.getpwall() if one.pw_gid == group} | {*found.gr_mem}
+    return user.pw_gid == group and user.pw_uid in trusted and others <= {user.pw_name}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
+import struct
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,9 +52,81 @@ def test_where_nothing_is_there_is_nothing_to_run(folder: Path) -> None:
     assert scripts_in(folder / "note", OURS) == ()
 
 
+@pytest.fixture
+def in_a_group(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """What the system says of the group that all files here belong to."""
+
+    def told(
+        name: str, *, members: tuple[str, ...] = (), primary: tuple[str, ...] = (), uid: int | None = None
+    ) -> None:
+        number = os.getegid()
+        users = [user(one, os.geteuid() if uid is None else uid, number) for one in primary]
+        group = grp.struct_group((name, "x", number, [*members]))
+        monkeypatch.setattr("grp.getgrgid", lambda _: group)
+        monkeypatch.setattr("pwd.getpwall", lambda: users)
+        monkeypatch.setattr("pwd.getpwnam", lambda name: {one.pw_name: one for one in users}[name])
+
+    return told
+
+
+def user(name: str, number: int, group: int) -> pwd.struct_passwd:
+    return pwd.struct_passwd((name, "x", number, group, "", "/", "/bin/sh"))
+
+
+def test_a_group_of_one_is_that_one(folder: Path, in_a_group: Callable[..., None]) -> None:
+    folder.parent.chmod(0o775)
+    (folder / "a.sh").chmod(0o664)
+    in_a_group("me", primary=("me",))
+    assert len(scripts_in(folder, OURS)) == 2
+    in_a_group("me", primary=("me",), members=("me",))
+    assert len(scripts_in(folder, OURS)) == 2
+    folder.parent.chmod(0o777)
+    with pytest.raises(Distrusted):
+        scripts_in(folder, OURS)
+
+
+def test_a_right_that_a_list_gives_to_somebody_is_no_right_of_the_group(
+    folder: Path, in_a_group: Callable[..., None]
+) -> None:
+    """The mode shows it as one: 775, and the group has one member."""
+    nobody = 2**32 - 1
+    entries = [(1, 7, nobody), (2, 7, SOMEBODY), (4, 5, nobody), (16, 7, nobody), (32, 5, nobody)]
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+    try:
+        os.setxattr(folder.parent, "system.posix_acl_access", packed)
+    except OSError as error:
+        pytest.skip(f"no access control lists in {folder}: {error.strerror}")
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o775
+    in_a_group("me", primary=("me",))
+    with pytest.raises(Distrusted, match=f"{folder.parent} can be written by others"):
+        scripts_in(folder, OURS)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"name": "me", "primary": ("me",), "members": ("you",)},
+        {"name": "me", "primary": ("me", "you")},
+        {"name": "me", "primary": ("me",), "uid": SOMEBODY},
+        {"name": "staff", "members": ("me",)},
+        {"name": "domain users", "primary": ("me",)},
+        {"name": "me"},
+    ],
+)
+def test_any_other_group_is_others(folder: Path, in_a_group: Callable[..., None], group: dict[str, Any]) -> None:
+    in_a_group(**group)
+    assert len(scripts_in(folder, OURS)) == 2, "it is only asked about where it may write"
+    folder.parent.chmod(0o775)
+    with pytest.raises(Distrusted, match="can be written by others"):
+        scripts_in(folder, OURS)
+
+
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
 @pytest.mark.parametrize("up", [0, 1, 2])
-def test_a_folder_that_others_may_write_to_is_refused_however_far_up(folder: Path, mode: int, up: int) -> None:
+def test_a_folder_that_others_may_write_to_is_refused_however_far_up(
+    folder: Path, in_a_group: Callable[..., None], mode: int, up: int
+) -> None:
+    in_a_group("staff")
     place = [folder, *folder.parents][up]
     place.chmod(mode)
     with pytest.raises(Distrusted) as caught:
@@ -104,8 +179,9 @@ def made_a_pipe(path: Path) -> None:
     ],
 )
 def test_a_script_that_is_not_surely_ours_is_refused_and_none_is_run(
-    folder: Path, spoil: Callable[[Path], object]
+    folder: Path, in_a_group: Callable[..., None], spoil: Callable[[Path], object]
 ) -> None:
+    in_a_group("staff")
     spoil(folder / "a.sh")
     with pytest.raises(Distrusted, match=r"a\.sh|standing"):
         scripts_in(folder, OURS)
@@ -147,8 +223,8 @@ def test_what_is_put_there_while_it_is_looked_at_is_not_what_is_read(
     (other / "a.sh").write_text("echo evil")
     looked = trusted._unless_ours
 
-    def swapped(status: os.stat_result, place: Path, known: frozenset[int], *, passed: bool) -> None:
-        looked(status, place, known, passed=passed)
+    def swapped(opened: int, place: Path, known: frozenset[int], *, passed: bool) -> None:
+        looked(opened, place, known, passed=passed)
         if place == folder:
             folder.rename(tmp_path / "moved")
             other.rename(folder)

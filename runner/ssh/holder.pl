@@ -217,6 +217,9 @@ sub heard {
         my $text = answer($who, $number, $request);
         answered($who, $number, $text) if defined $text;
     }
+
+    # Whoever was busy with an answer (a disk that dies takes its time) heard nobody meanwhile, and cannot say who spoke.
+    $heard = now();
 }
 
 sub told {

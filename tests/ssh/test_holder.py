@@ -300,6 +300,28 @@ def test_a_host_that_stays_silent_on_a_line_that_is_up_is_given_up_and_told_from
     gone_by_itself(shelf)
 
 
+def test_what_is_busy_for_longer_than_its_lease_keeps_what_it_holds(line: Line, shelf: Shelf, tmp_path: Path) -> None:
+    """As with a disk that takes minutes to answer: nobody was silent, it was not listening."""
+    said: list[str] = []
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with Holder(line, "r1", guard(), said.append, lease=1) as holder:
+        assert holder.ask("lock", "disk", "me") == [b"had"]
+        asking = Asking(holder, "open", str(pipe))  # which takes somebody at the other end
+        begun = uptime()
+        while uptime() < begun + 2:  # its lease is over, by its own clock
+            asking.join(0.1)
+        with pipe.open("w"):
+            asking.join()
+        assert asking.said[0] == b"failed"  # it is no disk
+        assert holder.ask("lock", "disk", "me") == [b"had"]
+    assert said == []
+
+
+def uptime() -> float:
+    return float(Path("/proc/uptime").read_text().split()[0])
+
+
 def test_a_script_that_does_not_even_die_is_not_waited_for_forever(
     line: Line, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runner.model.condition import Condition, Scalar
 
 #: How to say it, where an axis stands twice in one rule.
-_EITHER = "one of several values is written as a list, behind --only as A|B"
+_EITHER = "for either of two values write a list, or A|B behind --only"
 #: One rule: for each axis (by its full name) the values that match.
 Rule = dict[str, frozenset[str]]
 
@@ -71,7 +71,8 @@ def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
     for key, wanted in condition.items():
         axis = axis_named(key, values)
         if axis in rule:
-            raise BadRule(key, f"'{key}' is {axis}, which stands there already; {_EITHER}", of_key=True)
+            also = next(one for one in condition if axis_named(one, values) == axis)
+            raise BadRule(key, f"'{also}' and '{key}' are one axis; {_EITHER}", of_key=True)
         matching: set[str] = set()
         for one in wanted if isinstance(wanted, tuple) else (wanted,):
             found = _spellings(one) & values[axis]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +154,8 @@ def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, fol
     from runner.execute.wearing import Gauge
 
     by_identity = {one.node.identity: one.claim for one in held}
-    gauge = Gauge(loan.run, loan.state, by_identity, lambda: host.written(held), _now, loan.boot)
+    counted, bound = partial(host.written, held), partial(host.bound, held)
+    gauge = Gauge(loan.run, loan.state, by_identity, counted, _now, loan.boot, bound)
     smart, buses = _healths(held, loan.reach), [disk.bus for disk in request.space.matrix.every_disk()]
     facts = tuple(
         _facts(one, smart.get(one.claim.id), f"{bus}, passed through" if loan.inside else "its own")

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.disks.real.census import Census
     from runner.disks.real.hands import Hands
@@ -43,6 +43,12 @@ class Reached:
         from runner.execute.wearing import written_here
 
         return self.hands.written(disks) if isinstance(self.hands, There) else written_here(disks)
+
+    def bound(self, disks: Sequence[Held], most: Mapping[str, int]) -> bool:
+        """Have it seen to that no more is counted for each while it cannot be asked; here it always can."""
+        from runner.disks.real.there import There
+
+        return self.hands.bound(disks, most) if isinstance(self.hands, There) else True
 
     def paths(self, disks: Sequence[Held]) -> tuple[str, ...]:
         """What scripts there call them. Asked once: these disks do not move while they are held."""

@@ -52,6 +52,8 @@ class Gauge:
     read: Callable[[], Mapping[str, int]]
     now: Callable[[], datetime]
     boot: str
+    #: Has it seen to that no more is counted for each, by whoever can look when we cannot; whether that was heard.
+    bound: Callable[[Mapping[str, int]], bool] = lambda _: True
     #: Why the run has to stop for tonight, or leaves something out; empty as long as it need not.
     full: str = ""
     #: How much more than was asked of an array went to one of its disks, at worst so far.
@@ -60,13 +62,19 @@ class Gauge:
     #: By identity what was counted when it was last looked, and which look that was.
     _looked: dict[str, tuple[int, int]] = field(default_factory=dict)
     _looks: int = 0
+    #: What was heard of that last.
+    _bounds: Mapping[str, int] = field(default_factory=dict)
 
     def left(self) -> dict[str, int]:
         """Bytes that may be written yet tonight, by identity, after what is in the ledger and what is not there yet."""
-        counters, night, known = self.read(), night_of(self.now()), ledger(self.state)
+        return {disk: max(0, size) for disk, size in self._balance(self.read()).items()}
+
+    def _balance(self, counters: Mapping[str, int]) -> dict[str, int]:
+        """The same; below 0 where it was too much already."""
+        night, known = night_of(self.now()), ledger(self.state)
         since = uncounted(self.state, self.run, counters, self.boot)
         rooms = {disk: room(known, claim, disk, night) for disk, claim in self.claims.items()}
-        return {disk: max(0, size - since.get(disk, 0)) for disk, size in rooms.items() if size is not None}
+        return {disk: size - since.get(disk, 0) for disk, size in rooms.items() if size is not None}
 
     def note(self) -> None:
         """Put what was written so far into the ledger."""
@@ -101,15 +109,26 @@ class Gauge:
         """
         self._looks += 1
         counters = self.read()
-        grown, left = self._since_last(counters), self.left()
+        grown, balance = self._since_last(counters), self._balance(counters)
         # What is only read goes on, however little may be written.
-        full = [disk for disk, size in left.items() if 0 < grown.get(disk, 0) >= size]
+        full = [disk for disk, size in balance.items() if 0 < grown.get(disk, 0) >= size]
         for disk in full:
-            self.full = self._said(disk, _too_much(left[disk]))
+            self.full = self._said(disk, _too_much(balance[disk]))
+        if counters:
+            self._bind({disk: counters[disk] + size for disk, size in balance.items() if disk in counters})
         self._looked |= {disk: (now, self._looks) for disk, now in counters.items()}
         if self._looks % NOTED == 0:
             self.note()
         return bool(full)
+
+    def ended(self) -> None:
+        """What is taken apart now may be taken apart."""
+        self._bind({})
+
+    def _bind(self, bounds: Mapping[str, int]) -> None:
+        """Said again only where it changed, as at noon, or by what somebody else wrote."""
+        if bounds != self._bounds and self.bound(bounds):
+            self._bounds = bounds
 
     def _since_last(self, counters: Mapping[str, int]) -> dict[str, int]:
         """What was written to each disk from one look to the next, on average since it was last seen."""
@@ -128,7 +147,7 @@ class Gauge:
 
 
 def _too_much(left: int) -> str:
-    if left:
+    if left > 0:
         return f"{left} bytes more may be, which is less than {LOOK:g} s take"
     return "all that may be has been"
 
@@ -147,6 +166,7 @@ async def kept_within(work: Coroutine[Any, Any, None], gauge: Gauge | None, look
         else:
             await task
     finally:
+        gauge.ended()
         task.cancel()
         await asyncio.wait({task})
     if not task.cancelled():

@@ -110,7 +110,9 @@ class SshRig(ShellRig):
             raise
         except Gone as gone:
             raise RigLost(gone.brief, tail=gone.details) from gone
-        if done.late:
+        if done.worn:  # who looks at what is written stops the run now, as if somebody had asked for it
+            await asyncio.sleep(deadline)
+        if done.late or done.worn:
             raise RigLost(
                 f"{self._where} did not answer within {deadline:g} s",
                 tail=(done.output or done.complaint)[-TAIL:].decode(errors="replace"),

@@ -18,7 +18,7 @@ use Socket;
 
 my ($mode, $folder, $lease, $locks, @guard) = @ARGV;
 my ($SIZE, $SEQUENCE, $REREAD) = (0x80081272, 0x80081280, 0x125F);    # BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART
-my (%client, %job, %lock, %disk);
+my (%client, %job, %lock, %disk, %most);
 my ($heard, $ending) = (0, 0);
 $| = 1;
 umask 077;
@@ -159,6 +159,19 @@ sub forgotten {
     return 'forgotten';
 }
 
+# Sectors that were written to a disk, by whomever.
+sub counted {
+    my ($name) = @_;
+    return (split ' ', content("/sys/class/block/$name/stat"))[6] // 0;
+}
+
+# Whoever asked for scripts sees to it that disks are not worn out. While nothing is heard of them, they cannot.
+sub unwatched { return %most && now() > $heard + $lease / 30 }
+
+sub worn_out {
+    return grep { counted($_) > $most{$_} } keys %most;
+}
+
 # --- those who ask
 
 # Its answer; nothing if that comes later.
@@ -167,6 +180,7 @@ sub answer {
     my ($verb, $rest) = split /\0/, $request, 2;
     $rest //= '';
     return 'yes'                        if $verb eq 'on';
+    if ($verb eq 'most') { %most = split /\0/, $rest; return 'known' }
     return locked(split /\0/, $rest, 2) if $verb eq 'lock';
     return opened($rest)                if $verb eq 'open';
     return written(split /\0/, $rest, 3) if $verb eq 'write';
@@ -239,6 +253,11 @@ sub patience {
     for my $job (grep { !$_->{late} } map { $job{$_} } working()) {
         $left = $job->{until} - $now if $job->{until} - $now < $left;
     }
+    if (%most && working()) {
+        my $look = $heard + $lease / 30 - $now;
+        $look = $lease / 150 if $look < $lease / 150;
+        $left = $look if $look < $left;
+    }
     return $left < 0.1 ? 0.1 : $left;
 }
 
@@ -248,6 +267,9 @@ sub looked_after {
     for my $job (map { $job{$_} } working()) {
         if (!$job->{late} && $now > $job->{until}) { $job->{late} = 1; stopped($job) }
         stopped($job) if $ending;
+    }
+    if (unwatched() && working() && worn_out()) {
+        for my $job (map { $job{$_} } working()) { $job->{late} = 2; stopped($job) }
     }
 }
 

@@ -25,7 +25,7 @@ from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from runner.ssh.line import Line
@@ -62,6 +62,8 @@ class Done:
     late: bool
     output: bytes
     complaint: bytes
+    #: It was ended because a disk had had enough (see `Holder.bound`).
+    worn: bool = False
 
 
 class Holder:
@@ -192,7 +194,15 @@ class Holder:
         status, late, length, said = rest
         with suppress(Gone):  # what was heard was heard
             self.ask("forget", job)
-        return Done(int(status), late == b"1", said[: int(length)], said[int(length) :])
+        return Done(int(status), late == b"1", said[: int(length)], said[int(length) :], worn=late == b"2")
+
+    def bound(self, most: Mapping[str, int]) -> bool:
+        """Up to which count disks, by the kernel's names, may be written while nobody can look; whether it was heard.
+
+        Scripts are ended over there as soon as one of them was written more.
+        """
+        words = (word for name, sectors in most.items() for word in (name, str(sectors)))
+        return self.glance("most", *words) == b"known"
 
     def stop(self, job: str) -> None:
         """End a script. Where the line is down nobody waits for it to come back: the lease will end it, or clean."""

@@ -30,7 +30,7 @@ from tests.matrices import space
 from tests.store.past import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Coroutine, Mapping
 
     from runner.store.record import Outcome
 
@@ -190,6 +190,39 @@ def test_what_was_written_meanwhile_and_fits_goes_on_at_the_rate_at_which_it_was
     disk.counter += 350
     assert disk.gauge.is_full()
     assert "50 bytes more may be, which is less than 2 s take" in disk.gauge.full
+
+
+async def test_whoever_can_look_when_we_cannot_knows_how_far_it_may_go(tmp_path: Path) -> None:
+    """Said once, and again when it was not heard or is another; and that it is over before anything is taken apart."""
+    disk, said = Disk(tmp_path, 500), list[dict[str, int]]()
+
+    def bound(most: Mapping[str, int]) -> bool:
+        said.append(dict(most))
+        return len(said) > 1
+
+    disk.gauge.bound = bound
+    for written in (0, 50, 100):
+        disk.counter += written
+        assert not disk.gauge.is_full()
+    assert said == [{"d": 1500}] * 2
+    disk.gauge.note()
+    assert not disk.gauge.is_full()
+    assert len(said) == 2, "what was counted changes nothing"
+    wore(tmp_path, [("d", 50)], NIGHT)
+    assert not disk.gauge.is_full()
+    assert said[2:] == [{"d": 1450}]
+
+    async def work() -> None:
+        disk.counter += 1000
+        try:
+            await asyncio.Event().wait()
+        finally:
+            taken_apart.append(said[-1])
+
+    taken_apart = list[dict[str, int]]()
+    await kept_within(work(), disk.gauge, look=0)
+    assert disk.gauge.full
+    assert taken_apart == [{}]
 
 
 async def test_work_is_stopped_as_if_somebody_had_asked_for_it(tmp_path: Path) -> None:

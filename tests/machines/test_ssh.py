@@ -265,8 +265,8 @@ def test_the_disks_of_a_host_are_shown(desk: Desk) -> None:
     assert [(one["declared"], one["usable"]) for one in json.loads(said)[:2]] == [("disk-a", True), ("disk-b", True)]
 
 
-def test_what_is_written_while_the_line_is_down_counts_as_soon_as_it_is_up_again(desk: Desk) -> None:
-    """More than the night may have, by whomever: the run ends there and then, in the middle of a trial."""
+def test_no_night_has_more_than_it_may_while_the_line_is_down(desk: Desk) -> None:
+    """By whomever it is written: the trial is ended over there, and the run as soon as it hears of that."""
     (desk.folder / "m.yaml").write_text(SMALL.replace("  fs: [disk, fs: {type: ext4}]\n", ""))
     text = (desk.folder / "hosts.yaml").read_text()
     (desk.folder / "hosts.yaml").write_text(text.replace("id: disk-a,", "id: disk-a, wear: 100MiB,"))
@@ -279,11 +279,14 @@ def test_what_is_written_while_the_line_is_down_counts_as_soon_as_it_is_up_again
         assert any("dropped; what works there goes on" in line for line in runner.stdout)
         for _ in range(2):
             desk.disks.bash('dd if=/dev/zero of="$DISK" bs=1M count=64 oflag=direct status=none')
+        while desk.shelf.there(f"pgrep -f 'cat [/]{str(gate.on)[1:]}' || :"):  # the trial, which waits there
+            pass
         desk.shelf.mend()
         output = runner.communicate()[0]
     assert runner.returncode == 3, output
     assert "stopped for tonight, so that disk-a does not wear out: all that may be has been" in output
     gate.on.unlink()
+    assert desk.trials() == []
     assert "budget of bytes for tonight is too small" in desk.said(*RUN, "--templates", "templates", status=2)
     assert desk.clean()
 

@@ -18,6 +18,8 @@ from runner.ssh import holder as holders
 from runner.ssh import line as lines
 from runner.ssh.holder import Done, Gone, Holder
 from runner.ssh.line import Line
+from tests.disks.loops import bay
+from tests.disks.loops import why_not as why_no_loops
 from tests.ssh.far import NAME, Shelf, why_no_namespace
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 REASON = why_no_namespace()
+needs_loops = pytest.mark.skipif(bool(why_no_loops()), reason=why_no_loops())
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
 
 
@@ -70,16 +73,16 @@ def waiting(folder: Path) -> tuple[bytes, Path, Path]:
 class Working(Thread):
     """Somebody who waits for a script to end."""
 
-    def __init__(self, holder: Holder, script: bytes, deadline: float = 60) -> None:
+    def __init__(self, holder: Holder, script: bytes, deadline: float = 60, job: str = "a") -> None:
         super().__init__()
-        self.holder, self.script, self.deadline = holder, script, deadline
+        self.holder, self.script, self.deadline, self.job = holder, script, deadline, job
         self.done: Done | None = None
         self.gone: Gone | None = None
         self.start()
 
     def run(self) -> None:
         try:
-            self.done = self.holder.work("a", self.script, self.deadline)
+            self.done = self.holder.work(self.job, self.script, self.deadline)
         except Gone as gone:
             self.gone = gone
 
@@ -316,6 +319,39 @@ def test_what_is_busy_for_longer_than_its_lease_keeps_what_it_holds(line: Line, 
         assert asking.said[0] == b"failed"  # it is no disk
         assert holder.ask("lock", "disk", "me") == [b"had"]
     assert said == []
+
+
+@needs_loops
+def test_while_nobody_can_look_no_disk_is_written_more_than_was_said(line: Line, shelf: Shelf, tmp_path: Path) -> None:
+    """Scripts are ended over there, not when the line is up again; with it up, that is for others to do."""
+    alive = tmp_path / "alive"
+    os.mkfifo(alive)
+    with bay(tmp_path) as disks, Holder(line, "r1", guard(), lambda _: None, lease=6) as holder:
+        name = disks.disk.removeprefix("/dev/")
+        assert holder.bound({name: counted(name) + 100})
+        work = Working(holder, f"echo first; exec 9>{alive}; sleep 1000".encode())
+        with alive.open("rb") as reader:  # waits until the script has opened it
+            shelf.cut()
+            shelf.drop()
+            disks.bash('dd if=/dev/zero of="$DISK" bs=1M count=1 oflag=direct status=none')
+            assert reader.read() == b""  # and this until it has ended
+        assert work.is_alive(), "nobody has heard of it yet"
+        shelf.mend()
+        work.join()
+        assert work.done is not None
+        assert (work.done.worn, work.done.late, work.done.output) == (True, False, b"first\n")
+        assert holder.bound({})
+        script, there, on = waiting(tmp_path)
+        other = Working(holder, script, job="b")
+        assert there.read_text() == "here\n"
+        on.write_text("last\n")
+        other.join()
+        assert other.done is not None
+        assert (other.done.worn, other.done.status) == (False, 0)
+
+
+def counted(name: str) -> int:
+    return int(Path(f"/sys/class/block/{name}/stat").read_text().split()[6])
 
 
 def uptime() -> float:

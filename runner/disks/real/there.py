@@ -95,6 +95,11 @@ class There:
         fields = {one.node.identity: words for one, words in zip(disks, lines, strict=False) if len(words) > WRITTEN}
         return {identity: int(words[WRITTEN]) * SECTOR for identity, words in fields.items()}
 
+    def bound(self, disks: Sequence[Held], most: Mapping[str, int]) -> bool:
+        """Have it seen to over there that no more is written to each, by its identity, while the line is down."""
+        named = {one.node.name: most[one.node.identity] // SECTOR for one in disks if one.node.identity in most}
+        return self.holder.bound(named)
+
     def run(self, script: str, patience: float) -> str:
         """To its end, even if the line drops meanwhile."""
         done = self.holder.work(token_hex(8), script.encode(), patience)

@@ -38,7 +38,7 @@ def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
 
 
 def rendered(content: Recorded) -> dict[str, bytes]:
-    """Every report by the name of its file."""
+    """Every report for programs by the name of its file; people have a page beside them."""
     verdicts = {"verdicts.csv": as_csv(tidy(content.judgements))} if content.judgements else {}
     return {
         "junit.xml": junit(content),
@@ -60,8 +60,11 @@ def _published(content: Recorded) -> dict[str, bytes]:
 
 def write_reports(run: RunFolder, content: Recorded) -> list[Path]:
     """Write all reports into the folder of the run; a run that was interrupted has them too."""
+    from runner.reports.html import page as html  # brings templates and tables along
+
     written = []
-    for name, text in rendered(content).items():
+    # The page comes last: what programs read is there by then.
+    for name, text in (*rendered(content).items(), ("report.html", html(content, run.manifest, run.path.name))):
         write_atomically(run.path / name, text)
         written.append(run.path / name)
     return written

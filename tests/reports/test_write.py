@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.reports.html import page
 from runner.reports.write import recorded, rendered, write_reports
 from runner.store.journal import Journal
 from runner.store.run import create
@@ -22,8 +23,9 @@ def test_from_the_journal_to_the_files(tmp_path: Path) -> None:
             journal.lost(attempt)
         content = recorded(run, journal, over=False)
     written = write_reports(run, content)
-    assert [path.name for path in written] == ["junit.xml", "trials.csv", "summary.csv"]
-    assert {path.name: path.read_bytes() for path in written} == rendered(RUN)
+    assert [path.name for path in written] == ["junit.xml", "trials.csv", "summary.csv", "report.html"]
+    people = {"report.html": page(RUN, run.manifest, run.path.name)}
+    assert {path.name: path.read_bytes() for path in written} == rendered(RUN) | people
 
 
 def test_writing_again_replaces_what_was_there(tmp_path: Path) -> None:

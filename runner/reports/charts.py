@@ -106,10 +106,10 @@ def interval(estimate: Estimate, unit: str) -> str:
 
 
 def step(end: float) -> float:
-    """A round distance, which goes two to five times into what lies between zero and the end."""
-    rough = end / 5
+    """A round distance, which goes into what lies between zero and the end four times at most."""
+    rough = end / 4
     power = 10.0 ** floor(log10(rough))
-    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
+    return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * 0.999)
 
 
 def _end(estimates: Iterable[Estimate]) -> float:

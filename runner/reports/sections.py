@@ -92,40 +92,58 @@ def _place(cell: CellRow) -> tuple[str, str]:
 
 def _section(recorded: Recorded, layout: str, workload: str, summaries: Sequence[CellSummary], room: int) -> Section:
     labels, same = _labels([one.cell for one in summaries])
-    sides = [side for side in SIDES if any(f"{side}_bw" in one.figures for one in summaries)]
+    columns = _columns([_sides(one) for one in summaries])
     named = list(zip(labels, summaries, strict=True))
     drawn = [one for one in _charts(named, f"{layout} · {workload}") if one]
     return Section(
         layout,
         workload,
         same,
-        tuple(column for side in sides for column in (side, f"{side} p99")),
-        tuple(_row(label, one, recorded.by_cell[one.cell.id], sides) for label, one in named),
+        tuple(text for column in columns for text in (column, f"{column} p99" if column in SIDES else "p99")),
+        tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named),
         tuple(drawn[:room]),
         len(drawn[room:]),
     )
+
+
+def _sides(summary: CellSummary) -> list[str]:
+    return [side for side in SIDES if f"{side}_bw" in summary.figures]
+
+
+def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
+    """A column for each direction; one for both, where every cell has but one of them."""
+    found = [side for side in SIDES if any(side in of_cell for of_cell in sides)]
+    return ["rate"] if len(found) > 1 and all(len(of_cell) < 2 for of_cell in sides) else found
 
 
 def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
     """How cells differ from each other, and what they have in common; by their names, if axes do not tell."""
     axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name not in _HEADINGS]
     differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
-    labels = [_told(cell, differing) for cell in cells]
+    short = _short(axes)
+    labels = [_told(cell, differing, short) for cell in cells]
     if not all(labels) or len(set(labels)) < len(labels):
         return [cell.name for cell in cells], ""
-    return labels, _told(cells[0], [name for name in axes if name not in differing])
+    return labels, _told(cells[0], [name for name in axes if name not in differing], short)
 
 
-def _told(cell: CellRow, axes: Sequence[str]) -> str:
-    return ", ".join(f"{name}={cell.axes[name]}" for name in axes if name in cell.axes)
+def _short(axes: Sequence[str]) -> Mapping[str, str]:
+    """Axes without what they stand in, as in the names of cells, where no two are called so."""
+    last = {name: name.rpartition(".")[2] for name in axes}
+    often = Counter(last.values())
+    return {name: one if often[one] == 1 else name for name, one in last.items()}
 
 
-def _row(label: str, summary: CellSummary, trials: Sequence[Trial], sides: Sequence[str]) -> Row:
+def _told(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -> str:
+    return ", ".join(f"{short[name]}={cell.axes[name]}" for name in axes if name in cell.axes)
+
+
+def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Sequence[str]) -> Row:
     held = Counter(note for trial in trials if (note := trial.notes.get("bottleneck")))
     return Row(
         label,
         summary.cell.name,
-        tuple(text for side in sides for text in (_rate(summary, side), _tail(summary, side))),
+        tuple(text for column in columns for text in _texts(summary, column)),
         summary.counts.get(Outcome.MEASURED, 0),
         outcome(summary),
         f"cells/{legal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
@@ -134,8 +152,18 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], sides: Seque
     )
 
 
+def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """A rate and the tail of its latencies, each with its interval."""
+    if column in SIDES:
+        return _rate(summary, column), _tail(summary, column)
+    for side in _sides(summary):
+        rate, known = _rate(summary, side)
+        return (f"{side} {rate}", known), _tail(summary, side)
+    return _NONE, _NONE
+
+
 def _rate(summary: CellSummary, side: str) -> tuple[str, str]:
-    """A rate and its interval, as people say it: MB/s where requests are large."""
+    """As people say it: MB/s where requests are large."""
     found = _rate_of(summary, side)
     return (figure(found[1].mean, found[0]), interval(found[1], found[0])) if found else _NONE
 

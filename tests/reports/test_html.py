@@ -163,9 +163,35 @@ def test_cells_of_a_section_are_told_by_what_differs() -> None:
     ]
     trials = [measured(f"c{size}", 1, direction(4e7, much)) for size, much in (("4KiB", 4096), ("1MiB", 1 << 20))]
     found = section(tree(Recorded("m", "qemu", False, cells, trials)), "s · r")
-    assert [row[0] for row in rows(found)] == ["workload.bs=4KiB", "workload.bs=1MiB"]
-    assert "All with md.level=0." in words(found)
+    assert [row[0] for row in rows(found)] == ["bs=4KiB", "bs=1MiB"]
+    assert "All with level=0." in words(found)
     assert len(list(found.iter("figure"))) == 3, "MB/s and IOPS have no axis in common"
+
+
+def test_axes_of_one_name_keep_what_they_stand_in() -> None:
+    cells = [
+        CellRow(f"c{size}", f"s/r/{size}", {"layout": "s", "workload": "r", "md.size": "1", "lvm.size": size})
+        for size in ("4", "5")
+    ]
+    found = section(tree(Recorded("m", "qemu", False, cells, [])), "s · r")
+    assert [row[0] for row in rows(found)] == ["lvm.size=4", "lvm.size=5"]
+    assert "All with md.size=1." in words(found)
+
+
+def test_where_each_cell_either_reads_or_writes_both_share_a_column() -> None:
+    cells = [CellRow(f"c{rw}", f"s/r/rw={rw}", {"layout": "s", "workload": "r", "rw": rw}) for rw in ("read", "write")]
+    some = direction(4e7, 1 << 20)
+    trials = [measured("cread", 1, some), measured("cwrite", 1, None, some)]
+    untried = CellRow("c3", "s/r/rw=trim", {"layout": "s", "workload": "r", "rw": "trim"})
+    found = section(tree(Recorded("m", "qemu", False, [*cells, untried], trials)), "s · r")
+    assert [row[1:4] for row in rows(found)] == [
+        ["read 40.0 MB/s", "", "9.00 ms"],
+        ["write 40.0 MB/s", "", "9.00 ms"],
+        ["", "", ""],
+    ]
+    assert [words(one) for one in found.iterfind(".//thead/tr/th")][1:5] == [
+        *("rate", "rate, interval", "p99", "p99, interval"),
+    ]
 
 
 def test_cells_that_no_axis_tells_apart_have_their_names() -> None:

@@ -24,12 +24,15 @@ from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.store.record import UNSETTLED, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.reports.grid import Grid
     from runner.reports.recorded import Recorded
     from runner.store.record import CellRow, Trial
     from runner.store.run import Manifest
+
+    #: Why a trial is of some concern; None if it is not.
+    _Why = Callable[[Trial], str | None]
 
 #: Cells that are named of each kind of trouble.
 MOST_CONCERNS = 50
@@ -73,7 +76,7 @@ def page(
             facts=dict(_facts(recorded, manifest)),
             environment=dict(_environment_of(manifest)),
             remarks=[remark for remark in (unreached(recorded), drifted(recorded)) if remark],
-            concerns=[one for one in _concerns(recorded) if one.found],
+            concerns=list(_concerns(recorded)),
             most_concerns=MOST_CONCERNS,
             verdicts=_verdicts(recorded),
             published=published.shown(recorded.published) if recorded.published else None,
@@ -143,36 +146,40 @@ def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _concerns(recorded: Recorded) -> Iterator[Concerns]:
-    by_cell = [(cell, recorded.by_cell[cell.id]) for cell in recorded.cells]
-    broken, skipped, strained, unsettled = [], [], [], []
-    for cell, trials in by_cell:
-        measured = [trial for trial in trials if trial.outcome is Outcome.MEASURED]
-        broken += _because(cell, trials, {id(one): one.reason for one in trials if one.outcome is Outcome.BROKEN})
-        skipped += _because(cell, trials, {id(one): one.reason for one in trials if one.outcome is Outcome.SKIPPED})
-        strained += _noted(cell, measured, "strained")
-        unsettled += _noted(cell, measured, UNSETTLED)
-    yield Concerns("Broken", "The harness or the set-up failed. This says nothing of speed.", tuple(broken))
-    yield Concerns("Skipped", "These were not tried.", tuple(skipped))
-    yield Concerns(
-        "Strained",
-        "The host could not keep up with the modelled disks: these figures say as much of it as of them.",
-        tuple(strained),
+    kinds = (
+        ("Broken", "The harness or the set-up failed. This says nothing of speed.", _ended(Outcome.BROKEN)),
+        ("Skipped", "These were not tried.", _ended(Outcome.SKIPPED)),
+        (
+            "Strained",
+            "The host could not keep up with the modelled disks: these figures say as much of it as of them.",
+            _noted("strained"),
+        ),
+        (
+            "Unsettled",
+            "The steady state that was asked for was not attained: these trials are not in the figures below.",
+            _noted(UNSETTLED),
+        ),
     )
-    yield Concerns(
-        "Unsettled",
-        "The steady state that was asked for was not attained: these trials are not in the figures below.",
-        tuple(unsettled),
-    )
+    for title, meaning, why in kinds:
+        by_cell = ((cell, recorded.by_cell[cell.id]) for cell in recorded.cells)
+        found = [one for cell, trials in by_cell if (one := _concern(cell, trials, why))]
+        if found:
+            yield Concerns(title, meaning, tuple(found))
 
 
-def _noted(cell: CellRow, trials: list[Trial], note: str) -> list[Concern]:
-    return _because(cell, trials, {id(one): one.notes[note] for one in trials if note in one.notes})
+def _ended(outcome: Outcome) -> _Why:
+    return lambda trial: trial.reason if trial.outcome is outcome else None
 
 
-def _because(cell: CellRow, trials: list[Trial], whys: Mapping[int, str]) -> list[Concern]:
-    """At most one: so many of the trials, each reason once."""
-    reasons = "; ".join(dict.fromkeys(filter(None, whys.values())))
-    return [Concern(cell.name, f"{len(whys):,} of {len(trials):,}", reasons)] if whys else []
+def _noted(note: str) -> _Why:
+    return lambda trial: trial.notes.get(note) if trial.outcome is Outcome.MEASURED else None
+
+
+def _concern(cell: CellRow, trials: Sequence[Trial], why: _Why) -> Concern | None:
+    """Of how many of its trials it is so, and each reason once."""
+    whys = [told for trial in trials if (told := why(trial)) is not None]
+    reasons = "; ".join(dict.fromkeys(filter(None, whys)))
+    return Concern(cell.name, f"{len(whys):,} of {len(trials):,}", reasons) if whys else None
 
 
 def _verdicts(recorded: Recorded) -> Grid | None:

@@ -56,8 +56,6 @@ repeat: 1
 """
 TRIALS = 16
 MEMORY = 512 * 2**20
-
-
 #: What would have these runs use other disks, or be kept beside those that somebody wants to look at.
 ELSEWHERE = {"MATRIX_HOSTS", "MATRIX_RESULTS", "MATRIX_STORE"}
 #: A machine, and where it is asked for.
@@ -217,7 +215,7 @@ def measured(
             folder.mkdir()
             try:
                 came = one.once(folder)
-            except NotHad as why:
+            except (NotHad, subprocess.TimeoutExpired, pytest.fail.Exception) as why:
                 missing[one.told] = str(why)
                 continue
             if number:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from runner.reports import html
 from runner.reports.html import page
 from runner.reports.write import recorded, rendered, write_reports
 from runner.store.journal import Journal
@@ -34,3 +37,16 @@ def test_writing_again_replaces_what_was_there(tmp_path: Path) -> None:
     for content in (RUN, empty):
         write_reports(run, content)
         assert (run.path / "trials.csv").read_bytes() == rendered(content)["trials.csv"]
+
+
+def test_what_programs_read_is_there_whatever_becomes_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> bytes:
+        raise RuntimeError("a slip in the page")
+
+    monkeypatch.setattr(html, "page", fails)
+    run = create(tmp_path, manifest(matrix="sweep"))
+    with pytest.raises(RuntimeError, match="a slip"):
+        write_reports(run, RUN)
+    assert {name for name in rendered(RUN) if (run.path / name).exists()} == set(rendered(RUN))

@@ -25,7 +25,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -205,22 +205,22 @@ def wanted(names: set[str], scratch: Path, stack: ExitStack) -> tuple[list[Backe
 def measured(
     backends: Sequence[Backend], rounds: int, scratch: Path
 ) -> tuple[dict[Place, list[Taken]], dict[str, str]]:
-    """All rounds of each but the first; and of those that cannot be had, why."""
+    """All rounds of each but the first, as far as it got; and of those that cannot be had, why."""
     found, missing = dict[Place, list[Taken]](), dict[str, str]()
-    for number in range(rounds + 1):
-        for one in backends:
-            if one.told in missing:
-                continue
-            folder = scratch / f"{one.name}-{one.where}-{number}"
-            folder.mkdir()
-            try:
-                came = one.once(folder)
-            except (NotHad, subprocess.TimeoutExpired, pytest.fail.Exception) as why:
-                missing[one.told] = str(why)
-                continue
-            if number:
-                found.setdefault((one.name, one.where), []).append(came)
-            print(f"# round {number}: {one.told}: first trial after {came.first:.2f} s", file=sys.stderr, flush=True)
+    with suppress(KeyboardInterrupt):
+        for number in range(rounds + 1):
+            for one in (one for one in backends if one.told not in missing):
+                folder = scratch / f"{one.name}-{one.where}-{number}"
+                folder.mkdir()
+                try:
+                    came = one.once(folder)
+                except (NotHad, subprocess.TimeoutExpired, pytest.fail.Exception) as why:
+                    missing[one.told] = str(why)
+                    continue
+                if number:
+                    found.setdefault((one.name, one.where), []).append(came)
+                first = f"first trial after {came.first:.2f} s"
+                print(f"# round {number}: {one.told}: {first}", file=sys.stderr, flush=True)
     return found, missing
 
 

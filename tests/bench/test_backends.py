@@ -66,6 +66,18 @@ def test_one_that_cannot_be_had_is_told_and_the_others_are_measured(tmp_path: Pa
     assert missing == {"qemu (here)": "no such thing"}
 
 
+def test_what_is_stopped_tells_what_it_has(tmp_path: Path) -> None:
+    some = Taken(2.0, (1.0,), (0.5,))
+    left = iter([some, some])
+
+    def stopped(_: Path) -> Taken:
+        for one in left:
+            return one
+        raise KeyboardInterrupt
+
+    assert measured([Backend("dry", "here", stopped)], 9, tmp_path) == ({("dry", "here"): [some]}, {})
+
+
 def test_a_row_holds_a_machine_against_the_program_alone_and_its_trials_against_fio() -> None:
     rounds = [Taken(first, (0.6, 0.7, 0.6), (0.5, 0.5, 0.5)) for first in (3.0, 4.0, 8.0)]
     assert line(("qemu", "here"), rounds, [Taken(2.0, (), ())]).split() == [

@@ -205,7 +205,7 @@ def wanted(names: set[str], scratch: Path, stack: ExitStack) -> tuple[list[Backe
 def measured(
     backends: Sequence[Backend], rounds: int, scratch: Path
 ) -> tuple[dict[Place, list[Taken]], dict[str, str]]:
-    """All rounds of each but the first, as far as it got; and of those that cannot be had, why."""
+    """All rounds of each but the first, if it is not the only one, as far as it got; and why others cannot be had."""
     found, missing = dict[Place, list[Taken]](), dict[str, str]()
     with suppress(KeyboardInterrupt):
         for number in range(rounds + 1):
@@ -217,7 +217,7 @@ def measured(
                 except (NotHad, subprocess.TimeoutExpired, pytest.fail.Exception) as why:
                     missing[one.told] = str(why)
                     continue
-                if number:
+                if number or not rounds:
                     found.setdefault((one.name, one.where), []).append(came)
                 first = f"first trial after {came.first:.2f} s"
                 print(f"# round {number}: {one.told}: {first}", file=sys.stderr, flush=True)
@@ -237,7 +237,7 @@ def line(place: Place, rounds: Sequence[Taken], alone: Sequence[Taken]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="0: the one that fills caches")
     parser.add_argument("names", nargs="*", choices=[[], *NAMES], default=[], metavar="NAME", help=", ".join(NAMES))
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:

@@ -64,6 +64,8 @@ def test_one_that_cannot_be_had_is_told_and_the_others_are_measured(tmp_path: Pa
     found, missing = measured(asked, 2, tmp_path)
     assert found == {("dry", "here"): [some, some]}, "the first round only fills caches"
     assert missing == {"qemu (here)": "no such thing"}
+    (tmp_path / "once").mkdir()
+    assert measured(asked, 0, tmp_path / "once")[0] == {("dry", "here"): [some]}
 
 
 def test_what_is_stopped_tells_what_it_has(tmp_path: Path) -> None:

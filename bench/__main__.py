@@ -4,7 +4,19 @@ import argparse
 import subprocess
 import sys
 
-ALL = ("help", "expand", "reports", "history", "coverage", "guidelines", "cells", "boot", "parallel", "monitor")
+ALL = (
+    "help",
+    "expand",
+    "reports",
+    "history",
+    "coverage",
+    "guidelines",
+    "cells",
+    "boot",
+    "parallel",
+    "monitor",
+    "backends",
+)
 
 
 def main() -> None:

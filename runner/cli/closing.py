@@ -60,16 +60,11 @@ class Ending:
 
     def lines(self) -> list[str]:
         """What is left to be said below the table."""
-        said = []
-        if self.exit is Exit.INTERRUPTED:
-            said.append(f"{self.trials} done")
-        if self.unsure and self.content.until is not None:
-            count, of = len(self.unsure), len(self.content.summaries)
-            said.append(
-                f"±{self.content.until * 100:g} % was asked for and is not reached by {count} of {of} cells "
-                "(`reached` in summary.csv); a larger `max:` buys more trials"
-            )
-        return [*said, *self._drifted(), *self._published(), self.where]
+        from runner.reports.remarks import drifted, unreached  # which brings what draws tables along
+
+        done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
+        said = (done, unreached(self.content), drifted(self.content), *self._published(), self.where)
+        return list(filter(None, said))
 
     def _published(self) -> Iterator[str]:
         """How much of what the study published was met."""
@@ -78,26 +73,13 @@ class Ending:
         if self.content.published:
             yield f"published: {line(self.content.published)} (published.md)"
 
-    def _drifted(self) -> Iterator[str]:
-        """That the machine was not the same all the time; blocks keep that from looking like a difference of cells."""
-        from runner.reports.terminal import percent  # brings what draws tables along
-
-        drift = self.content.drift
-        if drift and drift.p <= 1 - drift.confidence:
-            bounds = sorted(abs(bound - 1) for bound in (drift.low, drift.high))
-            yield (
-                f"from the first block to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
-                f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): cells that stopped "
-                "early were measured in other times than the rest; compare them over the blocks that they share"
-            )
-
     @property
     def where(self) -> str:
         """Where everything is."""
         verdicts = "verdicts.csv, " if self.content.judgements else ""
         published = "published.md, published.csv, " if self.content.published else ""
         files = f"trials.csv, summary.csv, {verdicts}{published}junit.xml"
-        return f"{self.path}/: {files}, and every script and raw output under cells/"
+        return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
 
 
 def verdict(content: Recorded) -> Exit:

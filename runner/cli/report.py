@@ -21,7 +21,7 @@ Examples:
     help="Write what their junit.xml hold to this file, as one document.",
 )
 def command(runs: tuple[Path, ...], junit: Path | None) -> None:
-    """Write the CSV files and junit.xml of each RUN, a folder below results/, anew from its journal."""
+    """Write report.html, junit.xml and the CSV files of each RUN, a folder below results/, anew from its journal."""
     from runner.reports.junit import together
     from runner.store.files import write_atomically
 

@@ -38,7 +38,8 @@ def table(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv") -
         made.add_column(heading, justify="right", no_wrap=True)
     made.add_column("outcome", overflow="fold")
     for summary in shown:
-        made.add_row(_Name(summary.cell.name), *_numbers(summary), _outcome(summary))
+        said = Text(outcome(summary), style=_STYLES[summary.outcome])
+        made.add_row(_Name(summary.cell.name), *_numbers(summary), said)
     made.caption = _caption(len(everything) - len(shown), pointer, recorded.confidence)
     reordered = shown != list(everything[: len(shown)])
     made.caption += _key(shown) + (" Broken cells stand first." if reordered else "")
@@ -109,14 +110,15 @@ def _mean(estimate: Estimate | None) -> float | None:
     return None if estimate is None else estimate.mean
 
 
-def _outcome(summary: CellSummary) -> Text:
-    told = [f"{count} {outcome}" for outcome in Outcome if (count := summary.counts.get(outcome, 0))]
+def outcome(summary: CellSummary) -> str:
+    """What became of its trials, with a mark on whatever makes its figures doubtful, and why it broke if it did."""
+    told = [f"{count} {one}" for one in Outcome if (count := summary.counts.get(one, 0))]
     words = str(summary.outcome or "not yet run") if len(told) < 2 else ", ".join(told)
     reason = f": {'; '.join(summary.reasons)}" if summary.reasons else ""
     unsettled = unsettled_of(summary.unsettled, summary.counts.get(Outcome.MEASURED, 0))
     states = " (!) two states" if summary.states else ""
     marks = (_few(summary.least_ios), _strained(summary.strained), unsettled, states)
-    return Text(words + "".join(marks) + reason, style=_STYLES[summary.outcome])
+    return words + "".join(marks) + reason
 
 
 def _few(ios: int | None) -> str:

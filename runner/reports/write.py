@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.grids import as_csv
 from runner.reports.junit import junit
-from runner.reports.published import page
+from runner.reports.published import page as page_of_study
 from runner.reports.published import tidy as published
 from runner.reports.recorded import Recorded
 from runner.reports.verdicts import tidy
@@ -38,7 +38,7 @@ def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
 
 
 def rendered(content: Recorded) -> dict[str, bytes]:
-    """Every report by the name of its file."""
+    """Every report for programs by the name of its file; people have a page beside them."""
     verdicts = {"verdicts.csv": as_csv(tidy(content.judgements))} if content.judgements else {}
     return {
         "junit.xml": junit(content),
@@ -51,7 +51,7 @@ def rendered(content: Recorded) -> dict[str, bytes]:
 
 def _published(content: Recorded) -> dict[str, bytes]:
     """What a study published beside what was measured."""
-    told = page(content.source, content.published, content.judgements, content.warning.capitalize())
+    told = page_of_study(content.source, content.published, content.judgements, content.warning.capitalize())
     return {
         "published.md": told.lstrip().encode(),
         "published.csv": as_csv(published(content.source, content.published)),
@@ -60,8 +60,13 @@ def _published(content: Recorded) -> dict[str, bytes]:
 
 def write_reports(run: RunFolder, content: Recorded) -> list[Path]:
     """Write all reports into the folder of the run; a run that was interrupted has them too."""
-    written = []
-    for name, text in rendered(content).items():
-        write_atomically(run.path / name, text)
-        written.append(run.path / name)
-    return written
+    from runner.reports.html import page  # brings templates and tables along
+
+    written = [_put(run.path / name, text) for name, text in rendered(content).items()]
+    # Last: what programs read is there by then, whatever becomes of the page.
+    return [*written, _put(run.path / "report.html", page(content, run.manifest, run.path.name))]
+
+
+def _put(path: Path, content: bytes) -> Path:
+    write_atomically(path, content)
+    return path

@@ -99,6 +99,10 @@ def test_asked_to_end_it_ends_between_two_trials_with_its_reports(matrix: Matrix
     assert "the same command goes on from there" in result.stderr
     folder = folder_of(tmp_path)
     assert len(rows(folder / "trials.csv")) == 3
+    page = (folder / "report.html").read_text()
+    assert "3 of 8 planned: 3 measured" in page
+    assert "not finished" in page
+    assert "Nothing was measured" in page
     assert finished(folder) is False
     assert not list(folder.glob("*-wal"))
     result = matrix(*RUN)
@@ -107,6 +111,7 @@ def test_asked_to_end_it_ends_between_two_trials_with_its_reports(matrix: Matrix
     assert " (3 of 8 trials done)" in result.stdout
     assert finished(folder) is True
     assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
+    assert "not finished" not in (folder / "report.html").read_text()
 
 
 def test_a_closed_terminal_does_not_matter_under_nohup(matrix: Matrix, tmp_path: Path) -> None:
@@ -123,7 +128,7 @@ def test_asked_to_end_when_all_is_measured_it_writes_its_reports_first(
     assert result.returncode == 0, result.stderr
     folder = folder_of(tmp_path)
     assert finished(folder) is True
-    assert {"trials.csv", "summary.csv", "junit.xml"} <= {path.name for path in folder.iterdir()}
+    assert {"trials.csv", "summary.csv", "junit.xml", "report.html"} <= {path.name for path in folder.iterdir()}
 
 
 def test_a_run_is_not_finished_before_its_reports_are_written(matrix: Matrix, tmp_path: Path) -> None:
@@ -137,7 +142,7 @@ def test_a_run_is_not_finished_before_its_reports_are_written(matrix: Matrix, tm
 def test_reports_can_be_made_anew(matrix: Matrix, tmp_path: Path) -> None:
     matrix(*RUN)
     folder = folder_of(tmp_path)
-    before = {name: (folder / name).read_bytes() for name in ("trials.csv", "summary.csv", "junit.xml")}
+    before = {name: (folder / name).read_bytes() for name in ("trials.csv", "summary.csv", "junit.xml", "report.html")}
     for name in before:
         (folder / name).unlink()
     result = matrix("report", f"results/{folder.name}")
@@ -193,7 +198,7 @@ def test_quiet_says_where_the_files_are_and_what_broke(matrix: Matrix, tmp_path:
     result = matrix(*RUN, "--quiet", code=BREAKING)
     assert result.returncode == 3
     assert result.stdout.count("\n") == 1
-    assert f"results/{folder_of(tmp_path).name}/: trials.csv" in result.stdout
+    assert f"results/{folder_of(tmp_path).name}/: report.html, trials.csv" in result.stdout
     assert "broken: the guest panicked" in result.stderr
 
 

@@ -2,6 +2,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from runner.reports import html
+from runner.reports.html import page
 from runner.reports.write import recorded, rendered, write_reports
 from runner.store.journal import Journal
 from runner.store.run import create
@@ -22,8 +26,9 @@ def test_from_the_journal_to_the_files(tmp_path: Path) -> None:
             journal.lost(attempt)
         content = recorded(run, journal, over=False)
     written = write_reports(run, content)
-    assert [path.name for path in written] == ["junit.xml", "trials.csv", "summary.csv"]
-    assert {path.name: path.read_bytes() for path in written} == rendered(RUN)
+    assert [path.name for path in written] == ["junit.xml", "trials.csv", "summary.csv", "report.html"]
+    people = {"report.html": page(RUN, run.manifest, run.path.name)}
+    assert {path.name: path.read_bytes() for path in written} == rendered(RUN) | people
 
 
 def test_writing_again_replaces_what_was_there(tmp_path: Path) -> None:
@@ -32,3 +37,16 @@ def test_writing_again_replaces_what_was_there(tmp_path: Path) -> None:
     for content in (RUN, empty):
         write_reports(run, content)
         assert (run.path / "trials.csv").read_bytes() == rendered(content)["trials.csv"]
+
+
+def test_what_programs_read_is_there_whatever_becomes_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> bytes:
+        raise RuntimeError("a slip in the page")
+
+    monkeypatch.setattr(html, "page", fails)
+    run = create(tmp_path, manifest(matrix="sweep"))
+    with pytest.raises(RuntimeError, match="a slip"):
+        write_reports(run, RUN)
+    assert {name for name in rendered(RUN) if (run.path / name).exists()} == set(rendered(RUN))

@@ -58,7 +58,8 @@ def test_a_night(checkout: Path, temp: Path, small: str) -> None:
     assert uploaded == [
         {"name": "night-0", "path": str(folder.path.relative_to(checkout)), "if-no-files-found": "error"}
     ]
-    assert {"junit.xml", "trials.csv", "summary.csv", "summary.md"} <= {path.name for path in folder.path.iterdir()}
+    kept = {path.name for path in folder.path.iterdir()}
+    assert {"junit.xml", "trials.csv", "summary.csv", "report.html", "summary.md"} <= kept
     again = night(checkout, temp, {"matrix": small})
     assert "B against A" in again.page
     assert len(list(runs(checkout / "results"))) == 2, "a night begins anew"
@@ -192,6 +193,7 @@ def test_a_job_that_is_cancelled_ends_its_run(checkout: Path, temp: Path, small:
     assert not folder.manifest.finished
     with folder.locked():
         assert (folder.path / "junit.xml").exists()
+        assert "not finished" in (folder.path / "report.html").read_text()
 
 
 def test_cleaning_up_is_done_before_and_after_whatever_happens(checkout: Path, temp: Path, small: str) -> None:

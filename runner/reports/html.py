@@ -1,0 +1,186 @@
+"""A run as one page that takes nothing else: no network, no script, no font. It opens from a folder or an artefact.
+
+Whatever a matrix, a kernel or a console had a say in is escaped by the environment of the template, wherever it is put
+in; and the page forbids the browser to load or run anything (`Content-Security-Policy`), should something get through.
+It is made of what was recorded and of nothing else, so that making it anew gives the very same page.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from runner.reports import published, verdicts
+from runner.reports.junit import legal
+from runner.reports.remarks import drifted, unreached
+from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
+from runner.store.record import UNSETTLED, Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from runner.reports.grid import Grid
+    from runner.reports.recorded import Recorded
+    from runner.store.record import CellRow, Trial
+    from runner.store.run import Manifest
+
+    #: Why a trial is of some concern; None if it is not.
+    _Why = Callable[[Trial], str | None]
+
+#: Cells that are named of each kind of trouble.
+MOST_CONCERNS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """Trials of a cell of which something has to be known before their figures are."""
+
+    cell: str
+    trials: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Concerns:
+    """All of a kind."""
+
+    title: str
+    meaning: str
+    found: tuple[Concern, ...]
+
+    @property
+    def left(self) -> int:
+        """So many more than are named."""
+        return max(0, len(self.found) - MOST_CONCERNS)
+
+
+def page(
+    recorded: Recorded, manifest: Manifest, name: str, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS
+) -> bytes:
+    """The whole run; `name` is that of its folder. Beyond so many rows and charts it says where the rest is."""
+    shown = list(sections(recorded, rows=rows, charts=charts))
+    text = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            run=recorded,
+            manifest=manifest,
+            name=name,
+            facts=dict(_facts(recorded, manifest)),
+            environment=dict(_environment_of(manifest)),
+            remarks=[remark for remark in (unreached(recorded), drifted(recorded)) if remark],
+            concerns=list(_concerns(recorded)),
+            most_concerns=MOST_CONCERNS,
+            verdicts=_verdicts(recorded),
+            published=published.shown(recorded.published) if recorded.published else None,
+            sections=shown,
+            left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
+            undrawn=sum(one.undrawn for one in shown),
+        )
+    )
+    return text.encode()
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("page")),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_plain,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _plain(value: object) -> object:
+    """What a page can hold: no terminal colours, no control characters."""
+    if value is None:
+        raise TypeError("None has no place on a page")
+    return value if isinstance(value, Markup) else legal(str(value))
+
+
+def _facts(recorded: Recorded, manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """What was done, in a few lines; everything else is at the end."""
+    host = manifest.host
+    counts: Counter[Outcome | None] = Counter(trial.outcome for trial in recorded.trials)
+    cells = Counter(summary.outcome for summary in recorded.summaries)
+    yield "machine", recorded.machine
+    yield "host", ", ".join(filter(None, (host.hostname, host.cpu, f"{host.cores} cores", host.system)))
+    if manifest.versions:
+        yield "kernel under test", ", ".join(manifest.versions)
+    yield "begun", manifest.started
+    if last := max((trial.started for trial in recorded.trials), default=""):
+        yield "last trial begun", last
+    yield "part of the matrix", manifest.part or "all of it"
+    yield "cells", f"{len(recorded.cells):,}: {_counted(cells)}"
+    yield "trials", f"{len(recorded.trials):,} of {manifest.planned:,} planned: {_counted(counts)}"
+    yield "state", "finished" if recorded.over else "not finished: the same command goes on from here"
+
+
+def _counted(counts: Mapping[Outcome | None, int]) -> str:
+    words = [f"{count:,} {one}" for one in Outcome if (count := counts.get(one, 0))]
+    untried = counts.get(None, 0)
+    return ", ".join([*words, f"{untried:,} not yet run"] if untried else words) or "none yet"
+
+
+def _environment_of(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Everything that it was done with."""
+    yield "command", shlex.join(manifest.command)
+    yield "run", manifest.identity
+    yield "fingerprint", manifest.fingerprint
+    if one := manifest.revision:
+        dirty = ", with changes that are not committed" if one.dirty else ""
+        yield "git revision of the matrix", f"{one.commit}{f' ({one.branch})' if one.branch else ''}{dirty}"
+    yield from manifest.environment.items()
+    for health in manifest.health:
+        yield f"{health.disk} before", str(health.before)
+        yield f"{health.disk} after", str(health.after or "")
+
+
+def _concerns(recorded: Recorded) -> Iterator[Concerns]:
+    kinds = (
+        ("Broken", "The harness or the set-up failed. This says nothing of speed.", _ended(Outcome.BROKEN)),
+        ("Skipped", "These were not tried.", _ended(Outcome.SKIPPED)),
+        (
+            "Strained",
+            "The host could not keep up with the modelled disks: these figures say as much of it as of them.",
+            _noted("strained"),
+        ),
+        (
+            "Unsettled",
+            "The steady state that was asked for was not attained: these trials are not in the figures below.",
+            _noted(UNSETTLED),
+        ),
+    )
+    for title, meaning, why in kinds:
+        by_cell = ((cell, recorded.by_cell[cell.id]) for cell in recorded.cells)
+        found = [one for cell, trials in by_cell if (one := _concern(cell, trials, why))]
+        if found:
+            yield Concerns(title, meaning, tuple(found))
+
+
+def _ended(outcome: Outcome) -> _Why:
+    return lambda trial: trial.reason if trial.outcome is outcome else None
+
+
+def _noted(note: str) -> _Why:
+    return lambda trial: trial.notes.get(note) if trial.outcome is Outcome.MEASURED else None
+
+
+def _concern(cell: CellRow, trials: Sequence[Trial], why: _Why) -> Concern | None:
+    """Of how many of its trials it is so, and each reason once."""
+    whys = [told for trial in trials if (told := why(trial)) is not None]
+    reasons = "; ".join(dict.fromkeys(filter(None, whys)))
+    return Concern(cell.name, f"{len(whys):,} of {len(trials):,}", reasons) if whys else None
+
+
+def _verdicts(recorded: Recorded) -> Grid | None:
+    return verdicts.shown(recorded.judgements) if recorded.judgements else None

@@ -1,0 +1,202 @@
+"""The figures of a run as a page tells them: a section for each layout and workload, as a table and charts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.reports.charts import Line, chart, interval
+from runner.reports.figures import figure
+from runner.reports.junit import legal, split_name
+from runner.reports.summary import SIDES
+from runner.reports.terminal import is_large, outcome
+from runner.store.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.reports.charts import Chart
+    from runner.reports.recorded import Recorded
+    from runner.reports.summary import CellSummary
+    from runner.stats.stopping import Estimate
+    from runner.store.record import CellRow, Trial
+
+#: Beyond these a page is no longer read: rows of tables and charts in all, rows of one chart. The CSV files have all.
+MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
+#: Axes by which cells are told apart already, by the section that they stand in.
+_HEADINGS = ("layout", "workload")
+_NONE = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A cell: its figures in the order of the columns, each with its interval."""
+
+    label: str
+    name: str
+    texts: tuple[tuple[str, str], ...]
+    trials: int
+    said: str
+    #: Where its scripts and raw outputs lie, if there are any.
+    folder: str
+    #: What held the work back.
+    held: str
+    broken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Cells of one layout and one workload."""
+
+    layout: str
+    workload: str
+    #: Axes that are the same in all of them.
+    same: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    charts: tuple[Chart, ...]
+    #: Charts that there was no room for.
+    undrawn: int = 0
+
+    @property
+    def held(self) -> bool:
+        """Whether it is known of any cell what held the work back."""
+        return any(row.held for row in self.rows)
+
+
+def sections(recorded: Recorded, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
+    """All of them in the order of the cells, until there is no more room."""
+    for (layout, workload), summaries in _groups(recorded.summaries).items():
+        if not rows:
+            return
+        shown = summaries[:rows]
+        rows -= len(shown)
+        made = _section(recorded, layout, workload, shown, charts)
+        charts -= len(made.charts)
+        yield made
+
+
+def _groups(summaries: Sequence[CellSummary]) -> Mapping[tuple[str, str], list[CellSummary]]:
+    found: dict[tuple[str, str], list[CellSummary]] = {}
+    for one in summaries:
+        found.setdefault(_place(one.cell), []).append(one)
+    return found
+
+
+def _place(cell: CellRow) -> tuple[str, str]:
+    """What it ran on and what it did there; by its name, where it has no such axes."""
+    where, what = split_name(cell.name, cell.axes)
+    return cell.axes.get("layout", where), cell.axes.get("workload", what)
+
+
+def _section(recorded: Recorded, layout: str, workload: str, summaries: Sequence[CellSummary], room: int) -> Section:
+    labels, same = _labels([one.cell for one in summaries])
+    columns = _columns([_sides(one) for one in summaries])
+    named = list(zip(labels, summaries, strict=True))
+    drawn = [one for one in _charts(named, f"{layout} · {workload}") if one]
+    return Section(
+        layout,
+        workload,
+        same,
+        tuple(text for column in columns for text in (column, f"{column} p99" if column in SIDES else "p99")),
+        tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named),
+        tuple(drawn[:room]),
+        len(drawn[room:]),
+    )
+
+
+def _sides(summary: CellSummary) -> list[str]:
+    return [side for side in SIDES if f"{side}_bw" in summary.figures]
+
+
+def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
+    """A column for each direction; one for both, where every cell has but one of them."""
+    found = [side for side in SIDES if any(side in of_cell for of_cell in sides)]
+    return ["rate"] if len(found) > 1 and all(len(of_cell) < 2 for of_cell in sides) else found
+
+
+def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
+    """How cells differ from each other, and what they have in common; by their names, if axes do not tell."""
+    axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name not in _HEADINGS]
+    differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
+    short = _short(axes)
+    labels = [_told(cell, differing, short) for cell in cells]
+    if not all(labels) or len(set(labels)) < len(labels):
+        return [cell.name for cell in cells], ""
+    return labels, _told(cells[0], [name for name in axes if name not in differing], short)
+
+
+def _short(axes: Sequence[str]) -> Mapping[str, str]:
+    """Axes without what they stand in, as in the names of cells, where no two are called so."""
+    last = {name: name.rpartition(".")[2] for name in axes}
+    often = Counter(last.values())
+    return {name: one if often[one] == 1 else name for name, one in last.items()}
+
+
+def _told(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -> str:
+    return ", ".join(f"{short[name]}={cell.axes[name]}" for name in axes if name in cell.axes)
+
+
+def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Sequence[str]) -> Row:
+    held = Counter(note for trial in trials if (note := trial.notes.get("bottleneck")))
+    return Row(
+        label,
+        summary.cell.name,
+        tuple(text for column in columns for text in _texts(summary, column)),
+        summary.counts.get(Outcome.MEASURED, 0),
+        outcome(summary),
+        f"cells/{legal(summary.cell.name)}/" if any(trial.folder for trial in trials) else "",
+        held.most_common(1)[0][0] if held else "",
+        summary.outcome is Outcome.BROKEN,
+    )
+
+
+def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], tuple[str, str]]:
+    """A rate and the tail of its latencies, each with its interval."""
+    if column in SIDES:
+        return _rate(summary, column), _tail(summary, column)
+    for side in _sides(summary):
+        rate, known = _rate(summary, side)
+        return (f"{side} {rate}", known), _tail(summary, side)
+    return _NONE, _NONE
+
+
+def _rate(summary: CellSummary, side: str) -> tuple[str, str]:
+    """As people say it: MB/s where requests are large."""
+    found = _rate_of(summary, side)
+    return (figure(found[1].mean, found[0]), interval(found[1], found[0])) if found else _NONE
+
+
+def _rate_of(summary: CellSummary, side: str) -> tuple[str, Estimate] | None:
+    bw, iops = (summary.figures.get(f"{side}_{measure}") for measure in ("bw", "iops"))
+    if bw is None or iops is None:
+        return None
+    return ("bytes/s", bw) if is_large(bw.mean, iops.mean) else ("1/s", iops)
+
+
+def _tail(summary: CellSummary, side: str) -> tuple[str, str]:
+    tail = summary.figures.get(f"{side}_lat_p99")
+    return (figure(tail.mean, "ns"), interval(tail, "ns")) if tail else _NONE
+
+
+def _charts(named: Sequence[tuple[str, CellSummary]], about: str) -> Iterator[Chart | None]:
+    """Bandwidths, rates of requests and latencies each have a chart of their own: they have no axis in common."""
+    for unit, what in (("bytes/s", "bandwidth"), ("1/s", "requests per second")):
+        yield chart(f"{about}: {what}", unit, _lines(named, unit), most=CHART_ROWS)
+    tails = [(label, _of_sides(one, "lat_p99")) for label, one in named]
+    found = [line for line in tails if line[1]]
+    yield chart(f"{about}: 99 % of the requests took at most", "ns", found, most=CHART_ROWS)
+
+
+def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:
+    found: list[Line] = []
+    for label, summary in named:
+        rates = {side: rate for side in SIDES if (rate := _rate_of(summary, side))}
+        if here := {side: one for side, (of, one) in rates.items() if of == unit}:
+            found.append((label, here))
+    return found
+
+
+def _of_sides(summary: CellSummary, measure: str) -> dict[str, Estimate]:
+    return {side: one for side in SIDES if (one := summary.figures.get(f"{side}_{measure}"))}

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.reports.charts import Chart, chart, interval, step
+from runner.stats.interval import Interval
+from runner.stats.stopping import Estimate
+
+
+def estimate(mean: float, low: float | None = None, high: float | None = None) -> Estimate:
+    known = None if low is None or high is None else Interval(mean, low, high, 3, 0.95)
+    return Estimate(mean, 3 if known else 1, known)
+
+
+def drawn(*measured: dict[str, Estimate], unit: str = "bytes/s", most: int = 99) -> Chart:
+    made = chart("t", unit, [(f"cell {number}", one) for number, one in enumerate(measured)], most=most)
+    assert made
+    return made
+
+
+def test_lengths_from_zero_on_are_in_the_ratio_of_the_figures() -> None:
+    small, large = drawn({"read": estimate(1e8)}, {"read": estimate(2e8, 1.5e8, 2.5e8)}).rows
+    assert large.dots[0].x == pytest.approx(2 * small.dots[0].x, abs=0.02)
+    assert (small.dots[0].low, small.dots[0].high) == (None, None)
+    assert large.dots[0].low == pytest.approx(large.dots[0].x * 0.75, abs=0.02)
+    assert large.dots[0].high == pytest.approx(large.dots[0].x * 1.25, abs=0.02)
+    assert large.dots[0].text == "read 200 MB/s (150 to 250 MB/s)"
+
+
+def test_ticks_are_round_and_have_a_unit() -> None:
+    assert [tick.text for tick in drawn({"read": estimate(1.2e8)}).ticks] == ["0", "50.0 MB/s", "100 MB/s"]
+    assert [tick.text for tick in drawn({"read": estimate(9e6)}, unit="ns").ticks] == [
+        "0", "2.50 ms", "5.00 ms", "7.50 ms",
+    ]  # fmt: skip
+
+
+def test_an_interval_that_would_make_all_else_small_is_cut_and_looks_so() -> None:
+    wide, narrow = drawn({"read": estimate(1e8, 0, 1e12)}, {"read": estimate(9e7, 8e7, 1e8)}).rows
+    assert (wide.dots[0].beyond, wide.dots[0].high) == (True, 100.0)
+    assert not narrow.dots[0].beyond
+    assert narrow.dots[0].x > 40
+
+
+def test_both_directions_stand_below_each_other() -> None:
+    made = drawn({"read": estimate(1), "write": estimate(2)}, {"write": estimate(3)})
+    ys = [dot.y for row in made.rows for dot in row.dots]
+    assert ys == sorted(set(ys))
+    assert made.sides == ["read", "write"]
+    assert all(row.y < dot.y < made.height for row in made.rows for dot in row.dots)
+
+
+def test_what_there_is_no_room_for_is_counted() -> None:
+    made = drawn(*({"read": estimate(1)} for _ in range(5)), most=2)
+    assert (len(made.rows), made.left) == (2, 3)
+
+
+def test_nothing_measured_is_no_chart() -> None:
+    assert chart("t", "1/s", [], most=9) is None
+    assert chart("t", "1/s", [("cell", {})], most=9) is None
+
+
+def test_intervals_in_words() -> None:
+    assert interval(estimate(1e6), "bytes/s") == ""
+    assert interval(estimate(1e6, 5e5, 2e6), "ns") == "500 µs to 2.00 ms"
+    assert interval(estimate(1e6, 5e5, float("inf")), "ns") == "from 500 µs"
+    assert interval(estimate(1e6, -1, float("inf")), "ns") == "anything"
+
+
+@given(st.floats(1e-9, 1e18))
+def test_a_step_is_round_and_goes_a_few_times_into_the_whole(end: float) -> None:
+    apart = step(end)
+    assert 1.5 <= end / apart <= 4.1
+    assert f"{apart:e}"[0] in "125"
+
+
+numbers = st.floats(0, 1e18)
+
+
+@given(st.lists(st.tuples(numbers, numbers, st.booleans()), min_size=1, max_size=5))
+def test_whatever_was_measured_is_within_the_picture(found: list[tuple[float, float, bool]]) -> None:
+    made = drawn(
+        *(
+            {"read": estimate(mean, mean - half, mean + half) if known else estimate(mean)}
+            for mean, half, known in found
+        )
+    )
+    for row in made.rows:
+        for dot in row.dots:
+            assert 0 <= (dot.low or 0) <= dot.x <= 96
+            assert dot.high is None or dot.x <= dot.high <= 100
+    places = [tick.x for tick in made.ticks]
+    assert places == sorted(places)
+    assert 0 <= places[0] <= places[-1] <= 96.2
+    assert len(places) <= 5

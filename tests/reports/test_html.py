@@ -1,0 +1,329 @@
+"""The page of a run. It is parsed as XML, which forgives nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import lxml.html
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from runner.disks.real.smart import Health, Smart
+from runner.reports.html import MOST_CONCERNS, page
+from runner.reports.recorded import Recorded
+from runner.store.record import UNSETTLED, CellRow, Outcome, Trial
+from tests.reports import samples
+from tests.reports.samples import MADE_UP, RUN, SEQ, direction, measured
+from tests.reports.test_published import INVENTED, MISSED
+from tests.reports.test_verdicts import ALL
+from tests.store.strategies import texts
+from tests.store.test_run import manifest
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
+
+    from runner.store.run import Manifest
+
+
+#: All that a page is made of. Nothing among it runs, loads or is sent anywhere.
+TAGS = set(
+    re.findall(
+        r"\S+",
+        "html head meta title style body p strong header h1 h2 h3 dl div dt dd code a ul li main section table caption thead "
+        "tbody tr th td nav figure figcaption svg desc line text g circle span sup details summary pre",
+    )
+)
+ATTRIBUTES = set(
+    re.findall(
+        r"\S+",
+        "lang charset name content http-equiv class role href scope tabindex aria-label aria-labelledby aria-hidden id width "
+        "height x y x1 x2 y1 y2 cx cy r text-anchor title",
+    )
+)
+NASTY = (
+    "<script>alert(1)</script>\"'><img src=x onerror=alert(1)></td></style>&amp;{{ 7*7 }}{% raw %}]]>\x1b[31m\x00\ud800"
+)
+SHOWN = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)></td></style>&amp;{{ 7*7 }}{% raw %}]]>"
+
+
+def tree(content: Recorded, about: Manifest | None = None, **room: int) -> etree._Element:
+    return etree.fromstring(page(content, about or manifest(), "sweep-1", **room).partition(b"\n")[2])
+
+
+def words(element: etree._Element) -> str:
+    return " ".join(" ".join(map(str, element.itertext())).split())
+
+
+def section(root: etree._Element, title: str) -> etree._Element:
+    """The smallest one whose heading begins so."""
+    found = [one for one in root.iter("section") if words(one[0]).startswith(title)]
+    assert found, title
+    return found[-1]
+
+
+def rows(element: etree._Element) -> list[list[str]]:
+    return [[words(cell) for cell in row] for row in element.iterfind(".//tbody/tr")]
+
+
+def valued(root: etree._Element, name: str) -> list[str]:
+    return [str(one.get(name)) for one in root.iter() if one.get(name)]
+
+
+def harmless(root: etree._Element) -> None:
+    """Nothing in it does anything, nothing in it leads away."""
+    for element in root.iter():
+        assert element.tag in TAGS
+        assert set(element.keys()) <= ATTRIBUTES
+    for target in valued(root, "href"):
+        assert re.match(r"#|\./cells/|[a-z]+\.(csv|xml)$", target), target
+    ids = valued(root, "id")
+    assert len(ids) == len(set(ids))
+
+
+def test_a_page_of_a_dry_run(snapshot: SnapshotAssertion) -> None:
+    text = page(replace(MADE_UP, judgements=ALL[:2]), manifest(machine="dry", made_up=True), "sweep-1").decode()
+    assert re.sub("(?s)<style>.*</style>", "<style></style>", text) == snapshot
+
+
+def test_it_begins_as_a_page_and_forbids_all_that_it_does_not_need() -> None:
+    text = page(RUN, manifest(), "sweep-1")
+    assert text.startswith(b"<!DOCTYPE html>\n")
+    policy = tree(RUN).xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    assert "default-src 'none'" in str(policy)
+    assert not re.search(rb"url\(|@import|https?:|//", text)
+
+
+def test_what_was_done_comes_first() -> None:
+    head = words(next(tree(RUN, manifest(part="shard 1/2")).iter("header")))
+    for part in (
+        *("sweep on qemu", "some cpu, 2 cores", "kernel under test 6.1.0", "begun 2026-03-04T05:06:07+00:00"),
+        *("last trial begun 2026-03-04T05:06:02+00:00", "part of the matrix shard 1/2"),
+        *("3: 1 measured, 1 broken, 1 not yet run", "5 of 72 planned: 3 measured, 1 broken, 1 skipped"),
+        "state not finished",
+    ):
+        assert part in head
+    assert "state finished" in words(tree(replace(RUN, over=True)))
+
+
+def test_what_broke_and_what_was_left_out_is_said_with_its_reason() -> None:
+    root = tree(RUN)
+    assert rows(section(root, "Broken: 1 cell")) == [["single/oltp", "1 of 3", "the guest panicked"]]
+    assert rows(section(root, "Skipped: 1 cell")) == [["single/oltp", "1 of 3", "quarantined: the guest panicked"]]
+    assert "Strained" not in words(root)
+    assert "Broken" not in words(tree(replace(RUN, trials=RUN.trials[:2])))
+
+
+def test_so_is_whatever_makes_figures_doubtful() -> None:
+    notes = {1: {"strained": "late by 3 ms"}, 2: {UNSETTLED: "still falling"}}
+    trials = [replace(one, notes=notes[one.block]) for one in RUN.trials[:2]]
+    root = tree(Recorded("m", "qemu", False, [SEQ], trials))
+    assert rows(section(root, "Strained: 1 cell")) == [[SEQ.name, "1 of 2", "late by 3 ms"]]
+    assert rows(section(root, "Unsettled: 1 cell")) == [[SEQ.name, "1 of 2", "still falling"]]
+    assert "(!) 1 strained (!) 1 unsettled" in words(section(root, "parity"))
+
+
+def test_of_many_the_first_are_named_and_the_rest_counted() -> None:
+    cells = [CellRow(f"c{number}", f"single/w{number}", {}) for number in range(MOST_CONCERNS + 2)]
+    trials = [Trial(cell.id, 1, Outcome.BROKEN, "no") for cell in cells]
+    found = section(tree(Recorded("m", "qemu", False, cells, trials)), f"Broken: {len(cells)} cells")
+    assert len(rows(found)) == MOST_CONCERNS
+    assert "2 more cells are in summary.csv" in words(found)
+
+
+def test_every_figure_has_its_interval_in_the_table_and_in_the_chart() -> None:
+    found = section(tree(RUN), "parity · seqread")
+    ((label, rate, between, tail, tails, trials, said),) = rows(found)
+    assert (label, rate, between) == (SEQ.name, "210 MB/s", "82.9 to 337 MB/s")
+    assert (tail, tails, trials, said) == ("9.00 ms", "9.00 to 9.00 ms", "2", "measured")
+    assert [words(one) for one in found.iter("figcaption")] == [
+        "parity · seqread: bandwidth",
+        "parity · seqread: 99 % of the requests took at most",
+    ]
+    assert f"{SEQ.name}: read 210 MB/s (82.9 to 337 MB/s)" in [words(one) for one in found.iter("title")]
+
+
+def test_a_mix_has_both_and_small_requests_are_counted() -> None:
+    found = section(tree(RUN), "single · oltp")
+    assert [words(one) for one in found.iterfind(".//thead/tr/th")] == [
+        *("cell", "read", "read, interval", "read p99", "read p99, interval"),
+        *("write", "write, interval", "write p99", "write p99, interval", "trials", "outcome"),
+    ]
+    assert rows(found)[0][1:6] == ["97.7 IOPS", "", "9.00 ms", "", "92.8 IOPS"]
+    assert {str(one.get("class")) for one in found.iterfind(".//figure/svg/g")} == {"read", "write"}
+
+
+def test_cells_of_a_section_are_told_by_what_differs() -> None:
+    cells = [
+        CellRow(f"c{size}", f"s/r/bs={size}", {"layout": "s", "workload": "r", "workload.bs": size, "md.level": "0"})
+        for size in ("4KiB", "1MiB")
+    ]
+    trials = [measured(f"c{size}", 1, direction(4e7, much)) for size, much in (("4KiB", 4096), ("1MiB", 1 << 20))]
+    found = section(tree(Recorded("m", "qemu", False, cells, trials)), "s · r")
+    assert [row[0] for row in rows(found)] == ["bs=4KiB", "bs=1MiB"]
+    assert "All with level=0." in words(found)
+    assert len(list(found.iter("figure"))) == 3, "MB/s and IOPS have no axis in common"
+
+
+def test_axes_of_one_name_keep_what_they_stand_in() -> None:
+    cells = [
+        CellRow(f"c{size}", f"s/r/{size}", {"layout": "s", "workload": "r", "md.size": "1", "lvm.size": size})
+        for size in ("4", "5")
+    ]
+    found = section(tree(Recorded("m", "qemu", False, cells, [])), "s · r")
+    assert [row[0] for row in rows(found)] == ["lvm.size=4", "lvm.size=5"]
+    assert "All with md.size=1." in words(found)
+
+
+def test_where_each_cell_either_reads_or_writes_both_share_a_column() -> None:
+    cells = [CellRow(f"c{rw}", f"s/r/rw={rw}", {"layout": "s", "workload": "r", "rw": rw}) for rw in ("read", "write")]
+    some = direction(4e7, 1 << 20)
+    trials = [measured("cread", 1, some), measured("cwrite", 1, None, some)]
+    untried = CellRow("c3", "s/r/rw=trim", {"layout": "s", "workload": "r", "rw": "trim"})
+    found = section(tree(Recorded("m", "qemu", False, [*cells, untried], trials)), "s · r")
+    assert [row[1:4] for row in rows(found)] == [
+        ["read 40.0 MB/s", "", "9.00 ms"],
+        ["write 40.0 MB/s", "", "9.00 ms"],
+        ["", "", ""],
+    ]
+    assert [words(one) for one in found.iterfind(".//thead/tr/th")][1:5] == [
+        *("rate", "rate, interval", "p99", "p99, interval"),
+    ]
+
+
+def test_cells_that_no_axis_tells_apart_have_their_names() -> None:
+    cells = [CellRow(f"c{number}", f"s/r/{number}", {"layout": "s", "workload": "r", "x": "1"}) for number in (1, 2)]
+    assert [row[0] for row in rows(section(tree(Recorded("m", "qemu", False, cells, [])), "s · r"))] == [
+        "s/r/1",
+        "s/r/2",
+    ]
+
+
+def test_what_held_it_back_is_told_where_it_is_known() -> None:
+    trials = [replace(one, notes={"bottleneck": "disk sda: busy 99 %"}) for one in RUN.trials[:2]]
+    root = tree(Recorded("m", "qemu", False, [SEQ, samples.UNTRIED], trials))
+    assert rows(section(root, "parity"))[0][-1] == "disk sda: busy 99 %"
+    assert "held back by" not in words(section(root, "single · never"))
+
+
+def test_what_drifted_and_what_is_not_known_well_enough_is_said_above() -> None:
+    trials = [measured("c1", block, direction(2e8 * 0.97**block, 1 << 20)) for block in range(6)]
+    head = words(next(tree(Recorded("m", "qemu", False, [SEQ], trials, until=0.001, most=6)).iter("header")))
+    assert "rates fell by 14 %" in head
+    assert "±0.1 % was asked for and is not reached by 1 of 1 cells" in head
+
+
+def test_guidelines_have_their_verdicts_figures_and_intervals() -> None:
+    found = section(tree(replace(RUN, judgements=ALL)), "Guidelines")
+    failing, *_, holding = rows(found)
+    assert failing[:2] == ["bad", "fails"]
+    assert holding[:4] == ["good", "holds", "1.99\u00d7", "1.97\u00d7 to 2.01\u00d7"]
+    assert "bad: bad in words" in words(found)
+    assert "Guidelines" not in words(tree(RUN))
+
+
+def test_what_a_study_published_stands_beside_it() -> None:
+    found = section(tree(replace(RUN, published=MISSED, source="Somebody <1999>")), "Published")
+    assert "Source: Somebody <1999>" in words(found)
+    assert "2.00\u00d7" in rows(found)[1]
+
+
+def test_the_environment_is_there_in_full_at_the_end() -> None:
+    about = manifest(
+        command=("matrix", "run", "it's.yaml"),
+        revision={"commit": "abc", "dirty": True, "branch": "main"},
+        health=(Health(disk="wwn-1", before=Smart(passed=True, hours=7), after=Smart(passed=True, hours=9)),),
+    )
+    root = tree(RUN, about)
+    found = section(root, "Environment")
+    assert next(root.iter("main"))[-1] is found
+    told = dict(rows(found))
+    assert told.items() >= about.environment.items()
+    assert told["command"] == "matrix run 'it'\"'\"'s.yaml'"
+    assert told["git revision of the matrix"] == "abc (main), with changes that are not committed"
+    assert "7" in told["wwn-1 before"]
+    assert "name: chunk-sweep # ä" in words(found)
+
+
+@pytest.mark.parametrize("content", [MADE_UP, replace(MADE_UP, judgements=ALL, published=INVENTED, source="s")])
+def test_what_was_made_up_says_so_wherever_there_is_a_figure(content: Recorded) -> None:
+    root = tree(content, manifest(made_up=True))
+    assert words(next(root.iter("title"))).startswith("MADE UP: ")
+    assert "Nothing was measured" in words(next(root.iter("body"))[0])
+    told = [*root.iter("figcaption"), *(one for one in root.iter("caption") if "Everything" not in words(one))]
+    assert len(told) > 4
+    assert all(words(one).count("made up") == 1 for one in told)
+    assert "made up" not in page(RUN, manifest(), "sweep-1").decode().partition("</style>")[2].lower()
+
+
+def test_a_page_can_be_heard_and_reached_by_keys() -> None:
+    root = tree(replace(RUN, judgements=ALL))
+    assert root.get("lang") == "en"
+    for table in root.iter("table"):
+        heads = table.findall("thead/tr/th")
+        assert heads
+        assert all(one.get("scope") == "col" for one in heads)
+        assert all(row[0].get("scope") == "row" and len(row) == len(heads) for row in table.iterfind("tbody/tr"))
+        parent = table.getparent()
+        assert parent is not None
+        assert parent.get("tabindex") == "0"
+        assert parent.get("aria-label")
+    ids = set(valued(root, "id"))
+    pictures = list(root.iterfind(".//figure/svg"))
+    assert pictures
+    for picture in pictures:
+        assert picture.get("role") == "img"
+        assert set(str(picture.get("aria-labelledby")).split()) <= ids
+
+
+def test_beyond_what_can_be_read_it_says_where_the_rest_is() -> None:
+    root = tree(RUN, rows=2, charts=1)
+    figures = words(section(root, "Figures"))
+    assert "The first 2 of 3 cells; the other 1 are in summary.csv" in figures
+    assert "The first charts are drawn, 3 more are not" in figures
+    assert len(list(root.iter("figure"))) == 1
+    assert "single · never" not in figures
+    whole = words(section(tree(RUN), "Figures"))
+    assert "The first" not in whole
+
+
+def test_a_chart_of_many_cells_shows_the_first() -> None:
+    cells = [CellRow(f"c{n}", f"s/r/n={n}", {"layout": "s", "workload": "r", "n": str(n)}) for n in range(30)]
+    trials = [measured(cell.id, 1, direction(4e7, 1 << 20)) for cell in cells]
+    found = section(tree(Recorded("m", "qemu", False, cells, trials)), "s · r")
+    assert len(rows(found)) == 30
+    assert "(the first 24; 6 more are in the table)" in words(next(found.iter("figcaption")))
+
+
+def test_nothing_yet_is_a_page_too() -> None:
+    root = tree(Recorded("m", "qemu", False, (), ()))
+    assert "none yet" in words(root)
+    harmless(root)
+
+
+def test_names_that_would_break_out_stay_words() -> None:
+    cell = CellRow(NASTY, NASTY, {"layout": NASTY, "workload": NASTY, NASTY: NASTY})
+    trials = [
+        replace(measured(NASTY, 1, direction(1e6, 4096)), notes={"strained": NASTY, UNSETTLED: NASTY, "bottleneck": NASTY}),
+        Trial(NASTY, 2, Outcome.BROKEN, NASTY, folder=NASTY),
+    ]  # fmt: skip
+    judgement = replace(ALL[1], guideline=ALL[1].guideline.model_copy(update={"id": NASTY, "claim": NASTY}))
+    about = manifest(id="1", command=(NASTY,), text=NASTY, part=NASTY, versions={NASTY: {NASTY: NASTY}})
+    content = Recorded(NASTY, NASTY, False, [cell], trials, judgements=[judgement])
+    root = tree(content, about)
+    harmless(root)
+    assert words(root).count(SHOWN) > 15
+    # A browser reads it as HTML, where names of elements may end others.
+    browsed = lxml.html.fromstring(page(content, about, NASTY))
+    assert {str(one.tag) for one in browsed.iter()} <= TAGS
+    assert not browsed.xpath("//@onerror | //script | //img")
+
+
+@given(samples.runs(), st.dictionaries(texts, texts, max_size=2), texts)
+@settings(max_examples=50, deadline=None)
+def test_any_run_is_a_page(content: Recorded, versions: dict[str, str], name: str) -> None:
+    about = manifest(versions={"6.1": versions}, command=(name,), text=name)
+    harmless(tree(content, about))

@@ -81,14 +81,14 @@ class Workloads:
 
     def _report(self, name: str) -> None:
         """Keys that mean nothing anywhere are errors, those that mean nothing somewhere are worth a word."""
-        axes = {key: values for key, values in written(self._matrix.workloads[name]).items() if key != "preset"}
-        told = [one for one in _told(written(self._matrix.workloads[name])) if not one.amiss]
+        axes = written(self._matrix.workloads[name])
+        told = [one for one in _told(axes) if not one.amiss]
+        idle = [_named(without_idle(Workload, one.filled(in_files=False))[1], axes) for one in told]
+        report_idle(("workloads", name), axes, idle, self._findings, Note(f"workload {name}"))
         for kind in (False, True):
             if stacks := self._by_kind.get(kind):
                 seen = [without_idle(Workload, one.filled(in_files=kind)) for one in told]
                 self._report_foreign(name, _always(axes, [_foreign(kind)(values) for values, _ in seen]), stacks)
-        idle = [_named(without_idle(Workload, one.filled(in_files=False))[1], axes) for one in told]
-        report_idle(("workloads", name), axes, idle, self._findings, Note(f"workload {name}"))
 
     def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Stack]]) -> None:
         for axis, why in idle.items():

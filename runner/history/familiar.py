@@ -110,7 +110,7 @@ def copied(size: int, seconds: float) -> str:
     """dd's last line."""
     sizes = [_with_unit(size, 1000), _with_unit(size, 1024)]
     told = f" ({', '.join(sizes)})" if size >= 1024 else f" ({sizes[0]})" if size >= 1000 else ""
-    return f"{size} bytes{told} copied, {seconds:.6g} s, {_with_unit(size / seconds, 1000)}/s"
+    return f"{size} byte{'s' if size != 1 else ''}{told} copied, {seconds:.6g} s, {_with_unit(size / seconds, 1000)}/s"
 
 
 def _with_unit(value: float, base: int) -> str:
@@ -161,7 +161,7 @@ def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[st
 def _kilobytes(size: str) -> str:
     """As IOzone counts it; what is no size (a share, a multiple of memory) as it was written."""
     try:
-        return f"{parse_size(size) / _KIB:g}"
+        return f"{parse_size(size) / _KIB:.15g}"
     except ValueError:
         return size
 

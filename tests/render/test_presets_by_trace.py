@@ -19,7 +19,8 @@ from tests.render import blocktrace
 from tests.render.blocktrace import covered, forward, total, usual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
+
     from runner.expand.space import Cell
     from tests.render.blocktrace import Disk, Seen
 

@@ -88,7 +88,7 @@ def test_iozone_has_a_line_for_every_size_of_records(call: Call, record: Record)
     assert [found[0][name] for name in columns] == ["100000.0", "", "90000.0", "", "2000.0", "3000.0"]
     assert float(found[3]["write"]) == 200000
     shown = call("results", "--as", "iozone").out
-    assert re.search(r"lvm +│ 3145728 │ +1 │ 100000 │ +│ 90000 │ +│ +2000 │ +3000 │ +0 % │", shown)
+    assert re.search(r"lvm +│ 3145728 │ +1 │ +100000 │ +│ +90000 │ +│ +2000 │ +3000 │ +0 % │", shown)
 
 
 def test_iozone_in_operations(call: Call, record: Record) -> None:

@@ -38,7 +38,7 @@ class Phase:
     only: Mapping[str, tuple[Any, ...]]
     #: What is so unless somebody writes something else.
     usual: Values
-    #: What more is usual on a device, where it ends by itself.
+    #: What more is usual on a device.
     on_devices: Values = field(default_factory=dict)
     #: So many requests of all jobs together, where neither size nor time ends it; 0: it goes over everything once.
     requests: int = 0
@@ -138,9 +138,6 @@ def values_of(preset: str, phase: str, told: Values, *, in_files: bool) -> Value
         usual |= part.on_devices
     if part.requests and "runtime" not in told:
         usual["fio.number_ios"] = -(-part.requests // {**usual, **told}["numjobs"])
-    # Files that are counted and measured need no size beside.
-    if in_files and {"files", "file_size"} & told.keys():
-        usual.pop("size", None)
     return {**usual, **told}
 
 

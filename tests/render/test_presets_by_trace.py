@@ -182,9 +182,11 @@ def test_bonnie_reads_as_bonnie_does(mounted: Disk, bonnie: dict[str, Seen]) -> 
 
 
 def test_bonnie_rewrites_as_bonnie_does(mounted: Disk, bonnie: dict[str, Seen]) -> None:
-    for seen in (on_file(mounted, OF_BONNIE.format("rewrite")), bonnie["rewrite"]):
+    ours = on_file(mounted, OF_BONNIE.format("rewrite"))
+    for seen in (ours, bonnie["rewrite"]):
         assert_all_in_order(seen.reads)
         assert_all_in_order(seen.writes)
+    assert usual(ours.reads) == pytest.approx(usual(bonnie["rewrite"].reads), rel=0.1)
 
 
 def test_a_mixture_would_be_no_rewriting(mounted: Disk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,7 @@ def command(
             resolution="`matrix results` without --only and --outcome shows what there is",
         )
     if familiar:
-        grid = _familiar(familiar, found, plain=form not in SHOWN)
+        grid = _familiar(familiar, found, most=rows if form == "table" else None, plain=form not in SHOWN)
     elif pivot:
         grid = _pivoted(found, pivot, metrics, plain=form not in SHOWN)
     elif by_trial:
@@ -147,10 +148,15 @@ def metrics_of(familiar: str) -> tuple[str, ...]:
     return FAMILIAR[familiar].metrics
 
 
-def _familiar(program: str, found: list[Samples], *, plain: bool) -> Grid:
+def _familiar(program: str, found: list[Samples], *, most: int | None, plain: bool) -> Grid:
     from runner.history.familiar import shown_as
 
-    return shown_as(program, found, plain=plain)
+    grid = shown_as(program, found, plain=plain)
+    left = len(grid.rows) - (most or len(grid.rows))
+    if left <= 0:
+        return grid
+    told = f"{left:,} more lines; `--rows` shows more, `--format csv` all"
+    return replace(grid, rows=grid.rows[:most]).with_notes(told)
 
 
 def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], *, plain: bool) -> Grid:

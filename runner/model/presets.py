@@ -177,7 +177,7 @@ def no_phase(preset: str, phase: str) -> str:
     return "" if phase in phases else f"'{phase}' is none of {preset}'s phases: {', '.join(phases)}"
 
 
-class Familiar(Model):
+class Program(Model):
     """What a workload may say in the place of its fields."""
 
     preset: Annotated[
@@ -203,7 +203,7 @@ else:
     WorkloadAxes = create_model(
         "WorkloadAxes",
         # The last of them has its fields first: what `rw` has to be is known when it is looked at.
-        __base__=(axes_of(Workload), axes_of(Familiar)),
+        __base__=(axes_of(Workload), axes_of(Program)),
         __doc__=Workload.__doc__,
         rw=(
             Annotated[as_written(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],

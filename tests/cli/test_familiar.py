@@ -9,11 +9,13 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.history.familiar import copied
+from runner.cli.results import command
+from runner.history.familiar import FAMILIAR, copied
 from runner.store.record import CellRow, Outcome, Trial
 from tests.store import past
 
@@ -89,6 +91,20 @@ def test_iozone_has_a_line_for_every_size_of_records(call: Call, record: Record)
     assert float(found[3]["write"]) == 200000
     shown = call("results", "--as", "iozone").out
     assert re.search(r"lvm +│ 3145728 │ +1 │ +100000 │ +│ +90000 │ +│ +2000 │ +3000 │ +0 % │", shown)
+
+
+def test_every_program_can_be_asked_for() -> None:
+    (choice,) = [one.type for one in command.params if one.name == "familiar"]
+    assert isinstance(choice, click.Choice)
+    assert set(choice.choices) == set(FAMILIAR)
+
+
+def test_a_table_has_an_end(call: Call, record: Record) -> None:
+    record([(iozone("lvm", "read", f"{size}KiB"), 1e8) for size in range(1, 8)])
+    said = call("results", "--as", "iozone", "--rows", "3").out
+    assert said.count("│ 3145728 │") == 3
+    assert "4 more lines; `--rows` shows more, `--format csv` all" in said
+    assert len(table(call, "--as", "iozone", "--rows", "3")) == 7
 
 
 def test_iozone_in_operations(call: Call, record: Record) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runner.expand.load import BadMatrix, parse
 from runner.expand.select import select
 from runner.fio.check import refused
-from runner.model.presets import PRESETS, Familiar, problems_of, values_of
+from runner.model.presets import PRESETS, Program, problems_of, values_of
 from runner.model.units import format_size
 from runner.model.workload import OWNED, Workload
 from runner.plan.estimate import Pace, bytes_of
@@ -64,7 +64,7 @@ def errors(work: str, layouts: str = BOTH) -> list[str]:
 
 
 def test_the_table_and_the_language_know_the_same() -> None:
-    preset, phase = (get_args(get_args(Familiar.model_fields[name].annotation)[0]) for name in ("preset", "phase"))
+    preset, phase = (get_args(get_args(Program.model_fields[name].annotation)[0]) for name in ("preset", "phase"))
     assert set(preset) == set(PRESETS)
     assert set(phase) == {part for _, part in PARTS if part}
     for one in PRESETS.values():

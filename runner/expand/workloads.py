@@ -56,7 +56,7 @@ class Workloads:
                 self._findings.flaw_of(
                     told.coords(name), place_of(("workloads", name), told.choice, "phase"), told.amiss
                 )
-            else:
+            elif kind or not told.not_on_devices:
                 yield from self._variant(name, told, kind)
 
     def _variant(self, name: str, told: _Told, kind: bool) -> Iterator[Variant[Workload]]:
@@ -85,10 +85,21 @@ class Workloads:
         told = [one for one in _told(axes) if not one.amiss]
         idle = [_named(without_idle(Workload, one.filled(in_files=False))[1], axes) for one in told]
         report_idle(("workloads", name), axes, idle, self._findings, Note(f"workload {name}"))
+        self._report_lacking(name, [one for one in told if one.not_on_devices])
         for kind in (False, True):
             if stacks := self._by_kind.get(kind):
                 seen = [without_idle(Workload, one.filled(in_files=kind)) for one in told]
                 self._report_foreign(name, _always(axes, [_foreign(kind)(values) for values, _ in seen]), stacks)
+
+    def _report_lacking(self, name: str, told: list[_Told]) -> None:
+        """Phases of programs that work on files alone, where there are devices."""
+        for phase, why in {one.phase: one.not_on_devices for one in told}.items():
+            if True not in self._by_kind:
+                path = ("workloads", name, "phase" if "phase" in written(self._matrix.workloads[name]) else "preset")
+                self._findings.unused.append(Flaw(path, f"no layout here has files for phase={phase}: {why}"))
+            else:
+                where = tuple(dict(stack.coords)["layout"] for stack in self._by_kind.get(False, ()))
+                self._findings.notes.append(Note(f"workload {name}: no phase={phase} for ", where, f": {why}"))
 
     def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Stack]]) -> None:
         for axis, why in idle.items():
@@ -124,6 +135,11 @@ class _Told:
     phase: str = ""
     #: Why there is nothing of the sort.
     amiss: str = ""
+
+    @property
+    def not_on_devices(self) -> str:
+        """Why it cannot be where there are no files; empty if it can."""
+        return PRESETS[self.preset].phases[self.phase].not_on_devices if self.preset and not self.amiss else ""
 
     @property
     def shown(self) -> frozenset[str]:

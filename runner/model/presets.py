@@ -42,6 +42,8 @@ class Phase:
     on_devices: Values = field(default_factory=dict)
     #: So many requests of all jobs together, where neither size nor time ends it; 0: it goes over everything once.
     requests: int = 0
+    #: Why it cannot be on a device; empty if it can.
+    not_on_devices: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,7 @@ def _dd(rw: str, *, on_devices: Values) -> Preset:
 
 def _iozone(rw: str, more: Values) -> Phase:
     only = {"rw": (rw,), "ioengine": _ONE_AT_A_TIME, "skip": (0,)}
-    # The first that is through ends the test, so that all are at work as long as the clock runs (its stone walling).
-    return Phase(only, {**_LIKE_A_PROGRAM, "bs": 4096, "fio.exitall": 1, **more})
+    return Phase(only, {**_LIKE_A_PROGRAM, "bs": 4096, **more})
 
 
 def _bonnie(rw: str, more: Values) -> Phase:
@@ -73,10 +74,12 @@ def _rewritten() -> Phase:
     """Every block is read, and written back where it was.
 
     fio's own mixture tosses a coin for every request, and is through when half of the file is read and half of it is
-    written. Through a map of the file each block is read before it is written: all of it, by one job, in order.
+    written. Through a map of the file each block is read before it is written: all of it, by one job, in order. Of a
+    device fio would first clear (MADV_REMOVE) whatever it maps for writing.
     """
     only = {"rw": ("write",), "ioengine": ("mmap",), "direct": (False,), "numjobs": (1,), "skip": (0,)}
-    return Phase(only, {"fio.fadvise_hint": 0, "bs": 8192, "size": "2x memory", **_FLUSHED})
+    usual = {"fio.fadvise_hint": 0, "bs": 8192, "size": "2x memory", **_FLUSHED}
+    return Phase(only, usual, not_on_devices="fio can rewrite only files so, as bonnie++ does")
 
 
 _SEEKS, _SEEKERS = 8192, 5

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.execute.run import rig_spec
+from runner.execute.rigs import rig_spec
 from runner.execute.trials import ArrayOnRig, Measured
 from runner.expand.select import select
 from runner.expand.space import Space
@@ -27,7 +27,7 @@ workloads:
   iozone: {preset: iozone, phase: [write, reread, randread, randwrite], bs: 64KiB, size: 16MiB, numjobs: 2}
   bonnie: {preset: bonnie, phase: [write, rewrite, read], size: 32MiB}
   seeks:  {preset: bonnie, phase: seeks, size: 64MiB, fio: {number_ios: 200}}
-only: [{layout: fs}, {layout: raw, workload: dd}, {layout: raw, phase: rewrite}]
+only: [{layout: fs}, {layout: raw, workload: dd}]
 repeat: 1
 """
 
@@ -54,7 +54,6 @@ def test_every_program_moves_what_it_should(tmp_path: Path) -> None:
     assert near == {
         "raw/dd/preset=dd-read": (2, 0),
         "raw/dd/preset=dd-write": (0, 2),
-        "raw/bonnie/phase=rewrite": (2, 2),
         "fs/dd/preset=dd-read": (2, 0),
         "fs/iozone/phase=write": (0, 2),
         "fs/iozone/phase=reread": (2, 0),
@@ -68,7 +67,7 @@ def test_every_program_moves_what_it_should(tmp_path: Path) -> None:
     again = measured["fs/iozone/phase=reread"].finding.figures
     assert again
     assert again.read
-    assert again.read.bytes > 16 * MIB
+    assert again.read.bytes == 32 * MIB
     seeks = measured["fs/seeks"].finding.figures
     assert seeks
     assert seeks.read

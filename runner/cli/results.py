@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ Examples:
   matrix results latest                                        what the latest run came to
   matrix results 'nightly-*' --only 'layout=raid5,bs=4KiB'     some cells of many runs
   matrix results latest --pivot md.chunk                       chunk sizes beside each other
+  matrix results latest --as iozone                            in the columns of IOzone, dd or bonnie++
   matrix results --outcome broken                              what broke, and why
   matrix results --trials --metric read_lat_p99 --format csv   every trial, for a program
 
@@ -29,6 +31,9 @@ RUNS are folders below results/ or their names, patterns of names, the beginning
 a matrix for its latest run; `latest~1` and `MATRIX~1` are the ones before, `latest~good` is the last before it, in the
 same place, that ended with 0; `A,B` are both. Without RUNS: all that the store holds.
 """
+
+
+_USUAL = ("read_bw", "write_bw", "read_iops", "write_iops")
 
 
 @click.command("results", epilog=_EPILOG)
@@ -40,6 +45,12 @@ same place, that ended with 0; `A,B` are both. Without RUNS: all that the store 
 @click.option("--pivot", metavar="AXIS", help="A column for each value of this axis, a row for all others.")
 @click.option(
     "--metric", "metrics", multiple=True, help="Figures, e.g. read_bw, write_lat_p99; may be given repeatedly."
+)
+@click.option(
+    "--as",
+    "familiar",
+    type=click.Choice(["dd", "iozone", "iozone-ops", "bonnie"]),
+    help="In the columns and units of this program (iozone-ops: of iozone -O).",
 )
 @click.option("--trials", "by_trial", is_flag=True, help="A row for every trial instead of one for every cell.")
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
@@ -53,6 +64,7 @@ def command(
     outcome: str | None,
     pivot: str | None,
     metrics: tuple[str, ...],
+    familiar: str | None,
     by_trial: bool,
     rows: int,
     form: str,
@@ -70,8 +82,13 @@ def command(
         raise BadInput(
             "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
         )
-    asked = checked(metrics) or ("read_bw", "write_bw", "read_iops", "write_iops")
-    some = form == "table" and not (pivot or outcome or by_trial)
+    if familiar and (pivot or by_trial or metrics):
+        raise BadInput(
+            "--as says which figures are shown, and how",
+            resolution="leave --pivot, --trials and --metric out",
+        )
+    asked = metrics_of(familiar) if familiar else checked(metrics) or _USUAL
+    some = form == "table" and not (pivot or outcome or by_trial or familiar)
     unread = 0
     with opened(store, results) as shared:
         among = chosen_runs(shared, runs)
@@ -87,7 +104,9 @@ def command(
             "no trial in the store is all that was asked for",
             resolution="`matrix results` without --only and --outcome shows what there is",
         )
-    if pivot:
+    if familiar:
+        grid = _familiar(familiar, found, most=rows if form == "table" else None, plain=form not in SHOWN)
+    elif pivot:
         grid = _pivoted(found, pivot, metrics, plain=form not in SHOWN)
     elif by_trial:
         grid = shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
@@ -120,6 +139,24 @@ def of_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
     if outcome is None:
         return found
     return [left for one in found if (left := one.of_outcome(outcome)).rows]
+
+
+def metrics_of(familiar: str) -> tuple[str, ...]:
+    """The figures that a program shows."""
+    from runner.history.familiar import FAMILIAR
+
+    return FAMILIAR[familiar].metrics
+
+
+def _familiar(program: str, found: list[Samples], *, most: int | None, plain: bool) -> Grid:
+    from runner.history.familiar import shown_as
+
+    grid = shown_as(program, found, plain=plain)
+    left = len(grid.rows) - (most or len(grid.rows))
+    if left <= 0:
+        return grid
+    told = f"{left:,} more lines; `--rows` shows more, `--format csv` all"
+    return replace(grid, rows=grid.rows[:most]).with_notes(told)
 
 
 def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], *, plain: bool) -> Grid:

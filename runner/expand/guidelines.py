@@ -14,6 +14,7 @@ from runner.model.axes import model_in
 from runner.model.flaws import did_you_mean
 from runner.model.guidelines import Guideline
 from runner.model.layers import LAYERS
+from runner.model.presets import Program
 from runner.model.source import Flaw
 from runner.model.tune import SCOPES, Tune
 from runner.model.workload import Workload
@@ -138,7 +139,7 @@ def _ever(key: str) -> bool:
 @cache
 def _words() -> frozenset[str]:
     """The last parts of names of axes that the language knows."""
-    models: list[type[Model]] = [*LAYERS.values(), Tune, Workload, *SCOPES.values()]
+    models: list[type[Model]] = [*LAYERS.values(), Tune, Workload, Program, *SCOPES.values()]
     found = {"layout", "kernel", "faults", "workload"}
     while models:
         for name, field in models.pop().model_fields.items():

@@ -46,6 +46,11 @@ def _axis(annotation: Any, metadata: list[Any]) -> Any:
     return Annotated[tuple[value, ...], BeforeValidator(as_tuple), _ScalarOrList()]  # type: ignore[valid-type]
 
 
+def as_written(field: FieldInfo) -> Any:
+    """The type of what may be written in a field's place."""
+    return _axis(field.annotation, field.metadata)
+
+
 def _axis_field(info: FieldInfo) -> tuple[Any, Any]:
     default = ... if info.is_required() else None
     described = Field(default, description=info.description)

@@ -14,11 +14,11 @@ from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
 from runner.model.matrix import MachineWish, Matrix, Repeat
 from runner.model.needs import DiskNeeds, Needs
+from runner.model.presets import WorkloadAxes
 from runner.model.published import Reason, Row, Table
 from runner.model.source import Flaw, Path
 from runner.model.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.model.units import format_size, format_time, parse_size, parse_time
-from runner.model.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -92,7 +92,7 @@ def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
         return _keys_of_others(path, top)
     match list(path):
         case ["workloads", _]:
-            return list(Workload.model_fields)
+            return list(WorkloadAxes.model_fields)
         case ["layouts", _, int()]:
             return list(LAYERS)
         case ["layouts", _, int(), str(kind)]:

@@ -26,9 +26,9 @@ from runner.model.guidelines import Guidelines
 from runner.model.layers import LAYERS
 from runner.model.monitor import AUTO, Monitor
 from runner.model.needs import Needs
+from runner.model.presets import WorkloadAxes
 from runner.model.tune import Tune
 from runner.model.units import Percent, Size
-from runner.model.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -158,10 +158,8 @@ LAYER_AXES = {kind: axes_of(layer) for kind, layer in LAYERS.items()}
 if TYPE_CHECKING:
     LayerEntry = _Entry
     TuneAxes = Model
-    WorkloadAxes = Model
 else:
     TuneAxes = axes_of(Tune)
-    WorkloadAxes = axes_of(Workload)
     LayerEntry = create_model(
         "Layer", __base__=_Entry, **{kind: (axes | None, None) for kind, axes in LAYER_AXES.items()}
     )

@@ -138,6 +138,7 @@ class Workload(Model):
         int | None, Field(ge=1, le=100_000, description="in a file system: how many files each job works on; 1")
     ] = None
     file_size: Annotated[Length | None, Field(description="in a file system: how large each file is")] = None
+    shared: Annotated[bool, Field(description="in a file system: all jobs work on one file, none on its own")] = False
     offset: Annotated[Extent, Field(description="where that part begins")] = 0
     skip: Annotated[
         Size, Field(description="sequential work: so much is left out behind every request (fio's rw=read:64k)")
@@ -183,6 +184,8 @@ class Workload(Model):
             idle["skip"] = f"rw={values['rw']} goes from one place to another anyway"
         if values.get("profile") != "position":
             idle["each"] = "only a profile over positions has places"
+        if values.get("numjobs") == 1:
+            idle["shared"] = "there is one job"
         if values.get("ioengine") in SYNCHRONOUS:
             idle["iodepth"] = f"ioengine={values['ioengine']} has one request under way"
         return idle
@@ -190,7 +193,7 @@ class Workload(Model):
     @staticmethod
     def idle_on_devices(values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG004 - answers as its sibling does
         """Fields that mean nothing on a raw device, and why."""
-        return dict.fromkeys(("files", "file_size"), "there are no files on a raw device")
+        return dict.fromkeys(("files", "file_size", "shared"), "there are no files on a raw device")
 
     @staticmethod
     def idle_on_files(values: Mapping[str, Any]) -> dict[str, str]:
@@ -279,7 +282,9 @@ class Workload(Model):
         """Bytes that are read or written when so many are gone over once."""
         if self.each is not None:
             return self.each * max(1, span // self.window(span))
-        return span * self.bs // (self.bs + self.skip)
+        once = span * self.bs // (self.bs + self.skip)
+        most = self.fio.get("number_ios")
+        return min(once, most * self.bs) if isinstance(most, int) else once
 
     def _log_problem(self, span: int) -> Problem | None:
         """More requests than can be logged."""
@@ -311,22 +316,25 @@ class Workload(Model):
 
     def fileset(self, capacity: int) -> FileSet:
         """The files it works on in a file system. A share is one of the whole, for all jobs together."""
-        share = capacity // self.numjobs
-        size = _told("50%", min(2 * DEFAULT_SIZE // self.numjobs, share))
+        sets = 1 if self.shared else self.numjobs
+        share = capacity // sets
+        size = _told("50%", min(2 * DEFAULT_SIZE // sets, share))
         if self.size is not None:
             size = _told(self.size, share)
         if self.file_size is None:
             count = self.files or 1
-            return FileSet(self.numjobs, count, size // count)
+            return FileSet(sets, count, size // count)
         each = _told(self.file_size, share)
         told = 1 if self.size is None else -(-size // each)
-        return FileSet(self.numjobs, self.files or told, each)
+        return FileSet(sets, self.files or told, each)
 
     def files_misfit(self, capacity: int) -> Problem | None:
         """Why its files cannot be in a file system of at least `capacity` bytes; None if they can."""
         files = self.fileset(capacity)
         if self.profile == "position" and files.count > 1:
             return Problem("profile", f"its positions are those of one file, and there are {files.count}")
+        if self.shared and files.count > 1:
+            return Problem("shared", f"jobs share one file, and there are {files.count}")
         field = "file_size" if self.file_size is not None else "files" if self.size is None and self.files else "size"
         if files.each < self.bs:
             return Problem(field, f"files of {format_size(files.each)} do not hold one block of {format_size(self.bs)}")

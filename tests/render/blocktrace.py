@@ -1,0 +1,144 @@
+"""What requests reach a disk: the kernel's own trace of a loop device, while something works on it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SIZE = 64 << 20
+_BLOCK = 4096
+_ISSUED = re.compile(r" block_rq_issue: \d+,\d+ (\w+) \d+ \(.*?\) (\d+) \+ (\d+) ")
+
+
+@dataclass
+class Seen:
+    """Requests for data, in the order in which they were issued: where, and how many bytes."""
+
+    reads: list[tuple[int, int]] = field(default_factory=list)
+    writes: list[tuple[int, int]] = field(default_factory=list)
+
+
+def total(requests: list[tuple[int, int]]) -> int:
+    return sum(size for _, size in requests)
+
+
+def covered(requests: list[tuple[int, int]]) -> int:
+    """Bytes that are in any of them, each counted once."""
+    return _BLOCK * len({at // _BLOCK + n for at, size in requests for n in range(size // _BLOCK)})
+
+
+def forward(requests: list[tuple[int, int]]) -> float:
+    """The share that begins where the one before ended, or a little behind."""
+    steps = [later - (at + size) for (at, size), (later, _) in pairwise(requests)]
+    return sum(0 <= step <= 2 << 20 for step in steps) / len(steps)
+
+
+def usual(requests: list[tuple[int, int]]) -> float:
+    """How large one is, as bytes go."""
+    return sum(size * size for _, size in requests) / total(requests)
+
+
+def why_not() -> str:
+    """Why this host cannot look; empty if it can."""
+    if os.geteuid():
+        return "only root may trace the block layer and make loop devices"
+    for tool in ("losetup", "mkfs.ext4", "fio", "dd"):
+        if not shutil.which(tool):
+            return f"without {tool} on this host"
+    found = subprocess.run(["losetup", "--find"], capture_output=True, text=True)
+    if found.returncode:
+        return f"this host gives no loop device: {found.stderr.strip()}"
+    if "nodev\ttracefs\n" not in Path("/proc/filesystems").read_text():
+        return "the kernel of this host has no tracefs"
+    return ""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A loop device, a file system on it, and the kernel's trace of it."""
+
+    path: str
+    directory: Path
+    tracing: Path
+
+    @contextmanager
+    def watched(self) -> Iterator[Seen]:
+        """What is asked of it within, until all of it is on the disk. Nothing is in memory at the beginning."""
+        self.forget()
+        with self.traced() as seen:
+            yield seen
+            self.forget()
+
+    @contextmanager
+    def traced(self) -> Iterator[Seen]:
+        """What is asked of it within, whatever is in memory."""
+        seen = Seen()
+        instance = self.tracing / "instances" / f"matrix-{os.getpid()}"
+        instance.mkdir()
+        try:
+            device = Path(self.path).stat().st_rdev
+            event = instance / "events/block/block_rq_issue"
+            (instance / "buffer_size_kb").write_text("4096")
+            (event / "filter").write_text(f"dev == {os.major(device) << 20 | os.minor(device)}")
+            (event / "enable").write_text("1")
+            yield seen
+            (event / "enable").write_text("0")
+            for found in _ISSUED.finditer((instance / "trace").read_text()):
+                # "M" is the file system's own: inodes, bitmaps.
+                if found[1][0] in "RW" and "M" not in found[1]:
+                    requests = seen.reads if found[1][0] == "R" else seen.writes
+                    requests.append((int(found[2]) * 512, int(found[3]) * 512))
+        finally:
+            instance.rmdir()
+
+    def forget(self) -> None:
+        """Write out what is dirty, and keep nothing of files or the device in memory."""
+        if self.directory.is_mount():
+            _run("sync", "--file-system", self.directory)
+        for path in [*filter(Path.is_file, self.directory.rglob("*")), Path(self.path)]:
+            descriptor = os.open(path, os.O_RDONLY)
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+
+
+def _run(*words: str | Path) -> str:
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@contextmanager
+def disk(folder: Path) -> Iterator[Disk]:
+    """One that reads ahead as far as disks do."""
+    image, directory, tracing = folder / "image", folder / "mounted", folder / "tracing"
+    directory.mkdir()
+    tracing.mkdir()
+    with image.open("wb") as file:
+        file.truncate(SIZE)
+    with ExitStack() as after:
+        loop = _run("losetup", "--find", "--show", image)
+        after.callback(_run, "losetup", "--detach", loop)
+        _run("mount", "-t", "tracefs", "none", tracing)
+        after.callback(_run, "umount", tracing)
+        _run("blockdev", "--setra", "256", loop)
+        yield Disk(loop, directory, tracing)
+
+
+@contextmanager
+def mounted(found: Disk) -> Iterator[Disk]:
+    """With a file system on it that keeps no journal."""
+    _run("mkfs.ext4", "-q", "-b", "4096", "-O", "^has_journal", "-E", "lazy_itable_init=0", found.path)
+    _run("mount", "-o", "noatime", found.path, found.directory)
+    try:
+        yield found
+    finally:
+        _run("umount", found.directory)

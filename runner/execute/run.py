@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
 from runner.execute.known import TRIES, Known
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from runner.errors import HarnessBroken
     from runner.execute.events import Listener
+    from runner.execute.shelf import Shelf
     from runner.expand.space import Array, Cell
     from runner.guidelines.steering import Steering
     from runner.machines.seam import Machine
@@ -38,19 +39,6 @@ if TYPE_CHECKING:
     from runner.store.journal import Journal
 
 ONE = Told(1)
-
-
-class Shelf(Protocol):
-    """Where the scripts and raw outputs of trials are put."""
-
-    def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Write them; returns the trial's folder, relative to the run."""
-
-    def stands(self, array: str, tear_down: str) -> None:
-        """Keep what takes an array apart, before it is built where it could outlive the process that builds it."""
-
-    def stands_no_more(self, array: str) -> None:
-        """It was taken apart."""
 
 
 class _TrialLost(Exception):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.execute.trials import again_and_apart
 
 if TYPE_CHECKING:
-    from runner.execute.run import Shelf
+    from runner.execute.shelf import Shelf
     from runner.machines.seam import Rig
     from runner.render.scripts import ArrayScripts
 

@@ -35,15 +35,14 @@ leave() {
 trap leave EXIT
 {% endif %}
 
-# What the kernel has counted of all devices and processors, behind the word that it is told.
+# What the kernel has counted of all devices and processors, as it says it, between two lines of ours.
 counted() {
-  local disks processors lines
+  local disks processors
   mapfile -t disks </proc/diskstats
   mapfile -t processors </proc/stat
-  lines=("clock $EPOCHREALTIME" "${disks[@]}" "${processors[@]}")
   # All at once: lines one by one would be as many writes.
   local IFS=$'\n'
-  printf '%s\n' "${lines[*]/#/counted$'\t'$1$'\t'}"
+  printf '%s\n' "counted $1 $EPOCHREALTIME"$'\n'"${disks[*]}"$'\n'"${processors[*]}"$'\n'"counted"
 }
 
 {% if samples %}

@@ -11,8 +11,6 @@ nodes=()
 searched=0
 look_up() {
   local node name=$1
-  REPLY=${kernel_names[$1]-}
-  if [[ -n $REPLY ]]; then return 0; fi
   REPLY=${1#/dev/}
   if [[ ! -L $1 && -d /sys/class/block/${REPLY//\//!} && -b $1 ]]; then
     kernel_names[$1]=${REPLY//\//!}
@@ -35,11 +33,12 @@ look_up() {
 }
 # Links are mostly asked for in the order of what they lead to: the search goes on where the last one ended.
 search() {
-  for node in "${nodes[@]:searched}" "${nodes[@]::searched}"; do
 {% raw %}
-    searched=$(((searched + 1) % ${#nodes[@]}))
+  local left=${#nodes[@]}
+  while ((left-- > 0)); do
+    searched=$((searched % ${#nodes[@]}))
+    REPLY=${nodes[searched++]##*/}
 {% endraw %}
-    REPLY=${node##*/}
     if [[ /dev/${REPLY//!//} -ef $name ]]; then
       kernel_names[$name]=$REPLY
       return 0
@@ -48,6 +47,16 @@ search() {
   return 1
 }
 kernel_name() {
+  # Mostly it has been looked up, or is the next one.
+  REPLY=${kernel_names[$1]-}
+  if [[ -n $REPLY ]]; then return 0; fi
+  REPLY=${nodes[searched]-}
+  REPLY=${REPLY##*/}
+  if [[ -n $REPLY && /dev/${REPLY//!//} -ef $1 ]]; then
+    kernel_names[$1]=$REPLY
+    searched=$((searched + 1))
+    return 0
+  fi
   look_up "$1" || fail "$1 is not a block device of this kernel"
 }
 

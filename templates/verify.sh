@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Reads back from the kernel: {{ title }}
-# One line each: reading, setting, wanted ("-": nothing was asked for), what the kernel says; tab separated.
+# One line each: reading, setting, wanted ("-": nothing was asked for), what the kernel says; tab separated. Files that
+# nothing was asked of are told as they are, behind their names.
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
 readings=
 differences=()
+unasked=()
 # setting wanted got: what was asked for already
 told() {
   readings+=$'reading\t'$1$'\t'$2$'\t'$3$'\n'
@@ -38,19 +40,10 @@ look() {
   hear "$2" "$3"
   if [[ $2 != - || -n $REPLY ]]; then told "$1" "$2" "${REPLY:-absent}"; fi
 }
-# the same of files in "$at" that nothing was asked of: what that is called, and their names
+# name files: those of a thing that nothing was asked of
 look_on() {
-  local file REPLY
-  for file in "${@:2}"; do
-    REPLY=
-    read -r REPLY <"$at/$file" || true
-    if [[ $REPLY == *\[*\]* ]]; then
-      REPLY=${REPLY#*\[}
-      REPLY=${REPLY%%\]*}
-    fi
-    if [[ -n $REPLY ]]; then readings+=$'reading\t'$1.$file$'\t-\t'$REPLY$'\n'; fi
-  done
-} 2>/dev/null
+  unasked+=("${@:2}")
+}
 
 {% if 'cache' in ways %}
 {% include 'drive-cache.sh' %}
@@ -69,13 +62,18 @@ drive_cache "$at"
 {% endif %}
 {% endfor %}
 {% if inspection.recorded %}
-look_on {{ inspection.name }} {{ inspection.recorded }}
+look_on {{ inspection.name }}{% for file in inspection.recorded %} "$at"/{{ file }}{% endfor +%}
 {% endif %}
 {% endfor %}
 {% if recorded_of_memory %}
 at={{ memory }}
-look_on vm {{ recorded_of_memory }}
+look_on vm{% for file in recorded_of_memory %} "$at"/{{ file }}{% endfor +%}
+
 {% endif %}
+# Nobody waits for these but the end.
+trap wait EXIT
+if [[ -n ${unasked[*]-} ]]; then grep -sH '' "${unasked[@]}" & fi
+
 {% for one in host %}
 {% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} {{ one.file }}
 {% endfor %}
@@ -105,6 +103,7 @@ done
 {% include 'verify/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}
 
+wait
 printf %s "$readings"
 if [[ -n ${differences[*]-} ]]; then
   printf 'matrix: not as declared: %s\n' "${differences[@]}" >&2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from runner.execute.complaint import evidence
 from runner.fio.profile import at_places, made_up, over_positions, over_time
 from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of, unsettled
 from runner.machines.seam import StepResult
-from runner.monitor.counters import split
+from runner.monitor.counters import NODE, split
 from runner.store.record import Outcome, Reading
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from runner.model.workload import Workload
     from runner.monitor.counters import Counted
 
+#: Where the kernel says how it deals with memory.
+MEMORY = "/proc/sys/vm/"
 _WHAT = {"set-up": "set-up failed", "tune": "tuning failed", "verify": "read-back failed", "measure": "fio failed"}
 
 
@@ -52,6 +55,8 @@ def told_apart(results: Sequence[StepResult], work: Workload, *, invented: bool 
         if result.name == "measure":
             output, before, after = split(result.output)
             steps.append(replace(result, output=output))
+        elif result.name == "verify":
+            steps.append(replace(result, output=with_unasked(result.output)))
         elif result.name == "samples":
             files |= {"samples.json": result.output} if result.output.strip() else {}
         elif result.name == "profile" and result.status:
@@ -79,6 +84,28 @@ def readings_of(output: str) -> tuple[Reading, ...]:
             _, setting, wanted, got = line.split("\t", 3)
             found.append(Reading(setting, None if wanted == "-" else wanted, got))
     return tuple(found)
+
+
+def with_unasked(output: str) -> str:
+    """A read-back in which files that nothing was asked of are told like all others: the first line of each."""
+    of = {f"/sys/class/block/{one.got}/": one.setting for one in readings_of(output) if one.setting.endswith(NODE)}
+    lines, seen = [], set[str]()
+    for line in output.splitlines(keepends=True):
+        path, colon, said = line.partition(":")
+        folder = next((folder for folder in (*of, MEMORY) if path.startswith(folder)), "")
+        if not (colon and folder):
+            lines.append(line)
+        elif path not in seen and (got := _chosen(said)):
+            seen.add(path)
+            name = of[folder].removesuffix(NODE) if folder in of else "vm"
+            lines.append(f"reading\t{name}.{path.removeprefix(folder)}\t-\t{got}\n")
+    return "".join(lines)
+
+
+def _chosen(said: str) -> str:
+    """What a file says; of a list of choices, the chosen one."""
+    chosen = re.search(r"\[(.*?)\]", said)
+    return chosen[1] if chosen else said.strip()
 
 
 def notes_of(output: str) -> dict[str, str]:

@@ -49,7 +49,8 @@ def _readings(script: str) -> str:
     for how, words in _READ_BACK.findall(script):
         setting, wanted, *files = shlex.split(words)
         if how == "look_on":
-            lines += [f"reading\t{setting}.{file}\t-\t{_ANY}\n" for file in (wanted, *files)]
+            names = (file.removeprefix("$at/") for file in (wanted, *files))
+            lines += [f"reading\t{setting}.{name}\t-\t{_ANY}\n" for name in names]
             continue
         lines.append(f"reading\t{setting}\t{wanted}\t{_ANY if wanted == '-' else wanted}\n")
     return "".join(lines)

@@ -16,23 +16,27 @@ from runner.errors import HarnessBroken
 from runner.machines.seam import StepResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from runner.machines.seam import Step
 
 #: How many working directories are made at a time.
 ROOMS = 8
 #: A step runs in a subshell by `eval`: a new bash would cost another start, and eval keeps a step's syntax errors,
-#: `exit` and `set -e` to itself just as well. Output is framed by lines that begin with an unguessable word.
+#: `exit` and `set -e` to itself just as well. What this shell has open for orders of its own is none of a step's
+#: business. Output is framed by lines that begin with an unguessable word.
 PRELUDE = """\
 export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
 matrix_step() {
   matrix_text=$2
-  printf '%s begin %s\\n' "$matrix_mark" "$1"
+  printf %s "$matrix_mark begin $1
+"
   matrix_start=${EPOCHREALTIME/./}
-  ( set --; eval "$matrix_text" ) </dev/null 2>&1
+  ( set --; eval "$matrix_text" ) </dev/null 2>&1 3>&-
   matrix_status=$?
-  printf '\\n%s end %s %s %s\\n' "$matrix_mark" "$1" "$matrix_status" $((${EPOCHREALTIME/./} - matrix_start))
+  printf %s "
+$matrix_mark end $1 $matrix_status $((${EPOCHREALTIME/./} - matrix_start))
+"
   [ "$matrix_status" = 0 ] || matrix_go=
 }
 """
@@ -40,12 +44,14 @@ _BEGIN = re.compile(rb" begin (?P<n>\d+)\n")
 _END = re.compile(rb" end (?P<n>\d+) (?P<status>\d+) (?P<us>-?\d+)\n")
 
 
-def pack(steps: Sequence[Step], mark: str, enter: str) -> str:
+def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], str] = quote) -> str:
     """The script that runs the steps where `enter` leads (see `fresh`).
+
+    `words` makes one word of a step's text, which evaluated does what the text says.
 
     No step may stand in a list of `&&` or `||`, where bash would take its `set -e` away.
     """
-    bodies = "".join(one(number, step) for number, step in enumerate(steps))
+    bodies = "".join(one(number, step, words(step.text)) for number, step in enumerate(steps))
     return f"matrix_mark={quote(mark)}\n{PRELUDE}matrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}"
 
 
@@ -68,7 +74,7 @@ matrix_enter() {{
 shopt -s nullglob dotglob && matrix_enter && shopt -u nullglob dotglob"""
 
 
-def one(number: int, step: Step) -> str:
+def one(number: int, step: Step, words: str) -> str:
     """Write a step's files and run it."""
     texts = [step.text, *step.files, *step.files.values()]
     if any("\0" in text for text in texts):
@@ -76,7 +82,7 @@ def one(number: int, step: Step) -> str:
     there = "".join(
         f'[ -z "$matrix_go" ] || {{ {put(name, text)}; }} || matrix_go=\n' for name, text in step.files.items()
     )
-    return f'{there}if [ -n "$matrix_go" ]; then\nmatrix_step {number} {quote(step.text)}\nfi\n'
+    return f'{there}if [ -n "$matrix_go" ]; then\nmatrix_step {number} {words}\nfi\n'
 
 
 def put(name: str, text: str) -> str:

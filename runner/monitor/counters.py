@@ -1,7 +1,8 @@
 """What the kernel counted while fio ran: of every block device, and of the processors.
 
-The script that measures writes lines of `/proc/diskstats` and `/proc/stat` before and after fio, each behind the word
-`counted`, when it was, and a tab. It is a few reads and no process, so it is done beside every trial.
+The script that measures tells `/proc/diskstats` and `/proc/stat` before and after fio, behind a line with the word
+`counted`, which of both it is, and the time, and before a line with that word alone. It is a few reads and no process,
+so it is done beside every trial.
 """
 
 from __future__ import annotations
@@ -64,31 +65,34 @@ class Counted:
 
 def split(output: str) -> tuple[str, Counted | None, Counted | None]:
     """What a measurement said beside its counters; and these, before and after. None: there are none, or not all."""
-    rest, found = [], dict[str, list[str]]()
+    rest, found, heard = list[str](), dict[str, Counted | None](), list[str]()
+    when = clock = ""
     for line in output.splitlines(keepends=True):
-        word, _, counted = line.partition("\t")
-        if word == _WORD:
-            when, _, text = counted.partition("\t")
-            found.setdefault(when, []).append(text)
+        words = line.split(maxsplit=3)
+        if not when and words[:1] == [_WORD] and len(words) == 3:
+            _, when, clock = words
+            heard = []
+        elif when and words == [_WORD]:
+            found[when] = _read(clock, heard)
+            when = ""
         else:
-            rest.append(line)
-    return "".join(rest), _read(found.get(_BEFORE, ())), _read(found.get(_AFTER, ()))
+            (heard if when else rest).append(line)
+    return "".join((*rest, *(heard if when else ()))), found.get(_BEFORE), found.get(_AFTER)
 
 
-def _read(lines: Sequence[str]) -> Counted | None:
-    clock, disks, stat = 0.0, dict[str, tuple[int, ...]](), dict[str, tuple[int, ...]]()
+def _read(clock: str, lines: Sequence[str]) -> Counted | None:
+    disks, stat = dict[str, tuple[int, ...]](), dict[str, tuple[int, ...]]()
     try:
+        when = float(clock.replace(",", "."))
         for line in lines:
             words = line.split()
-            if words[0] == "clock":
-                clock = float(words[1].replace(",", "."))
-            elif words[0].isdigit():
+            if words[0].isdigit():
                 disks[words[2]] = tuple(int(word) for word in words[3:])
             else:
                 stat[words[0]] = tuple(int(word) for word in words[1:])
     except (ValueError, IndexError):
         return None  # cut short, as the output of a machine that died
-    return Counted(clock, disks, stat) if clock and "cpu" in stat else None
+    return Counted(when, disks, stat) if "cpu" in stat else None
 
 
 def used(before: Counted, after: Counted, readings: Sequence[Reading]) -> tuple[Use, ...]:

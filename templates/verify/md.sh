@@ -7,11 +7,11 @@ told_role() {
   local role=absent slot=
   kernel_name "$3"
   if [[ -e $at/md/dev-$REPLY ]]; then
-    { read -r role <"$at/md/dev-$REPLY/state" && read -r slot <"$at/md/dev-$REPLY/slot"; } 2>/dev/null || true
+    read -r role <"$at/md/dev-$REPLY/state" && read -r slot <"$at/md/dev-$REPLY/slot" || true
     role=${role:-none}/$slot
   fi
   told "$1" "$2" "$role"
-}
+} 2>/dev/null
 {% for setting, member, wanted in layer.roles %}
 told_role {{ layer.names[0] ~ '.' ~ setting }} {{ wanted }} {{ member }}
 {% endfor %}

@@ -20,27 +20,42 @@ GREETING = {"QMP": {"version": {"qemu": {"major": 7, "minor": 2, "micro": 0}, "p
 TURNS = 200
 
 
-class Agent:
-    """A guest agent: whatever it is told to run says something after a while, and has ended then."""
+class Inside:
+    """A guest: its standing shell says something after a while, whatever it is told to run; its agent, if it is asked."""
 
-    def __init__(self, bell: socket.socket, words: socket.socket, says: bytes) -> None:
-        self.bell, self.words = bell, words
+    def __init__(self, bell: socket.socket, orders: socket.socket, words: socket.socket, says: bytes) -> None:
+        self.bell, self.orders, self.words = bell, orders, words
+        #: What the shell was told to run, and what the agent was asked.
+        self.told: list[str] = []
         self.asked: list[str] = []
         self.says = says
-        #: What it has to say of a shell besides.
-        self.status: dict[str, object] = {}
-        #: Whether a shell comes to the end of its script.
+        #: How the shell ends what it was told.
+        self.status = 0
+        #: Whether it comes to the end of a script.
         self.is_through = True
-        self.ended = asyncio.Event()
-        self._work: asyncio.Task[None] | None = None
+        #: What the agent has to say of a shell that it started.
+        self.gathered: dict[str, object] = {}
 
-    def answer(self, name: str, arguments: dict[str, Any]) -> object:
-        """What it says."""
+    def answer(self, name: str) -> object:
+        """What the agent says."""
         self.asked.append(name)
-        if name == "guest-exec":
-            self._work = asyncio.create_task(self.work(arguments["arg"][1]))
-            return {"pid": 1}
-        return {"exited": self.ended.is_set(), **self.status}
+        return {"pid": 1} if name == "guest-exec" else {"exited": True, **self.gathered}
+
+    async def obey(self) -> None:
+        """Run one order after the other."""
+        reader, writer = await asyncio.open_unix_connection(sock=self.orders)
+        try:
+            while line := await reader.readline():
+                number, length = line.split()
+                script = (await reader.readexactly(int(length))).decode()
+                self.told.append(script)
+                await self.work(script)
+                if self.status < 0:  # as by a signal
+                    writer.write(b"gone\n")
+                    break
+                writer.write(b"%b %d\n" % (number, self.status))
+        finally:
+            writer.close()
 
     async def work(self, script: str) -> None:
         """What was to be run."""
@@ -48,12 +63,6 @@ class Agent:
             await asyncio.sleep(0)
         last = f"\n{script.split()[-1]}\n" if self.is_through else ""
         self.words.send(self.says + last.encode())
-        self.ended.set()
-
-    def stop(self) -> None:
-        """Leave undone what is left to do."""
-        if self._work:
-            self._work.cancel()
 
 
 async def requests(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
@@ -67,11 +76,11 @@ async def requests(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]
             yield asked
 
 
-async def serve(agent: Agent, end: socket.socket) -> None:
+async def serve(inside: Inside, end: socket.socket) -> None:
     """Answer one request after the other."""
     reader, writer = await asyncio.open_unix_connection(sock=end)
     async for asked in requests(reader):
-        said = {"return": agent.answer(asked["execute"], asked.get("arguments", {})), "id": asked.get("id")}
+        said = {"return": inside.answer(asked["execute"]), "id": asked.get("id")}
         writer.write(json.dumps(said).encode() + b"\n")
     writer.close()
 
@@ -87,19 +96,22 @@ async def mumble(end: socket.socket) -> None:
 
 
 @asynccontextmanager
-async def talking(says: bytes = b"") -> AsyncIterator[tuple[Guest, Agent]]:
-    """A guest without a machine: both its conversations are with us."""
-    pairs = [socket.socketpair() for _ in range(4)]
-    (qmp, _), (agent, _), (bell, rings), (words, speaks) = pairs
-    other = Agent(rings, speaks, says)
-    servers = [asyncio.create_task(mumble(pairs[0][1])), asyncio.create_task(serve(other, pairs[1][1]))]
+async def talking(says: bytes = b"") -> AsyncIterator[tuple[Guest, Inside]]:
+    """A guest without a machine: all its conversations are with us."""
+    pairs = [socket.socketpair() for _ in range(5)]
+    (qmp, mumbles), (agent, serves), (bell, rings), (orders, obeys), (words, speaks) = pairs
+    inside = Inside(rings, obeys, speaks, says)
+    servers = [asyncio.create_task(one) for one in (mumble(mumbles), serve(inside, serves))]
+    obeying = asyncio.create_task(inside.obey())
     with tempfile.TemporaryFile() as console:
-        guest = Guest(cast("Any", None), console, bell, words, Served())
+        guest = Guest(cast("Any", None), console, bell, orders, words, Served())
         try:
             await guest.connect(qmp, agent)
-            yield guest, other
+            yield guest, inside
         finally:
-            other.stop()
+            obeying.cancel()
+            await asyncio.gather(obeying, return_exceptions=True)
+            await guest.orders.close()
             await guest.hang_up()
             await asyncio.gather(*servers)
             for pair in pairs:

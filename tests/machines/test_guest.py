@@ -13,6 +13,7 @@ import pytest
 from runner.errors import HarnessBroken
 from runner.machines.qemu import argv, guest, words
 from runner.machines.qemu.appliance import Appliance
+from runner.machines.qemu.orders import UNHEARD
 from runner.machines.qemu.rig import QemuRig
 from runner.machines.qemu.words import Words
 from runner.machines.seam import RigLost, Step
@@ -27,35 +28,85 @@ IT = [Step("it", ":")]
 
 async def test_what_was_said_and_rung_for_an_earlier_command_is_not_heard() -> None:
     begun: list[int] = []
-    async with talking(b"it\nis so") as (up, agent):
-        agent.bell.send(guest.BEGINS)
-        agent.words.send(b"too late")
-        assert await up.shell("it", begun=lambda: begun.append(1)) == b"it\nis so"
+    async with talking(b"it\nis so") as (up, inside):
+        inside.bell.send(guest.BEGINS)
+        inside.words.send(b"too late")
+        assert await up.evaluated("it", begun=lambda: begun.append(1)) == b"it\nis so"
         assert not begun
 
 
-async def test_who_says_that_it_is_through_is_not_asked() -> None:
-    async with talking() as (up, agent):
-        for _ in range(2):
-            await up.shell("it", expected=1000, deadline=2000)
-        assert agent.asked == ["guest-exec"] * 2
+async def test_one_order_comes_after_the_other_and_the_agent_is_not_asked() -> None:
+    async with talking() as (up, inside):
+        for script in ("one", "größer"):
+            await up.shell(script)
+        assert [told.split("\n")[1] for told in inside.told] == ["one", "größer"]
+        assert inside.asked == []
 
 
-async def test_who_ends_before_it_is_through_is_asked_and_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_not_ours_runs_in_a_shell_of_its_own_that_knows_of_no_orders() -> None:
+    async with talking() as (up, inside):
+        await up.shell("exit 3")
+        assert inside.told[0].startswith("(\nexit 3\n) 3>&-\n")
+
+
+async def test_who_ends_before_it_is_through_is_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
-    async with talking(b"bash: syntax error") as (up, agent):
-        agent.is_through = False
+    async with talking(b"bash: syntax error") as (up, inside):
+        inside.is_through = False
         assert await up.shell("it") == b"bash: syntax error"
-        assert agent.asked[:2] == ["guest-exec", "guest-exec-status"]
+        assert inside.asked == []
 
 
 async def test_what_could_not_be_said_aloud_is_heard_of_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
-    async with talking() as (up, agent):
-        agent.is_through = False
-        agent.status = {"exitcode": guest.UNHEARD, "out-data": "aGk=", "err-data": "b2g="}
+    async with talking() as (up, inside):
+        inside.is_through, inside.status = False, UNHEARD
+        inside.gathered = {"out-data": "aGk=", "err-data": "b2g="}
         assert await up.shell("it") == b"hioh"
-        assert agent.asked.count("guest-exec") == 2
+        assert inside.asked.count("guest-exec") == 1
+
+
+async def test_while_it_does_what_nobody_waits_for_any_more_the_agent_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest, "DOUBT", 0.01)
+    async with talking() as (up, inside):
+        inside.gathered = {"out-data": "aGk="}
+
+        async def for_ever(script: str) -> None:
+            await asyncio.Event().wait()
+
+        inside.work = for_ever  # type: ignore[method-assign]
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await up.evaluated("it")
+        assert await up.shell("after it") == b"hi"
+
+
+async def test_a_machine_whose_shell_was_killed_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest, "DOUBT", 0.01)
+    async with talking(b"kill -9 $$") as (up, inside):
+        inside.is_through, inside.status = False, -9
+        with pytest.raises(RigLost, match="the guest's shell was killed"):
+            await up.shell("it")
+
+
+async def test_what_another_shell_is_to_run_needs_nothing_known_by_heart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest, "DOUBT", 0.01)
+    async with talking() as (up, inside):
+        inside.is_through, inside.status = False, UNHEARD
+        rig = QemuRig(up, NO_DISKS, {})
+        monkeypatch.setattr(rig._by_heart, "words", lambda _text: "matrix_text_0")
+        given: list[str] = []
+
+        async def gathered(script: str, **_how: float) -> bytes:
+            given.append(script)
+            return b""
+
+        monkeypatch.setattr(up, "gathered", gathered)
+        with pytest.raises(RigLost, match="cut short"):
+            await rig.run([Step("it", "echo whole")], expected=0, deadline=60)
+        assert "matrix_text_0" in inside.told[0]
+        assert "matrix_text_0" not in given[0]
+        assert "echo whole" in given[0]
 
 
 @pytest.mark.parametrize("cut", range(1, 30))
@@ -71,18 +122,18 @@ async def test_the_last_words_may_come_in_pieces(cut: int) -> None:
 
 
 async def test_the_bell_tells_that_work_begins() -> None:
-    begun: list[list[str]] = []
-    async with talking() as (up, agent):
-        work = agent.work
+    begun: list[int] = []
+    async with talking() as (up, inside):
+        work = inside.work
 
         async def ringing(script: str) -> None:
-            agent.bell.send(guest.BEGINS)
+            inside.bell.send(guest.BEGINS)
             await work(script)
-            agent.bell.send(guest.BEGINS)
+            inside.bell.send(guest.BEGINS)
 
-        agent.work = ringing  # type: ignore[method-assign]
-        await up.shell("it", expected=7, begun=lambda: begun.append(list(agent.asked)))
-    assert begun == [["guest-exec"]] * 2
+        inside.work = ringing  # type: ignore[method-assign]
+        await up.evaluated("it", begun=lambda: begun.append(len(inside.told)))
+    assert begun == [1, 1]
 
 
 @pytest.mark.parametrize(("says", "brief"), [(b"no frame", "step it was cut short"), (b"x" * 2000, "16 MiB")])
@@ -100,10 +151,10 @@ async def test_an_answer_that_is_garbled_costs_the_rig_and_not_the_run(
 
 
 async def test_a_step_that_no_shell_can_take_is_no_fault_of_the_rig() -> None:
-    async with talking() as (up, agent):
+    async with talking() as (up, inside):
         with pytest.raises(HarnessBroken, match="null byte") as caught:
             await QemuRig(up, NO_DISKS, {}).run([Step("it", "\0")], expected=0, deadline=60)
-        assert agent.asked == []
+        assert inside.told == inside.asked == []
     assert not isinstance(caught.value, RigLost)
 
 

@@ -32,7 +32,7 @@ FLASH = Passed(512, 512, 4096, 1)
 
 def line(bus: Bus, passed: Passed, *, kept: tuple[int, ...] = (8, 9)) -> str:
     vm = argv.Vm(BASE, (Disk(2**20, bus),), "tcg", 1, 2**28, (), (passed,))
-    return " ".join(argv.command(vm, argv.Channels(3, 4, 5, 6, 7, (20,), kept), argv.BOOT))
+    return " ".join(argv.command(vm, argv.Channels(3, 4, 5, 6, 7, 10, (20,), kept), argv.BOOT))
 
 
 def test_a_disk_of_the_host_comes_by_descriptor_and_past_its_cache() -> None:
@@ -63,7 +63,7 @@ def test_the_guest_is_told_what_the_disk_is_as_far_as_its_bus_can() -> None:
 
 
 def test_qemu_inherits_what_holds_the_disks() -> None:
-    assert argv.Channels(3, 4, 5, 6, 7, (20,), (8, 9)).all == (3, 4, 5, 6, 7, 20, 8, 9)
+    assert argv.Channels(3, 4, 5, 6, 7, 10, (20,), (8, 9)).all == (3, 4, 5, 6, 7, 10, 20, 8, 9)
 
 
 @given(st.builds(Passed, model=st.text(max_size=60)), st.sampled_from(["virtio", "scsi", "sata", "nvme"]))

@@ -29,7 +29,7 @@ def vm(*disks: Disk, accel: str = "tcg", modules: tuple[str, ...] = ()) -> argv.
 
 def line(machine: argv.Vm, start: argv.Start = argv.BOOT) -> str:
     disks = tuple(range(20, 20 + len(machine.disks)))
-    return " ".join(argv.command(machine, argv.Channels(3, 4, 5, 6, 7, disks), start))
+    return " ".join(argv.command(machine, argv.Channels(3, 4, 5, 6, 7, 8, disks), start))
 
 
 def test_every_processor_is_a_socket_of_its_own() -> None:

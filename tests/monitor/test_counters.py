@@ -7,22 +7,24 @@ from runner.monitor.counters import KINDS, Counted, processors, split, used
 from runner.store.record import Reading
 
 BEFORE = """\
-counted	before	clock 1000.5
-counted	before	 253       0 vda 10 0 80 5 20 0 160 7 0 11 12 0 0 0 0 0 0
-counted	before	   9     127 md127 1 2 3 4 5 6 7 8 9 10 11
-counted	before	cpu  100 0 50 1000 10 0 5 0 0 0
-counted	before	cpu0 100 0 50 1000 10 0 5 0 0 0
-counted	before	intr 5000 1 2 3
-counted	before	ctxt 70
+counted before 1000.5
+ 253       0 vda 10 0 80 5 20 0 160 7 0 11 12 0 0 0 0 0 0
+   9     127 md127 1 2 3 4 5 6 7 8 9 10 11
+cpu  100 0 50 1000 10 0 5 0 0 0
+cpu0 100 0 50 1000 10 0 5 0 0 0
+intr 5000 1 2 3
+ctxt 70
+counted
 """
 AFTER = """\
-counted	after	clock 1004.0
-counted	after	 253       0 vda 110 0 280 105 24 0 192 9 0 1011 2012 0 0 0 0 0 0
-counted	after	   9     127 md127 1 2 3 4 5 6 7 8 9 10 11
-counted	after	cpu  110 0 80 1040 20 0 5 0 0 0
-counted	after	cpu0 110 0 80 1040 20 0 5 0 0 0
-counted	after	intr 5600 1 2 3
-counted	after	ctxt 100
+counted after 1004.0
+ 253       0 vda 110 0 280 105 24 0 192 9 0 1011 2012 0 0 0 0 0 0
+   9     127 md127 1 2 3 4 5 6 7 8 9 10 11
+cpu  110 0 80 1040 20 0 5 0 0 0
+cpu0 110 0 80 1040 20 0 5 0 0 0
+intr 5600 1 2 3
+ctxt 100
+counted
 """
 READINGS = (
     Reading("disk0.node", None, "vda"),
@@ -64,10 +66,16 @@ def test_the_processors_did_one_thing_or_another_all_the_time() -> None:
     assert (found.interrupts, found.switches) == (600, 30)
 
 
-def test_counters_cut_short_count_for_nothing() -> None:
+def test_counters_cut_short_count_for_nothing_and_stay_what_was_said() -> None:
     assert split(BEFORE)[1:] == (split(BEFORE + AFTER)[1], None)
-    for text in ("", "counted\tbefore\tclock 1", "counted\tbefore\tclock x\n", "counted\tbefore\t 253 0 vda 1 x\n"):
+    for text in (
+        "",
+        "counted before 1\ncpu 1",
+        "counted before x\ncounted\n",
+        "counted before 1\n0 vda 1 x\ncounted\n",
+    ):
         assert split(text)[1:] == (None, None)
+    assert split("counted before 1\nbash: killed\n")[0] == "bash: killed\n"
 
 
 def test_a_clock_may_have_a_comma() -> None:

@@ -34,7 +34,9 @@ def readings(layout: str) -> list[str]:
         shlex.split(line)
         for line in re.findall(r"^(?:look|look_anyway|look_on|told|told_role) .+$", verify, re.MULTILINE)
     ]
-    recorded = [f"{device}.{file}" for how, device, *files in found if how == "look_on" for file in files]
+    recorded = [
+        f"{device}.{file.removeprefix('$at/')}" for how, device, *files in found if how == "look_on" for file in files
+    ]
     return [*(name for how, name, *_ in found if how != "look_on"), *recorded]
 
 

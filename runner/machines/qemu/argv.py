@@ -100,6 +100,7 @@ class Channels:
     qmp: int
     agent: int
     bell: int
+    orders: int
     words: int
     console: int
     disks: tuple[int, ...]
@@ -109,7 +110,7 @@ class Channels:
     @property
     def all(self) -> tuple[int, ...]:
         """Every descriptor, to be passed on."""
-        return (self.qmp, self.agent, self.bell, self.words, self.console, *self.disks, *self.kept)
+        return (self.qmp, self.agent, self.bell, self.orders, self.words, self.console, *self.disks, *self.kept)
 
 
 def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
@@ -139,7 +140,7 @@ def machine(vm: Vm, start: Start) -> list[str]:
 
 
 def control(channels: Channels) -> list[str]:
-    """QMP for the machine; for the guest its agent, the bell and its words; the console for the post-mortem."""
+    """QMP for the machine; for the guest its agent, bell, orders and words; the console for later."""
     return [
         *("-add-fd", f"set=1,fd={channels.console}"),
         *("-chardev", "file,id=console,path=/dev/fdset/1,append=on", "-serial", "chardev:console"),
@@ -149,6 +150,8 @@ def control(channels: Channels) -> list[str]:
         *("-device", "virtserialport,bus=ports.0,chardev=agent,name=org.qemu.guest_agent.0"),
         *("-chardev", f"socket,id=bell,fd={channels.bell}"),
         *("-device", "virtserialport,bus=ports.0,chardev=bell,name=matrix.bell"),
+        *("-chardev", f"socket,id=orders,fd={channels.orders}"),
+        *("-device", "virtserialport,bus=ports.0,chardev=orders,name=matrix.orders"),
         *("-chardev", f"socket,id=words,fd={channels.words}"),
         *("-device", "virtserialport,bus=ports.0,chardev=words,name=matrix.words"),
     ]

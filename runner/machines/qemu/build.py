@@ -98,7 +98,7 @@ def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str,
 
 
 def furnish(tree: Path) -> None:
-    """Add what maintainer scripts would have added, and our first program."""
+    """Add what maintainer scripts would have added, and our first programs."""
     for folder in MOUNT_POINTS:
         (tree / folder).mkdir(parents=True, exist_ok=True)
     for name, text in ETC.items():
@@ -106,10 +106,11 @@ def furnish(tree: Path) -> None:
     for name, target in LINKS.items():
         if not (tree / name).exists():
             (tree / name).symlink_to(target)
-    first = tree / "usr/lib/matrix/init"
-    first.parent.mkdir()
-    first.write_text(recipe.guest_file("init"))
-    first.chmod(0o755)
+    ours = tree / "usr/lib/matrix"
+    ours.mkdir()
+    for name in ("init", "orders"):
+        (ours / name).write_text(recipe.guest_file(name))
+        (ours / name).chmod(0o755)
 
 
 def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, str]:

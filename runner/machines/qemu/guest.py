@@ -19,7 +19,8 @@ from qemu.qmp import QMPClient, QMPError
 
 from runner.machines.qemu import argv
 from runner.machines.qemu.backing import Served, backed, nameless
-from runner.machines.qemu.words import PORT, Words
+from runner.machines.qemu.orders import UNHEARD, Orders, ShellGone
+from runner.machines.qemu.words import Words
 from runner.machines.seam import RigLost
 from runner.process import killed, spawn
 
@@ -37,15 +38,13 @@ TAIL_BYTES = 64 * 1024
 ARGUMENT_LIMIT = 120_000
 #: What the bell says when that begins which a command is about.
 BEGINS = b"b"
-#: How a shell ends that would not have been heard.
-UNHEARD = 75
-#: How often to look whether a command ended although it did not say so.
+#: How long what was said may be in the air, and how often the agent is asked about what only it can hear.
 DOUBT = 2.0
 #: How long QEMU may take to answer, however busy the host: it has no more to do than to read a line.
 ANSWER_DEADLINE = 60.0
 #: How long QEMU may take to be gone after it closed its channels.
 LAST_BREATH = 5.0
-#: It starts, and forks for each step, in less time than the one that has libraries to load.
+#: What the agent runs where the standing shell is of no use.
 SHELL = "/bin/bash-static"
 MODULES_WANTED = "build the drivers into the kernel, or put its modules into lib/modules beside the image"
 #: QEMU commit deba78709ae8, "accel/tcg: Always lock pages before translation", ended it.
@@ -64,6 +63,7 @@ class Guest:
         process: asyncio.subprocess.Process,
         console: IO[bytes],
         bell: socket.socket,
+        orders: socket.socket,
         words: socket.socket,
         served: Served,
     ) -> None:
@@ -72,6 +72,7 @@ class Guest:
         self.console = console
         self.bell = bell
         self.bell.setblocking(False)
+        self.orders = Orders(orders)
         self.words = Words(words)
         self.qmp = QMPClient("machine")
         self.agent = QMPClient("guest", readbuflen=64 * 2**20)
@@ -94,6 +95,7 @@ class Guest:
     async def close(self) -> None:
         """Kill QEMU and hang up."""
         await killed(self.process)
+        await self.orders.close()
         await self.hang_up()
 
     async def hang_up(self) -> None:
@@ -203,29 +205,45 @@ class Guest:
         """Ask the guest."""
         return await self.answer(self.agent.execute(name, arguments or None))
 
-    async def shell(
-        self, script: str, *, expected: float = 0, deadline: float = 60, begun: Callable[[], None] = lambda: None
-    ) -> bytes:
-        """Run a script and hear what it says until it is through, or has ended before it was.
+    async def shell(self, script: str, *, deadline: float = 60) -> bytes:
+        """Run a script in a shell of its own, and hear all that it says."""
+        said = await self.evaluated(f"(\n{script}\n) 3>&-", deadline=deadline)
+        return await self.gathered(script, deadline=deadline) if said is None else said
+
+    async def evaluated(
+        self, script: str, *, deadline: float = 60, begun: Callable[[], None] = lambda: None
+    ) -> bytes | None:
+        """Have the standing shell evaluate what keeps to itself; None: it is not free, or would not have been heard.
 
         `begun` is called when it rings the bell: what it is about begins.
         """
-        said = await self.soon(self._shell(script, expected, begun), "the guest did not answer", deadline)
+        return await self._due(self._evaluated(script, begun), deadline)
+
+    async def gathered(self, script: str, *, expected: float = 0, deadline: float = 60) -> bytes:
+        """Have the agent start another shell and gather what it says; it is first asked when that is expected."""
+        return await self._due(self._gathered(script, expected), deadline)
+
+    async def _due(self, asked: Coroutine[Any, Any, T], deadline: float) -> T:
+        said = await self.soon(asked, "the guest did not answer", deadline)
         if self.served.lacks_one():
             # The script may have ended because of it, sooner than we were told: what it says is not about the array.
             raise await self.lost
         return said
 
-    async def _shell(self, script: str, expected: float, begun: Callable[[], None]) -> bytes:
+    async def _evaluated(self, script: str, begun: Callable[[], None]) -> bytes | None:
+        if not await self.orders.free(DOUBT):
+            return None  # somebody stopped waiting for what it still does
         last = secrets.token_hex(16)
         self.words.forget()
         self.rung()
-        started = await self.ask("guest-exec", path=SHELL, **handed_over(aloud(script, last)))
+        order = self.orders.give(f"{script}\nprintf '\\n%s\\n' {last}\n")
         watching = asyncio.create_task(self._begins(begun))
         listening = asyncio.create_task(self.words.until(f"\n{last}\n".encode()))
         try:
-            said = await self._heard(listening, int(started["pid"]), expected + DOUBT)
-            return await self._gathered(script, expected) if said is None else said
+            return await self._heard(listening, order)
+        except ShellGone:
+            self.lose("the guest's shell was killed")
+            raise self.lost.result() from None
         finally:
             for task in (watching, listening):
                 task.cancel()
@@ -233,33 +251,22 @@ class Guest:
             if BEGINS in self.rung():
                 begun()
 
+    async def _heard(self, listening: asyncio.Task[bytes], order: asyncio.Task[int]) -> bytes | None:
+        """What ended too soon never says that it is through."""
+        await asyncio.wait({listening, order}, return_when=asyncio.FIRST_COMPLETED)
+        if not listening.done():
+            await asyncio.wait({listening}, timeout=DOUBT)  # it may be in the air
+        if listening.done():
+            return listening.result()
+        return None if order.result() == UNHEARD else self.words.so_far
+
     async def _gathered(self, script: str, patience: float) -> bytes:
-        """Let the agent hear it, where something that an earlier shell left behind holds what it would speak into."""
         how = {**handed_over(script), "capture-output": True}
         started = await self.ask("guest-exec", path=SHELL, **how)
         while not (status := await self.ask("guest-exec-status", pid=started["pid"]))["exited"]:
             await asyncio.sleep(max(DOUBT, patience))
             patience = 0.0
         return base64.b64decode(status.get("out-data", "")) + base64.b64decode(status.get("err-data", ""))
-
-    async def _heard(self, listening: asyncio.Task[bytes], shell: int, patience: float) -> bytes | None:
-        """Nobody asks a busy guest whether it is done, but what ended too soon never says so; None: it never began."""
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(patience):
-                    return await self.answer(self._result(listening))
-            status = await self.ask("guest-exec-status", pid=shell)
-            if status["exited"]:
-                await asyncio.wait({listening}, timeout=DOUBT)  # it may be in the air
-                if listening.done():
-                    return listening.result()
-                return None if status.get("exitcode") == UNHEARD else self.words.so_far
-            patience = DOUBT
-
-    @staticmethod
-    async def _result(listening: asyncio.Task[bytes]) -> bytes:
-        """Who stops waiting for it does not stop it."""
-        return await asyncio.shield(listening)
 
     async def _begins(self, begun: Callable[[], None]) -> None:
         while BEGINS in await asyncio.get_running_loop().sock_recv(self.bell, 64):
@@ -270,14 +277,6 @@ class Guest:
         with suppress(OSError):
             return self.bell.recv(64)
         return b""
-
-
-def aloud(script: str, last: str) -> str:
-    """What says all that it has to say where we listen, and at its end these words.
-
-    There is room for one: where something that an earlier one left behind has not let go, it does not begin.
-    """
-    return f"exec >{PORT} 2>&1 || exit {UNHEARD}\n{script}\nprintf '\\n%s\\n' {last}\n"
 
 
 def handed_over(script: str) -> dict[str, object]:
@@ -307,12 +306,12 @@ async def running(vm: Vm, scratch: Path, start: argv.Start = argv.BOOT, back: Ba
         log = os.open(f"/proc/self/fd/{console.fileno()}", os.O_WRONLY | os.O_APPEND)  # what QEMU opens consoles as
         stack.callback(os.close, log)
         served = await stack.enter_async_context(back(vm.disks, scratch, log))
-        (qmp, agent, bell, words), theirs = zip(*(channel(stack) for _ in range(4)), strict=True)
-        first, second, third, fourth = (end.fileno() for end in theirs)
-        channels = argv.Channels(first, second, third, fourth, log, served.descriptors, served.kept)
+        (qmp, agent, bell, orders, words), theirs = zip(*(channel(stack) for _ in range(5)), strict=True)
+        first, second, third, fourth, fifth = (end.fileno() for end in theirs)
+        channels = argv.Channels(first, second, third, fourth, fifth, log, served.descriptors, served.kept)
         process = await spawn(argv.command(vm, channels, start), pass_fds=channels.all, output=log)
         served.handed_over()
-        guest = Guest(process, console, bell, words, served)
+        guest = Guest(process, console, bell, orders, words, served)
         stack.push_async_callback(guest.close)
         for end in theirs:
             end.close()

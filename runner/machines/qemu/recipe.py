@@ -137,7 +137,8 @@ def digest(*parts: object) -> str:
 
 def userland_key(suite: str) -> str:
     """Names the programs' half of an appliance."""
-    return f"{suite}-{digest(BUILDER_VERSION, suite, PACKAGES, DROPPED, guest_file('init'), guest_file('fstab'))}"
+    files = map(guest_file, ("init", "orders", "fstab"))
+    return f"{suite}-{digest(BUILDER_VERSION, suite, PACKAGES, DROPPED, *files)}"
 
 
 def kernel_key(suite: str, image: Path | None) -> str:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from runner.machines.qemu.backing import Backing
 
 #: Raise when what a template holds changes in a manner the key does not show.
-VERSION = 3
+VERSION = 4
 MOST = 12
 MOST_BYTES = 8 * 2**30
 CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}, {"capability": "events", "state": True}]

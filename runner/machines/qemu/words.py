@@ -15,8 +15,6 @@ from runner.errors import HarnessBroken
 if TYPE_CHECKING:
     import socket
 
-#: Where it says it.
-PORT = "/dev/matrix-words"
 #: Nobody means to say more.
 MOST = 16 * 2**20
 CHUNK = 2**16

@@ -1,0 +1,48 @@
+"""What a guest's standing shell knows by heart: texts that come again and again are functions of it.
+
+An emulated processor takes longer to read some of them than to do what they say. What comes only once is not worth it,
+and what did not go well may not even be a whole text, so it takes two good ends to be learnt. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: So many texts at most: every one makes each fork a little slower.
+MOST = 64
+#: What a script begins with says what it is for, and may differ where nothing else does.
+_HEAD = re.compile(r"(?:#.*\n)+")
+
+
+class ByHeart:
+    """What one shell knows."""
+
+    def __init__(self) -> None:
+        self._once: set[str] = set()
+        self._names: dict[str, str] = {}
+
+    def words(self, text: str) -> str:
+        """What the shell is to evaluate for a text to be run, as one word."""
+        return self._names.get(_bare(text)) or quote(text)
+
+    def worth(self, went_well: Iterable[str]) -> tuple[str, ...]:
+        """Which texts came for the second time, as definitions of functions; they count as known from now on."""
+        learnt = []
+        for text in map(_bare, went_well):
+            if text in self._names:
+                continue
+            if text not in self._once:
+                self._once.add(text)
+            elif len(self._names) < MOST:
+                self._names[text] = name = f"matrix_text_{len(self._names)}"
+                learnt.append(f"{name}() {{\n{text}\n}}\n")
+        return tuple(learnt)
+
+
+def _bare(text: str) -> str:
+    return _HEAD.sub("", text, count=1) if text.startswith("#") else text

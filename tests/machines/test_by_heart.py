@@ -1,0 +1,57 @@
+"""What a guest's shell learns, and that it then does the same as before."""
+
+import subprocess
+from shlex import quote
+
+from runner.machines.qemu.by_heart import MOST, ByHeart
+
+SCRIPT = """#!/usr/bin/env bash
+# Tunes: {title}
+set -euo pipefail
+fail() {{ echo "no: $*"; exit 3; }}
+declare -A names=([a]=b)
+cat <<'END'
+as it stands: $1 }}
+END
+[[ $# = 0 ]] || fail "$*"
+echo "${{names[a]}} {word}"
+"""
+
+
+def test_what_came_once_is_said_in_full() -> None:
+    known = ByHeart()
+    assert known.worth([SCRIPT.format(title="one", word="x")]) == ()
+    assert known.words(SCRIPT.format(title="one", word="x")) == quote(SCRIPT.format(title="one", word="x"))
+
+
+def test_what_comes_again_is_known_whatever_its_title() -> None:
+    known = ByHeart()
+    first, second, other = (SCRIPT.format(title=t, word=w) for t, w in (("one", "x"), ("two", "x"), ("one", "y")))
+    known.worth([first])
+    assert len(known.worth([second, other])) == 1
+    assert known.words(first) == known.words(second) == "matrix_text_0"
+    assert known.words(other) == quote(other)
+    assert known.worth([first, second]) == ()
+
+
+def test_a_text_known_by_heart_does_what_it_says() -> None:
+    known = ByHeart()
+    text = SCRIPT.format(title="one", word="x")
+    known.worth([text])
+    (definition,) = known.worth([text])
+
+    def run(script: str) -> tuple[int, str]:
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+    said = run(f"( set --; eval {quote(text)} )")
+    assert said == (0, "as it stands: $1 }\nb x\n")
+    assert run(f"{definition}( set --; eval {known.words(text)} )") == said
+
+
+def test_it_does_not_learn_for_ever() -> None:
+    known = ByHeart()
+    texts = [f"echo {number}" for number in range(MOST + 5)]
+    known.worth(texts)
+    assert len(known.worth(texts)) == MOST
+    assert known.words(texts[-1]) == quote(texts[-1])

@@ -116,14 +116,15 @@ async def served(disk: Disk) -> AsyncIterator[Alone]:
         argv = listening(code.plugin, (disk,), 0, socket, image.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))
         try:
-            await _until_there(socket, server)
+            await until_there(socket, server)
             yield Alone(code, board, f"nbd+unix:///?socket={socket}", server)
         finally:
             await killed(server)
             board.close()
 
 
-async def _until_there(socket: Path, server: asyncio.subprocess.Process) -> None:
+async def until_there(socket: Path, server: asyncio.subprocess.Process) -> None:
+    """A server listens."""
     async with asyncio.timeout(DEADLINE):
         while not socket.exists():  # noqa: ASYNC240 - nothing tells when it is there, and looking is quick
             if server.returncode is not None:

@@ -14,7 +14,7 @@ import orjson
 from runner.disks.native import Board, Report, built, library
 from runner.disks.predict import Job, predicted
 from runner.disks.server import listening
-from runner.disks.strain import between, strain_of
+from runner.disks.strain import Strain, between
 from runner.errors import HarnessBroken
 from runner.process import killed, run, spawn
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from runner.disks import Disk
     from runner.disks.native import Library
-    from runner.disks.strain import Strain
 
 #: Within this of what the physics says, a model is true.
 CLOSE = 0.03
@@ -52,7 +51,7 @@ class Checked:
     probe: Probe
     expected: float
     measured: float
-    strain: Strain | None
+    strain: Strain
 
     @property
     def off(self) -> float:
@@ -63,6 +62,11 @@ class Checked:
     def true(self) -> bool:
         """As good as the same."""
         return abs(self.off) <= CLOSE
+
+    @property
+    def strained(self) -> bool:
+        """Too slow, and the host lost so much time that the rest is as good as the same."""
+        return not self.true and 0 < -self.off <= CLOSE + self.strain.share
 
 
 def probes(disk: Disk) -> Iterator[Probe]:
@@ -116,14 +120,15 @@ async def served(disk: Disk) -> AsyncIterator[Alone]:
         argv = listening(code.plugin, (disk,), 0, socket, image.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))
         try:
-            await _until_there(socket, server)
+            await until_there(socket, server)
             yield Alone(code, board, f"nbd+unix:///?socket={socket}", server)
         finally:
             await killed(server)
             board.close()
 
 
-async def _until_there(socket: Path, server: asyncio.subprocess.Process) -> None:
+async def until_there(socket: Path, server: asyncio.subprocess.Process) -> None:
+    """A server listens."""
     async with asyncio.timeout(DEADLINE):
         while not socket.exists():  # noqa: ASYNC240 - nothing tells when it is there, and looking is quick
             if server.returncode is not None:
@@ -148,19 +153,23 @@ async def checked(disk: Disk, seconds: float) -> AsyncIterator[Checked]:
             predicted(alone.code, disk.physics, disk.size, asked, seconds=lasts, seed=seed).iops
             for seed in range(CHANCES if by_chance else 1)
         ]
-        strain = strain_of(done)
-        if strain and asked.turn:
-            strain = replace(strain, starved=0.0)  # the physics were told
-        yield Checked(probe, sum(rates) / len(rates), measured, strain)
+        yield Checked(probe, sum(rates) / len(rates), measured, _lost(done[0], measured, probe.job))
 
 
-def turn_of(done: Report, iops: float) -> float:
-    """How long it took from an answer to the next request, where one request at a time was made.
+def _lost(done: Report, iops: float, job: Job) -> Strain:
+    """What the host had of each request's round, from being made to the next one in its place: it took no more."""
+    late = done.late / (done.reads + done.writes) * iops / job.depth
+    told = job.depth == 1  # the physics were
+    return Strain(late=late, starved=0.0 if told else turn_of(done, iops, job.depth) * iops / job.depth)
+
+
+def turn_of(done: Report, iops: float, depth: int = 1) -> float:
+    """How long it took from an answer to the next request, where so many requests at a time were made.
 
     Sockets and schedulers take a tenth of a millisecond that is not the disk's. What the disk itself takes longer than
     its physics say is not in it.
     """
-    return max(0.0, 1 / iops - (done.owed + done.late) / (done.reads + done.writes))
+    return max(0.0, depth / iops - (done.owed + done.late) / (done.reads + done.writes))
 
 
 def _measured(argv: list[str]) -> float:

@@ -125,6 +125,7 @@ class Library:
             ("physics_field", ctypes.POINTER(real), [pointer, ctypes.c_char_p]),
             ("physics_submit", None, [pointer, real, ctypes.c_int, whole, whole, ctypes.c_int, whole]),
             ("physics_next", ctypes.c_int, [pointer, real, ctypes.POINTER(whole), ctypes.POINTER(real)]),
+            ("physics_held_up", ctypes.c_int, [pointer]),
             ("physics_wakes", real, [pointer]),
             ("physics_done", None, [pointer, pointer]),
             ("board_made", pointer, [ctypes.c_int]),
@@ -179,6 +180,10 @@ class Simulated:
         """Commands whose end is certain by now, and when that is."""
         while self._c.physics_next(self._disk, now, ctypes.byref(self._tag), ctypes.byref(self._end)):
             yield int(self._tag.value), float(self._end.value)
+
+    def held_up(self) -> bool:
+        """Had the last command that became certain come earlier, it would have ended no earlier."""
+        return bool(self._c.physics_held_up(self._disk))
 
     def wakes(self) -> float:
         """When it next decides something; infinite if there is nothing to decide."""

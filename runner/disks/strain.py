@@ -24,12 +24,17 @@ class Strain:
     starved: float
 
     @property
+    def share(self) -> float:
+        """All of it."""
+        return self.late + self.starved
+
+    @property
     def beyond(self) -> bool:
         """More than may be taken for nothing."""
-        return self.late + self.starved > BOUND
+        return self.share > BOUND
 
     def __str__(self) -> str:
-        return f"{self.late + self.starved:.1%} (answers late {self.late:.1%}, disks left waiting {self.starved:.1%})"
+        return f"{self.share:.1%} (answers late {self.late:.1%}, disks left waiting {self.starved:.1%})"
 
 
 def between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:

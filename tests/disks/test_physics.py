@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.disks.check import turn_of
+from runner.disks.check import Checked, Probe, turn_of
 from runner.disks.native import Board, Library, Report, Simulated, What, built, library
 from runner.disks.physics import Physics
 from runner.disks.predict import Job, predicted
+from runner.disks.strain import Strain
 from runner.expand.load import disk_model
 from runner.expand.use import models
 
@@ -67,6 +68,36 @@ def test_what_the_disk_takes_too_long_is_not_put_down_to_who_asks() -> None:
     report = replace(Report(*[0] * len(fields(Report))), reads=60, writes=40, owed=0.4, late=0.1)
     assert turn_of(report, 100.0) == pytest.approx(0.005)
     assert turn_of(report, 1000.0) == 0.0
+    assert turn_of(report, 100.0, 4) == pytest.approx(0.035)
+
+
+@pytest.mark.parametrize(
+    ("measured", "late", "starved", "true", "strained"),
+    [
+        (98.0, 0.0, 0.0, True, False),
+        (98.0, 0.2, 0.0, True, False),
+        (96.0, 0.0, 0.0, False, False),
+        (96.0, 0.005, 0.006, False, True),  # less than makes a trial strained, and all that is amiss
+        (80.0, 0.06, 0.06, False, False),  # more is amiss than the host had
+        (104.0, 0.06, 0.06, False, False),  # no host makes a disk quicker
+    ],
+)
+def test_a_figure_is_the_hosts_fault_only_by_what_the_host_had(
+    measured: float, late: float, starved: float, true: bool, strained: bool
+) -> None:
+    found = Checked(Probe("x", Job("read", 4096, 4, random=True)), 100.0, measured, Strain(late, starved))
+    assert (found.true, found.strained) == (true, strained)
+
+
+@pytest.mark.parametrize(("pause", "held_up"), [(0.5, True), (1.5, False)])
+def test_a_head_that_stopped_has_been_kept_waiting(code: Library, pause: float, held_up: bool) -> None:
+    """It reads on for so long; whoever asks for what comes next later than that loses a turn."""
+    disk, ahead = Simulated(code, hdd(), SIZE), dict(hdd().numbers)["read_ahead"]
+    disk.submit(0.0, "read", 0, 64 * KIB, 0)
+    now = ended(disk, 0.0)[0] + pause * ahead / 78e6
+    disk.submit(now, "read", int(ahead) + 64 * KIB, 64 * KIB, 1)
+    assert ended(disk, now)
+    assert disk.held_up() is held_up
 
 
 def test_a_random_read_is_a_seek_and_half_a_turn(code: Library) -> None:

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from runner.disks import Disk, Link
-from runner.disks.check import served
+from runner.disks.check import served, until_there
 from runner.disks.faults import Fault
-from runner.disks.native import Report
+from runner.disks.native import Board, Report, built, library
 from runner.disks.physics import Physics
-from runner.disks.server import command
+from runner.disks.server import command, listening
 from runner.disks.strain import Strain, between, strain_of
 from runner.expand.load import disk_model
-from runner.process import run
+from runner.process import killed, run, spawn
 
 IDEAL = Disk(64 * 2**20, "virtio", Physics("ideal"))
 VOLUME = Disk(64 * 2**20, "virtio", disk_model("cloud-80iops").physics(1))
@@ -87,6 +87,43 @@ def test_a_bad_place_that_was_written_is_good_again() -> None:
     assert status != 0
     assert report.read_bytes == (512 + 64) * 1024
     assert report.failed == 1
+
+
+def test_what_was_never_written_is_zeros_and_not_fetched(tmp_path: Path) -> None:
+    """Memory for zeros can take a host tens of milliseconds, in which requests pile up that a disk is fit to serve."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(IDEAL.size)
+        os.pwrite(file.fileno(), b"\7" * 8192, 2**20 + 4096)
+    asked = (
+        f"read -P 7 -s 4096 -l 8192 {2**20} 256k",
+        f"read -P 0 -l 4096 {2**20} 256k",
+        f"read -P 0 -s 12k -l 200k {2**20} 256k",
+        "write -P 9 3000k 4k",
+        "read -P 9 -s 56k -l 4k 2944k 128k",
+        "read -P 0 8M 32M",
+    )
+
+    async def ask() -> str:
+        code = library(await built())
+        with image.open("r+b") as file, (tmp_path / "board").open("w+b") as sheet:
+            Board(code, sheet.fileno()).close()
+            socket = tmp_path / "socket"
+            argv = listening(code.plugin, (IDEAL,), 0, socket, file.fileno(), sheet.fileno())
+            server = await spawn(argv, pass_fds=(file.fileno(), sheet.fileno()))
+            try:
+                await until_there(socket, server)
+                words = [word for one in asked for word in ("-c", one)]
+                done = await asyncio.to_thread(run, ["qemu-io", "-f", "raw", *words, f"nbd+unix:///?socket={socket}"])
+                return done.stdout + done.stderr
+            finally:
+                await killed(server)
+
+    said = asyncio.run(ask())
+    assert said.count("ops; ") == len(asked), said
+    assert "failed" not in said
+    resident = run(["fincore", "--bytes", "--noheadings", "--output", "RES", str(image)])
+    assert int(resident.stdout) < 2**20
 
 
 @pytest.mark.parametrize("fault", [Fault(0, "slow", at=0.0, factor=4.0), Fault(0, "stalls", at=0.0, seconds=1.0)])

@@ -382,6 +382,7 @@ static void read_medium(struct physics *p, int at, double now) {
   if (on_the_way(p, &c, here)) {
     /* The head is about to pass it, or has to come round again if it had read as far as it was to. */
     double begun = now;
+    int held_up = now > c.arrival || here < p->ahead; /* and not if it has stopped, and so goes by in vain */
     if (here < end) {
       double resume = now + access_time(p, now, here, here);
       p->free = resume + passing(p, here, end);
@@ -394,7 +395,7 @@ static void read_medium(struct physics *p, int at, double now) {
     p->ahead = most(p->ahead, least(p->head + p->model.read_ahead, p->model.size));
     /* A segment is no larger than what is read ahead: what lies further behind is overwritten. */
     p->segment_start = most(p->segment_start, p->head - p->model.read_ahead);
-    ends(p, c.tag, transferred(p, p->free, c.length, begun), 1);
+    ends(p, c.tag, transferred(p, p->free, c.length, begun), held_up);
     return;
   }
   move_to(p, now, c.offset, end);

@@ -17,7 +17,7 @@
 
 #include "board.h"
 
-enum { MOST_REQUESTS = 512, SECTOR = 512 };
+enum { MOST_REQUESTS = 512, SECTOR = 512, PIECE = 64 * 1024 };
 /* Wake up this much before the time, and wait out the rest awake: waking takes long on a busy or virtual host. */
 #define EARLY 60e-6
 /* Whoever wants nothing for so long is between two things: the disk was not kept waiting. */
@@ -26,7 +26,9 @@ enum { MOST_REQUESTS = 512, SECTOR = 512 };
 /* A request that is being answered. */
 struct request {
   int used, certain, held_up;
-  double due;
+  int waits; /* for what the disk decides; it may still be at work on the host's file */
+  double arrived, due;
+  double gap; /* how long no disk of the board had had anything to do when it came */
   pthread_cond_t told;
 };
 
@@ -37,6 +39,9 @@ static struct physics *physics;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct request requests[MOST_REQUESTS];
 static int somebody_watches;
+/* Of each piece of the image, whether something is known to be there. Where nothing is, nothing is read: the host would
+ * make memory for zeros, and that can take it tens of milliseconds. */
+static unsigned char *filled;
 
 /* ---- what nbdkit is told on its command line ---- */
 
@@ -86,7 +91,8 @@ static double on_bus(void *context, double ready, double length, double begun) {
 
 static int disk_ready(void) {
   pthread_condattr_t attributes;
-  if (image < 0 || !board || !(physics = physics_new(&model))) {
+  filled = calloc((size_t)(model.size / PIECE) + 1, 1);
+  if (image < 0 || !board || !filled || !(physics = physics_new(&model))) {
     nbdkit_error("a disk needs an image, a board and memory");
     return -1;
   }
@@ -107,12 +113,21 @@ static struct timespec absolute(double at) {
   return (struct timespec){(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
 }
 
-static void sleep_until(double at) {
-  if (at - board_clock(board) > EARLY) {
-    struct timespec until = absolute(at - EARLY);
+static void sleep_until(double at, double early) {
+  if (at - board_clock(board) > early) {
+    struct timespec until = absolute(at - early);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, 0) == EINTR) continue;
   }
   while (board_clock(board) < at) continue;
+}
+
+/* How early an answer is waited for awake. Not if another one is waited for just then: where many are awake at once, they
+ * take the processor from whoever brings and fetches, and all are late. */
+static double wakes_early(double arrived, double due) {
+  static double last;
+  double early = last <= arrived || fabs(due - last) >= EARLY ? EARLY : 0;
+  last = due;
+  return early;
 }
 
 /* Threads have the slack and the rank of those that start them. A disk does little, but on time: where that is allowed it
@@ -203,7 +218,7 @@ static struct request *taken(void) {
   for (int at = 0; at < MOST_REQUESTS; at++)
     if (!requests[at].used) {
       requests[at].used = 1;
-      requests[at].certain = 0;
+      requests[at].certain = requests[at].waits = 0;
       return &requests[at];
     }
   return 0;
@@ -224,7 +239,7 @@ static void settle(double now) {
 static void watch_next(void) {
   somebody_watches = 0;
   for (int at = 0; at < MOST_REQUESTS; at++)
-    if (requests[at].used && !requests[at].certain) {
+    if (requests[at].used && requests[at].waits && !requests[at].certain) {
       pthread_cond_signal(&requests[at].told);
       return;
     }
@@ -233,6 +248,7 @@ static void watch_next(void) {
 /* When it ends is not known before the disk decides to do it: one of those who wait for that watches the clock. */
 static void become_certain(struct request *own, int known) {
   int watching = 0;
+  own->waits = 1;
   while (!own->certain) {
     if (somebody_watches && !watching) {
       pthread_cond_wait(&own->told, &lock);
@@ -248,9 +264,9 @@ static void become_certain(struct request *own, int known) {
   if (watching || !somebody_watches) watch_next();
 }
 
-/* `came`: when it was asked; what the host took since then, to read or write its own file, is its delay. */
-static int answer(int what, uint64_t offset, uint64_t length, int fua, double came) {
-  struct disk_done done;
+/* The disk is told at once that something is wanted. What the host needs for its own file meanwhile neither makes requests
+ * overtake each other nor comes on top of the disk's time: it is a delay only where it takes longer than the disk does. */
+static struct request *asked(int what, uint64_t offset, uint64_t length, int fua) {
   pthread_mutex_lock(&lock);
   int known = board_faults(board, disk, faults);
   double arrived = board_clock(board), now = arrived - lost(known, arrived);
@@ -261,33 +277,64 @@ static int answer(int what, uint64_t offset, uint64_t length, int fua, double ca
     board_begins(board, disk, arrived);
     board_ended(board, disk, arrived, arrived, arrived, 1);
     errno = EIO;
-    return -1;
+    return 0;
   }
-  double gap = board_begins(board, disk, arrived);
+  own->arrived = arrived;
+  own->gap = board_begins(board, disk, arrived);
   physics_submit(physics, now, what, offset, length, fua, (uint64_t)(own - requests));
   settle(now);
-  become_certain(own, known);
-  if (gap < PAUSE && !own->held_up) board_starved(board, gap);
-  physics_done(physics, &done);
-  board_done(board, disk, &done);
-  double due = regained(known, own->due);
-  own->used = 0;
   pthread_mutex_unlock(&lock);
-  sleep_until(due);
+  return own;
+}
+
+/* `wrong`: the error of the host's own part of it, 0 if there was none. */
+static int answered(struct request *own, int what, uint64_t offset, uint64_t length, int wrong) {
+  struct disk_done so_far;
+  pthread_mutex_lock(&lock);
+  int known = board_faults(board, disk, faults);
+  become_certain(own, known);
+  if (own->gap < PAUSE && !own->held_up) board_starved(board, own->gap);
+  physics_done(physics, &so_far);
+  board_done(board, disk, &so_far);
+  double arrived = own->arrived, due = regained(known, own->due);
+  own->used = 0;
+  double early = wakes_early(arrived, due);
+  pthread_mutex_unlock(&lock);
+  sleep_until(due, early);
   double ended = board_clock(board);
   pthread_mutex_lock(&lock);
   known = board_faults(board, disk, faults);
   int failed = dead(known, ended) || unreadable(known, ended, what, (double)offset, (double)(offset + length));
   pthread_mutex_unlock(&lock);
-  board_ended(board, disk, ended, came, due - (arrived - came), failed);
-  if (failed) errno = EIO;
-  return failed ? -1 : 0;
+  board_ended(board, disk, ended, arrived, due, failed);
+  if (failed || wrong) errno = failed ? EIO : wrong;
+  return failed || wrong ? -1 : 0;
+}
+
+/* ---- the host's file ---- */
+
+static void fills(uint64_t start, uint64_t end) {
+  for (uint64_t piece = start / PIECE; piece * PIECE < end; piece++) filled[piece] = 1;
+}
+
+static ssize_t zeros(char *into, uint32_t count) {
+  memset(into, 0, count);
+  return (ssize_t)count;
+}
+
+static ssize_t some_read(char *into, uint32_t count, uint64_t offset) {
+  if (filled[offset / PIECE]) return pread(image, into, count, (off_t)offset);
+  off_t data = lseek(image, (off_t)offset, SEEK_DATA);
+  if (data < 0 && errno == ENXIO) return zeros(into, count);
+  if (data > (off_t)offset) return zeros(into, (uint64_t)data - offset < count ? (uint32_t)((uint64_t)data - offset) : count);
+  if (data == (off_t)offset) fills(offset, offset + 1);
+  return pread(image, into, count, (off_t)offset);
 }
 
 static int all_read(char *into, uint32_t count, uint64_t offset) {
   while (count) {
-    ssize_t got = pread(image, into, count, (off_t)offset);
-    if (got <= 0) return got < 0 ? -1 : (errno = EIO, -1);
+    ssize_t got = some_read(into, count, offset);
+    if (got <= 0) return got < 0 ? errno : EIO;
     into += got;
     offset += (uint64_t)got;
     count -= (uint32_t)got;
@@ -296,9 +343,10 @@ static int all_read(char *into, uint32_t count, uint64_t offset) {
 }
 
 static int all_written(const char *from, uint32_t count, uint64_t offset) {
+  fills(offset, offset + count);
   while (count) {
     ssize_t put = pwrite(image, from, count, (off_t)offset);
-    if (put < 0) return -1;
+    if (put < 0) return errno;
     from += put;
     offset += (uint64_t)put;
     count -= (uint32_t)put;
@@ -306,28 +354,25 @@ static int all_written(const char *from, uint32_t count, uint64_t offset) {
   return 0;
 }
 
+/* ---- what nbdkit asks for ---- */
+
 static int disk_pread(void *handle, void *into, uint32_t count, uint64_t offset, uint32_t flags) {
   (void)handle, (void)flags;
-  double came = board_clock(board);
-  if (all_read(into, count, offset) < 0) return -1;
-  return answer(PHYSICS_READ, offset, count, 0, came);
+  struct request *own = asked(PHYSICS_READ, offset, count, 0);
+  return own ? answered(own, PHYSICS_READ, offset, count, all_read(into, count, offset)) : -1;
 }
 
+/* A disk that is dead keeps what it had; else what is written can be read at once, as from a disk's own cache. */
 static int disk_pwrite(void *handle, const void *from, uint32_t count, uint64_t offset, uint32_t flags) {
   (void)handle;
-  /* A disk that is dead keeps what it had; else what is written can be read at once, as from a disk's own cache. */
-  double came = board_clock(board);
-  pthread_mutex_lock(&lock);
-  int lives = !dead(board_faults(board, disk, faults), board_clock(board));
-  pthread_mutex_unlock(&lock);
-  if (!lives) return errno = EIO, -1;
-  if (all_written(from, count, offset) < 0) return -1;
-  return answer(PHYSICS_WRITE, offset, count, (flags & NBDKIT_FLAG_FUA) != 0, came);
+  struct request *own = asked(PHYSICS_WRITE, offset, count, (flags & NBDKIT_FLAG_FUA) != 0);
+  return own ? answered(own, PHYSICS_WRITE, offset, count, all_written(from, count, offset)) : -1;
 }
 
 static int disk_flush(void *handle, uint32_t flags) {
   (void)handle, (void)flags;
-  return answer(PHYSICS_FLUSH, 0, 0, 0, board_clock(board));
+  struct request *own = asked(PHYSICS_FLUSH, 0, 0, 0);
+  return own ? answered(own, PHYSICS_FLUSH, 0, 0, 0) : -1;
 }
 
 static void *disk_open(int readonly) {

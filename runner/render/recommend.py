@@ -151,7 +151,10 @@ def _set(knob: Knob) -> str:
     """
     if knob.way == "cache":
         there = "/sys%p/device/scsi_disk/*/cache_type /sys%p/cache_type"
-        return f"""IMPORT{{program}}="/bin/sh -c 'echo {knob.value} | tee {there} >/dev/null 2>&1; true'\""""
+        already = f"grep -qsx {str(knob.value).replace(' ', '.')} {there}"  # else every change would reset the rest
+        return (
+            f"""IMPORT{{program}}="/bin/sh -c '{already} || echo {knob.value} | tee {there} >/dev/null 2>&1; true'\""""
+        )
     return f'ATTR{{{knob.file}}}="{knob.value}"'
 
 

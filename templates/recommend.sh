@@ -17,11 +17,24 @@ for disk in "${disks[@]}"; do
     echo "$disk is no disk" >&2
     exit 1
   fi
-  if [[ -n $(wipefs --noheadings "$disk") || -n $(lsblk --noheadings --output MOUNTPOINTS "$disk" | tr -d '[:space:]') ]]; then
+  # If one of these cannot tell, nothing goes on; of an empty disk the second tells the name and no other word.
+  written=$(wipefs --noheadings "$disk")
+  standing=$(lsblk --noheadings --list --output NAME,MOUNTPOINT "$disk")
+  if [[ -n $written || $standing =~ [^[:space:]][[:space:]]+[^[:space:]] ]]; then
     echo "something is on $disk; if nobody needs it: wipefs --all $disk" >&2
     exit 1
   fi
 done
+if [[ $(readlink -f "${disks[@]}" | sort | uniq -d) ]]; then
+  echo "a disk is named twice" >&2
+  exit 1
+fi
+{% if paste.mounted %}
+if findmnt --mountpoint "$mount_point" >/dev/null || findmnt --fstab --mountpoint "$mount_point" >/dev/null; then
+  echo "$mount_point is mounted, or in /etc/fstab: take another, or that line out" >&2
+  exit 1
+fi
+{% endif %}
 {% for layer, told in commands %}
 {% include 'recommend/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}
@@ -61,16 +74,18 @@ printf '%s\n' {{ value }} >{{ file }}
 {% if paste.rules %}
 
 # and whenever the devices appear again:
+mkdir -p /etc/udev/rules.d
 printf '%s\n' \
 {% for line in paste.rules %}
   {{ line }} \
 {% endfor %}
   >/etc/udev/rules.d/99-matrix.rules
-udevadm control --reload
+if [[ -S /run/udev/control ]]; then udevadm control --reload; fi
 {% endif %}
 {% if paste.files %}
 
 # and at every boot:
+mkdir -p /etc/tmpfiles.d
 printf '%s\n' \
 {% for line in paste.files %}
   {{ line }} \

@@ -144,10 +144,17 @@ def _rules(turned: list[Knob]) -> Iterator[str]:
 
 
 def _set(knob: Knob) -> str:
-    """What a rule does. A drive's cache is switched at the drive: what the kernel believes of it must stay true."""
+    """What a rule does. A drive's cache is switched at the drive: what the kernel believes of it must stay true.
+
+    That makes the kernel look at all of the drive anew and forget other settings, so it comes before any ATTR: an
+    IMPORT is done while the line is matched, where a RUN would come last of all.
+    """
     if knob.way == "cache":
         there = "/sys%p/device/scsi_disk/*/cache_type /sys%p/cache_type"
-        return f"""RUN+="/bin/sh -c 'echo {knob.value} | tee {there}'\""""
+        already = f"grep -qsx {str(knob.value).replace(' ', '.')} {there}"  # else every change would reset the rest
+        return (
+            f"""IMPORT{{program}}="/bin/sh -c '{already} || echo {knob.value} | tee {there} >/dev/null 2>&1; true'\""""
+        )
     return f'ATTR{{{knob.file}}}="{knob.value}"'
 
 

@@ -72,9 +72,8 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     level = _few([called(one, cells) for one in found.level])
     told = f", and so may be {level}" if level else ", and nothing else may be"
     notes = [f"{work}best is {called(found.best, cells)}{told} ({found.confidence * 100:g} % confidence)"]
-    if any(one.ratio is None for one in found.settings[1:]) or all(
-        one.ratio and not one.ratio.low for one in found.settings[1:]
-    ):
+    others = found.settings[1:]
+    if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):
         notes.append("settings of a single trial, or that share no block with the best, cannot be told apart from it")
     if found.left_out:
         notes.append(f"{found.left_out:,} settings left out, of which some of this work has no figures")

@@ -1,4 +1,6 @@
 
+# What is found there is left over from before, as the disks were empty: the devices are new.
+wipefs --quiet --all {{ layer.members }}
 {{ told[0] }}
 mkdir -p {{ layer.directory }}
 mount {{ layer.mount }}

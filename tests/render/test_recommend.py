@@ -105,3 +105,29 @@ def test_the_cache_of_a_drive_is_switched_at_the_drive_and_not_in_what_the_kerne
     assert "queue/write_cache" not in text
     assert "drive_cache \"$disk01\" 'write through'" in text
     assert "echo write through | tee /sys%p/device/scsi_disk/*/cache_type" in text
+
+
+def test_a_rule_switches_the_cache_before_it_sets_what_that_resets() -> None:
+    rules = [line for line in pasteable(cells()["mirror"]).splitlines() if "cache_type" in line and "ACTION==" in line]
+    assert rules
+    for rule in rules:
+        assert rule.index("IMPORT{program}=") > rule.index("SYMLINK==")
+        assert "RUN" not in rule
+
+
+def test_a_program_that_cannot_tell_what_is_on_a_disk_stops_everything(tmp_path: Path) -> None:
+    """Nothing on it and no answer are not the same. /dev/null stands for a disk, as nothing opens it."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, does in {"wipefs": "exit 1", "lsblk": "echo sda", "mdadm": f"touch {tmp_path}/built"}.items():
+        (tools / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tools / name).chmod(0o755)
+    script = pasteable(cells()["mirror"]).replace("-b $disk", "-e $disk")
+    script = re.sub(r"(?m)^(disk\d\d)=.*", r"\1=/dev/null", script)
+    environment = {"PATH": f"{tools}:/usr/bin:/bin"}
+    for told, said in (("exit 1", ""), ("echo ext4", "something is on /dev/null"), ("true", "a disk is named twice")):
+        (tools / "wipefs").write_text(f"#!/bin/sh\n{told}\n")
+        done = subprocess.run(["bash"], input=script, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert not (tmp_path / "built").exists()

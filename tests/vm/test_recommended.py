@@ -1,0 +1,250 @@
+"""What `matrix recommend` prints is pasted on a fresh machine with udev, and the kernel is asked whether it is so.
+
+The machine is the appliance with the udev daemon that it does without elsewhere: disks have the names that udev gives
+them, and after a restart only what a disk of the system would have kept is there again: the files that were written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from runner.execute.rigs import rig_spec
+from runner.fio.result import parse
+from runner.machines.qemu import Qemu
+from runner.machines.seam import Rig, Step, Wishes
+from runner.render.scripts import job
+from runner.render.stack import built
+from tests.matrices import space
+
+if TYPE_CHECKING:
+    from runner.expand.space import Cell
+    from runner.machines.qemu.rig import QemuRig
+
+pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]
+ROOT = Path(__file__).parents[2]
+RUN = """\
+name: pasted
+disks: {count: 4, size: 212MiB, bus: sata}
+layouts:
+  raid5: [md: {level: 5, chunk: 64KiB}, fs: {type: xfs}]
+  raid10: [md: {level: 10, layout: f2, chunk: 128KiB}, fs: {type: ext4, options: noatime}]
+  striped: [lvm: {stripes: 4, stripe_size: 64KiB}, fs: {type: xfs}]
+tune:
+  readahead: 8MiB
+  disk: {readahead: 64KiB}
+  stripe_cache_size: 4096
+  scheduler: mq-deadline
+  iosched: {read_expire: 248}
+  nr_requests: 32
+  write_cache: write through
+  transparent_hugepages: never
+  vm: {dirty_ratio: 11}
+workloads: {work: {rw: read, bs: 64KiB, iodepth: 8, size: 32MiB, runtime: 1s}}
+repeat: 2
+"""
+#: What udev calls the disks of a machine.
+STABLE = "/dev/disk/by-id/ata-QEMU_HARDDISK_matrix-{}"
+UDEV = """\
+mkdir -p /run/udev
+(exec -a systemd-udevd udevadm --daemon </dev/null >/dev/null 2>&1)
+udevadm trigger --action=add --subsystem-match=block
+udevadm settle
+"""
+#: Files that a machine keeps, by which everything must be so again.
+KEPT = "/etc/fstab /etc/udev/rules.d /etc/tmpfiles.d"
+#: The devices below, and the file that is asked of them; the array's node is `top`.
+LOOK = """\
+top=$(basename "$(readlink -f {top})")
+disks=()
+for disk in {disks}; do disks+=("$(basename "$(readlink -f "$disk")")"); done
+say() {{
+  local file=$1
+  for file in "${{@:2}}"; do
+    if [[ -e $file ]]; then printf '%s %s\\n' "$1" "$(tr -s '\\n\\t ' ' ' <"$file")"; fi
+  done | sort -u
+}}
+say readahead /sys/class/block/"$top"/queue/read_ahead_kb
+for knob in read_ahead_kb scheduler nr_requests iosched/read_expire write_cache; do
+  for disk in "${{disks[@]}}"; do say "disk.$knob" /sys/class/block/"$disk"/queue/"$knob"; done
+done | sort -u
+for disk in "${{disks[@]}}"; do say cache_type /sys/class/block/"$disk"/device/scsi_disk/*/cache_type; done | sort -u
+for knob in level layout chunk_size raid_disks stripe_cache_size degraded; do
+  say "$knob" /sys/class/block/"$top"/md/"$knob"
+done
+if [[ $top == dm-* ]]; then dmsetup table {top} | cut -d ' ' -f 3-5; fi
+say hugepages /sys/kernel/mm/transparent_hugepage/enabled
+say dirty_ratio /proc/sys/vm/dirty_ratio
+findmnt --noheadings --output TARGET,FSTYPE /srv/data
+findmnt --noheadings --output OPTIONS /srv/data | tr , '\\n' | grep -E '^(noatime|relatime|stripe=.*|sunit=.*|swidth=.*)$'
+"""
+OF_DISKS = [
+    "disk.iosched/read_expire 248",
+    "disk.nr_requests 32",
+    "disk.read_ahead_kb 64",
+    "disk.scheduler none [mq-deadline]",
+    "disk.write_cache write through",
+    "cache_type write through",
+]
+OF_HOST = ["hugepages always madvise [never]", "dirty_ratio 11"]
+#: What the kernel must say of each.
+WANTED = {
+    "raid5": [
+        *("readahead 8192", *OF_DISKS),
+        *("level raid5", "layout 2", "chunk_size 65536", "raid_disks 4", "stripe_cache_size 4096", "degraded 0"),
+        *(*OF_HOST, "/srv/data xfs", "relatime", "sunit=128", "swidth=384"),
+    ],
+    "raid10": [
+        *("readahead 8192", *OF_DISKS),
+        *("level raid10", "layout 513", "chunk_size 131072", "raid_disks 4", "degraded 0"),
+        *(*OF_HOST, "/srv/data ext4", "noatime", "stripe=128"),
+    ],
+    "striped": [
+        *("readahead 8192", *OF_DISKS),
+        *("striped 4 128", *OF_HOST, "/srv/data xfs", "relatime", "sunit=128", "swidth=512"),
+    ],
+}
+TOP = {"raid5": "/dev/md/matrix-0", "raid10": "/dev/md/matrix-0", "striped": "/dev/mapper/matrix--0-volume"}
+#: Takes it apart as an administrator does.
+DOWN = {
+    "raid5": "mdadm --stop /dev/md/matrix-0\n",
+    "raid10": "mdadm --stop /dev/md/matrix-0\n",
+    "striped": "vgchange -an matrix-0\n",
+}
+#: What keeps a second paste off: all of it must stay as it is.
+WITNESS = "sha256sum /srv/data/witness /etc/fstab /etc/udev/rules.d/* /etc/tmpfiles.d/*; cat /proc/mdstat || :; dmsetup table\n"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One recommendation as a user has it: the table, the script with the disks filled in, and the cell it is of."""
+
+    table: str
+    script: str
+    cell: Cell
+
+
+def matrix(folder: Path, *words: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("MATRIX_STORE", None)
+    command = [sys.executable, "-m", "runner.cli", *words]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that really was measured."""
+    folder = tmp_path_factory.mktemp("night")
+    (folder / "pasted.yaml").write_text(RUN)
+    matrix(folder, "run", "--on", "qemu", "pasted.yaml")
+    return folder
+
+
+def advice(folder: Path, layout: str) -> Advice:
+    words = ("recommend", "latest", "--for", f"workload=work,layout={layout}", "--metric", "read.bw")
+    table = matrix(folder, *words, "--script", f"{layout}.sh")
+    text = (folder / f"{layout}.sh").read_text()
+    for number in range(4):
+        text = text.replace(f"=/dev/disk/by-id/NAME-{number + 1}\n", f"={STABLE.format(number)}\n")
+    name = next(line for line in text.splitlines() if line.startswith("# Recommended: "))
+    (cell,) = (one for one in space(RUN).cells() if one.name == name.removeprefix("# Recommended: "))
+    assert cell.axes["layout"] == layout
+    return Advice(table, text, cell)
+
+
+async def done(rig: Rig, text: str, files: dict[str, str] | None = None) -> str:
+    status, output = await tried(rig, text, files)
+    assert status == 0, output
+    return output
+
+
+async def tried(rig: Rig, text: str, files: dict[str, str] | None = None) -> tuple[int, str]:
+    (result,) = await rig.run([Step("step", f"set -euo pipefail\n{text}", files or {})], expected=0, deadline=240)
+    return result.status, result.output
+
+
+async def looked(rig: Rig, layout: str) -> list[str]:
+    names = " ".join(STABLE.format(number) for number in range(4))
+    said = await done(rig, LOOK.format(top=TOP[layout], disks=names))
+    return [" ".join(line.split()) for line in said.splitlines()]
+
+
+async def restarted(rig: Rig, layout: str) -> None:
+    """The machine from nothing, with the files that its own disk would have kept, as its boot goes about them."""
+    kept = (await done(rig, f"umount /srv/data; sync; tar -C / -c {KEPT} 2>/dev/null | base64 -w 0")).strip()
+    await cast("QemuRig", rig).reboot()
+    assert "/srv/data" not in await done(rig, "cat /etc/fstab")
+    await done(rig, "base64 -d kept | tar -C / -x", {"kept": kept})
+    await done(rig, UDEV + ("vgchange -aay\nudevadm settle\n" if layout == "striped" else ""))
+    await done(rig, "mkdir -p /srv/data; mount /srv/data; systemd-tmpfiles --create /etc/tmpfiles.d/matrix.conf")
+
+
+async def measured(rig: Rig, cell: Cell, top: str) -> float:
+    """Bytes per second, which the device on top must have seen."""
+    stack = built(cell.array.stack.value, rig.disks, cell.array.disks, zeroed=False)
+    assert stack.directory is not None
+    text = job(cell, stack, 1).replace(stack.directory, "/srv/data")
+    read = (
+        f'read -r _ _ sectors _ </sys/class/block/"$(basename "$(readlink -f {top})")"/stat\necho "sectors=$sectors"\n'
+    )
+    folders = "grep -o '/srv/data[^ ]*' job.fio | sort -u | xargs mkdir -p\nfio --create_only=1 job.fio >/dev/null\n"
+    said = await done(rig, f"{folders}{read}fio --output-format=json+ job.fio\n{read}", {"job.fio": text})
+    before, after = (int(line.removeprefix("sectors=")) for line in said.splitlines() if line.startswith("sectors="))
+    figures = parse(said[said.index("{") : said.rindex("}") + 1])
+    assert figures.read is not None
+    assert (after - before) * 512 >= figures.read.bytes > 0
+    return figures.read.bw
+
+
+async def _pasted(one: Advice, layout: str, scratch: Path) -> float:
+    found = space(RUN)
+    async with Qemu(Wishes(cold=True)).rig(rig_spec(found.matrix, one.cell.array, None), scratch) as rig:
+        await done(rig, UDEV)
+        await done(rig, "bash <best.sh", {"best.sh": one.script})  # pasting: the shell reads it as it comes
+        await done(rig, f"mdadm --wait {TOP[layout]} || true\n" if layout != "striped" else "")
+        assert await looked(rig, layout) == WANTED[layout]
+        await done(rig, "udevadm verify /etc/udev/rules.d/99-matrix.rules\n")
+        figure = await measured(rig, one.cell, TOP[layout])
+
+        await done(rig, "echo this stays >/srv/data/witness; sync")
+        before = await done(rig, WITNESS)
+        status, said = await tried(rig, "bash best.sh", {"best.sh": one.script})
+        assert status == 1
+        assert f"something is on {STABLE.format(0)}" in said
+        assert await done(rig, WITNESS) == before
+
+        await restarted(rig, layout)
+        assert await looked(rig, layout) == WANTED[layout]
+        assert await done(rig, "cat /srv/data/witness") == "this stays\n"
+        await _once_more(rig, one, layout)
+    return figure
+
+
+async def _once_more(rig: Rig, one: Advice, layout: str) -> None:
+    """On disks that were emptied as the script says, whose old contents lie where the new array finds them."""
+    await done(rig, f"umount /srv/data\n{DOWN[layout]}")
+    names = " ".join(STABLE.format(number) for number in range(4))
+    await done(rig, f'for disk in {names}; do wipefs --quiet --all "$disk"; done; udevadm settle')
+    status, said = await tried(rig, "bash best.sh", {"best.sh": one.script})
+    assert (status, said) == (1, "/srv/data is mounted, or in /etc/fstab: take another, or that line out\n")
+    assert not await done(rig, f'for disk in {names}; do wipefs --noheadings "$disk"; done')
+    await done(rig, "sed -i '\\:/srv/data:d' /etc/fstab; bash best.sh", {"best.sh": one.script})
+    assert "/srv/data" in await done(rig, "findmnt --noheadings --output TARGET /srv/data; ls -A /srv/data")
+
+
+@pytest.mark.parametrize("layout", WANTED)
+def test_what_is_recommended_is_so_when_it_was_pasted_and_after_a_restart(
+    night: Path, layout: str, tmp_path: Path
+) -> None:
+    one = advice(night, layout)
+    figure = asyncio.run(_pasted(one, layout, tmp_path))
+    sys.stdout.write(f"{layout}, pasted: {figure / 1e6:.0f} MB/s; recommended:\n{one.table}")  # told, not judged

@@ -94,6 +94,11 @@ class Refusal:
     brief: str
     resolution: str = ""
 
+    @property
+    def told(self) -> str:
+        """Both in a line, as a user reads it. A brief that is another program's may end in a colon by itself."""
+        return ": ".join(filter(None, (self.brief.removesuffix(":"), self.resolution)))
+
 
 @dataclass(frozen=True, slots=True)
 class Swept:

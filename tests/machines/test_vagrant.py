@@ -175,6 +175,17 @@ def test_without_anything_installed_every_refusal_says_what_to_install(
     assert all(one.resolution.startswith("apt install ") for one in refused)
 
 
+def test_what_the_script_lacks_is_told_with_one_colon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It says so on two lines of its own, the first of which ends in one."""
+    build = tmp_path / "build"
+    build.write_text('#!/bin/sh\nprintf "box: this takes programs:\\n  apt install a b\\n" >&2; exit 2\n')
+    build.chmod(0o755)
+    monkeypatch.setattr(box, "BUILD", build)
+    (refused,) = box.refusals(None)
+    assert refused.told == "this takes programs: apt install a b"
+    assert Refusal("no such thing").told == "no such thing"
+
+
 @pytest.mark.parametrize(
     ("complaint", "systemd", "brief", "resolution"),
     [

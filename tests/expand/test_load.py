@@ -45,6 +45,19 @@ def test_a_value_that_stands_twice_is_mentioned() -> None:
     assert "level: 5 stands there more than once, and counts once" in notes
 
 
+def test_that_fio_clears_devices_for_mmap_is_mentioned_where_it_does() -> None:
+    def notes(rw: str, engine: str, layout: str = "disk") -> list[str]:
+        work = f"{{rw: {rw}, bs: [4KiB, 8KiB], ioengine: {engine}, direct: false, runtime: 1s}}"
+        text = f"name: m\ndisks: {{count: 1, size: 1GiB}}\nlayouts: {{a: [{layout}]}}\nworkloads: {{w: {work}}}\n"
+        return [note for note in parse("m.yaml", text).space.notes if "mmap" in note]
+
+    (told,) = notes("randwrite", "mmap")
+    assert told.startswith("workload w: before mmap writes on a device, fio writes zeros")
+    assert not notes("randread", "mmap")
+    assert not notes("randwrite", "psync")
+    assert not notes("randwrite", "mmap", "fs: {type: ext4}")
+
+
 def test_an_empty_file_is_called_one() -> None:
     assert errors("") == ["1:1: nothing stands in it; matrices to begin with are in matrix/"]
 

@@ -43,7 +43,7 @@ def command(place: Where | None) -> None:
     for one, refusals in missing.items():
         click.echo(f"{one.machine:<9} {'cannot be used' if refusals else _ready(one)}")
         for refusal in refusals:
-            click.echo(f"          - {refusal.brief}" + (f": {refusal.resolution}" if refusal.resolution else ""))
+            click.echo(f"          - {refusal.told}")
     if place and place.host:
         _show_host(_ssh_name(place.host))
     if all(missing.values()):

@@ -72,8 +72,8 @@ class Order:
         return self.request.selection.count() * self.request.plan.repeat.max
 
     def specs(self) -> set[RigSpec]:
-        """Every kind of rig that it needs."""
-        return set(specs_of(self.request.space, self.kernel))
+        """Every kind of rig that it needs: what is not among its cells asks for nothing."""
+        return set(specs_of(self.request.space.matrix, self.request.arrays(), self.kernel))
 
     def manifest(self) -> Manifest:
         """What a run of it would be."""

@@ -55,7 +55,8 @@ def command(
     request = asked(matrix, only, shard)
     check_kernels(request, place)
     pace = recorded_pace(results, place, request.space.matrix.name)
-    level, alone = level_of(jobs, machine(place, Wishes()), specs_of(request.space, None), request.arrays())
+    specs = specs_of(request.space.matrix, request.arrays(), None)
+    level, alone = level_of(jobs, machine(place, Wishes()), specs, request.arrays())
     found = estimate(request.plan, pace, level.now)
     if form == "json":
         _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), [alone])

@@ -105,9 +105,9 @@ def command(
             resolution="`matrix results` without --only and --outcome shows what there is",
         )
     if familiar:
-        grid = _familiar(familiar, found, most=rows if form == "table" else None, plain=form not in SHOWN)
+        grid = _familiar(familiar, found, form, rows)
     elif pivot:
-        grid = _pivoted(found, pivot, metrics, plain=form not in SHOWN)
+        grid = _pivoted(found, pivot, metrics, form)
     elif by_trial:
         grid = shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
     elif form in SHOWN:
@@ -148,18 +148,25 @@ def metrics_of(familiar: str) -> tuple[str, ...]:
     return FAMILIAR[familiar].metrics
 
 
-def _familiar(program: str, found: list[Samples], *, most: int | None, plain: bool) -> Grid:
-    from runner.history.familiar import shown_as
-
-    grid = shown_as(program, found, plain=plain)
-    left = len(grid.rows) - (most or len(grid.rows))
+def _at_most(grid: Grid, most: int) -> Grid:
+    left = len(grid.rows) - most
     if left <= 0:
         return grid
     told = f"{left:,} more lines; `--rows` shows more, `--format csv` all"
     return replace(grid, rows=grid.rows[:most]).with_notes(told)
 
 
-def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], *, plain: bool) -> Grid:
-    from runner.history.results import full_name, pivot
+def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
+    from runner.history.results import full_name, pivot, plain_pivot
 
-    return pivot(found, full_name(axis, found), metrics[0] if metrics else None, plain=plain)
+    told = pivot if form in SHOWN else plain_pivot
+    return told(found, full_name(axis, found), metrics[0] if metrics else None)
+
+
+def _familiar(program: str, found: list[Samples], form: str, most: int) -> Grid:
+    from runner.history.familiar import plain_as, shown_as
+
+    if form not in SHOWN:
+        return plain_as(program, found)
+    grid = shown_as(program, found)
+    return _at_most(grid, most) if form == "table" else grid

@@ -275,7 +275,7 @@ def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
     if refusals:
         raise BadInput(
             f"the {place.name} machine cannot run this",
-            details="\n".join(f"- {one.brief}" + (f": {one.resolution}" if one.resolution else "") for one in refusals),
+            details="\n".join(f"- {one.told}" for one in refusals),
             resolution="`matrix doctor` shows what every machine needs",
         )
 

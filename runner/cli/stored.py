@@ -94,9 +94,11 @@ def _there(address: Address) -> SharedStore:
 
 def chosen_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
     """The runs that are meant by any of these words, the latest first; all, if there is no word."""
-    from runner.history.choose import runs_named
+    from runner.history.choose import passed_over, runs_named
 
     runs = store.runs()
+    if told := passed_over(words, runs):
+        click.echo(f"note: {told}", err=True)
     meant = {run.id for word in words for run in runs_named(word, runs)}
     return [run for run in runs if not words or run.id in meant]
 

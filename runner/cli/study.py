@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.expand.published import Study
+    from runner.expand.space import Space
     from runner.guidelines.judge import Judgement
     from runner.guidelines.published import Held
     from runner.history.samples import Samples
@@ -57,9 +58,10 @@ def command(
     store: str | None,
 ) -> None:
     """Put what STUDIES, folders with a matrix and what was published, say beside what was measured here."""
-    declared = [(path, *_declared(path)) for path in studies]
+    declared = [_declared(path) for path in studies]
     with opened(store, results) as shared:
-        found = [(one, _runs_of(one[1].name, shared, runs)) for one in declared]
+        _tell_of_others({space.matrix.name for _, space, _ in declared}, shared, runs)
+        found = [(one, _runs_of(one[1].matrix.name, shared, runs)) for one in declared]
         _check([path for (path, _, _), among in found if not among], runs, nothing=not any(among for _, among in found))
         done = [_beside(*one, shared, among) for one, among in found if among]
     answer(_together(done, people=form in SHOWN), form, to)
@@ -81,7 +83,7 @@ class Done:
     judgements: list[Judgement]
 
 
-def _declared(path: Path) -> tuple[Matrix, Study]:
+def _declared(path: Path) -> tuple[Path, Space, Study]:
     from runner.errors import BadInput
     from runner.expand.load import load
     from runner.expand.published import MATRIX, PUBLISHED, study_beside
@@ -93,21 +95,49 @@ def _declared(path: Path) -> tuple[Matrix, Study]:
             f"{path}: is no study: there is no {PUBLISHED} beside it",
             resolution=f"name a folder with a {MATRIX} and a {PUBLISHED}; docs/guidelines.md says what is in one",
         )
-    return space.matrix, study
+    return path, space, study
 
 
-def _beside(path: Path, matrix: Matrix, study: Study, shared: SharedStore, among: list[RunRow]) -> Done:
+def _beside(path: Path, space: Space, study: Study, shared: SharedStore, among: list[RunRow]) -> Done:
     from runner.guidelines.published import columns_of, held_against
     from runner.history import advice
     from runner.history.samples import read
 
+    matrix = space.matrix
     columns = dict.fromkeys([*columns_of(study.published), *advice.columns_of(matrix.guidelines)])
     samples = read(shared, among, list(columns), histograms=False)
+    _check_alike(path, space, samples)
     judgements = advice.judged_in_store(matrix.guidelines, samples)
     made_up = any(run.made_up for run in among)
     share = advice.share_of(samples)
     held = held_against(study.published, map(advice.as_measured, samples), made_up=made_up, share=share)
     return Done(path, matrix, study, among, samples, held, judgements)
+
+
+def _check_alike(path: Path, space: Space, samples: Sequence[Samples]) -> None:
+    """Several runs count together cell by cell: refuse those of a matrix that had the name, and none of the cells."""
+    from runner.errors import BadInput
+    from runner.history.apart import strangers
+
+    cells: dict[str, set[str]] = {}
+    for one in samples:
+        cells.setdefault(one.run.name, set()).add(one.cell.id)
+    others = strangers(cells, {cell.id for cell in space.cells()})
+    if others:
+        raise BadInput(
+            f"{path}: not all of these runs are of this matrix as it is now, so they cannot count together",
+            details="\n".join(f"- {name} has none of its cells" for name in others),
+            resolution="leave those out of --run, or name one alone: then its cells are known by their axes",
+        )
+
+
+def _tell_of_others(names: set[str], shared: SharedStore, words: Sequence[str]) -> None:
+    """Runs that somebody named and that no study here is of."""
+    left = [run for run in chosen_runs(shared, words) if run.matrix not in names] if words else []
+    for run in left:
+        click.echo(
+            f"note: {run.name} is of the matrix {run.matrix}, which is none of these studies; left out", err=True
+        )
 
 
 def _runs_of(name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:

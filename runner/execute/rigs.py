@@ -9,9 +9,9 @@ from runner.model.axes import written
 from runner.model.tune import meant_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from runner.expand.space import Array, Space
+    from runner.expand.space import Array
     from runner.model.matrix import Matrix
 
 
@@ -24,9 +24,9 @@ def rig_spec(matrix: Matrix, array: Array, kernel: str | None) -> RigSpec:
     return RigSpec(matrix.every_disk(), kernel or array.kernel, wish.cpus, wish.memory, modules, programs, powers)
 
 
-def specs_of(space: Space, kernel: str | None) -> Iterator[RigSpec]:
+def specs_of(matrix: Matrix, arrays: Iterable[Array], kernel: str | None) -> Iterator[RigSpec]:
     """The rig that each array needs."""
-    return (rig_spec(space.matrix, array, kernel) for array in space.arrays)
+    return (rig_spec(matrix, array, kernel) for array in arrays)
 
 
 def powers_of(array: Array) -> tuple[str, ...]:
@@ -35,6 +35,8 @@ def powers_of(array: Array) -> tuple[str, ...]:
 
 
 def _powers(array: Array) -> Iterator[str]:
+    if array.faults:
+        yield "faults"
     for workload in array.workloads:
         if not workload.value.direct:
             yield "caches"

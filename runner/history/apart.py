@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from typing import TypeAlias
 
     from runner.history.samples import Samples
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 #: Of what two runs were done with, what may make cells of one name others.
 _OF_CELLS = ("seed", "disk", "digest.matrix")
 _FEW = 4
+
+
+def strangers(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
+    """Which of several runs, with the ids of their cells, have none that is declared and so nothing to do with it.
+
+    None of them, if all have a cell in common: they are of one matrix, as it was before.
+    """
+    if len(cells) < 2 or frozenset.intersection(*map(frozenset, cells.values())):
+        return []
+    return [name for name, ids in cells.items() if not ids & declared]
 
 
 def why_apart(left: _Found, right: _Found, differing: Iterable[tuple[str, str, str]]) -> tuple[str, str]:

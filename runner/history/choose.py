@@ -6,6 +6,7 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,8 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
     """The runs that a word on the command line means; `runs` has the latest first. BadInput if there is none.
 
     A folder or its name; a pattern of names (`nightly-*`); the beginning of an id; `latest`, or the name of a matrix
-    for the latest run of it; `~2` behind either: the second before that, of the same matrix on the same machine.
+    for the latest run of it that was measured (made up ones, if there are no others); `~2` behind either: the second
+    before that, of the same matrix on the same machine.
     `~good` behind any of these: the last before it that ended well. Several words with commas between: all of them.
     """
     name = Path(text).name if "/" in text else text
@@ -99,6 +101,15 @@ def measured_first(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
     return measured, f"{left:,} made-up run{'s' if left != 1 else ''} left out; name them with --runs"
 
 
+def passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
+    """What to say where `latest` is not the latest, as that is made up; empty if it is."""
+    named = any(word.partition("~")[0] == LATEST for text in words for word in text.split(","))
+    newer = list(takewhile(lambda run: run.made_up, runs))
+    if not named or not newer or len(newer) == len(runs):
+        return ""
+    return f"{newer[0].name} is later, but made up; name it to see it"
+
+
 @contextmanager
 def with_hint(hint: str) -> Iterator[None]:
     """What cannot be answered may be for that reason."""
@@ -119,6 +130,8 @@ def _counted(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
     parts = _BACK.fullmatch(text)
     name, back = (parts["name"], int(parts["back"])) if parts else (text, 0)
     of_name = [run for run in runs if name in {LATEST, run.matrix}]
+    # What somebody walked through on the dry machine is meant by its own name, unless there is nothing else.
+    of_name = [run for run in of_name if not run.made_up] or of_name
     if not of_name:
         return []
     first = of_name[0]

@@ -41,12 +41,26 @@ class Familiar:
     #: What it would call work that no preset says it of, by its `rw`.
     phases: Mapping[str, str]
     metrics: tuple[str, ...]
-    #: `plain`: as numbers.
-    grid: Callable[[Sequence[Samples], bool], Grid]
+    #: For people, as it would write it.
+    shown: Callable[[Sequence[Samples]], Grid]
+    #: For programs, as numbers.
+    plain: Callable[[Sequence[Samples]], Grid]
 
 
-def shown_as(name: str, found: Sequence[Samples], *, plain: bool) -> Grid:
-    """Cells in the columns of a program: those of its presets, or where there are none, those that do what it does."""
+def shown_as(name: str, found: Sequence[Samples]) -> Grid:
+    """Cells as a program would write them."""
+    meant, notes = _meant(name, found)
+    return FAMILIAR[name].shown(meant).with_notes(*notes)
+
+
+def plain_as(name: str, found: Sequence[Samples]) -> Grid:
+    """Cells in the columns of a program, as numbers."""
+    meant, notes = _meant(name, found)
+    return FAMILIAR[name].plain(meant).with_notes(*notes)
+
+
+def _meant(name: str, found: Sequence[Samples]) -> tuple[list[Samples], tuple[str, ...]]:
+    """The cells of a program's presets, or where there are none, those that do what it does; and what to say of it."""
     program = FAMILIAR[name]
     ours = [one for one in found if one.cell.axes.get("workload.preset") in program.presets]
     meant = ours or [one for one in found if one.cell.axes.get("workload.rw") in program.phases]
@@ -62,7 +76,7 @@ def shown_as(name: str, found: Sequence[Samples], *, plain: bool) -> Grid:
         "" if ours else f"no workload here is a preset of {name}: these do what it does, not as it does it",
         f"{left:,} of {len(found):,} cells are none of {name}'s" if left else "",
     )
-    return program.grid(meant, plain).with_notes(*notes)
+    return meant, notes
 
 
 def _phase(one: Samples, phases: Mapping[str, str]) -> str:
@@ -75,35 +89,56 @@ def _mean(one: Samples | None, metric: str) -> float | None:
     return found.mean if found else None
 
 
-def _doubt(several: Iterable[tuple[Samples, str]], *, plain: bool) -> Value:
+def _doubt(several: Iterable[tuple[Samples, str]]) -> float | None:
     """The widest interval of what stands in a line, as a share of the mean."""
     found = [one.estimate(metric) for one, metric in several]
-    widths = [one.relative for one in found if one and one.relative is not None]
-    if plain:
-        return max(widths, default=None)
-    return percent(max(widths)) if widths else ""
+    return max((one.relative for one in found if one and one.relative is not None), default=None)
 
 
-def _dd(found: Sequence[Samples], plain: bool) -> Grid:
+def _in_percent(share: float | None) -> str:
+    return "" if share is None else percent(share)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """What dd would have done: all of it in one direction."""
+
+    metric: str
+    size: float
+    rate: float
+    records: float
+    trials: int
+
+
+def _copy(one: Samples) -> _Copy | None:
+    side = "write" if one.estimate("write_bw") else "read"
+    size, rate, ios = (_mean(one, f"{side}_{name}") for name in ("bytes", "bw", "ios"))
+    metric = f"{side}_bw"
+    return _Copy(metric, size, rate, ios, len(one.counted(metric))) if size and rate and ios else None
+
+
+def _dd_shown(found: Sequence[Samples]) -> Grid:
     several = len({one.run.id for one in found}) > 1
     rows: list[tuple[Value, ...]] = []
     for one in found:
-        side = "write" if one.estimate("write_bw") else "read"
-        size, rate, ios = (_mean(one, f"{side}_{name}") for name in ("bytes", "bw", "ios"))
-        who = (one.run.name, one.cell.name) if several or plain else (one.cell.name,)
-        trials = len(one.counted(f"{side}_bw"))
-        if not (size and rate and ios):
-            rows.append((*who, *(None,) * 3, *((0,) if plain else (None, "0"))))
-        elif plain:
-            rows.append((*who, size, size / rate, rate, trials))
+        who = (one.run.name, one.cell.name) if several else (one.cell.name,)
+        if copy := _copy(one):
+            records, line = f"{copy.records:.0f}+0", copied(round(copy.size), copy.size / copy.rate)
+            rows.append((*who, records, records, line, _in_percent(_doubt([(one, copy.metric)])), str(copy.trials)))
         else:
-            records, line = f"{ios:.0f}+0", copied(round(size), size / rate)
-            rows.append((*who, records, records, line, _doubt([(one, f"{side}_bw")], plain=False), str(trials)))
-    names = ("run", "cell") if several or plain else ("cell",)
-    if plain:
-        return Grid((*names, "bytes", "seconds", "bytes_per_second", "trials"), rows)
+            rows.append((*who, *(None,) * 4, "0"))
     heads = ("records in", "records out", "copied", "±", "trials")
+    names = ("run", "cell") if several else ("cell",)
     return Grid((*names, *heads), rows, right=frozenset(heads) - {"copied"})
+
+
+def _dd_plain(found: Sequence[Samples]) -> Grid:
+    rows: list[tuple[Value, ...]] = []
+    for one in found:
+        copy = _copy(one)
+        told = (copy.size, copy.size / copy.rate, copy.rate, copy.trials) if copy else (None, None, None, 0)
+        rows.append((one.run.name, one.cell.name, *told))
+    return Grid(("run", "cell", "bytes", "seconds", "bytes_per_second", "trials"), rows)
 
 
 def copied(size: int, seconds: float) -> str:
@@ -158,6 +193,10 @@ def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[st
     return names, [_Line(key[:-3], key[-3], key[-2], cells) for key, cells in ordered]
 
 
+def _whole(figure: float | None) -> str | None:
+    return None if figure is None else f"{figure:.0f}"
+
+
 def _kilobytes(size: str) -> str:
     """As IOzone counts it; what is no size (a share, a multiple of memory) as it was written."""
     try:
@@ -175,23 +214,42 @@ _IOZONE = {
     "randread": "random read",
     "randwrite": "random write",
 }
+_AS_IOZONE = {phase: phase for phase in _IOZONE}
 
 
-def _iozone_in(end: str, of: float) -> Callable[[Sequence[Samples], bool], Grid]:
-    """In KB/s, or with -O in operations a second."""
+@dataclass(frozen=True, slots=True)
+class _Iozone:
+    """Rates as IOzone counts them: in KB/s, or with -O in operations a second."""
 
-    def grid(found: Sequence[Samples], plain: bool) -> Grid:
-        names, lines = _lines(found, {phase: phase for phase in _IOZONE})
-        rows = []
-        for line in lines:
-            means = [_mean(line.cells.get(phase), f"{_SIDES[phase]}_{end}") for phase in _IOZONE]
-            figures = [None if mean is None else mean / of if plain else f"{mean / of:.0f}" for mean in means]
-            doubt = _doubt([(one, f"{_SIDES[phase]}_{end}") for phase, one in line.cells.items()], plain=plain)
-            rows.append((*line.key, _kilobytes(line.size), _kilobytes(line.bs), *figures, doubt))
-        heads = ("KB", "reclen", *_IOZONE.values(), "rel" if plain else "±")
+    end: str
+    of: float
+
+    def shown(self, found: Sequence[Samples]) -> Grid:
+        """As it writes them."""
+        names, lines = _lines(found, _AS_IOZONE)
+        rows = [(*self._where(line), *map(_whole, self._rates(line)), _in_percent(self._doubt(line))) for line in lines]
+        heads = ("KB", "reclen", *_IOZONE.values(), "±")
         return Grid((*names, *heads), rows, right=frozenset(heads))
 
-    return grid
+    def plain(self, found: Sequence[Samples]) -> Grid:
+        """As numbers."""
+        names, lines = _lines(found, _AS_IOZONE)
+        rows = [(*self._where(line), *self._rates(line), self._doubt(line)) for line in lines]
+        heads = ("KB", "reclen", *_IOZONE.values(), "rel")
+        return Grid((*names, *heads), rows, right=frozenset(heads))
+
+    def _where(self, line: _Line) -> tuple[str, ...]:
+        return *line.key, _kilobytes(line.size), _kilobytes(line.bs)
+
+    def _rates(self, line: _Line) -> list[float | None]:
+        means = [_mean(line.cells.get(phase), self._metric(phase)) for phase in _IOZONE]
+        return [None if mean is None else mean / self.of for mean in means]
+
+    def _doubt(self, line: _Line) -> float | None:
+        return _doubt((one, self._metric(phase)) for phase, one in line.cells.items())
+
+    def _metric(self, phase: str) -> str:
+        return f"{_SIDES[phase]}_{self.end}"
 
 
 #: By the phases: what bonnie++ calls them here, and in its lines of CSV.
@@ -205,20 +263,33 @@ _DONE_BY_BONNIE = {"write": "write", "rw": "rewrite", "read": "read", "randrw": 
 _SEEKERS = 5
 
 
-def _bonnie(found: Sequence[Samples], plain: bool) -> Grid:
+def _bonnie_shown(found: Sequence[Samples]) -> Grid:
     names, lines = _lines(found, _DONE_BY_BONNIE)
-    rows: list[tuple[Value, ...]] = []
-    for line in lines:
-        figures: list[Value] = []
-        for phase in _BONNIE:
-            rate, cpu = _of_bonnie(line.cells.get(phase), phase)
-            figures += (rate, cpu) if plain else ("" if one is None else f"{one:.0f}" for one in (rate, cpu))
-        doubt = _doubt([(one, _metric(phase)) for phase, one in line.cells.items()], plain=plain)
-        size = line.size if line.bs in {"", "8KiB"} else f"{line.size}:{line.bs}"
-        rows.append((*line.key, size, *figures, doubt))
-    told = [(name, f"{name}_cpu") if plain else (head, "%CP") for head, name in _BONNIE.values()]
-    heads = ("Size", *(one for pair in told for one in pair), "rel" if plain else "±")
+    rows = [
+        (*_size_of(line), *(_whole(one) or "" for one in _figures(line)), _in_percent(_doubt_of(line)))
+        for line in lines
+    ]
+    heads = ("Size", *(one for head, _ in _BONNIE.values() for one in (head, "%CP")), "±")
     return Grid((*names, *heads), rows, right=frozenset(heads))
+
+
+def _bonnie_plain(found: Sequence[Samples]) -> Grid:
+    names, lines = _lines(found, _DONE_BY_BONNIE)
+    rows = [(*_size_of(line), *_figures(line), _doubt_of(line)) for line in lines]
+    heads = ("Size", *(one for _, name in _BONNIE.values() for one in (name, f"{name}_cpu")), "rel")
+    return Grid((*names, *heads), rows, right=frozenset(heads))
+
+
+def _size_of(line: _Line) -> tuple[str, ...]:
+    return *line.key, line.size if line.bs in {"", "8KiB"} else f"{line.size}:{line.bs}"
+
+
+def _figures(line: _Line) -> list[float | None]:
+    return [figure for phase in _BONNIE for figure in _of_bonnie(line.cells.get(phase), phase)]
+
+
+def _doubt_of(line: _Line) -> float | None:
+    return _doubt((one, _metric(phase)) for phase, one in line.cells.items())
 
 
 def _metric(phase: str) -> str:
@@ -239,14 +310,16 @@ def _of_bonnie(one: Samples | None, phase: str) -> tuple[float | None, float | N
 
 _RATES = tuple(f"{side}_{name}" for side in ("read", "write") for name in ("bw", "iops"))
 _OF_IOZONE = ("iozone",), {phase: phase for phase in ("write", "read", "randread", "randwrite")}, _RATES
+_BY_BYTES, _BY_REQUESTS = _Iozone("bw", _KIB), _Iozone("iops", 1)
 FAMILIAR: dict[str, Familiar] = {
     "dd": Familiar(
         ("dd-read", "dd-write"),
         {rw: rw for rw in ("read", "write")},
         (*_RATES, "read_bytes", "write_bytes", "read_ios", "write_ios"),
-        _dd,
+        _dd_shown,
+        _dd_plain,
     ),
-    "iozone": Familiar(*_OF_IOZONE, _iozone_in("bw", _KIB)),
-    "iozone-ops": Familiar(*_OF_IOZONE, _iozone_in("iops", 1)),
-    "bonnie": Familiar(("bonnie",), _DONE_BY_BONNIE, (*_RATES, *_CPU), _bonnie),
+    "iozone": Familiar(*_OF_IOZONE, _BY_BYTES.shown, _BY_BYTES.plain),
+    "iozone-ops": Familiar(*_OF_IOZONE, _BY_REQUESTS.shown, _BY_REQUESTS.plain),
+    "bonnie": Familiar(("bonnie",), _DONE_BY_BONNIE, (*_RATES, *_CPU), _bonnie_shown, _bonnie_plain),
 }

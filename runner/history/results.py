@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
@@ -125,11 +126,47 @@ def full_name(axis: str, found: Iterable[Samples]) -> str:
     return fitting[0]
 
 
-def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: bool) -> Grid:
-    """Rows: cells without one axis; columns: its values; in each place the mean of a figure. `plain`: as numbers.
+def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+    """Rows: cells without one axis; columns: its values; in each place the mean of a figure, for people.
 
     Without `metric`, the rates of each row: of reads, writes or both, as bandwidth or as requests like in other tables.
     """
+    table = _table(found, axis)
+    rows: list[tuple[Value, ...]] = []
+    for key, cells in table.lines:
+        for name in _told_by(cells, metric):
+            label = () if metric else (name.partition("_")[0],)
+            rows.append((*key, *label, *(_place(one, name) for one in cells)))
+    columns = (*table.names, *(() if metric else ("figure",)))
+    return Grid((*columns, *table.heads), rows, _notes(found, table.among, axis, metric), frozenset(table.heads))
+
+
+def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+    """The same for programs: as numbers, with bounds and trials."""
+    table = _table(found, axis)
+    rows: list[tuple[Value, ...]] = []
+    for key, cells in table.lines:
+        for name in _told_by(cells, metric):
+            strained = sum(one.strained_of(name) for one in cells if one)
+            rows.append((*key, name, *(value for one in cells for value in _with_trials(one, name)), strained))
+    places = [*(f"{head}{end}" for head in table.heads for end in (*_ENDS, "_trials")), "strained"]
+    notes = _notes(found, table.among, axis, metric)
+    return Grid((*table.names, "metric", *places), rows, notes, frozenset(places))
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Cells by all that they differ in but one axis, and by that."""
+
+    #: Those that have the axis.
+    among: Sequence[Samples]
+    #: What lines are told apart by.
+    names: tuple[str, ...]
+    heads: Sequence[str]
+    lines: Sequence[tuple[tuple[str, ...], Sequence[Samples | None]]]
+
+
+def _table(found: Sequence[Samples], axis: str) -> _Table:
     among = [one for one in found if axis in one.cell.axes]
     values = sorted(dict.fromkeys(one.cell.axes[axis] for one in among), key=of_value)
     several = len({one.run.id for one in among}) > 1
@@ -142,20 +179,24 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: boo
         while one.cell.axes[axis] in places.setdefault((*key, str(nth)), {}):
             nth += 1
         places[*key, str(nth)][one.cell.axes[axis]] = one
-    heads = [f"{axis}={value}" for value in values]
-    told = ("metric",) if plain else () if metric else ("figure",)
-    columns = (*(("run",) if several else ()), *varying, *told)
-    rows: list[tuple[Value, ...]] = []
-    for key, by_value in sorted(places.items(), key=lambda item: tuple(map(of_value, item[0]))):
-        for figure_ in (metric,) if metric else _rates_of(by_value.values()):
-            if any(one.estimate(figure_) for one in by_value.values()):
-                name = figure_ if plain else figure_.partition("_")[0]
-                cells = [by_value.get(value) for value in values]
-                rows.append((*key[:-1], *((name,) if told else ()), *_row(cells, figure_, plain=plain)))
-    ends = ("", *_ENDS[1:], "_trials") if plain else ("",)
-    places_ = [f"{head}{end}" for head in heads for end in ends] + (["strained"] if plain else [])
+    ordered = sorted(places.items(), key=lambda item: tuple(map(of_value, item[0])))
+    return _Table(
+        among,
+        (*(("run",) if several else ()), *varying),
+        [f"{axis}={value}" for value in values],
+        [(key[:-1], [by_value.get(value) for value in values]) for key, by_value in ordered],
+    )
+
+
+def _told_by(cells: Sequence[Samples | None], metric: str | None) -> list[str]:
+    """The figures of a line, without those that none of its cells has."""
+    there = [one for one in cells if one]
+    return [name for name in ([metric] if metric else _rates_of(there)) if any(one.estimate(name) for one in there)]
+
+
+def _notes(found: Sequence[Samples], among: Sequence[Samples], axis: str, metric: str | None) -> tuple[str, ...]:
     shared = _shared(among, axis)
-    notes = (
+    return (
         *warnings(one.run for one in among),
         f"{metric}: {_what(metric)}, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
         *((f"{len(found) - len(among):,} of {len(found):,} cells have no {axis}",) if len(among) < len(found) else ()),
@@ -163,7 +204,6 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None, *, plain: boo
         *_strained(among, metric),
         *((f"all of {shared}",) if shared else ()),
     )
-    return Grid((*columns, *places_), rows, notes, frozenset(places_))
 
 
 _MEANS = (
@@ -186,17 +226,9 @@ def _rates_of(cells: Iterable[Samples]) -> list[str]:
     return found
 
 
-def _row(cells: Sequence[Samples | None], metric: str, *, plain: bool) -> Iterable[Value]:
-    """A place for each of the cells; as numbers, with bounds and trials."""
-    for one in cells:
-        if not plain:
-            yield _place(one, metric)
-            continue
-        found = one.estimate(metric) if one else None
-        yield from _values(found)
-        yield found.n if found else None
-    if plain:
-        yield sum(one.strained_of(metric) for one in cells if one)
+def _with_trials(one: Samples | None, metric: str) -> tuple[Value, ...]:
+    found = one.estimate(metric) if one else None
+    return (*_values(found), found.n if found else None)
 
 
 def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:

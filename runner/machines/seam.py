@@ -54,7 +54,7 @@ class RigSpec:
     #: What a host must have that is not made for it.
     programs: tuple[str, ...] = ()
     #: What work on it takes beyond reading and writing its disks: `caches` are emptied, knobs of the whole `host` are
-    #: turned. For machines that give no more rights than asked for.
+    #: turned, disks have `faults` on demand. For machines that give no more rights than asked for, or lack the means.
     powers: tuple[str, ...] = ()
 
 
@@ -93,6 +93,11 @@ class Refusal:
 
     brief: str
     resolution: str = ""
+
+    @property
+    def told(self) -> str:
+        """Both in a line, as a user reads it. A brief that is another program's may end in a colon by itself."""
+        return ": ".join(filter(None, (self.brief.removesuffix(":"), self.resolution)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -75,6 +76,13 @@ def _with_room(repeat: dict[Any, Any]) -> dict[Any, Any]:
     return {**bounds, **repeat}
 
 
+def _meant_by(repeat: Any) -> str:
+    """What would be right instead of something that is neither a number nor a map."""
+    digits = re.match(r"\s*0*([1-9]\d{0,3})(?!\d)", repeat) if isinstance(repeat, str) else None
+    near = f"; did you mean {digits[1]}?" if digits else ""
+    return f"neither a whole number, like `repeat: 3`, nor a map, like `repeat: {{min: 3, max: 20, until: 5%}}`{near}"
+
+
 class Repeat(Model):
     """How often each cell is measured, and when it is known well enough."""
 
@@ -94,11 +102,11 @@ class Repeat(Model):
         if isinstance(value, int) and not isinstance(value, bool):
             return {"min": value, "max": value}
         if not isinstance(value, dict):
-            return value
+            raise ValueError(_meant_by(value))  # noqa: TRY004 - pydantic takes no other for what was written
         if value.get("until") is not None:
             return _with_room(value)
-        given = [value[bound] for bound in ("min", "max") if bound in value]
-        return {**value, "min": given[0], "max": given[0]} if len(given) == 1 else value
+        given = [value[bound] for bound in ("min", "max") if isinstance(value.get(bound), int)]
+        return {"min": given[0], "max": given[0], **value} if len(given) == 1 else value
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

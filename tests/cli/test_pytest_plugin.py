@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -126,3 +130,42 @@ def test_the_last_failures_alone_are_measured_again(
     monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"made_up": False}))
     run(pytester, "small.yaml")
     run(pytester, "small.yaml", "--lf").assert_outcomes(failed=1)
+
+
+@pytest.mark.skipif(find_spec("xdist") is None, reason="without pytest-xdist in this environment")
+def test_workers_share_one_run_and_one_report(pytester: pytest.Pytester, matrix: Path) -> None:
+    """In processes of its own, as users have it: each worker has some of the items, and one has them measured."""
+    quiet = ("-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    plugins = ("-p", "xdist", "-p", "runner.pytest_plugin")
+    command = (sys.executable, "-m", "pytest", *plugins, *quiet, "-n", "2", "--matrix-on", "dry", "-v", "-rA")
+    # Without what the environment has installed: of two checkouts it could be the other one.
+    ours = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "--junitxml", "junit.xml", "small.yaml"],
+        cwd=pytester.path,
+        env={**os.environ, **ours},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {line.split("]")[0] for line in done.stdout.splitlines() if line.startswith("[gw")} == {"[gw0", "[gw1"}
+    (folder,) = runs(pytester)
+    assert len((pytester.path / "results" / folder / "trials.csv").read_text().splitlines()) == 1 + 4 * 4
+    suite = ElementTree.parse(pytester.path / "junit.xml").getroot().find("testsuite")  # noqa: S314 - ours
+    assert suite is not None
+    assert {kind: suite.get(kind) for kind in ("tests", "errors", "failures", "skipped")} == {
+        "tests": "6",
+        "errors": "0",
+        "failures": "0",
+        "skipped": "2",
+    }
+    cases = {case.get("name"): case for case in suite.iter("testcase")}
+    assert set(cases) == {
+        *(f"raid5/chunk={chunk}/work/rw={rw}" for chunk in ("16KiB", "64KiB") for rw in ("read", "randwrite")),
+        *("alike", "quick"),
+    }
+    for name in ("alike", "quick"):
+        assert cases[name].find("skipped") is not None
+    for cell in cases.keys() - {"alike", "quick"}:
+        figures = {one.get("name") for one in cases[cell].iter("property")}
+        assert figures >= ({"read_bw"} if cell and cell.endswith("=read") else {"write_bw"})

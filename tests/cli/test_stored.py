@@ -825,3 +825,22 @@ def test_an_import_that_was_killed_is_gone_on_with(call: Call, tmp_path: Path) -
 
 def test_figures_have_units() -> None:
     assert set(METRICS.values()) <= {"bytes/s", "1/s", "ns", "bytes", "s", "%", ""}
+
+
+def test_the_latest_is_one_that_was_measured(call: Call, tmp_path: Path) -> None:
+    """Whoever walks through a matrix on the dry machine has measured nothing that the next command could be about."""
+    for number, machine in ((1, "qemu"), (2, "qemu"), (3, "dry")):
+        trials = [past.measured("c1", block, 1e8 * number + block) for block in (1, 2)]
+        past.recorded(tmp_path / "results", trials, number, machine=machine, made_up=machine == "dry")
+    for word, run in (("latest", "run-2"), ("latest~1", "run-1"), ("sweep", "run-2"), ("run-3", "run-3")):
+        said = call("results", word, "--format", "csv")
+        assert {row["run"] for row in rows(said.out)} == {run}
+        assert ("run-3 is later, but made up" in said.err) == word.startswith("latest")
+
+
+def test_the_latest_is_made_up_where_nothing_was_measured(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", [past.measured("c1", 1, 1e8)], 1, machine="dry", made_up=True)
+    said = call("results", "latest", "--format", "csv")
+    assert {row["run"] for row in rows(said.out)} == {"run-1"}
+    assert "made up by the dry machine" in said.err
+    assert "is later" not in said.err

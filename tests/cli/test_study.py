@@ -11,7 +11,7 @@ import pytest
 
 from runner.reports.published import BEGIN, END
 from runner.store.record import CellRow
-from tests.matrices import SMALL
+from tests.matrices import SMALL, space
 from tests.store import past
 
 if TYPE_CHECKING:
@@ -134,6 +134,35 @@ def test_a_study_is_held_against_its_latest_finished_run(call: Call, study: Path
     assert "0 of 1 published ratios met within 15 % (1 not within)" in said.out
     assert "chunks: chunk=64KiB: a kernel of 2007" in said.out
     assert "1 of 1 published ratios met" in call("study", str(study), "--run", "run-1").out
+
+
+def test_a_run_of_what_the_matrix_was_before_is_told(call: Call, study: Path, tmp_path: Path) -> None:
+    """Its cells are others on the same axes: no run would have all that a claim is about."""
+    now = [cell for cell in space(SMALL).cells() if cell.axes["workload.rw"] == "read"]
+    trials = [past.measured(cell.id, block, 1e8 + block) for cell in now for block in (1, 2, 3)]
+    rows = [CellRow(cell.id, cell.name, dict(cell.axes)) for cell in now]
+    measured(tmp_path, 2.0, 1)
+    past.recorded(tmp_path / "results", trials, 2, rows, matrix="small")
+    said = call("study", str(study), "--run", "run-1", "--run", "run-2")
+    assert said.status == 2
+    assert "not all of these runs are of this matrix" in said.err
+    assert "- run-1 has none of its cells" in said.err
+    assert "run-2" not in said.err
+    for alone in ("run-1", "run-2"):
+        assert call("study", str(study), "--run", alone).status == 0
+    measured(tmp_path, 2.0, 3)
+    both = call("study", str(study), "--run", "run-1,run-3")
+    assert both.status == 0
+    assert "1 of 1 published ratios met" in both.out
+
+
+def test_a_run_of_another_matrix_is_left_out_with_a_word(call: Call, study: Path, tmp_path: Path) -> None:
+    measured(tmp_path, 2.0, 1)
+    past.recorded(tmp_path / "results", [], 2, CELLS, matrix="other")
+    said = call("study", str(study), "--run", "run-*")
+    assert said.status == 0
+    assert "note: run-2 is of the matrix other, which is none of these studies; left out" in said.err
+    assert "run-1 is" not in said.err
 
 
 def test_several_studies_are_counted_together(call: Call, study: Path, tmp_path: Path) -> None:

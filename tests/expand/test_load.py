@@ -45,6 +45,19 @@ def test_a_value_that_stands_twice_is_mentioned() -> None:
     assert "level: 5 stands there more than once, and counts once" in notes
 
 
+def test_that_fio_clears_devices_for_mmap_is_mentioned_where_it_does() -> None:
+    def notes(rw: str, engine: str, layout: str = "disk") -> list[str]:
+        work = f"{{rw: {rw}, bs: [4KiB, 8KiB], ioengine: {engine}, direct: false, runtime: 1s}}"
+        text = f"name: m\ndisks: {{count: 1, size: 1GiB}}\nlayouts: {{a: [{layout}]}}\nworkloads: {{w: {work}}}\n"
+        return [note for note in parse("m.yaml", text).space.notes if "mmap" in note]
+
+    (told,) = notes("randwrite", "mmap")
+    assert told.startswith("workload w: before mmap writes on a device, fio writes zeros")
+    assert not notes("randread", "mmap")
+    assert not notes("randwrite", "psync")
+    assert not notes("randwrite", "mmap", "fs: {type: ext4}")
+
+
 def test_an_empty_file_is_called_one() -> None:
     assert errors("") == ["1:1: nothing stands in it; matrices to begin with are in matrix/"]
 
@@ -147,6 +160,11 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, ' ']}", "neither the name of a kernel nor a path"),
         ("repeat: 2", "repeat: 2\nmachine: {kernel: debian-99}", "'debian-99': no such kernel; did you mean debian-12 or debian-13? The path of a bzImage has a slash"),
         ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, bzImage]}", "'bzImage': no such kernel; known are debian-12, debian-13. The path of a bzImage has a slash, like ./bzImage"),
+        ("repeat: 2", "repeat: 3x", "'3x': neither a whole number, like `repeat: 3`, nor a map, like `repeat: {min: 3, max: 20, until: 5%}`; did you mean 3?"),
+        ("repeat: 2", "repeat: '5'", "until: 5%}`; did you mean 5?"),
+        ("repeat: 2", "repeat: thrice", "'thrice': neither a whole number, like `repeat: 3`, nor a map"),
+        ("repeat: 2", "repeat: [3]", "neither a whole number, like `repeat: 3`, nor a map"),
+        ("repeat: 2", "repeat: {min: 3x}", ":15: '3x' is not a whole number"),
         ("repeat: 2", "repeat: {min: 2, max: 4}", "nothing says when 2 are enough and when 4 are needed: add `until: 5%`"),
         ("repeat: 2", "repeat: {min: 3, max: 3, until: 5%}", "`until` never acts where min and max are both 3"),
         ("repeat: 2", "repeat: {min: 30, until: 5%}", "`until` never acts where min and max are both 30"),
@@ -154,7 +172,7 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("iodepth: 8", "iodepth: []", "an empty list is an axis without values: there would be no cell at all"),
         ("iodepth: 8", "iodepth: [8, null]", "nothing is written here; give a value or take the key away"),
         ("repeat: 2", "repeat: {min: 5, max: 2}", "min (5) is more than max (2)"),
-        ("repeat: 2", "repeat: often", "'often' is not a map"),
+        ("repeat: 2", "repeat: often", "'often': neither a whole number"),
         ("repeat: 2", "repeat: 2\nonly: [{layout: paritty}]", "no cell has layout=paritty; did you mean parity?"),
         ("repeat: 2", "repeat: 2\nexclude: [{bz: 4KiB}]", "unknown axis 'bz'; known are"),
         ("repeat: 2", "repeat: 2\nexclude: [{layout: far, bs: 5KiB}]", "no cell has workload.bs=5KiB; did you mean"),

@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 import runner.machines.vagrant as package
 from runner import process
+from runner.cli import cli
 from runner.disks import Disk
 from runner.disks.physics import Physics
-from runner.errors import HarnessBroken
+from runner.errors import BadInput, HarnessBroken
 from runner.machines.seam import Refusal, RigLost, RigSpec, Swept
 from runner.machines.vagrant import Vagrant, box, impossible, leftovers, libvirt
 from runner.machines.vagrant.leftovers import Record
@@ -155,6 +156,47 @@ def test_what_such_a_machine_cannot_have_is_refused() -> None:
     ]
     assert impossible(RigSpec(tuple(Disk(MIB, "virtio") for _ in range(21))))
     assert not impossible(RigSpec(tuple(Disk(MIB, "scsi") for _ in range(21))))
+    (faulty,) = impossible(replace(SPEC, powers=("caches", "faults")))
+    assert "cannot fail on demand" in faulty.brief
+    assert "`faults:`" in faulty.resolution
+    assert not impossible(replace(SPEC, powers=("caches", "host")))
+
+
+FAILING = """\
+name: failing
+disks: {count: 2, size: 64MiB, bus: BUS, model: nas-7200}
+faults: {none: [], dies: [{disk: 1, at: 0s, kind: dies}]}
+layouts: {raid1: [md: {level: 1}]}
+workloads: {work: {rw: randread, bs: 4KiB, runtime: 1s}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("bus", "words", "said"),
+    [
+        ("sata", (), "cannot fail on demand"),
+        ("nvme", ("--only", "faults=none"), "has no NVMe bus"),
+        ("sata", ("--only", "faults=none", "--jobs", "2"), "vagrant has one machine at a time"),
+        ("sata", ("--passthrough",), "a disk could be passed through to"),
+        ("sata", ("--only", "faults=none", "--destroy", "wwn-0x1"), "vagrant makes disks of its own"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_before_there_is_a_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: str, words: tuple[str, ...], said: str
+) -> None:
+    """By the command itself, on a host that lacks nothing."""
+    monkeypatch.setattr(package, "missing", list)
+    monkeypatch.setattr(package, "DISK_TOOLS", {})
+    monkeypatch.setattr(box, "refusals", lambda _: [])
+    monkeypatch.setattr(Vagrant, "rig", lambda *_: pytest.fail("a machine was started"))
+    matrix = tmp_path / "failing.yaml"
+    matrix.write_text(FAILING.replace("BUS", bus))
+    words = ("run", "--on", "vagrant", *words, "--results", str(tmp_path / "results"), str(matrix))
+    with pytest.raises(BadInput) as refused:
+        cli(list(words), standalone_mode=False)
+    assert said in f"{refused.value.brief}\n{refused.value.details}"
+    assert refused.value.resolution
+    assert not list(tmp_path.glob("results/failing-*"))
 
 
 def test_a_box_boots_the_kernel_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,6 +215,17 @@ def test_without_anything_installed_every_refusal_says_what_to_install(
     refused = Vagrant().refusals(SPEC)
     assert {one.brief for one in refused} >= {"vagrant is not installed", "virsh is not installed"}
     assert all(one.resolution.startswith("apt install ") for one in refused)
+
+
+def test_what_the_script_lacks_is_told_with_one_colon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It says so on two lines of its own, the first of which ends in one."""
+    build = tmp_path / "build"
+    build.write_text('#!/bin/sh\nprintf "box: this takes programs:\\n  apt install a b\\n" >&2; exit 2\n')
+    build.chmod(0o755)
+    monkeypatch.setattr(box, "BUILD", build)
+    (refused,) = box.refusals(None)
+    assert refused.told == "this takes programs: apt install a b"
+    assert Refusal("no such thing").told == "no such thing"
 
 
 @pytest.mark.parametrize(

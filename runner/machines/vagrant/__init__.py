@@ -158,8 +158,8 @@ class Vagrant:
 
 
 def _kind(spec: RigSpec) -> RigSpec:
-    """What of a rig is the machine: modules are loaded in it, and programs are of its box."""
-    return replace(spec, modules=(), programs=())
+    """What of a rig is the machine: modules are loaded in it, programs are of its box, and nothing is kept from it."""
+    return replace(spec, modules=(), programs=(), powers=())
 
 
 def missing() -> list[Refusal]:
@@ -184,6 +184,13 @@ def impossible(spec: RigSpec) -> list[Refusal]:
     refused = []
     if any(disk.bus == "nvme" for disk in spec.disks):
         refused.append(Refusal("vagrant-libvirt has no NVMe bus", "use virtio, scsi or sata, or run it on qemu"))
-    if sum(disk.bus == "virtio" for disk in spec.disks) > MOST_VIRTIO:
-        refused.append(Refusal(f"{len(spec.disks)} disks do not fit into the machine", "use the scsi or sata bus"))
+    if (virtio := sum(disk.bus == "virtio" for disk in spec.disks)) > MOST_VIRTIO:
+        refused.append(Refusal(f"{virtio} virtio disks do not fit into the machine", "use the scsi or sata bus"))
+    if "faults" in spec.powers:
+        refused.append(
+            Refusal(
+                "disks of a vagrant machine cannot fail on demand, as it has no way to say when fio begins",
+                "take `faults:` out, choose arrays that have none by --only, or run it on qemu",
+            )
+        )
     return refused

@@ -116,7 +116,7 @@ def fit(up: Up, spec: RigSpec) -> dict[str, str]:
     if lacking:
         raise HarnessBroken(
             f"{up.where} lacks programs",
-            details="\n".join(f"- {one.brief}: {one.resolution}" for one in lacking),
+            details="\n".join(f"- {one.told}" for one in lacking),
             resolution="put them into your box, or let `matrix` make one (without MATRIX_BOX)",
         )
     return {**fitness.facts(said), "without": without(said), **up.made_of}

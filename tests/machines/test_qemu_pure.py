@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -367,3 +369,18 @@ def test_a_word_on_the_host_is_said_once_for_all_rigs() -> None:
     for word in ("", "crowded", "crowded"):
         machine.tell_once(word)
     assert said == ["crowded"]
+
+
+def test_every_script_has_an_empty_room_even_where_all_of_them_are_gone(tmp_path: Path) -> None:
+    def entered(number: int) -> list[str]:
+        script = rig.room(number).replace("/run/matrix", str(tmp_path)).replace("busybox ", "")
+        done = subprocess.run(["bash", "-c", f"{script} && pwd && ls -A && touch it"], capture_output=True, text=True)
+        return done.stdout.splitlines()
+
+    folder = tmp_path / "trial"
+    assert entered(0) == [str(folder / "0")]
+    assert entered(1) == [str(folder / "1")]
+    shutil.rmtree(folder)
+    assert entered(2) == [str(folder / "2")]
+    assert entered(rig.ROOMS) == [str(folder / "0")]
+    assert [path.name for path in folder.iterdir() if (path / "it").exists()] == ["0"]

@@ -133,9 +133,9 @@ def room(number: int) -> str:
     """
     where = "/run/matrix/trial"
     to_it = f"cd {where}/{number % ROOMS}"
-    if number % ROOMS:
-        return to_it
-    return f"busybox rm -rf {where} && busybox mkdir -p {where}/{{0..{ROOMS - 1}}} && {to_it}"
+    made = f"busybox rm -rf {where} && busybox mkdir -p {where}/{{0..{ROOMS - 1}}} && {to_it}"
+    # Whoever played a restart may have emptied all of /run.
+    return f"{{ {to_it} 2>/dev/null || {{ {made}; }}; }}" if number % ROOMS else made
 
 
 async def booted(guest: Guest) -> None:

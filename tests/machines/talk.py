@@ -111,7 +111,7 @@ async def talking(says: bytes = b"") -> AsyncIterator[tuple[Guest, Inside]]:
         finally:
             obeying.cancel()
             await asyncio.gather(obeying, return_exceptions=True)
-            await guest.orders.close()
+            await guest.orders.forget()
             await guest.hang_up()
             await asyncio.gather(*servers)
             for pair in pairs:

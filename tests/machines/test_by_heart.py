@@ -20,7 +20,7 @@ echo "${{names[a]}} {word}"
 
 def test_what_came_once_is_said_in_full() -> None:
     known = ByHeart()
-    assert known.worth([SCRIPT.format(title="one", word="x")]) == ()
+    assert known.worth([SCRIPT.format(title="one", word="x")]) == {}
     assert known.words(SCRIPT.format(title="one", word="x")) == quote(SCRIPT.format(title="one", word="x"))
 
 
@@ -28,17 +28,20 @@ def test_what_comes_again_is_known_whatever_its_title() -> None:
     known = ByHeart()
     first, second, other = (SCRIPT.format(title=t, word=w) for t, w in (("one", "x"), ("two", "x"), ("one", "y")))
     known.worth([first])
-    assert len(known.worth([second, other])) == 1
+    assert list(known.worth([second, other])) == ["matrix_text_0"]
+    assert known.words(first) == quote(first)  # nobody has told that it is known
+    known.learnt("matrix_text_0")
     assert known.words(first) == known.words(second) == "matrix_text_0"
     assert known.words(other) == quote(other)
-    assert known.worth([first, second]) == ()
+    assert known.worth([first, second]) == {}
 
 
 def test_a_text_known_by_heart_does_what_it_says() -> None:
     known = ByHeart()
     text = SCRIPT.format(title="one", word="x")
     known.worth([text])
-    (definition,) = known.worth([text])
+    ((name, definition),) = known.worth([text]).items()
+    known.learnt(name)
 
     def run(script: str) -> tuple[int, str]:
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
@@ -46,7 +49,7 @@ def test_a_text_known_by_heart_does_what_it_says() -> None:
 
     said = run(f"( set --; eval {quote(text)} )")
     assert said == (0, "as it stands: $1 }\nb x\n")
-    assert run(f"{definition}( set --; eval {known.words(text)} )") == said
+    assert run(f"{definition}( set --; eval {known.words(text)} )") == (0, f"{name}\n{said[1]}")
 
 
 def test_it_does_not_learn_for_ever() -> None:

@@ -89,6 +89,48 @@ async def test_a_machine_whose_shell_was_killed_is_lost(monkeypatch: pytest.Monk
             await up.shell("it")
 
 
+async def test_a_machine_whose_shell_was_killed_while_it_stood_by_is_lost_at_once() -> None:
+    async with talking() as (up, inside):
+        inside.status = -9  # behind its last words
+        await up.shell("it")
+        with pytest.raises(RigLost, match="the guest's shell was killed"):
+            await up.shell("another", deadline=5)
+
+
+async def test_a_reset_forgets_what_nobody_will_tell_the_end_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guest, "DOUBT", 0.01)
+    async with talking() as (up, _):
+
+        async def for_ever() -> bytes:
+            await asyncio.Event().wait()
+            return b""
+
+        monkeypatch.setattr(up.orders, "_line", for_ever)
+        await up.shell("reboot")
+        assert not await up.orders.free(0.01)
+        monkeypatch.undo()
+        await up.orders.forget()
+        assert await up.orders.free(0)
+        assert await up.shell("it") == b""
+
+
+async def test_what_the_shell_did_not_say_it_knows_is_said_in_full_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with talking() as (up, _):
+        rig, given = QemuRig(up, NO_DISKS, {}), list[str]()
+
+        async def evaluated(script: str, **_how: object) -> bytes | None:
+            given.append(script)
+            mark = script.partition("matrix_mark=")[2].split("\n")[0]
+            return f"{mark} begin 0\n\n{mark} end 0 0 1\n".encode() if mark else None
+
+        monkeypatch.setattr(up, "evaluated", evaluated)
+        for _ in range(4):
+            await rig.run([Step("it", "echo whole")], expected=0, deadline=60)
+        trials = [script for script in given if script.startswith("matrix_mark")]
+        assert len(given) > len(trials) == 4
+        assert all("echo whole" in script for script in trials)
+
+
 async def test_what_another_shell_is_to_run_needs_nothing_known_by_heart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "DOUBT", 0.01)
     async with talking() as (up, inside):

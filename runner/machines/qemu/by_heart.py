@@ -25,23 +25,26 @@ class ByHeart:
     def __init__(self) -> None:
         self._once: set[str] = set()
         self._names: dict[str, str] = {}
+        self._texts: dict[str, str] = {}
 
     def words(self, text: str) -> str:
         """What the shell is to evaluate for a text to be run, as one word."""
         return self._names.get(_bare(text)) or quote(text)
 
-    def worth(self, went_well: Iterable[str]) -> tuple[str, ...]:
-        """Which texts came for the second time, as definitions of functions; they count as known from now on."""
-        learnt = []
+    def worth(self, went_well: Iterable[str]) -> dict[str, str]:
+        """Which texts came for the second time: definitions that tell their names if all is well, by these."""
+        found: dict[str, str] = {}
         for text in map(_bare, went_well):
-            if text in self._names:
-                continue
-            if text not in self._once:
-                self._once.add(text)
-            elif len(self._names) < MOST:
-                self._names[text] = name = f"matrix_text_{len(self._names)}"
-                learnt.append(f"{name}() {{\n{text}\n}}\n")
-        return tuple(learnt)
+            if text in self._once and text not in self._names and len(self._names) + len(found) < MOST:
+                name = f"matrix_text_{len(self._names) + len(found)}"
+                found[name] = f"{name}() {{\n{text}\n}}\ndeclare -F {name}\n"
+                self._texts[name] = text
+            self._once.add(text)
+        return found
+
+    def learnt(self, name: str) -> None:
+        """The shell has told that it knows it."""
+        self._names[self._texts[name]] = name
 
 
 def _bare(text: str) -> str:

@@ -95,7 +95,7 @@ class Guest:
     async def close(self) -> None:
         """Kill QEMU and hang up."""
         await killed(self.process)
-        await self.orders.close()
+        await self.orders.forget()
         await self.hang_up()
 
     async def hang_up(self) -> None:
@@ -196,6 +196,7 @@ class Guest:
         await self.command("set-action", reboot="reset")
         await self.command("system_reset")
         await self.answer(self.was_reset.wait())
+        await self.orders.forget()
 
     async def stay_up(self) -> None:
         """From here on, a guest that resets itself is lost, not restarted; its BIOS does so once, on the way up."""
@@ -231,8 +232,15 @@ class Guest:
         return said
 
     async def _evaluated(self, script: str, begun: Callable[[], None]) -> bytes | None:
-        if not await self.orders.free(DOUBT):
-            return None  # somebody stopped waiting for what it still does
+        try:
+            if not await self.orders.free(DOUBT):
+                return None  # somebody stopped waiting for what it still does
+            return await self._ordered(script, begun)
+        except ShellGone:
+            self.lose("the guest's shell was killed")
+            raise self.lost.result() from None
+
+    async def _ordered(self, script: str, begun: Callable[[], None]) -> bytes | None:
         last = secrets.token_hex(16)
         self.words.forget()
         self.rung()
@@ -241,9 +249,6 @@ class Guest:
         listening = asyncio.create_task(self.words.until(f"\n{last}\n".encode()))
         try:
             return await self._heard(listening, order)
-        except ShellGone:
-            self.lose("the guest's shell was killed")
-            raise self.lost.result() from None
         finally:
             for task in (watching, listening):
                 task.cancel()

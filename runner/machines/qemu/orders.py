@@ -35,10 +35,14 @@ class Orders:
         self._last: asyncio.Task[int] | None = None
 
     async def free(self, patience: float) -> bool:
-        """Whether the shell is through with the last order, or will be before long."""
-        if self._last:
-            await asyncio.wait({self._last}, timeout=patience)
-        return self._last is None or self._last.done()
+        """Whether the shell is through with the last order, or will be before long; raises ShellGone."""
+        if self._last is None:
+            return True
+        await asyncio.wait({self._last}, timeout=patience)
+        if not self._last.done():
+            return False
+        self._last.result()
+        return True
 
     def give(self, script: str) -> asyncio.Task[int]:
         """Have it run; who stops waiting for its end does not stop it. Nobody gives one before the last has ended."""
@@ -46,11 +50,12 @@ class Orders:
         self._last = asyncio.create_task(self._obeyed(self._number, script.encode()))
         return self._last
 
-    async def close(self) -> None:
-        """Wait no longer."""
+    async def forget(self) -> None:
+        """Nobody will say how the last one ended: the shell that it was given to is no more."""
         if self._last:
             self._last.cancel()
             await asyncio.gather(self._last, return_exceptions=True)
+        self._last, self._heard = None, b""
 
     async def _obeyed(self, number: int, script: bytes) -> int:
         order = b"%d %d\n%b" % (number, len(script), script)

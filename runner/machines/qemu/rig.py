@@ -118,8 +118,9 @@ class QemuRig:
             # Whatever garbled the answer, a fresh rig may do better, and the run goes on without this one.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
         went_well = [step.text for step, result in zip(steps, results, strict=False) if result.status == 0]
-        for definition in self._by_heart.worth(went_well):
-            await self.guest.evaluated(definition)
+        for name, definition in self._by_heart.worth(went_well).items():
+            if await self.guest.evaluated(definition) == name.encode() + b"\n":
+                self._by_heart.learnt(name)
         unheard, self._armed = self._armed, ()
         if unheard and not any(result.status for result in results):
             raise RigLost("disks were to fail, but nobody said that the work began", tail=self.guest.tail())

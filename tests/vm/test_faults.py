@@ -58,9 +58,10 @@ def test_the_kernel_meets_real_errors_and_what_became_of_the_array_is_recorded(t
     found = asyncio.run(_measured(tmp_path))
     assert {name: one.finding.outcome for name, one in found.items()} == dict.fromkeys(found, Outcome.MEASURED)
     after = {name: one.notes["md.after"] for name, one in found.items()}
-    assert after["raid5/dies"].startswith(
-        ("clean, degraded 1, idle, disk1 faulty", "active, degraded 1, idle, disk1 faulty")
-    )
+    # How long ago it was written to is a matter of chance.
+    written, failed = after["raid5/dies"].split(", ", 1)
+    assert written in {"clean", "active", "active-idle"}
+    assert failed.startswith("degraded 1, idle, disk1 faulty")
     assert "I/O error, dev" in found["raid5/dies"].outputs["aftermath.log"]
     assert "disk1 faulty" in after["spare/dies"]
     assert "recover" in after["spare/dies"] or "degraded 0" in after["spare/dies"]

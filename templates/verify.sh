@@ -49,9 +49,24 @@ look_on() {
 {% include 'drive-cache.sh' %}
 
 {% endif %}
+# First their names, and all that nothing was asked of: another processor may read it, and only the end waits for that.
 {% for inspection in inspections %}
 kernel_name {{ inspection.device }}
 told {{ inspection.name ~ '.node' }} - "$REPLY"
+{% if inspection.recorded %}
+at=/sys/class/block/$REPLY
+look_on {{ inspection.name }}{% for file in inspection.recorded %} "$at"/{{ file }}{% endfor +%}
+{% endif %}
+{% endfor %}
+{% if recorded_of_memory %}
+at={{ memory }}
+look_on vm{% for file in recorded_of_memory %} "$at"/{{ file }}{% endfor +%}
+{% endif %}
+trap wait EXIT
+if [[ -n ${unasked[*]-} ]]; then grep -sH '' "${unasked[@]}" & fi
+
+{% for inspection in inspections if inspection.expects %}
+kernel_name {{ inspection.device }}
 at=/sys/class/block/$REPLY
 {% for one in inspection.expects %}
 {% if one.file == 'cache_type' %}
@@ -61,19 +76,7 @@ drive_cache "$at"
 {% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} "$at"/{{ one.file }}
 {% endif %}
 {% endfor %}
-{% if inspection.recorded %}
-look_on {{ inspection.name }}{% for file in inspection.recorded %} "$at"/{{ file }}{% endfor +%}
-{% endif %}
 {% endfor %}
-{% if recorded_of_memory %}
-at={{ memory }}
-look_on vm{% for file in recorded_of_memory %} "$at"/{{ file }}{% endfor +%}
-
-{% endif %}
-# Nobody waits for these but the end.
-trap wait EXIT
-if [[ -n ${unasked[*]-} ]]; then grep -sH '' "${unasked[@]}" & fi
-
 {% for one in host %}
 {% if one.asked %}look_anyway{% else %}look{% endif %} {{ one.setting }} {{ '-' if one.wanted is none else one.wanted }} {{ one.file }}
 {% endfor %}

@@ -120,7 +120,7 @@ class Question:
 def answered(asked: Question, results: Path, store: str | None) -> Comparison:
     """Read what is asked about, and compare it."""
     from runner.history.before import earlier
-    from runner.history.choose import measured_first, wanted, with_hint
+    from runner.history.choose import measured_first, passed_over, wanted, with_hint
     from runner.history.comparison import compared
     from runner.history.samples import read
     from runner.history.sides import BY_ID, Side, key_of, runs_of, side_of, told_of_tied
@@ -131,6 +131,7 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
         among = chosen_runs(shared, asked.runs)
         if kind != "run" and not asked.runs:
             among, left_out = measured_first(among)
+        over = passed_over((asked.a, asked.b), among) if kind == "run" else ""
         with with_hint(left_out):
             of = {word: runs_of(kind, word, among) for word in (asked.a, asked.b)}
         every = list({run.id: run for several in of.values() for run in several}.values())
@@ -158,4 +159,4 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
             recorded=recorded,
             history=history,
         )
-    return replace(done, notes=(*done.notes, *filter(None, (left_out, told_of_tied(kind, sides)))))
+    return replace(done, notes=(*done.notes, *filter(None, (over, left_out, told_of_tied(kind, sides)))))

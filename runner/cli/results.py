@@ -28,8 +28,9 @@ Examples:
 
 \b
 RUNS are folders below results/ or their names, patterns of names, the beginning of a run's id, `latest`, or the name of
-a matrix for its latest run; `latest~1` and `MATRIX~1` are the ones before, `latest~good` is the last before it, in the
-same place, that ended with 0; `A,B` are both. Without RUNS: all that the store holds.
+a matrix for its latest run (a made-up one only if nothing was measured); `latest~1` and `MATRIX~1` are the ones before,
+`latest~good` is the last before it, in the same place, that ended with 0; `A,B` are both. Without RUNS: all that the
+store holds.
 """
 
 

@@ -35,6 +35,44 @@ if findmnt --mountpoint "$mount_point" >/dev/null || findmnt --fstab --mountpoin
   exit 1
 fi
 {% endif %}
+{% if paste.rules or paste.files %}
+
+# What makes it last. What is there for other disks stays.
+{% if paste.rules %}
+udev_rules() {
+  printf '%s\n' \
+{% for line in paste.rules %}
+    {{ line }}{% if not loop.last %} \{% endif +%}
+{% endfor %}
+}
+{% endif %}
+{% if paste.files %}
+boot_settings() {
+  printf '%s\n' \
+{% for line in paste.files %}
+    {{ line }}{% if not loop.last %} \{% endif +%}
+{% endfor %}
+}
+tuned_profile() {
+  printf '%s\n' \
+{% for line in paste.profile %}
+    {{ line }}{% if not loop.last %} \{% endif +%}
+{% endfor %}
+}
+{% endif %}
+unless_another() {
+  if [[ -e $1 ]] && ! "$2" | cmp -s - "$1"; then
+    echo "$1 is there, and says something else: rename it if it is still wanted, or remove it" >&2
+    exit 1
+  fi
+}
+{% if paste.rules %}
+unless_another /etc/udev/rules.d/99-matrix.rules udev_rules
+{% endif %}
+{% if paste.files %}
+unless_another /etc/tmpfiles.d/matrix.conf boot_settings
+{% endif %}
+{% endif %}
 {% for layer, told in commands %}
 {% include 'recommend/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}
@@ -75,29 +113,17 @@ printf '%s\n' {{ value }} >{{ file }}
 
 # and whenever the devices appear again:
 mkdir -p /etc/udev/rules.d
-printf '%s\n' \
-{% for line in paste.rules %}
-  {{ line }} \
-{% endfor %}
-  >/etc/udev/rules.d/99-matrix.rules
+udev_rules >/etc/udev/rules.d/99-matrix.rules
 if [[ -S /run/udev/control ]]; then udevadm control --reload; fi
 {% endif %}
 {% if paste.files %}
 
 # and at every boot:
 mkdir -p /etc/tmpfiles.d
-printf '%s\n' \
-{% for line in paste.files %}
-  {{ line }} \
-{% endfor %}
-  >/etc/tmpfiles.d/matrix.conf
+boot_settings >/etc/tmpfiles.d/matrix.conf
 
 # The same for those who have tuned: tuned-adm profile matrix
 mkdir -p /etc/tuned/matrix
-printf '%s\n' \
-{% for line in paste.profile %}
-  {{ line }} \
-{% endfor %}
-  >/etc/tuned/matrix/tuned.conf
+tuned_profile >/etc/tuned/matrix/tuned.conf
 {% endif %}
 )

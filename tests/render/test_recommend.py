@@ -97,7 +97,7 @@ def test_rules_name_devices_by_what_stays_theirs() -> None:
     text = pasteable(cells()["mirror"])
     assert """SYMLINK=="'"${disk01#/dev/}"'", ATTR{queue/scheduler}="mq-deadline", """ in text
     assert "'w /sys/kernel/mm/transparent_hugepage/enabled - - - - never'" in text
-    assert "'[sysctl]' \\\n  vm.dirty_ratio=5" in text
+    assert "'[sysctl]' \\\n    vm.dirty_ratio=5" in text
 
 
 def test_the_cache_of_a_drive_is_switched_at_the_drive_and_not_in_what_the_kernel_believes() -> None:

@@ -118,6 +118,11 @@ DOWN = {
     "raid10": "mdadm --stop /dev/md/matrix-0\n",
     "striped": "vgchange -an matrix-0\n",
 }
+#: What is said of rules that somebody else relies on.
+ANOTHER = (
+    "/etc/udev/rules.d/99-matrix.rules is there, and says something else: "
+    "rename it if it is still wanted, or remove it\n"
+)
 #: What keeps a second paste off: all of it must stay as it is.
 WITNESS = "sha256sum /srv/data/witness /etc/fstab /etc/udev/rules.d/* /etc/tmpfiles.d/*; cat /proc/mdstat || :; dmsetup table\n"
 
@@ -237,6 +242,14 @@ async def _once_more(rig: Rig, one: Advice, layout: str) -> None:
     status, said = await tried(rig, "bash best.sh", {"best.sh": one.script})
     assert (status, said) == (1, "/srv/data is mounted, or in /etc/fstab: take another, or that line out\n")
     assert not await done(rig, f'for disk in {names}; do wipefs --noheadings "$disk"; done')
+    await done(
+        rig,
+        "cp -a /etc/udev/rules.d/99-matrix.rules /run/kept; echo '# of other disks' >>/etc/udev/rules.d/99-matrix.rules",
+    )
+    status, said = await tried(rig, "sed -i '\\:/srv/data:d' /etc/fstab; bash best.sh", {"best.sh": one.script})
+    assert (status, said) == (1, ANOTHER)
+    assert not await done(rig, f'for disk in {names}; do wipefs --noheadings "$disk"; done')
+    await done(rig, "cp -a /run/kept /etc/udev/rules.d/99-matrix.rules")
     await done(rig, "sed -i '\\:/srv/data:d' /etc/fstab; bash best.sh", {"best.sh": one.script})
     assert "/srv/data" in await done(rig, "findmnt --noheadings --output TARGET /srv/data; ls -A /srv/data")
 

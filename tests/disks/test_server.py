@@ -12,7 +12,7 @@ from shutil import which
 
 import pytest
 
-from runner.disks import Disk, Link
+from runner.disks import Disk, Link, check
 from runner.disks.check import served, until_there
 from runner.disks.faults import Fault
 from runner.disks.native import Board, Report, built, library
@@ -90,6 +90,15 @@ def test_a_bad_place_that_was_written_is_good_again() -> None:
     assert status != 0
     assert report.read_bytes == (512 + 64) * 1024
     assert report.failed == 1
+
+
+def test_what_is_checked_lies_in_memory_unless_that_is_scarce(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0 < check.spare_memory() < 2**50
+    for spare, in_memory in ((9 * 2**30, True), (2 * 2**30, False)):
+        monkeypatch.setattr(check, "spare_memory", lambda spare=spare: spare)
+        with check.blank(2**30) as file:
+            assert os.fstat(file.fileno()).st_size == 2**30
+            assert ("memfd" in str(Path(f"/proc/self/fd/{file.fileno()}").readlink())) == in_memory
 
 
 @asynccontextmanager

@@ -107,9 +107,29 @@ def _told(layer: View) -> tuple[tuple[str, ...], ...]:
     if isinstance(layer, FsView):
         options = layer.mount[layer.mount.index("-o") + 1] if "-o" in layer.mount else "defaults"
         return (_without_marks(layer.mkfs), (layer.type, options, "0", "2"))
-    if isinstance(layer, CryptView | IntegrityView):
-        return (tuple(one for one in layer.format_options if not one.startswith(("--pbkdf", "--iter-time"))),)
+    if isinstance(layer, CryptView):
+        hashed = ("--hash=sha256",) if layer.format == "plain" else ()  # the default is another one in each version
+        format_options = tuple(one for one in layer.format_options if not one.startswith(("--pbkdf", "--iter-time")))
+        return (format_options, (*layer.open_options, *hashed), (_in_crypttab(layer),))
+    if isinstance(layer, IntegrityView):
+        return (layer.format_options, (_in_integritytab(layer),))
     return ()
+
+
+def _in_crypttab(layer: CryptView) -> str:
+    """How it is opened at boot: only what has no header must be told what it is."""
+    flags = {"allow_discards": "discard"}
+    asked = [flags.get(flag, flag.replace("_", "-")) for flag, wanted in layer.flags if wanted == "on"]
+    kind = ["luks"]
+    if layer.format == "plain":
+        sector = f"sector-size={layer.sector_size}"
+        kind = ["plain", f"cipher={layer.cipher}", f"size={layer.key_size}", "hash=sha256", sector]
+    return ",".join((*kind, *asked))
+
+
+def _in_integritytab(layer: IntegrityView) -> str:
+    """How its checksums are kept is said anew each time it is opened."""
+    return f"integrity-algorithm={layer.algorithm},mode={layer.mode}"
 
 
 def _without_marks(command: tuple[str, ...]) -> tuple[str, ...]:

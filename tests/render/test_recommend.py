@@ -29,6 +29,7 @@ layouts:
   mirror: [disks: {count: 2}, md: {level: 1, write_mostly: 1}, crypt: {}]
   pool: [partition: {count: 2}, integrity: {}, lvm: {type: cache}, fs: {type: xfs}]
   many: [lvm: {volumes: 2}, pick: {number: 2}, fs: {type: ext4, options: "noatime"}]
+  bare: [disks: {count: 1}, crypt: {format: plain, allow_discards: true, no_read_workqueue: true}]
   wide: [fs: {type: btrfs, data: raid0}]
 tune:
   scheduler: mq-deadline

@@ -128,8 +128,9 @@ def _in_crypttab(layer: CryptView) -> str:
 
 
 def _in_integritytab(layer: IntegrityView) -> str:
-    """How its checksums are kept is said anew each time it is opened."""
-    return f"integrity-algorithm={layer.algorithm},mode={layer.mode}"
+    """How its checksums are kept is said anew each time it is opened; with a journal if nothing is said."""
+    mode = "" if layer.mode == "journal" else f",mode={layer.mode}"
+    return f"integrity-algorithm={layer.algorithm}{mode}"
 
 
 def _without_marks(command: tuple[str, ...]) -> tuple[str, ...]:

@@ -35,9 +35,18 @@ if findmnt --mountpoint "$mount_point" >/dev/null || findmnt --fstab --mountpoin
   exit 1
 fi
 {% endif %}
+{% for layer in stack.layers if layer.kind in ('crypt', 'integrity') %}
+names=({{ layer.mappings | map(attribute='name') | list }})
+for name in "${names[@]}"; do
+  if [[ -e /dev/mapper/$name ]] || grep -qs "^${name}[[:space:]]" /etc/crypttab /etc/integritytab; then
+    echo "$name is open, or in /etc/crypttab or /etc/integritytab: close it, and take that line out" >&2
+    exit 1
+  fi
+done
+{% endfor %}
 {% if paste.rules or paste.files %}
 
-# What makes it last. What is there for other disks stays.
+# What makes it last.
 {% if paste.rules %}
 udev_rules() {
   printf '%s\n' \
@@ -62,7 +71,7 @@ tuned_profile() {
 {% endif %}
 unless_another() {
   if [[ -e $1 ]] && ! "$2" | cmp -s - "$1"; then
-    echo "$1 is there, and says something else: rename it if it is still wanted, or remove it" >&2
+    echo "$1 is there, and says something else: what of it is still wanted belongs into a file of another name" >&2
     exit 1
   fi
 }

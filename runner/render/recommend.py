@@ -34,6 +34,8 @@ _GOVERNORS = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 _FOLDER = re.compile(r"/run/matrix/mnt-\w+-\d+")
 #: What can stand in a rule of udev between its quotes.
 _PLAIN = re.compile(r"[\w .:/+-]+")
+#: Checksums that systemd opens a device with, in all of its versions.
+_KNOWN_AT_BOOT = {"crc32", "crc32c", "sha1", "sha256"}
 #: Options that only tests want: marks by which what is ours is known, force, and quick keys.
 _MARKS = {"-U": 2, "-L": 2, "-l": 2, "-q": 1, "-F": 1, "-f": 1, "--addtag": 2, "--setautoactivation": 2}
 
@@ -108,29 +110,37 @@ def _told(layer: View) -> tuple[tuple[str, ...], ...]:
         options = layer.mount[layer.mount.index("-o") + 1] if "-o" in layer.mount else "defaults"
         return (_without_marks(layer.mkfs), (layer.type, options, "0", "2"))
     if isinstance(layer, CryptView):
-        hashed = ("--hash=sha256",) if layer.format == "plain" else ()  # the default is another one in each version
         format_options = tuple(one for one in layer.format_options if not one.startswith(("--pbkdf", "--iter-time")))
-        return (format_options, (*layer.open_options, *hashed), (_in_crypttab(layer),))
+        # What is hashed how is another default in each version; and no header would tell a wrong passphrase later.
+        plain = ("--hash=sha256", "--verify-passphrase") if layer.format == "plain" else ()
+        return (format_options, (*layer.open_options, *plain), _in_crypttab(layer))
     if isinstance(layer, IntegrityView):
-        return (layer.format_options, (_in_integritytab(layer),))
+        return (layer.format_options, _in_integritytab(layer))
     return ()
 
 
-def _in_crypttab(layer: CryptView) -> str:
-    """How it is opened at boot: only what has no header must be told what it is."""
+def _in_crypttab(layer: CryptView) -> tuple[str, ...]:
+    """How it is opened at boot: only what has no header must be told what it is. Empty if there is no way to say it."""
     flags = {"allow_discards": "discard"}
     asked = [flags.get(flag, flag.replace("_", "-")) for flag, wanted in layer.flags if wanted == "on"]
-    kind = ["luks"]
-    if layer.format == "plain":
-        sector = f"sector-size={layer.sector_size}"
-        kind = ["plain", f"cipher={layer.cipher}", f"size={layer.key_size}", "hash=sha256", sector]
-    return ",".join((*kind, *asked))
+    if layer.format != "plain":
+        return (",".join(("luks", *asked)),)
+    if "," in layer.cipher:
+        return ()
+    how = (
+        "plain",
+        f"cipher={layer.cipher}",
+        f"size={layer.key_size}",
+        "hash=sha256",
+        f"sector-size={layer.sector_size}",
+    )
+    return (",".join((*how, *asked)),)
 
 
-def _in_integritytab(layer: IntegrityView) -> str:
-    """How its checksums are kept is said anew each time it is opened; with a journal if nothing is said."""
-    mode = "" if layer.mode == "journal" else f",mode={layer.mode}"
-    return f"integrity-algorithm={layer.algorithm}{mode}"
+def _in_integritytab(layer: IntegrityView) -> tuple[str, ...]:
+    """The same, which every version of systemd understands: how checksums are kept is said anew at each opening."""
+    known = layer.mode == "journal" and layer.algorithm in _KNOWN_AT_BOOT
+    return (f"integrity-algorithm={layer.algorithm}",) if known else ()
 
 
 def _without_marks(command: tuple[str, ...]) -> tuple[str, ...]:

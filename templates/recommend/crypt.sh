@@ -5,5 +5,10 @@
 cryptsetup luksFormat --batch-mode --verify-passphrase {{ told[0] }} {{ one.member }}
 {% endif %}
 cryptsetup open {{ told[1] }} {{ one.member }} {{ one.name }}
+{% if told[2] %}
 printf '%s\n' {{ one.name }} {{ one.member }} none {{ told[2] }} | paste -sd ' ' >>/etc/crypttab
+{% endif %}
 {% endfor %}
+{% if not told[2] %}
+# Nothing opens it at boot: crypttab has no way to say a cipher with a comma. That is up to you.
+{% endif %}

@@ -29,6 +29,8 @@ layouts:
   mirror: [disks: {count: 2}, md: {level: 1, write_mostly: 1}, crypt: {}]
   pool: [partition: {count: 2}, integrity: {}, lvm: {type: cache}, fs: {type: xfs}]
   many: [lvm: {volumes: 2}, pick: {number: 2}, fs: {type: ext4, options: "noatime"}]
+  sums: [disks: {count: 1}, integrity: {algorithm: sha512, mode: bitmap}]
+  odd:  [disks: {count: 1}, crypt: {format: plain, cipher: "xchacha12,aes-adiantum-plain64", key_size: 256}]
   bare: [disks: {count: 1}, crypt: {format: plain, allow_discards: true, no_read_workqueue: true}]
   wide: [fs: {type: btrfs, data: raid0}]
 tune:
@@ -132,3 +134,33 @@ def test_a_program_that_cannot_tell_what_is_on_a_disk_stops_everything(tmp_path:
         assert done.returncode == 1
         assert said in done.stderr
         assert not (tmp_path / "built").exists()
+
+
+def test_what_is_there_for_others_is_neither_written_over_nor_doubled(tmp_path: Path) -> None:
+    """/dev/null stands for a disk with nothing on it."""
+    tools, etc = tmp_path / "tools", tmp_path / "etc"
+    tools.mkdir()
+    (etc / "tmpfiles.d").mkdir(parents=True)
+    for name, does in {"wipefs": "true", "lsblk": "true", "cryptsetup": f"touch {tmp_path}/built; exit 1"}.items():
+        (tools / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tools / name).chmod(0o755)
+    script = pasteable(cells()["bare"]).replace("-b $disk", "-e $disk").replace("/etc/", f"{etc}/")
+    script = re.sub(r"(?m)^(disk\d\d)=.*", r"\1=/dev/null", script)
+    (name,) = set(re.findall(r"matrix-\d-[0-9a-f]{8}", script))
+
+    def pasted() -> tuple[str, bool]:
+        environment = {"PATH": f"{tools}:/usr/bin:/bin"}
+        done = subprocess.run(["bash"], input=script, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 1
+        return done.stderr, (tmp_path / "built").exists()
+
+    settings, open_at_boot = etc / "tmpfiles.d/matrix.conf", etc / "crypttab"
+    settings.write_text("w /proc/sys/vm/swappiness - - - - 1\n")
+    said, built = pasted()
+    assert (f"{settings} is there, and says something else" in said, built) == (True, False)
+    settings.unlink()
+    open_at_boot.write_text(f"{name} /dev/sdz none luks\n")
+    said, built = pasted()
+    assert (f"{name} is open, or in {open_at_boot}" in said, built) == (True, False)
+    open_at_boot.write_text(f"{name}0 /dev/sdz none luks\n")
+    assert pasted() == ("", True)

@@ -121,7 +121,7 @@ DOWN = {
 #: What is said of rules that somebody else relies on.
 ANOTHER = (
     "/etc/udev/rules.d/99-matrix.rules is there, and says something else: "
-    "rename it if it is still wanted, or remove it\n"
+    "what of it is still wanted belongs into a file of another name\n"
 )
 #: What keeps a second paste off: all of it must stay as it is.
 WITNESS = "sha256sum /srv/data/witness /etc/fstab /etc/udev/rules.d/* /etc/tmpfiles.d/*; cat /proc/mdstat || :; dmsetup table\n"

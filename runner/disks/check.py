@@ -36,6 +36,9 @@ PATIENCE = 8
 #: … and what is expected, over so many other chances.
 CHANCES = 16
 
+#: What a container may have, as it sees that itself.
+CONTAINED = Path("/sys/fs/cgroup/memory.max")
+
 
 @dataclass(frozen=True, slots=True)
 class Probe:
@@ -139,7 +142,9 @@ def blank(size: int) -> Iterator[IO[bytes]]:
 def spare_memory() -> int:
     """Bytes that nobody would miss."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
-    return next((int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:"), 0)
+    spare = next((int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:"), 0)
+    allowed = CONTAINED.read_text().strip() if CONTAINED.exists() else ""
+    return min(spare, int(allowed)) if allowed.isdigit() else spare
 
 
 async def until_there(socket: Path, server: asyncio.subprocess.Process) -> None:

@@ -121,8 +121,8 @@ def _told(layer: View) -> tuple[tuple[str, ...], ...]:
 
 def _in_crypttab(layer: CryptView) -> tuple[str, ...]:
     """How it is opened at boot: only what has no header must be told what it is. Empty if there is no way to say it."""
-    flags = {"allow_discards": "discard"}
-    asked = [flags.get(flag, flag.replace("_", "-")) for flag, wanted in layer.flags if wanted == "on"]
+    flags = [flag for flag, wanted in layer.flags if wanted == "on"]
+    asked = ["discard" if flag == "allow_discards" else flag.replace("_", "-") for flag in flags]
     if layer.format != "plain":
         return (",".join(("luks", *asked)),)
     if "," in layer.cipher:

@@ -92,8 +92,17 @@ def test_a_bad_place_that_was_written_is_good_again() -> None:
     assert report.failed == 1
 
 
+def test_a_container_has_no_more_memory_than_it_may_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(check, "CONTAINED", limit)
+    assert 2**20 < check.spare_memory() < 2**50
+    limit.write_text("max\n")
+    assert check.spare_memory() > 2**20
+    limit.write_text("4096\n")
+    assert check.spare_memory() == 4096
+
+
 def test_what_is_checked_lies_in_memory_unless_that_is_scarce(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert 0 < check.spare_memory() < 2**50
     for spare, in_memory in ((9 * 2**30, True), (2 * 2**30, False)):
         monkeypatch.setattr(check, "spare_memory", lambda spare=spare: spare)
         with check.blank(2**30) as file:

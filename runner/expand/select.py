@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Self
 from runner.errors import BadInput
 from runner.expand.notes import few
 from runner.expand.rules import BadRule, Rule, parse_only, rule_of
-from runner.expand.space import cell_of
+from runner.expand.space import Cell
 from runner.model.source import Flaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from runner.expand.space import Array, Cell, Space
+    from runner.expand.space import Array, Space
     from runner.expand.variants import Coords
     from runner.model.condition import Condition
     from runner.model.matrix import Matrix
@@ -98,7 +98,7 @@ class Selection:
         """The wanted cells of one array. A rule is asked once for each factor, not once for each cell."""
         if not (self.exclude or self.only):
             for tune, workload in self.space.pairs(array):
-                yield cell_of(array, tune, workload)
+                yield Cell(array, tune, workload)
             return
         stack = self._marks("stack", (array.coords, *array.also))
         tunes = [(tune, self._marks("tune", (tune.coords, *tune.also)) & stack) for tune in array.tunes]
@@ -106,7 +106,7 @@ class Selection:
         for tune, tune_marks in tunes:
             for workload, marks in workloads:
                 if self._wanted(marks & tune_marks):
-                    yield cell_of(array, tune, workload)
+                    yield Cell(array, tune, workload)
 
     def count(self) -> int:
         """How many are wanted."""

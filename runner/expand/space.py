@@ -68,10 +68,15 @@ class Array:
 class Cell:
     """One fully resolved combination."""
 
-    id: str
     array: Array
     tune: Variant[Tune]
     workload: Variant[Workload]
+
+    @property
+    def id(self) -> str:
+        """A hash of what it is; made when it is asked for, as a plan of a million has no use for it."""
+        content = self.array.digest + self.tune.digest + self.workload.digest
+        return blake2b(content, digest_size=8).hexdigest()
 
     @property
     def name(self) -> str:
@@ -133,16 +138,11 @@ class Space:
         """Every cell, in declared order."""
         for array in self.arrays:
             for tune, workload in self.pairs(array):
-                yield cell_of(array, tune, workload)
+                yield Cell(array, tune, workload)
 
     def count(self) -> int:
         """How many there are, without making one."""
         return sum(len(array.tunes) * len(array.workloads) for array in self.arrays)
-
-
-def cell_of(array: Array, tune: Variant[Tune], workload: Variant[Workload]) -> Cell:
-    """The cell of an array, its tunables and a workload; its id is a hash of what they are."""
-    return Cell(blake2b(array.digest + tune.digest + workload.digest, digest_size=8).hexdigest(), array, tune, workload)
 
 
 def expand(matrix: Matrix) -> tuple[Space, Findings]:

@@ -179,11 +179,21 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         return f"'{name}' is missing here"
     if kind in {"union_tag_invalid", "literal_error"}:
         return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
+    return _of_value(error)
+
+
+def _of_value(error: ErrorDetails) -> str:
+    """What is wrong with what stands there."""
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind in _KINDS and given is None:
+        return f"nothing stands here; {_KINDS[kind]} is needed"
     if kind in _KINDS:
         hint = "; quotes make it a text" if _quoted(given, kind) else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"
     if kind == "value_error":
         said = str(context["error"])
+        if given is None:
+            return f"nothing stands here: {said}"
         return said if isinstance(given, dict | list) else f"'{_short(given)}': {said}"
     if kind in _BOUNDS:
         bound = next(iter(context.values()))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -74,8 +74,8 @@ class Source:
                 break
             key, node = found
             mark = key.start_mark
-        # The value is what is wrong with a scalar; the key is where to look for anything larger.
-        if node is not None and not isinstance(node, MappingNode | SequenceNode):
+        # The value is what is wrong with a scalar; the key is where to look for anything larger, or for nothing at all.
+        if isinstance(node, ScalarNode) and node.start_mark.index < node.end_mark.index:
             mark = node.start_mark
         return Place.of(mark) if mark else Place(self.name, 1, 1)
 

@@ -35,6 +35,12 @@ workloads:
     ]
 
 
+def test_a_key_without_a_value_is_where_nothing_stands() -> None:
+    said = errors("name: broken\ndisks: {count: 2, size: 1GiB}\nlayouts:\nworkloads: {w: {rw: read}}\nrepeat:\n")
+    assert said[0] == "3:1: nothing stands here; a map is needed"
+    assert said[1].startswith("5:1: nothing stands here: neither a whole number")
+
+
 def test_more_memory_lets_a_large_stripe_cache_be() -> None:
     text = SWEEP.replace("[256, 16384]", "[256, 32768]") + "machine: {memory: 1GiB}\n"
     assert parse("m.yaml", text).space.count()

@@ -1,9 +1,14 @@
-"""The figures of a run as a page tells them: a section for each layout and workload, as a table and charts."""
+"""The figures of a run as a page tells them, in sections, each a table and charts.
+
+Layouts are there to be compared, so all that did the same work stand in one section, as long as one chart has room for
+them. Of more than that, each layout has a section of its own.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.reports.charts import Line, chart, interval
@@ -24,8 +29,6 @@ if TYPE_CHECKING:
 
 #: Beyond these a page is no longer read: rows of tables and charts in all, rows of one chart. The CSV files have all.
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24
-#: Axes by which cells are told apart already, by the section that they stand in.
-_HEADINGS = ("layout", "workload")
 _NONE = ("", "")
 
 
@@ -47,10 +50,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Cells of one layout and one workload."""
+    """Cells of one workload, on one layout or on all of them."""
 
-    layout: str
-    workload: str
+    title: str
     #: Axes that are the same in all of them.
     same: str
     columns: tuple[str, ...]
@@ -67,21 +69,28 @@ class Section:
 
 def sections(recorded: Recorded, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
     """All of them in the order of the cells, until there is no more room."""
-    for (layout, workload), summaries in _groups(recorded.summaries).items():
+    for title, summaries in _groups(recorded.summaries):
         if not rows:
             return
         shown = summaries[:rows]
         rows -= len(shown)
-        made = _section(recorded, layout, workload, shown, charts)
+        made = _section(recorded, title, shown, charts)
         charts -= len(made.charts)
         yield made
 
 
-def _groups(summaries: Sequence[CellSummary]) -> Mapping[tuple[str, str], list[CellSummary]]:
-    found: dict[tuple[str, str], list[CellSummary]] = {}
+def _groups(summaries: Sequence[CellSummary]) -> Iterator[tuple[str, list[CellSummary]]]:
+    """Titles of sections, and what stands in them."""
+    works: dict[str, dict[str, list[CellSummary]]] = {}
     for one in summaries:
-        found.setdefault(_place(one.cell), []).append(one)
-    return found
+        layout, workload = _place(one.cell)
+        works.setdefault(workload, {}).setdefault(layout, []).append(one)
+    for workload, layouts in works.items():
+        together = list(chain.from_iterable(layouts.values()))
+        if len(layouts) > 1 and len(together) <= CHART_ROWS:
+            yield workload, together
+        else:
+            yield from ((f"{layout} · {workload}", found) for layout, found in layouts.items())
 
 
 def _place(cell: CellRow) -> tuple[str, str]:
@@ -90,14 +99,13 @@ def _place(cell: CellRow) -> tuple[str, str]:
     return cell.axes.get("layout", where), cell.axes.get("workload", what)
 
 
-def _section(recorded: Recorded, layout: str, workload: str, summaries: Sequence[CellSummary], room: int) -> Section:
+def _section(recorded: Recorded, title: str, summaries: Sequence[CellSummary], room: int) -> Section:
     labels, same = _labels([one.cell for one in summaries])
     columns = _columns([_sides(one) for one in summaries])
     named = list(zip(labels, summaries, strict=True))
-    drawn = [one for one in _charts(named, f"{layout} · {workload}") if one]
+    drawn = [one for one in _charts(named, title) if one]
     return Section(
-        layout,
-        workload,
+        title,
         same,
         tuple(text for column in columns for text in (column, f"{column} p99" if column in SIDES else "p99")),
         tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named),
@@ -118,8 +126,9 @@ def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
 
 def _labels(cells: Sequence[CellRow]) -> tuple[list[str], str]:
     """How cells differ from each other, and what they have in common; by their names, if axes do not tell."""
-    axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name not in _HEADINGS]
+    axes = [name for name in dict.fromkeys(axis for cell in cells for axis in cell.axes) if name != "workload"]
     differing = [name for name in axes if len({cell.axes.get(name) for cell in cells}) > 1]
+    axes = [name for name in axes if name != "layout" or name in differing]  # else the title has it
     short = _short(axes)
     labels = [_told(cell, differing, short) for cell in cells]
     if not all(labels) or len(set(labels)) < len(labels):
@@ -135,7 +144,8 @@ def _short(axes: Sequence[str]) -> Mapping[str, str]:
 
 
 def _told(cell: CellRow, axes: Sequence[str], short: Mapping[str, str]) -> str:
-    return ", ".join(f"{short[name]}={cell.axes[name]}" for name in axes if name in cell.axes)
+    found = ((name, cell.axes[name]) for name in axes if name in cell.axes)
+    return ", ".join(value if name == "layout" else f"{short[name]}={value}" for name, value in found)
 
 
 def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Sequence[str]) -> Row:

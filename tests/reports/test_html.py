@@ -156,6 +156,19 @@ def test_a_mix_has_both_and_small_requests_are_counted() -> None:
     assert {str(one.get("class")) for one in found.iterfind(".//figure/svg/g")} == {"read", "write"}
 
 
+def of_layouts(count: int) -> Recorded:
+    cells = [CellRow(f"c{n}", f"l{n}/r", {"layout": f"l{n}", "workload": "r"}) for n in range(count)]
+    return Recorded("m", "qemu", False, cells, [measured(cell.id, 1, direction(4e7, 100)) for cell in cells])
+
+
+def test_layouts_that_did_the_same_stand_together_where_a_chart_has_room_for_them() -> None:
+    together = section(tree(of_layouts(24)), "r")
+    assert [row[0] for row in rows(together)] == [f"l{n}" for n in range(24)]
+    assert len(together.findall(".//figure")) == 2
+    apart = section(section(tree(of_layouts(25)), "Figures"), "l7 · r")
+    assert [row[0] for row in rows(apart)] == ["l7/r"]
+
+
 def test_cells_of_a_section_are_told_by_what_differs() -> None:
     cells = [
         CellRow(f"c{size}", f"s/r/bs={size}", {"layout": "s", "workload": "r", "workload.bs": size, "md.level": "0"})

@@ -1,0 +1,197 @@
+"""Arrays and volumes of a run that was killed, on hosts that outlive it: in a container, on a host itself, behind ssh.
+
+With bare disks and file systems that is tested without a machine of its own; these need a kernel that has md.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.lab import Bay, Lab, up
+from tests.vm.test_six_places import IMAGE, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
+
+MATRIX = """\
+name: killed
+disks: {count: 2, size: 128MiB, bus: scsi}
+layouts:
+  mirror: [md: {level: 1}]
+  nested: [md: {level: 0, chunk: 64KiB}, lvm: {}, fs: {type: ext4}]
+  striped: [lvm: {stripes: 2}]
+workloads:
+  work: {rw: randwrite, bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}
+repeat: 1
+"""
+HOME = "/root/work"
+#: Where a step waits, if it is told to, for what never comes.
+GATE = """
+if [ -e {home}/wait-in-{step} ]; then
+  mv {home}/wait-in-{step} {home}/waits
+  sleep 1000
+fi
+"""
+PATIENCE = 180.0
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A host with two disks for us, and a third with volumes of somebody else."""
+    with up(tmp_path_factory.mktemp("bench"), Bay(3, 128 * 2**20)) as lab:
+        lab.put(f"{HOME}/m.yaml", MATRIX)
+        lab.put(f"{HOME}/hosts.yaml", lab.hosts_yaml())
+        for step in ("set-up", "measure", "tear-down"):
+            lab.put(f"{HOME}/templates/{step}.sh", gated(step))
+        lab.run(f"vgcreate -q theirs {lab.disks[2]} && lvcreate -q -y -n data -L 32M theirs")
+        lab.run("mkfs.ext4 -q /dev/theirs/data && sync")
+        yield lab
+
+
+def gated(step: str) -> str:
+    return (ROOT / f"templates/{step}.sh").read_text() + GATE.format(home=HOME, step=step)
+
+
+@dataclass
+class Inside:
+    """In the lab, as root of it."""
+
+    lab: Lab
+    folder: Path
+    place: str
+    settings: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        if self.place == "container":
+            self.lab.run(IMAGE, timeout=600)
+            self.settings = "MATRIX_CONTAINER_IMAGE=localhost/lab "
+
+    def command(self, *words: str) -> list[str]:
+        return self.lab.ssh(f"cd {HOME} && {self.settings}exec matrix {' '.join(words)}")
+
+    def kill(self, runner: subprocess.Popen[str]) -> None:
+        self.lab.run("pkill -9 -f '[r]unner.cli run'")
+        runner.wait()
+
+    def clean(self) -> list[str]:
+        return self.command("clean")
+
+    def table(self) -> str:
+        return self.lab.said(f"cat {HOME}/{self.place}/killed-*/trials.csv")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return dict(os.environ)
+
+
+@dataclass
+class Into:
+    """From here into the lab."""
+
+    lab: Lab
+    folder: Path
+    place: str
+
+    def __post_init__(self) -> None:
+        tools = self.folder / "tools"
+        tools.mkdir()
+        (tools / "ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F "{self.lab.ssh_config}" "$@"\n')
+        (tools / "ssh").chmod(0o755)
+        (self.folder / "hosts.yaml").write_text(self.lab.hosts_yaml("ssh:lab"))
+        (self.folder / "m.yaml").write_text(MATRIX)
+        (self.folder / "templates").mkdir()
+        for step in ("set-up", "measure", "tear-down"):
+            (self.folder / f"templates/{step}.sh").write_text(gated(step))
+
+    def command(self, *words: str) -> list[str]:
+        return ["env", "-C", str(self.folder), sys.executable, "-m", "runner.cli", *words]
+
+    def kill(self, runner: subprocess.Popen[str]) -> None:
+        runner.kill()
+        runner.wait()
+
+    def clean(self) -> list[str]:
+        return self.command("clean", "--host", "lab")
+
+    def table(self) -> str:
+        (table,) = self.folder.glob(f"{self.place}/killed-*/trials.csv")
+        return table.read_text()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        tools = f"{self.folder / 'tools'}:{os.environ['PATH']}"
+        return {**os.environ, "PATH": tools, "PYTHONPATH": str(ROOT), "MATRIX_STATE": str(self.folder / "state")}
+
+
+Place = Inside | Into
+PLACES: dict[str, type[Place]] = {"local": Inside, "container": Inside, "ssh": Into}
+
+
+def run(place: Place, *more: str) -> list[str]:
+    lent = [word for name in place.lab.bay.names()[:2] for word in ("--destroy", name)]
+    words = ("--on", place.place, *lent, "--results", place.place, "--templates", "templates", *more)
+    return place.command("run", "--json", *words, "m.yaml")
+
+
+def killed(place: Place, step: str, *more: str) -> None:
+    """Run it until it is in a step, and not a line further."""
+    lab = place.lab
+    lab.run(f"rm -f {HOME}/waits && touch {HOME}/wait-in-{step}")
+    told = (place.folder / f"{step}.log").open("w")
+    with (
+        told,
+        subprocess.Popen(run(place, *more), env=place.environment, stdout=told, stderr=told, text=True) as runner,
+    ):
+        deadline = time.monotonic() + PATIENCE
+        while lab.run(f"test -e {HOME}/waits", check=False).returncode:
+            assert runner.poll() is None, Path(told.name).read_text()
+            assert time.monotonic() < deadline, Path(told.name).read_text()
+            time.sleep(0.3)
+        place.kill(runner)
+
+
+def whole(place: Place, command: list[str]) -> str:
+    done = subprocess.run(command, env=place.environment, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def left(lab: Lab) -> str:
+    """What there is of ours that is more than two disks that nobody uses."""
+    ours = " ".join(lab.disks[:2])
+    return lab.said(
+        f"lsblk -nro NAME,TYPE {ours} | grep -v ' disk$' || :; grep ^md /proc/mdstat || :; pgrep -ax 'fio|sleep' || :; "
+        "vgs --noheadings -o vg_name | grep -v theirs || :; grep matrix /proc/self/mounts | grep -v /opt/ || :; "
+        "podman ps -aq"
+    )
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_killed_in_every_step_it_goes_on_and_leaves_nothing_of_ours_and_everything_of_others(
+    name: str, bench: Lab, tmp_path: Path
+) -> None:
+    theirs = f"sha256sum <{bench.disks[2]}"
+    before = bench.said(theirs)
+    place = PLACES[name](bench, tmp_path, name)
+    for step in ("set-up", "measure", "tear-down"):
+        killed(place, step)
+    whole(place, run(place))
+    trials = list(csv.DictReader(place.table().splitlines()))
+    assert sorted(trial["name"] for trial in trials) == ["mirror/work", "nested/work", "striped/work"]
+    assert {trial["outcome"] for trial in trials} == {"measured"}
+    assert left(bench) == ""
+    killed(place, "measure", "--fresh")
+    whole(place, place.clean())
+    assert left(bench) == ""
+    assert bench.said(theirs) == before

@@ -137,7 +137,7 @@ class ArrayOnRig:
         self._rig.arm(faults)
         async with watched(self._rig) as service:
             results = await self._rig.run(
-                _steps(scripts, fio_job),
+                _steps(scripts, fio_job, ours=self._own is None),
                 expected=deadlines.expected(work),
                 deadline=deadlines.with_faults(deadline, work, faults, slowest),
             )
@@ -237,11 +237,12 @@ def strained(done: Sequence[Report], work: Workload) -> dict[str, str]:
     return {"strained": str(strain)} if strain and strain.beyond else {}
 
 
-def _steps(scripts: CellScripts, fio_job: str) -> list[Step]:
+def _steps(scripts: CellScripts, fio_job: str, *, ours: bool) -> list[Step]:
+    """`ours`: no template is a user's own, so that none of these minds what is left of the one before it."""
     return [
         Step("tune", scripts.tune),
-        Step("verify", scripts.verify),
-        Step("measure", scripts.measure, {"job.fio": fio_job}),
+        Step("verify", scripts.verify, goes_on=ours),
+        Step("measure", scripts.measure, {"job.fio": fio_job}, goes_on=ours),
         *([Step("samples", scripts.samples)] if scripts.samples else []),
         *([Step("profile", scripts.profile)] if scripts.profile else []),
     ]

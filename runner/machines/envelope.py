@@ -1,8 +1,8 @@
 """Several steps in one bash script, and back: what each said, how long it took, and how it ended.
 
 One script per trial, because starting anything costs tens of milliseconds on an emulated processor or a slow link.
-Steps share one fresh working directory, so a later one can read what an earlier one wrote. The first that fails is the
-last that runs.
+Steps share one fresh working directory, so a later one can read what an earlier one wrote. Each has a shell of its own,
+unless it goes on in that of the one before it. The first that fails is the last that runs.
 """
 
 from __future__ import annotations
@@ -22,26 +22,29 @@ if TYPE_CHECKING:
 
 #: How many working directories are made at a time.
 ROOMS = 8
-#: A step runs in a subshell by `eval`: a new bash would cost another start, and eval keeps a step's syntax errors,
-#: `exit` and `set -e` to itself just as well. What this shell has open for orders of its own is none of a step's
-#: business. Output is framed by lines that begin with an unguessable word.
+#: Steps run in a subshell by `eval`: a new bash would cost another start, and eval keeps syntax errors, `exit` and
+#: `set -e` to themselves just as well. What this shell has open for orders of its own is none of their business. Output
+#: is framed by lines that begin with an unguessable word; the last end in a subshell is told outside of it, as whoever
+#: exits tells nothing more.
 PRELUDE = """\
 export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
-matrix_step() {
-  matrix_text=$2
-  printf %s "$matrix_mark begin $1
+matrix_begins() {
+  printf %s "$matrix_mark begin $1 ${EPOCHREALTIME/./}
 "
-  matrix_start=${EPOCHREALTIME/./}
-  ( set --; eval "$matrix_text" ) </dev/null 2>&1 3>&-
-  matrix_status=$?
+}
+matrix_ends() {
   printf %s "
-$matrix_mark end $1 $matrix_status $((${EPOCHREALTIME/./} - matrix_start))
+$matrix_mark end $1 ${EPOCHREALTIME/./}
 "
-  [ "$matrix_status" = 0 ] || matrix_go=
+}
+matrix_goes_on() {
+  set -- "$?"
+  if [ "$1" != 0 ]; then exit "$1"; fi
+  matrix_ends 0
 }
 """
-_BEGIN = re.compile(rb" begin (?P<n>\d+)\n")
-_END = re.compile(rb" end (?P<n>\d+) (?P<status>\d+) (?P<us>-?\d+)\n")
+_BEGIN = re.compile(rb" begin (?P<n>\d+) (?P<us>\d+)\n")
+_END = re.compile(rb" end (?P<status>\d+) (?P<us>\d+)\n")
 
 
 def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], str] = quote) -> str:
@@ -51,7 +54,14 @@ def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], st
 
     No step may stand in a list of `&&` or `||`, where bash would take its `set -e` away.
     """
-    bodies = "".join(one(number, step, words(step.text)) for number, step in enumerate(steps))
+    shells = list[list[str]]()
+    for number, step in enumerate(steps):
+        ran = f"matrix_begins {number}\nset --\neval {words(step.text)}\n"
+        if shells and step.goes_on:
+            shells[-1] += ["matrix_goes_on\n", *(f"{file} || exit\n" for file in _files(step)), ran]
+        else:
+            shells.append(["".join(f"{file} &&\n" for file in _files(step)), ran])
+    bodies = "".join(_shell(files, "".join(inside)) for files, *inside in shells)
     return f"matrix_mark={quote(mark)}\n{PRELUDE}matrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}"
 
 
@@ -74,15 +84,28 @@ matrix_enter() {{
 shopt -s nullglob dotglob && matrix_enter && shopt -u nullglob dotglob"""
 
 
-def one(number: int, step: Step, words: str) -> str:
-    """Write a step's files and run it."""
+def _files(step: Step) -> list[str]:
+    """The commands that write a step's files."""
     texts = [step.text, *step.files, *step.files.values()]
     if any("\0" in text for text in texts):
         raise HarnessBroken(f"step {step.name} has a null byte in it, which no shell can take")
-    there = "".join(
-        f'[ -z "$matrix_go" ] || {{ {put(name, text)}; }} || matrix_go=\n' for name, text in step.files.items()
-    )
-    return f'{there}if [ -n "$matrix_go" ]; then\nmatrix_step {number} {words}\nfi\n'
+    return [put(name, text) for name, text in step.files.items()]
+
+
+def _shell(files: str, inside: str) -> str:
+    """One subshell: what is to lie there before it begins, and what runs inside."""
+    return f"""\
+[ -z "$matrix_go" ] || {{
+{files}true
+}} || matrix_go=
+if [ -n "$matrix_go" ]; then
+(
+{inside}) </dev/null 2>&1 3>&-
+matrix_status=$?
+matrix_ends "$matrix_status"
+[ "$matrix_status" = 0 ] || matrix_go=
+fi
+"""
 
 
 def put(name: str, text: str) -> str:
@@ -96,13 +119,13 @@ def unpack(steps: Sequence[Step], mark: str, output: bytes, complaint: str = "")
     """The results in what the script wrote. A step without an end, though none before it failed, is an error."""
     results = [
         StepResult(
-            name=steps[int(found["n"])].name,
-            status=int(found["status"]),
+            name=steps[int(opening["n"])].name,
+            status=int(ending["status"]),
             output=began[opening.end() :].removesuffix(b"\n").decode(errors="replace"),
-            seconds=max(0, int(found["us"])) / 1e6,
+            seconds=max(0, int(ending["us"]) - int(opening["us"])) / 1e6,
         )
         for began, ended in pairwise(output.split(mark.encode()))
-        if (opening := _BEGIN.match(began)) and (found := _END.match(ended)) and opening["n"] == found["n"]
+        if (opening := _BEGIN.match(began)) and (ending := _END.match(ended))
     ]
     if len(results) < len(steps) and not (results and results[-1].status):
         said = (output[-2000:].decode(errors="replace") + complaint[-2000:]).strip()

@@ -30,6 +30,8 @@ class Step:
     name: str
     text: str
     files: Mapping[str, str] = field(default_factory=dict)
+    #: It may run in the shell that the step before it leaves, as neither minds: one costs as much as most steps.
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)

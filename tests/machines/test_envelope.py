@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
@@ -96,6 +97,44 @@ def test_a_syntax_error_fails_only_its_own_step() -> None:
 
 def test_options_of_one_step_do_not_reach_the_next() -> None:
     assert outcomes(Step("a", "set -eux; shopt -s nullglob; cd /"), Step("b", "echo $unset *"))[1] == ("b", 0, "*\n")
+
+
+def test_a_step_that_goes_on_is_in_the_shell_of_the_one_before_it() -> None:
+    steps = [Step("a", "a=1"), Step("b", "echo $a; set -u", goes_on=True), Step("c", "echo $a"), Step("d", "echo $a")]
+    assert [said for _, _, said in outcomes(*steps)] == ["", "1\n", "\n", "\n"]
+
+
+@pytest.mark.parametrize("text", ["exit 7", "(exit 7)", "set -e; (exit 7); echo went on", "if ; then (", "exec false"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_shared_or_not_the_first_that_fails_is_the_last_that_runs(text: str, place: int) -> None:
+    texts = ["set -euo pipefail\necho on\ncat file"] * 3
+    texts[place] = text
+    apart = [Step(str(number), text, {"file": str(number)}) for number, text in enumerate(texts)]
+    together = [replace(step, goes_on=True) for step in apart]
+    assert len(outcomes(*together)) == place + 1
+    assert [one[:2] for one in outcomes(*together)] == [one[:2] for one in outcomes(*apart)]
+    assert outcomes(*together)[:place] == outcomes(*apart)[:place]
+
+
+def test_a_step_that_leaves_a_shared_shell_as_if_all_were_done_is_found_out() -> None:
+    with pytest.raises(HarnessBroken, match="step b was cut short"):
+        enact(Step("a", "exit 0"), Step("b", "echo not reached", goes_on=True))
+
+
+def test_in_a_shared_shell_too_a_step_whose_files_cannot_be_written_is_not_run() -> None:
+    with pytest.raises(HarnessBroken, match="step b was cut short") as caught:
+        enact(Step("a", "mkdir job.fio"), Step("b", "echo ran anyway", {"job.fio": "x"}, goes_on=True))
+    assert "ran anyway" not in caught.value.details
+
+
+def test_what_is_to_be_done_at_the_end_of_a_shared_shell_is_part_of_its_last_step() -> None:
+    steps = [Step("a", "trap 'echo bye' EXIT"), Step("b", "echo b; exit 3", goes_on=True)]
+    assert outcomes(*steps) == [("a", 0, ""), ("b", 3, "b\nbye\n")]
+
+
+def test_each_step_of_a_shared_shell_has_its_own_time() -> None:
+    texts = ["unset EPOCHREALTIME; EPOCHREALTIME=10.000000", "EPOCHREALTIME=12.500000", ":"]
+    assert enact(*(Step("a", text, goes_on=True) for text in texts))[1].seconds == 2.5
 
 
 def test_output_that_looks_like_a_frame_is_output() -> None:

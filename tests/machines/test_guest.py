@@ -121,7 +121,7 @@ async def test_what_the_shell_did_not_say_it_knows_is_said_in_full_again(monkeyp
         async def evaluated(script: str, **_how: object) -> bytes | None:
             given.append(script)
             mark = script.partition("matrix_mark=")[2].split("\n")[0]
-            return f"{mark} begin 0\n\n{mark} end 0 0 1\n".encode() if mark else None
+            return f"{mark} begin 0 1\n\n{mark} end 0 2\n".encode() if mark else None
 
         monkeypatch.setattr(up, "evaluated", evaluated)
         for _ in range(4):

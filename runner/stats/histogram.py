@@ -11,8 +11,7 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, repeat
-from operator import add
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import orjson
@@ -66,10 +65,13 @@ class Distribution:
 
 def merged(several: Iterable[Distribution]) -> Distribution:
     """All that any of them counted."""
-    first, *others = (*several, Distribution((), (), ()))
-    bins = dict(zip(first.values, first.counts, strict=True))
-    for one in others:
-        bins.update(zip(one.values, map(add, one.counts, map(bins.get, one.values, repeat(0))), strict=True))
+    bins: dict[int, int] = {}
+    for one in several:
+        if not bins:
+            bins = dict(zip(one.values, one.counts, strict=True))
+            continue
+        for value, count in zip(one.values, one.counts, strict=True):
+            bins[value] = bins.get(value, 0) + count
     values = sorted(bins)
     counts = [bins[value] for value in values]
     return Distribution(values, counts, list(accumulate(counts)))

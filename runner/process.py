@@ -20,6 +20,8 @@ class TookTooLong(HarnessBroken):
     """A program was still at it when its time was over, and was killed."""
 
 
+#: Ends with its first process, and takes everything in it along.
+ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--")
 #: Run once the kernel was told to kill us with our parent: had that parent died before, nobody would be told any more.
 UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
 

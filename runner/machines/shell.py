@@ -16,6 +16,7 @@ from runner.disks.real import same
 from runner.errors import HarnessBroken
 from runner.machines import envelope
 from runner.machines.seam import RigLost
+from runner.process import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,8 +41,6 @@ umask 077
 mkdir -p -- "$1" && head -c "$2" >"$1/envelope" || exit
 set -- "$1/envelope"
 {GUARD}"""
-#: Ends with its first process, and takes everything in it along.
-ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--")
 #: How long a shell that was told to end may take to do so.
 LAST_BREATH = 10.0
 #: How much of what went wrong is kept.

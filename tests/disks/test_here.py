@@ -1,0 +1,52 @@
+"""Scripts that give disks of this host back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.disks.real.here import HERE
+from tests.disks.loops import why_not
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REASON = why_not()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+#: Two that hold a pipe open: one in the background that listens to nobody, and the script itself.
+SCRIPT = "exec 9>{line}; setsid sleep 1000 9>&9 & sleep 1000"
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Path:
+    path = tmp_path / "line"
+    os.mkfifo(path)
+    return path
+
+
+def test_what_is_said_of_a_script_that_fails() -> None:
+    assert HERE.run("true", 60) == ""
+    assert HERE.run("echo out; echo why >&2; exit 3", 60) == "why"
+    assert HERE.run("exit 3", 60) == "status 3"
+
+
+def test_nothing_of_it_outlives_a_runner_that_is_killed(line: Path) -> None:
+    runs = f"from runner.disks.real.here import HERE; HERE.run({SCRIPT.format(line=line)!r}, 900)"
+    runner = subprocess.Popen([sys.executable, "-c", runs])
+    with line.open("rb") as reader:  # waits until the script has opened it
+        runner.send_signal(signal.SIGKILL)
+        runner.wait()
+        assert reader.read() == b""  # and this until nobody has it open any more
+
+
+def test_nothing_of_it_goes_on_beyond_its_time(line: Path) -> None:
+    with line.open("r+b", buffering=0) as kept:
+        assert HERE.run(SCRIPT.format(line=line), 0.5) == "it did not end within 0.5 s"
+        with line.open("rb") as reader:
+            kept.close()
+            assert reader.read() == b""

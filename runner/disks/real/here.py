@@ -89,7 +89,7 @@ class Here:
         return who_has(dev, writing=writing)
 
     def run(self, script: str, patience: float) -> str:
-        """As a child of ours, that ends with us and takes along all that it started: the disk is not locked any more."""
+        """As a child of ours that ends with us, and all that it started with it: the disk is not locked any more."""
         alone = process.dies_with_parent([*process.ALONE, "bash", "-c", 'eval "$(cat)"'])
         try:
             done = process.run(alone, stdin=script, timeout=patience)

@@ -1,5 +1,6 @@
 
 # The table of a mapping as words, in $row; all tables are read at once, and once.
+unset dm_tables
 dm_row() {
   [[ -v dm_tables ]] || dm_tables=$(dmsetup table)
   local all=$'\n'$dm_tables$'\n' line=

@@ -8,6 +8,8 @@ from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from runner.errors import HarnessBroken
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -64,7 +66,10 @@ class Reached:
         """A disk's stable name there, or where there is no udev to give it one, what the kernel calls it."""
         link = f"/dev/disk/by-id/{name}"
         leads = f'[ -e {quote(link)} ] && [ "$(readlink -f -- {quote(link)})" = {quote(kernel)} ]'
-        return kernel if self.hands.run(leads, 60) else link
+        trouble = self.hands.run(leads, 60)
+        if trouble not in {"", "status 1"}:
+            raise HarnessBroken(f"nobody can tell whether {link} leads to {kernel}: {trouble}")
+        return kernel if trouble else link
 
 
 @contextmanager

@@ -54,14 +54,15 @@ def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], st
 
     No step may stand in a list of `&&` or `||`, where bash would take its `set -e` away.
     """
-    shells = list[list[str]]()
+    shells = list[str]()
     for number, step in enumerate(steps):
-        ran = f"matrix_begins {number}\nset --\neval {words(step.text)}\n"
+        files = "".join(f"{file} || exit\n" for file in _files(step))
+        ran = f"{files}matrix_begins {number}\nset --\neval {words(step.text)}\n"
         if shells and step.goes_on:
-            shells[-1] += ["matrix_goes_on\n", *(f"{file} || exit\n" for file in _files(step)), ran]
+            shells[-1] += f"matrix_goes_on\n{ran}"
         else:
-            shells.append(["".join(f"{file} &&\n" for file in _files(step)), ran])
-    bodies = "".join(_shell(files, "".join(inside)) for files, *inside in shells)
+            shells.append(ran)
+    bodies = "".join(map(_shell, shells))
     return f"matrix_mark={quote(mark)}\n{PRELUDE}matrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}"
 
 
@@ -92,12 +93,9 @@ def _files(step: Step) -> list[str]:
     return [put(name, text) for name, text in step.files.items()]
 
 
-def _shell(files: str, inside: str) -> str:
-    """One subshell: what is to lie there before it begins, and what runs inside."""
+def _shell(inside: str) -> str:
+    """One subshell. Steps whose files could not be written end and never began."""
     return f"""\
-[ -z "$matrix_go" ] || {{
-{files}true
-}} || matrix_go=
 if [ -n "$matrix_go" ]; then
 (
 {inside}) </dev/null 2>&1 3>&-

@@ -28,6 +28,8 @@ def as_tuple(value: object) -> tuple[object, ...]:
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not values:
         raise ValueError("an empty list is an axis without values: there would be no cell at all")
+    if value is None:
+        raise ValueError("give a value or take the key away")
     if any(one is None for one in values):
         raise ValueError("nothing is written here; give a value or take the key away")
     return values

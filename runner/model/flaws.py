@@ -177,23 +177,29 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
     if kind in {"missing", "union_tag_not_found"}:
         name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
         return f"'{name}' is missing here"
-    if kind in {"union_tag_invalid", "literal_error"}:
+    if kind in {"union_tag_invalid", "literal_error"} and given is not None:
         return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
-    return _of_value(error)
+    return _of_nothing(error) if given is None else _of_value(error)
+
+
+def _of_nothing(error: ErrorDetails) -> str:
+    """What would be right where a key has no value."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _KINDS:
+        return f"nothing stands here; {_KINDS[kind]} is needed"
+    if kind == "value_error":
+        return f"nothing stands here: {context['error']}"
+    return "nothing stands here; give a value or take the key away"
 
 
 def _of_value(error: ErrorDetails) -> str:
     """What is wrong with what stands there."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
-    if kind in _KINDS and given is None:
-        return f"nothing stands here; {_KINDS[kind]} is needed"
     if kind in _KINDS:
         hint = "; quotes make it a text" if _quoted(given, kind) else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"
     if kind == "value_error":
         said = str(context["error"])
-        if given is None:
-            return f"nothing stands here: {said}"
         return said if isinstance(given, dict | list) else f"'{_short(given)}': {said}"
     if kind in _BOUNDS:
         bound = next(iter(context.values()))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.reports.charts import Line, chart, interval
@@ -69,7 +68,7 @@ class Section:
 
 def sections(recorded: Recorded, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS) -> Iterator[Section]:
     """All of them in the order of the cells, until there is no more room."""
-    for title, summaries in _groups(recorded.summaries):
+    for title, summaries in _groups(recorded.summaries).items():
         if not rows:
             return
         shown = summaries[:rows]
@@ -79,18 +78,18 @@ def sections(recorded: Recorded, *, rows: int = MOST_ROWS, charts: int = MOST_CH
         yield made
 
 
-def _groups(summaries: Sequence[CellSummary]) -> Iterator[tuple[str, list[CellSummary]]]:
-    """Titles of sections, and what stands in them."""
-    works: dict[str, dict[str, list[CellSummary]]] = {}
+def _groups(summaries: Sequence[CellSummary]) -> Mapping[str, list[CellSummary]]:
+    """What stands in the sections, by their titles."""
+    layouts, cells = dict[str, set[str]](), Counter[str]()
+    for layout, workload in (_place(one.cell) for one in summaries):
+        layouts.setdefault(workload, set()).add(layout)
+        cells[workload] += 1
+    found: dict[str, list[CellSummary]] = {}
     for one in summaries:
         layout, workload = _place(one.cell)
-        works.setdefault(workload, {}).setdefault(layout, []).append(one)
-    for workload, layouts in works.items():
-        together = list(chain.from_iterable(layouts.values()))
-        if len(layouts) > 1 and len(together) <= CHART_ROWS:
-            yield workload, together
-        else:
-            yield from ((f"{layout} · {workload}", found) for layout, found in layouts.items())
+        together = len(layouts[workload]) > 1 and cells[workload] <= CHART_ROWS
+        found.setdefault(workload if together else f"{layout} · {workload}", []).append(one)
+    return found
 
 
 def _place(cell: CellRow) -> tuple[str, str]:

@@ -114,6 +114,16 @@ def test_an_array_is_built_once_in_a_block_for_all_its_cells(bench: Bench) -> No
     ] * 4
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_only_what_is_ours_shares_a_shell(bench: Bench, tmp_path: Path, own: bool) -> None:
+    templates = tmp_path if own else None
+    told = (bench.plan, bench.machine, bench.journal, bench.shelf, bench.folder, bench.events.append)
+    asyncio.run(Execution(*told, boot_id="one", own_templates=templates).run())
+    steps = [step for rig in bench.machine.rigs for step in rig.told]
+    assert {step.name for step in steps} == {"set-up", "tune", "verify", "measure"}
+    assert {step.name for step in steps if step.goes_on} == (set() if own else {"verify", "measure"})
+
+
 def test_a_trials_folder_holds_all_that_ran_and_all_that_was_said(bench: Bench) -> None:
     bench.run()
     kept = bench.shelf.kept["raid5/chunk=16KiB/work/rw=read", 1]

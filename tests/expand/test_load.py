@@ -41,6 +41,13 @@ def test_a_key_without_a_value_is_where_nothing_stands() -> None:
     assert said[1].startswith("5:1: nothing stands here: neither a whole number")
 
 
+@pytest.mark.parametrize("old", ["level: 0", "bus: sata"])
+def test_an_axis_without_a_value_is_where_nothing_stands(old: str) -> None:
+    said = errors(SWEEP.replace(old, f"{old.partition(':')[0]}: ", 1))
+    assert "nothing stands here" in said[0]
+    assert "None" not in said[0]
+
+
 def test_more_memory_lets_a_large_stripe_cache_be() -> None:
     text = SWEEP.replace("[256, 16384]", "[256, 32768]") + "machine: {memory: 1GiB}\n"
     assert parse("m.yaml", text).space.count()

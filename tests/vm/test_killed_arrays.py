@@ -36,10 +36,12 @@ workloads:
 repeat: 1
 """
 HOME = "/root/work"
+#: What scripts share with their host wherever they run.
+SHARED = "/run/matrix"
 #: Where a step waits, if it is told to, for what never comes.
 GATE = """
-if [ -e {home}/wait-in-{step} ]; then
-  mv {home}/wait-in-{step} {home}/waits
+if [ -e {shared}/wait-in-{step} ]; then
+  mv {shared}/wait-in-{step} {shared}/waits
   sleep 1000
 fi
 """
@@ -60,7 +62,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def gated(step: str) -> str:
-    return (ROOT / f"templates/{step}.sh").read_text() + GATE.format(home=HOME, step=step)
+    return (ROOT / f"templates/{step}.sh").read_text() + GATE.format(shared=SHARED, step=step)
 
 
 @dataclass
@@ -147,14 +149,14 @@ def run(place: Place, *more: str) -> list[str]:
 def killed(place: Place, step: str, *more: str) -> None:
     """Run it until it is in a step, and not a line further."""
     lab = place.lab
-    lab.run(f"rm -f {HOME}/waits && touch {HOME}/wait-in-{step}")
+    lab.run(f"mkdir -p {SHARED} && rm -f {SHARED}/waits && touch {SHARED}/wait-in-{step}")
     told = (place.folder / f"{step}.log").open("w")
     with (
         told,
         subprocess.Popen(run(place, *more), env=place.environment, stdout=told, stderr=told, text=True) as runner,
     ):
         deadline = time.monotonic() + PATIENCE
-        while lab.run(f"test -e {HOME}/waits", check=False).returncode:
+        while lab.run(f"test -e {SHARED}/waits", check=False).returncode:
             assert runner.poll() is None, Path(told.name).read_text()
             assert time.monotonic() < deadline, Path(told.name).read_text()
             time.sleep(0.3)

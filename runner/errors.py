@@ -25,6 +25,8 @@ class MatrixError(Exception):
         self.brief = brief
         self.details = details
         self.resolution = resolution
+        if details:
+            self.add_note(details)  # where it is shown with a traceback, the evidence belongs to it
 
 
 class BadInput(MatrixError):

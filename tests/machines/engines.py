@@ -21,7 +21,7 @@ ENGINE = '[engine]\ntmp_dir = "{folder}/tmp"\n'
 
 
 def why_not() -> str:
-    """Why there can be no containers here; empty if there can."""
+    """Why there can be no containers here; empty if there may. Whether one starts is known once there is an image."""
     if reason := loops.why_not():
         return reason
     if not (os.environ.get(CHOSEN) or shutil.which("podman")):

@@ -21,8 +21,8 @@ from runner.execute.run import Execution
 from runner.expand.select import select
 from runner.machines.container import AS_USUAL, Container, boxed, image
 from runner.machines.container import lent as taken
-from runner.machines.container.argv import OWNER, RUN, started
-from runner.machines.container.engine import fitted, found
+from runner.machines.container.argv import OWNER, RUN, started, tried
+from runner.machines.container.engine import as_told, fitted, found
 from runner.machines.container.leftovers import Owner, swept
 from runner.machines.dry import Dry
 from runner.machines.seam import RigLost, RigSpec, Step, Wishes
@@ -64,7 +64,26 @@ ONE = RigSpec((Disk(SIZE),))
 @pytest.fixture(scope="session")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with storage(tmp_path_factory.mktemp("engine")) as environment:
+        with pytest.MonkeyPatch.context() as there:
+            for name, text in environment.items():
+                there.setenv(name, text)
+            if reason := starts_none():
+                pytest.skip(reason)
         yield environment
+
+
+def starts_none() -> str:
+    """What the engine of this host has against any container at all, in whichever way it is told; empty if nothing."""
+    have = found().engine
+    assert have is not None
+    made_of = asyncio.run(image.provide(have, AS_USUAL.progress))
+    said = ""
+    for way in as_told(have):
+        done = subprocess.run(tried(way, made_of), capture_output=True, text=True)
+        if done.returncode == 0:
+            return ""
+        said = done.stderr.strip()
+    return f"with {have.kind}, as it starts no container here: {said}"
 
 
 @pytest.fixture(autouse=True)

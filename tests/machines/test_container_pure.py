@@ -20,7 +20,7 @@ from runner.execute.rigs import powers_of
 from runner.machines import MACHINES
 from runner.machines.container import AS_USUAL, Container, image, lent
 from runner.machines.container.argv import FIRST, SWEPT, Box, Engine, Lent, Way, entered, removed, started, tried, ways
-from runner.machines.container.engine import found, installed, kind_of, lowered, mapper_major
+from runner.machines.container.engine import fitted, found, installed, kind_of, lowered, mapper_major
 from runner.machines.container.leftovers import Left, Owner, parsed
 from runner.machines.seam import RigSpec
 from tests.matrices import space
@@ -173,6 +173,45 @@ def test_the_engine_of_an_ordinary_user_has_no_disks(tmp_path: Path) -> None:
     (one,) = found({"PATH": str(tmp_path)}).refusals
     assert one.brief.startswith("podman runs for an ordinary user here")
     assert "sudo" in one.resolution
+
+
+#: As podman speaks where limits may not be raised and crun refuses the cgroups; runc, if there is one, does it all.
+PICKY = """case " $* " in
+*" --runtime runc "*--ulimit=*) exit 0 ;;
+*--ulimit=*) echo 'Error: crun: cgroups in hybrid mode not supported' >&2; exit 126 ;;
+*) echo 'Error: setrlimit: Operation not permitted' >&2; exit 126 ;;
+esac"""
+
+
+@pytest.fixture
+def picky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    engine_saying(tmp_path, "podman", PICKY)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+    return Engine(str(tmp_path / "podman"), "podman")
+
+
+def test_an_engine_is_told_in_the_first_way_that_works_which_is_remembered(picky: Engine, tmp_path: Path) -> None:
+    engine_saying(tmp_path, "runc", "")
+    said: list[str] = []
+    one = fitted(picky, "image", said.append)
+    assert one.way.engine == ("--runtime", "runc")
+    assert [word.split("=")[0] for word in one.way.container] == ["--ulimit", "--ulimit"]
+    assert said == [f"podman does not work as it comes (Error: setrlimit: Operation not permitted), but with {one.way}"]
+    assert fitted(picky, "image", said.append) == one
+    assert len(said) == 1
+
+
+def test_where_no_way_works_all_complaints_are_told_and_what_to_install(picky: Engine, tmp_path: Path) -> None:
+    with pytest.raises(HarnessBroken, match="podman cannot start a container here") as broken:
+        fitted(picky, "image", lambda _: None)
+    setrlimit, hybrid = broken.value.details.splitlines()
+    assert ("setrlimit" in setrlimit, "hybrid" in hybrid) == (True, True)
+    assert broken.value.resolution.startswith("apt install runc")
+    engine_saying(tmp_path, "podman", "echo 'Error: no' >&2; exit 126")
+    with pytest.raises(HarnessBroken) as broken:
+        fitted(picky, "image", lambda _: None)
+    assert broken.value.resolution.startswith("repair it")
 
 
 def test_whatever_is_not_docker_is_spoken_to_as_to_podman() -> None:

@@ -18,7 +18,7 @@ from runner.machines.seam import Refusal
 from runner.process import run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from runner.machines.container.argv import Way
 
@@ -38,6 +38,8 @@ ROOTLESS = {
 LIMITS = {"nofile": (resource.RLIMIT_NOFILE, 16384), "nproc": (resource.RLIMIT_NPROC, 4096)}
 #: Of OCI runtimes, what may work where the usual one does not.
 RUNTIMES = ("runc", "crun")
+#: What crun says of a host that has both kinds of cgroups, as those of elder kinds of systemd and of none do.
+BOTH_CGROUPS = "hybrid mode not supported"
 EVIDENCE = 2000
 
 
@@ -129,8 +131,14 @@ def fitted(engine: Engine, image: str, tell: Callable[[str], None]) -> Engine:
     raise HarnessBroken(
         f"{engine.kind} cannot start a container here",
         details="\n".join(dict.fromkeys(heard)),
-        resolution=f"repair it, or name another engine in {CHOSEN}",
+        resolution=_remedy(heard),
     )
+
+
+def _remedy(heard: Iterable[str]) -> str:
+    if any(BOTH_CGROUPS in said for said in heard) and not shutil.which("runc"):
+        return "apt install runc, which works where a host has both kinds of cgroups"
+    return f"repair it, or name another engine in {CHOSEN}"
 
 
 def _complaint(engine: Engine, image: str) -> str | None:

@@ -1,6 +1,7 @@
 """What the physics says, on made-up time: nothing here waits for anything."""
 
 import asyncio
+import ctypes
 import math
 from dataclasses import fields, replace
 from itertools import pairwise
@@ -367,3 +368,16 @@ def test_no_shipped_model_takes_longer_than_it_says_at_most(code: Library, name:
     physics = disk_model(name).physics(1)
     found = predicted(code, physics, SIZE, Job(what, block, 1, random=True), ramp=5, seconds=60)
     assert 1 / found.iops <= physics.slowest(block)
+
+
+def test_a_disk_is_awake_for_its_answer_unless_another_is_due_just_then(code: Library) -> None:
+    early, last = code.c.board_early, ctypes.c_double(0.0)
+    early.restype, early.argtypes = ctypes.c_double, [ctypes.POINTER(ctypes.c_double), ctypes.c_double, ctypes.c_double]
+
+    def awake(arrived: float, due: float) -> bool:
+        return bool(early(ctypes.byref(last), arrived, due) > 0)
+
+    assert awake(1.0, 1.010)  # the only one
+    assert not awake(1.001, 1.01001)
+    assert awake(1.002, 1.011)  # somewhat later
+    assert awake(1.01101, 1.01102)  # the last one is answered: whoever asks is alone again

@@ -45,6 +45,9 @@ int board_fault(struct board *, const struct fault *);
 void board_report(struct board *, int disk, struct report *);
 
 /* The disks' side. */
+/* How long before an answer is due its disk is awake for it, which keeps in mind when the last one is due. Not at all if
+ * both are due at once: where many are awake, they take the processor from whoever brings and fetches, and all are late. */
+double board_early(double *last, double arrived, double due);
 double board_bus_end(struct board *, int bus, double ready, double length, double begun);
 /* Says how long no disk had had anything to do. */
 double board_begins(struct board *, int disk, double now);

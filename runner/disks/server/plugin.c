@@ -18,8 +18,6 @@
 #include "board.h"
 
 enum { MOST_REQUESTS = 512, SECTOR = 512, PIECE = 64 * 1024 };
-/* Wake up this much before the time, and wait out the rest awake: waking takes long on a busy or virtual host. */
-#define EARLY 60e-6
 /* Whoever wants nothing for so long is between two things: the disk was not kept waiting. */
 #define PAUSE 0.02
 
@@ -33,6 +31,7 @@ struct request {
 };
 
 static int image = -1, disk, bus = -1;
+static double last_due; /* when the answer comes that was last waited for */
 static struct board *board;
 static struct disk_model model;
 static struct physics *physics;
@@ -119,15 +118,6 @@ static void sleep_until(double at, double early) {
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, 0) == EINTR) continue;
   }
   while (board_clock(board) < at) continue;
-}
-
-/* How early an answer is waited for awake. Not if another one is waited for just then: where many are awake at once, they
- * take the processor from whoever brings and fetches, and all are late. */
-static double wakes_early(double arrived, double due) {
-  static double last;
-  double early = last <= arrived || fabs(due - last) >= EARLY ? EARLY : 0;
-  last = due;
-  return early;
 }
 
 /* Threads have the slack and the rank of those that start them. A disk does little, but on time: where that is allowed it
@@ -298,7 +288,7 @@ static int answered(struct request *own, int what, uint64_t offset, uint64_t len
   board_done(board, disk, &so_far);
   double arrived = own->arrived, due = regained(known, own->due);
   own->used = 0;
-  double early = wakes_early(arrived, due);
+  double early = board_early(&last_due, arrived, due);
   pthread_mutex_unlock(&lock);
   sleep_until(due, early);
   double ended = board_clock(board);

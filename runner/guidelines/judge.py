@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.guidelines.answers import Level, answered
-from runner.guidelines.questions import Asked, Field, NotTested, asked, averaged
+from runner.guidelines.answers import Level, answered, answered_in_mean
+from runner.guidelines.questions import Asked, Field, NotTested, asked
 from runner.guidelines.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -90,18 +90,21 @@ def judged(
     runs: dict[str, dict[str, Measured]] = {}
     for one in found:
         runs.setdefault(one.run, {})[one.cell.id] = one
-    return [_judgement(one, list(runs.values()), made_up=made_up, share=share) for one in guidelines]
+    return [_judgement(one, runs, made_up=made_up, share=share) for one in guidelines]
 
 
 def _judgement(
     guideline: Guideline,
-    runs: Sequence[Mapping[str, Measured]],
+    found: Mapping[str, Mapping[str, Measured]],
     *,
     made_up: bool,
     share: float,
 ) -> Judgement:
     claim = guideline.claimed
-    fields = [Field.of([one.cell for one in run.values() if one.has(claim.figure)]) for run in runs]
+    runs = list(found.values())
+    fields = {
+        name: Field.of([one.cell for one in run.values() if one.has(claim.figure)]) for name, run in found.items()
+    }
     try:
         wanted = _asked_of_all(claim, fields)
     except NotTested as lacking:
@@ -110,9 +113,12 @@ def _judgement(
     contexts = [answered(one, runs, claim.figure, alone) for one in wanted.contexts]
     kept = [one.question for one in contexts if one.value is not None]
     # A mean needs all that it is made of; what there is of it is better than nothing.
-    questions = (averaged(kept),) if kept else wanted.questions
-    level = Level(guideline.confidence, len(questions), share)
-    answers = tuple(answered(one, runs, claim.figure, level) for one in questions)
+    level = Level(guideline.confidence, 1 if kept else len(wanted.questions), share)
+    answers = (
+        (answered_in_mean(kept, runs, claim.figure, level),)
+        if kept
+        else tuple(answered(one, runs, claim.figure, level) for one in wanted.questions)
+    )
     verdict = _together([one.verdict for one in answers])
     without = [one.question for one in (contexts or answers) if one.value is None]
     return Judgement(
@@ -120,26 +126,40 @@ def _judgement(
         verdict,
         answers,
         f"no cell of it has {claim.metric}" if verdict is Verdict.NOT_TESTED else "",
-        (*wanted.notes, *_untested(without, verdict), *_interactions(verdict, contexts), *_strained(answers)),
+        (
+            *(*wanted.notes, *_untested(without, verdict), *_put_together(answers)),
+            *(*_interactions(verdict, contexts), *_strained(answers)),
+        ),
         made_up,
     )
 
 
-def _asked_of_all(claim: Claim, fields: Sequence[Field]) -> Asked:
+def _asked_of_all(claim: Claim, fields: Mapping[str, Field]) -> Asked:
     """The questions that any run can answer, each once. Raises NotTested."""
-    found, lacking = list[Asked](), list[NotTested]()
-    for field in fields:
+    found, lacking = dict[str, Asked](), list[NotTested]()
+    for run, field in fields.items():
         try:
-            found.append(asked(claim, field))
+            found[run] = asked(claim, field)
         except NotTested as why:
             lacking.append(why)
     if not found:
-        raise _lacking(claim, fields, lacking)
+        raise _lacking(claim, list(fields.values()), lacking)
     return Asked(
-        tuple({one.terms: one for each in found for one in each.questions}.values()),
-        tuple({one.terms: one for each in found for one in each.contexts}.values()),
-        tuple(dict.fromkeys(note for each in found for note in each.notes)),
+        _told_apart({run: each.questions for run, each in found.items()}),
+        _told_apart({run: each.contexts for run, each in found.items()}),
+        tuple(dict.fromkeys(note for each in found.values() for note in each.notes)),
     )
+
+
+def _told_apart(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:
+    """Each once; what tells questions apart within a run may not do so among several: then its run is named."""
+    each = {one.terms: (run, one) for run, questions in by_run.items() for one in questions}
+    counts = Counter(one.label for _, one in each.values()) if len(by_run) > 1 else Counter[str]()
+    return tuple(replace(one, label=_of_run(one, run)) if counts[one.label] > 1 else one for run, one in each.values())
+
+
+def _of_run(question: Question, run: str) -> str:
+    return ", ".join(filter(None, (question.label, f"run {run[:8]}")))
 
 
 def _lacking(claim: Claim, fields: Sequence[Field], lacking: Sequence[NotTested]) -> NotTested:
@@ -172,6 +192,13 @@ def _untested(without: Sequence[Question], verdict: Verdict) -> list[str]:
         return []
     more = f" and {len(without) - 3} more" if len(without) > 3 else ""
     return [f"no figures: {'; '.join(one.label or 'its cells' for one in without[:3])}{more}"]
+
+
+def _put_together(answers: Sequence[Answer]) -> list[str]:
+    """That a mean is less sure than it would be had one run measured all of it."""
+    parts = max((one.parts for one in answers), default=1)
+    told = f"no run measured all of it together: put together from {parts} parts, the doubts of which add up"
+    return [told] if parts > 1 else []
 
 
 def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:

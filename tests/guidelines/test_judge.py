@@ -357,3 +357,91 @@ def test_cells_of_different_runs_are_not_held_against_each_other() -> None:
     said = verdict(of_layout(within="10%"), found)
     assert said.verdict is Verdict.NOT_TESTED
     assert said.why.startswith("its cells were measured in different runs")
+
+
+CHUNKED = [cells(layout=["raid0", "far"], md_chunk=[chunk]) for chunk in ("64KiB", "512KiB")]
+
+
+def effect(**bounds: str) -> Guideline:
+    return guideline(effect={"metric": "read.bw", "of": {"layout": "far"}, "over": {"layout": "raid0"}, **bounds})
+
+
+def parts(first: float, second: float, *, noise: float = 0.01, seed: int = 1) -> list[Measured]:
+    """Two parts of a matrix, each run for itself, so that none has both chunks; and what far truly does in each."""
+    return [
+        one
+        for number, factor in enumerate((first, second))
+        for one in run(
+            CHUNKED[number],
+            lambda axes, factor=factor: factor if axes["layout"] == "far" else 1.0,  # type: ignore[misc]
+            noise=noise,
+            seed=2 * seed + number,
+            name=f"{number}0123456-and-more",
+        )
+    ]
+
+
+@pytest.mark.parametrize(("bound", "said"), [("3x", Verdict.FAILS), ("1.5x", Verdict.HOLDS)])
+def test_an_effect_of_which_every_run_has_a_part_is_put_together(bound: str, said: Verdict) -> None:
+    first, second = parts(2.0, 2.0)[:2], parts(2.0, 2.0)[2:]
+    alone = [verdict(effect(at_least=bound), one) for one in (first, second)]
+    both = verdict(effect(at_least=bound), [*first, *second])
+    assert [one.verdict for one in (*alone, both)] == [said] * 3
+    (answer,) = both.answers
+    assert (answer.n, answer.question.label) == (5, "mean over 2 contexts")
+    values = [one.answers[0].value or 0.0 for one in alone]
+    assert answer.value == pytest.approx((values[0] * values[1]) ** 0.5)
+    assert both.notes == ("no run measured all of it together: put together from 2 parts, the doubts of which add up",)
+
+
+def test_what_is_put_together_is_the_mean_and_names_the_run_where_it_is_another() -> None:
+    said = verdict(effect(at_least="1.5x"), parts(4.0, 1.0))
+    assert said.verdict is Verdict.HOLDS
+    assert said.answers[0].value == pytest.approx(2.0, rel=0.02)
+    assert said.notes[1].startswith("by itself another verdict at run 10123456 (1.0")
+
+
+def test_nights_in_which_another_cell_broke_each_are_put_together() -> None:
+    field = cells(layout=["raid0", "far"], md_chunk=CHUNKS)
+    night = [list(run(field, lambda _: 1.0, seed=seed, noise=1e-4, name=f"night-{seed}")) for seed in (1, 2)]
+    for broken, found in enumerate(night):
+        found[broken] = measured_as(found[broken].cell, {}, name=found[broken].run)
+    said = verdict(effect(at_least="1.3x"), [one for found in night for one in found])
+    assert (said.verdict, said.answers[0].parts) == (Verdict.FAILS, 3)
+    assert set(said.cells) == {cell.id for cell in field}
+
+
+def test_contexts_of_one_run_that_share_no_block_are_put_together() -> None:
+    field = cells(layout=["raid0", "far"], md_chunk=["64KiB", "512KiB"])
+    found = [
+        measured_as(cell, dict.fromkeys((1, 2) if cell.axes["md.chunk"] == "64KiB" else (3, 4), 1.0)) for cell in field
+    ]
+    said = verdict(effect(at_least="3x"), found)
+    assert (said.verdict, said.answers[0].n, said.answers[0].parts) == (Verdict.FAILS, 2, 2)
+
+
+def test_a_run_that_has_all_of_an_effect_says_it_alone() -> None:
+    every = list(run([*CHUNKED[0], *CHUNKED[1]], lambda _: 1.0))
+    alone = verdict(effect(at_least="1.3x"), every)
+    assert verdict(effect(at_least="1.3x"), [*every, *parts(9.0, 1.0)[:2]]).answers == alone.answers
+
+
+def test_what_is_put_together_errs_no_more_often_than_stated() -> None:
+    """On the very edge of truth, and far from it in either part."""
+    said = [
+        verdict(effect(at_least="2x"), parts(4.0, 1.0, noise=0.1, seed=seed)).verdict is not Verdict.INCONCLUSIVE
+        for seed in range(400)
+    ]
+    assert sum(said) / len(said) <= 0.05
+
+
+@given(st.floats(0.2, 5), st.floats(0.2, 5), st.sampled_from([0.01, 0.1]), st.integers(1, 1000))
+def test_what_is_put_together_is_no_surer_than_its_parts(first: float, second: float, noise: float, seed: int) -> None:
+    found = parts(first, second, noise=noise, seed=seed)
+    one, other = (verdict(effect(at_least="1x"), half).answers[0] for half in (found[:2], found[2:]))
+    (both,) = verdict(effect(at_least="1x"), found).answers
+    assert one.value is not None
+    assert other.value is not None
+    assert both.value == pytest.approx((one.value * other.value) ** 0.5)
+    assert both.low < (one.low * other.low) ** 0.5
+    assert both.high > (one.high * other.high) ** 0.5

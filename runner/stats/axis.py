@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import log
-from statistics import fmean, linear_regression
+from statistics import linear_regression
 from typing import TYPE_CHECKING
 
+from runner.stats.blocks import levels
 from runner.stats.compare import Ratio, paired
 from runner.stats.interval import student
 
@@ -62,33 +63,41 @@ def exponent(places: Sequence[float], samples: Sequence[Sample], confidence: flo
 def highest(samples: Sequence[Sample], confidence: float = 0.95, *, lowest: bool = False) -> Extreme | None:
     """Where the figure is highest, with all places that cannot be told apart from it; `lowest`: where it is lowest.
 
-    A place is ruled out if the best-looking one beats it in a one-sided paired test at the stated confidence, corrected
-    (Bonferroni) for which of the others looked best: so the truly highest one is among the candidates with at least
-    that confidence. Tukey's test would assume equal noise everywhere, and could not use that blocks are shared. None
-    where nothing is positive.
+    What looks best is so by least squares on logarithms, so no place gains by the blocks it happens to be measured in;
+    should another surely beat it side by side all the same, that one is taken. A place is ruled out if the best-looking
+    one beats it in a one-sided paired test at the stated confidence, corrected (Bonferroni) for which of the others
+    looked best: so the truly highest one is among the candidates with at least that confidence. Tukey's test would
+    assume equal noise everywhere, and could not use that blocks are shared. None where nothing is positive.
     """
-    levels = {place: _level(sample, _shared(samples)) for place, sample in enumerate(samples) if _positive(sample)}
-    if not levels:
+    there = [place for place, sample in enumerate(samples) if _positive(sample)]
+    if not there:
         return None
     sign = -1 if lowest else 1
-    best = max(levels, key=lambda place: sign * levels[place])
-    others = {place: paired(samples[place], samples[best], confidence) for place in levels if place != best}
-    beaten = {place for place, ratio in others.items() if ratio and _beats(ratio, sign, len(others))}
-    return Extreme(best, tuple(place for place in levels if place not in beaten), confidence)
+    level = dict(zip(there, levels([samples[place] for place in there]), strict=True))
+    best, passed = max(there, key=lambda place: sign * level[place]), set[int]()
+    ahead = _ahead(best, there, samples, confidence, sign)
+    while better := [place for place in there if ahead.get(place) is False and place not in passed]:
+        passed.add(best)
+        best = max(better, key=lambda place: sign * level[place])
+        ahead = _ahead(best, there, samples, confidence, sign)
+    return Extreme(best, tuple(place for place in there if not ahead.get(place)), confidence)
 
 
-def _beats(ratio: Ratio, sign: int, choices: int) -> bool:
-    """Whether the first of two is surely the better one; it was chosen among so many."""
-    return sign * log(ratio.ratio) > 0 and ratio.p / 2 <= (1 - ratio.confidence) / choices
+def _ahead(
+    best: int, there: Sequence[int], samples: Sequence[Sample], confidence: float, sign: int
+) -> dict[int, bool | None]:
+    """Of each other place, whether the best-looking one surely beats it, is surely beaten by it (False), or neither."""
+    found: dict[int, bool | None] = {}
+    for place in there:
+        ratio = paired(samples[place], samples[best], confidence) if place != best else None
+        clear = ratio is not None and ratio.p / 2 <= (1 - confidence) / (len(there) - 1)
+        found[place] = sign * log(ratio.ratio) > 0 if ratio and clear else None
+    return found
 
 
 def _shared(samples: Sequence[Sample]) -> list[int]:
     """The blocks in which all were measured."""
     return sorted(set(samples[0]).intersection(*samples[1:])) if samples else []
-
-
-def _level(sample: Sample, blocks: Sequence[int]) -> float:
-    return fmean(log(sample[block]) for block in blocks or sample)
 
 
 def _positive(sample: Sample) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import exp
 from typing import TYPE_CHECKING
 
+from runner.stats.blocks import block_effects, table_of
 from runner.stats.compare import Ratio, unpaired
 from runner.stats.interval import t_factor
 
@@ -58,10 +59,11 @@ def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> D
     such runs instead of 5 % seem to drift without. None for less than three blocks, or where no cell was measured
     twice.
     """
-    table = _table(samples)
+    # A cell that was measured once says nothing of how blocks differ.
+    table = table_of([one for one in samples if len(one) > 1 and min(one.values()) > 0])
     if table.shape[1] < 3 or not len(table):
         return None
-    blocks, effects = table.shape[1], _effects(table)
+    blocks, effects = table.shape[1], block_effects(table)
     if effects.max() - effects.min() < ROUNDING:
         return Drift(1.0, 1.0, 1.0, confidence, 1.0, blocks, len(table))
     from scipy.stats import linregress
@@ -140,28 +142,3 @@ def _logs(values: Sequence[float]) -> NDArray[np.float64]:
 
     logs: NDArray[np.float64] = np.log(np.asarray(values, dtype=float))
     return logs
-
-
-def _table(samples: Iterable[Mapping[int, float]]) -> NDArray[np.float64]:
-    """Logarithms by cell and block; NaN where a cell was not measured. Only cells that were measured twice."""
-    import numpy as np
-
-    told = [sample for sample in samples if len(sample) > 1 and min(sample.values()) > 0]
-    blocks = {block: column for column, block in enumerate(sorted({block for sample in told for block in sample}))}
-    table = np.full((len(told), len(blocks)), np.nan)
-    for row, sample in enumerate(told):
-        table[row, [blocks[block] for block in sample]] = _logs(list(sample.values()))
-    return table
-
-
-def _effects(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What each block did to all cells: least squares with a level for each cell and one for each block."""
-    import numpy as np
-
-    there = ~np.isnan(table)
-    counts = there.sum(axis=1)
-    centred = np.where(there, table - np.nanmean(table, axis=1, keepdims=True), 0.0)
-    shares = there / counts[:, None]
-    normal = np.diag(there.sum(axis=0)) - there.T.astype(float) @ shares
-    effects: NDArray[np.float64] = np.linalg.lstsq(normal, centred.sum(axis=0))[0]
-    return effects

@@ -8,6 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from runner.stats.axis import exponent, factors, highest
+from runner.stats.blocks import levels
 from runner.stats.compare import paired
 from runner.stats.interval import student
 
@@ -119,6 +120,59 @@ def test_levels_are_compared_where_all_were_measured() -> None:
     found = highest([{1: 10.0, 2: 10.1, 3: 5.0}, {1: 9.0, 2: 9.1}])
     assert found is not None
     assert found.at == 0
+
+
+WORSE = sample(105.0, *(100.0 + at / 10 for at in range(9)))
+BETTER = sample(100.0, *(121.0 - at / 10 for at in range(9)))
+
+
+def test_a_place_that_was_measured_once_does_not_decide_between_the_others() -> None:
+    """All three share a single block, an odd one."""
+    found, alone = highest([WORSE, BETTER, {1: 90.0}]), highest([WORSE, BETTER])
+    assert alone is not None
+    assert found is not None
+    assert (alone.at, alone.candidates) == (1, (1,))
+    assert (found.at, found.candidates) == (1, (1, 2))
+
+
+def test_what_surely_beats_the_best_looking_one_side_by_side_is_taken_for_it() -> None:
+    """The first looks best by what the third is to both; the second is more wherever both were measured."""
+    first = {**sample(100, 100, 100), 4: 200.0, 5: 200.0, 6: 200.0, 7: 200.0}
+    second = {**sample(101, 101.01, 100.99), 8: 50.0, 9: 200.0, 10: 100.0, 11: 100.0}
+    third = {**dict.fromkeys(range(4, 8), 100.0), 8: 100.0, 9: 100.0, 10: 150.0, 11: 90.0}
+    assert int(np.argmax(levels([first, second, third]))) == 0
+    found = highest([first, second, third])
+    assert found is not None
+    assert found.at == 1
+    assert 0 not in found.candidates
+
+
+@given(
+    st.lists(st.dictionaries(st.integers(1, 8), st.floats(50, 200), min_size=2, max_size=8), min_size=2, max_size=4),
+    st.booleans(),
+)
+def test_what_is_best_is_not_beaten_unless_by_what_it_leads_to(samples: list[dict[int, float]], lowest: bool) -> None:
+    """Among three places, each may beat the next: then one of these is told."""
+    found = highest(samples, lowest=lowest)
+    assert found is not None
+    limit = 0.05 / (len(samples) - 1)
+    ratios = [paired(samples[found.at], one) for one in samples]
+    beating = [at for at, ratio in enumerate(ratios) if ratio and ratio.p / 2 <= limit and (ratio.ratio > 1) != lowest]
+    assert len(samples) > 2 or not beating
+    assert set(beating) <= set(found.candidates)
+
+
+@given(
+    st.lists(rates, min_size=2, max_size=5), st.lists(st.sets(st.integers(1, 6), min_size=1), min_size=5, max_size=5)
+)
+def test_what_blocks_do_makes_no_level(means: list[float], measured: list[set[int]]) -> None:
+    """Whatever was measured when, as long as all have block 1."""
+    moods = {block: 1 + block / 3 for block in range(1, 7)}
+    samples = [
+        {block: mean * moods[block] for block in {1, *blocks}} for mean, blocks in zip(means, measured, strict=False)
+    ]
+    found = levels(samples)
+    assert [one - found[0] for one in found] == pytest.approx([log(mean / means[0]) for mean in means], abs=1e-6)
 
 
 def test_places_without_figures_are_no_candidates() -> None:

@@ -42,12 +42,13 @@ class Measured:
         return not silent or not all(column.startswith(silent) for column in metric.columns)
 
     def blocks(self, metric: Metric) -> dict[int, float]:
-        """A figure by block; where a direction did nothing it adds nothing."""
+        """A figure by block; where a direction did nothing it adds nothing, and a share of nothing is a small one."""
         found: dict[int, float] = {}
         for column in metric.columns:
             for block, value in self.columns.get(column, {}).items():
                 found[block] = found.get(block, 0.0) + value
-        return {block: value for block, value in found.items() if value > 0}
+        floored = {block: max(value, metric.floor) for block, value in found.items()}
+        return {block: value for block, value in floored.items() if value > 0}
 
 
 def measured(

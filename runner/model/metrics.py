@@ -24,6 +24,8 @@ SIDES = ("read", "write")
 RATES = ("bw", "iops")
 #: What was counted beside the work: shares, and the notes of a trial that hold them.
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness"}
+#: To so many decimals these notes are written.
+DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,14 @@ class Metric:
     def more_is_better(self) -> bool:
         """Whether a larger value is the better one."""
         return self.unit != "ns" and self.name != "cpu.iowait"
+
+    @property
+    def floor(self) -> float:
+        """What nothing counts as: of a share, half of the least that can be told from it; of all else it is no figure.
+
+        Disks that stood still and processors that never waited are what was seen, and ratios need more than 0.
+        """
+        return 0.5 * 10 ** -DECIMALS[self.columns[0]] if self.unit == "share" else 0.0
 
 
 def _known() -> dict[str, Metric]:

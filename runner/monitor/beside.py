@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from runner.model.metrics import DECIMALS
 from runner.monitor.bottleneck import Bus, Evidence, bottleneck, evenness
 from runner.monitor.counters import KINDS, Use, processors, used
 
@@ -65,8 +66,9 @@ def notes(
             strained=strained,
         )
     )
-    waited = {"iowait": f"{beside.processors.shares.get('iowait', 0.0):.4f}"}
-    return {**({} if even is None else {"evenness": f"{even:.3f}"}), **waited, "bottleneck": told}
+    shares = {"evenness": even, "iowait": beside.processors.shares.get("iowait", 0.0)}
+    written = {name: f"{share:.{DECIMALS[name]}f}" for name, share in shares.items() if share is not None}
+    return {**written, "bottleneck": told}
 
 
 def in_flight(work: Workload) -> int | None:

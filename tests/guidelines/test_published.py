@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from runner.guidelines.measured import of_cell
 from runner.guidelines.published import MARGIN, Held, Said, columns_of, held_against, tally
 from runner.guidelines.verdict import Verdict
+from runner.model.metrics import BESIDE, DECIMALS, KNOWN
 from runner.model.published import Published
 from runner.stats.stopping import Rule
 from tests.guidelines.world import cells, guideline, row, run, verdict
@@ -159,6 +160,43 @@ def test_where_nothing_was_counted_nothing_is_claimed() -> None:
     found = of_cell("run", row({"layout": "raid0"}), [trial(1), trial(2)], Rule(2, 2), {"iowait"})
     said = verdict(guideline(bound={"metric": "cpu.iowait", "at_most": "30%"}), [found])
     assert (said.verdict, said.why) == (Verdict.NOT_TESTED, "no cell has cpu.iowait")
+
+
+def counted(name: str, values: list[str], layout: str = "raid0") -> Any:
+    trials = [trial(block, **{name: value}) for block, value in enumerate(values, start=1)]
+    return of_cell("run", row({"layout": layout}), trials, Rule(len(values), len(values)), {name})
+
+
+def test_disks_that_stood_still_are_counted() -> None:
+    even = guideline(bound={"metric": "disks.evenness", "at_least": "95%"})
+    said = verdict(even, [counted("evenness", [*["0.000"] * 7, "1.000", "0.999", "0.998"])])
+    assert (said.verdict, said.answers[0].n) == (Verdict.FAILS, 10)
+
+
+def test_trials_in_which_nothing_waited_are_counted() -> None:
+    waits = guideline(bound={"metric": "cpu.iowait", "at_most": "5%"})
+    said = verdict(waits, [counted("iowait", [*["0.0000"] * 7, "0.0600", "0.0610", "0.0590"])])
+    assert (said.verdict, said.answers[0].n) == (Verdict.HOLDS, 10)
+
+
+def test_waiting_may_fall_to_nothing() -> None:
+    falls = guideline(monotone={"metric": "cpu.iowait", "along": "layout", "direction": "falls"})
+    waited = {"1": "0.3", "2": "0.1", "3": "0.0"}
+    found = [counted("iowait", [text + digit for digit in "0000"], layout) for layout, text in waited.items()]
+    said = verdict(falls, found)
+    assert (said.verdict, len(said.answers), said.notes) == (Verdict.HOLDS, 2, ())
+
+
+def test_a_rate_of_nothing_is_no_figure() -> None:
+    assert KNOWN["read.bw"].floor == KNOWN["read.lat_p99"].floor == 0
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_nothing_counts_as_less_than_whatever_can_be_told(name: str) -> None:
+    metric = KNOWN[name]
+    least = 10 ** -DECIMALS[BESIDE[name]]
+    assert f"{least:.{DECIMALS[BESIDE[name]]}f}".endswith("01")
+    assert 0 < metric.floor < least
 
 
 def test_less_waiting_is_better() -> None:

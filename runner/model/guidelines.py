@@ -161,15 +161,23 @@ class Scaling(_Bounded):
     along: str
 
 
+def _above_nothing(most: Amount | None) -> Amount | None:
+    if most is not None and not most.value:
+        raise ValueError("no figure is shown to be at most 0; write the most that would still do, like 0.1% or 0.1ms")
+    return most
+
+
 class Bound(Claim):
     """The figure itself lies between bounds."""
 
     at_least: AmountText | None = None
-    at_most: AmountText | None = None
+    at_most: Annotated[AmountText | None, AfterValidator(_above_nothing)] = None
 
     @model_validator(mode="after")
     def _fitting(self) -> Self:
         _check_bounds(*(one.value if one else None for one in (self.at_least, self.at_most)))
+        if self.at_most is None and self.at_least is not None and not self.at_least.value:
+            raise ValueError("nothing is claimed: every figure is at least 0")
         for one in (self.at_least, self.at_most):
             if one is not None and one.unit != self.figure.unit:
                 raise ValueError(f"{self.metric} is told in {_TOLD_IN[self.figure.unit]}")

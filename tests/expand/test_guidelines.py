@@ -51,6 +51,24 @@ def test_every_shape_can_be_written_and_is_what_it_says() -> None:
     assert by_id["scaling"].scaling.at_least == 0.1
 
 
+def test_from_nothing_up_to_something_is_a_claim() -> None:
+    share = matrix("- {id: one, bound: {metric: cpu.iowait, at_least: 0%, at_most: 5%}}\n")
+    (one,) = parse("m.yaml", share).space.matrix.guidelines
+    assert one.bound is not None
+    assert one.bound.at_most == Amount(0.05, "share")
+
+
+@pytest.mark.parametrize(("metric", "most"), [("cpu.iowait", "0%"), ("read.lat_p99", "0ms"), ("read.bw", "0MB/s")])
+def test_at_most_nothing_is_refused_where_it_stands(metric: str, most: str) -> None:
+    (said,) = told(matrix(f"- {{id: one, bound: {{metric: {metric}, at_most: {most}}}}}\n"))
+    line, column, message = said.split(":", 2)
+    assert (int(line), int(column)) == (
+        SWEEP.count("\n") + 2,
+        len(f"- {{id: one, bound: {{metric: {metric}, at_most: ") + 1,
+    )
+    assert "no figure is shown to be at most 0" in message
+
+
 def test_both_schemas_accept_them() -> None:
     yaml = YAML(typ="safe")
     jsonschema.Draft202012Validator(json.loads(schema_text())).validate(yaml.load(matrix(SOUND + "- other.yaml\n")))
@@ -74,6 +92,7 @@ def test_figures_are_named_in_one_place() -> None:
         ("is: 64KiB", "is: 64k", "no cell has md.chunk=64k; did you mean 64KiB"),
         ("at_most: 2x", "at_most: two", "'two': not a factor; write it like 1.3x"),
         (", at_most: 2x", "", "nothing is claimed: add `at_least` or `at_most`"),
+        ("at_least: 240 IOPS", "at_least: 0", "nothing is claimed: every figure is at least 0"),
         ("at_least: 1.3x", "at_least: 1.3x, at_most: 1.2x", "`at_least` (1.3) is more than `at_most` (1.2)"),
         ("at_least: 240 IOPS", "at_least: 12ms", "total.iops is told in requests a second, like 240 IOPS"),
         ("at_least: 240 IOPS", "at_least: soon", "'soon': neither a rate (200MB/s, 240 IOPS), a time (12ms) nor a share (95%)"),

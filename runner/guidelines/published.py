@@ -118,7 +118,9 @@ def _held(table: Table, row: Row, judgement: Judgement | None, level: Answer | N
         return Held(table, row, None, None, None, level, row.unmeasured, made_up)
     ratio = table.ratio(row, base)
     if judgement is None:
-        return Held(table, row, ratio, Said.MISSING, None, level, row.unmeasured or base.unmeasured, made_up)
+        # A row without a value is there to be named: no ratio of it was published.
+        said = None if ratio is None else Said.MISSING
+        return Held(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, made_up)
     said = None if ratio is None else _BY_VERDICT[judgement.verdict]
     why = table.why(row) if said is Said.BEYOND else judgement.why
     return Held(table, row, ratio, said, next(iter(judgement.answers), None), level, why, made_up)

@@ -121,3 +121,15 @@ def test_a_page_without_one_place_for_it_is_left_alone(text: str) -> None:
 def test_a_page_to_begin_with_has_a_place() -> None:
     assert "new" in put_into(blank("study", "what for?"), "new", "README.md")
     assert blank("study", "").startswith("# study\n\n<!--")
+
+
+def test_what_nobody_has_and_nobody_told_is_named_and_no_ratio() -> None:
+    """A row with neither cells nor a value."""
+    rows = [one.model_dump(exclude_defaults=True) for one in STUDY.tables[0].rows[:2]]
+    named = published(*rows, {"unmeasured": "a card that nobody has"})
+    held = held_against(named, run(PAIR, times(2.0)))
+    assert line(held) == "1 of 1 published ratios met within 15 %"
+    assert shown(held).rows[2][1:] == ("a card that nobody has", *[""] * 6)
+    assert "| a card that nobody has |" in page("somebody", held, [], str(ABOUT))
+    *_, card = csv.DictReader(io.StringIO(as_csv(tidy("somebody", held)).decode()))
+    assert (card["said"], card["why"]) == ("", "a card that nobody has")

@@ -6,6 +6,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ from runner.cli.pace import recorded_pace
 from runner.cli.stopping import Stopping
 from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
 from runner.disks.real.smart import unknown
-from runner.errors import BadInput, Exit
+from runner.errors import BadInput, Exit, MatrixError
 from runner.execute.events import RigUp, TrialDone
 from runner.execute.run import Execution
 from runner.execute.spending import Spending
@@ -51,7 +52,7 @@ from runner.store.files import write_atomically
 from runner.store.journal import Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from runner.cli.jobs import Asked as Jobs
     from runner.execute.events import Event
@@ -247,12 +248,31 @@ def _carry_out(
         folder = folder.with_manifest(versions=versions, digests=digests, health=health, **order.texts())
         guidelines = order.request.space.matrix.guidelines
         short = execution.short + bool(worn)
-        end = report(folder, journal, guidelines, order.study, interrupted=not done, short=short)
-        # Last, so that whatever comes between, the same command goes on and makes the reports anew.
-        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
-        folder = folder.with_manifest(finished=finished, ended=ended, exit=int(end.exit) if finished else None)
-        feed.end(folder)
+        telling = partial(report, folder, journal, guidelines, order.study, interrupted=not done, short=short)
+        end = _told(telling, folder, feed, finished=finished)
     return end
+
+
+def _told(telling: Callable[[], Ending], folder: RunFolder, feed: Feed, *, finished: bool) -> Ending:
+    """Have the reports written, and then noted down that it is over."""
+    try:
+        end = telling()
+    except (MatrixError, OSError):
+        raise  # a full disk is not full for ever: the same command goes on and makes the reports anew
+    except Exception as mistake:
+        # The same command would meet it again, and what is measured would never be finished.
+        _close(folder, feed, Exit.BROKEN, finished=finished)
+        mistake.add_note(f"there are no reports: once this is put right, `matrix report {folder.path}` makes them")
+        raise
+    # Last, so that whatever comes between, the same command goes on and makes the reports anew.
+    _close(folder, feed, end.exit, finished=finished)
+    return end
+
+
+def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> None:
+    """Note down that nothing more will be measured, if so, and how it ended."""
+    ended = datetime.now(UTC).isoformat(timespec="milliseconds")
+    feed.end(folder.with_manifest(finished=finished, ended=ended, exit=int(end) if finished else None))
 
 
 def _received(disks: Borrowed, folder: RunFolder, view: View) -> RunFolder:

@@ -44,6 +44,15 @@ closing.write_reports = late
 from runner.cli import main
 main()
 """
+#: Makes a mistake, or meets trouble, when the reports are to be written.
+UNTOLD = """\
+from runner.cli import closing
+def untold(*arguments):
+    raise {error}
+closing.write_reports = untold
+from runner.cli import main
+main()
+"""
 #: Sends itself a signal after its third trial. That whoever runs the tests ignores it does not matter.
 STOPPED = """\
 import os, signal
@@ -136,6 +145,29 @@ def test_a_run_is_not_finished_before_its_reports_are_written(matrix: Matrix, tm
     folder = folder_of(tmp_path)
     assert finished(folder) is False
     assert matrix(*RUN).returncode == 0
+    assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
+
+
+def test_a_mistake_in_a_report_keeps_no_run_from_being_finished(matrix: Matrix, tmp_path: Path) -> None:
+    result = matrix(*RUN, code=UNTOLD.format(error="ValueError('math domain error')"))
+    assert result.returncode == 3
+    assert "a mistake in matrix itself: ValueError: math domain error" in result.stderr
+    folder = folder_of(tmp_path)
+    assert f"`matrix report results/{folder.name}` makes them" in result.stderr
+    assert finished(folder) is True
+    assert json.loads((folder / "manifest.json").read_text())["exit"] == 3
+    assert matrix("report", f"results/{folder.name}").returncode == 0
+    assert len(rows(folder / "trials.csv")) == 8
+    assert matrix("results", "latest").returncode == 0
+
+
+def test_a_run_whose_reports_find_no_room_is_gone_on_with(matrix: Matrix, tmp_path: Path) -> None:
+    result = matrix(*RUN, code=UNTOLD.format(error="OSError(28, 'No space left on device', 'report.html')"))
+    assert result.returncode == 3
+    folder = folder_of(tmp_path)
+    assert finished(folder) is False
+    assert matrix(*RUN).returncode == 0
+    assert finished(folder) is True
     assert len(rows(folder_of(tmp_path) / "trials.csv")) == 8
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from runner.stats.axis import highest
 from runner.stats.compare import paired
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from runner.guidelines.measured import Measured
     from runner.model.metrics import Metric
@@ -60,16 +61,19 @@ class Recommendation:
 
 def recommended(found: Sequence[Measured], metric: Metric, confidence: float = 0.95) -> Recommendation:
     """What to take, by cells of one run; BadInput if nothing of it has the figure."""
-    by_setting: dict[Places, dict[Places, Measured]] = {}
-    for one in found:
-        if one.has(metric):
-            setting, work = _parted(one.cell.axes)
-            by_setting.setdefault(setting, {})[work] = one
+    having = [one for one in found if one.has(metric)]
+    if not any(one.blocks(metric) for one in having):
+        raise BadInput(f"nothing that was asked for has {metric.name}", resolution="--metric names another figure")
+    by_setting = _by_setting(having)
     works = {work for several in by_setting.values() for work in several}
     samples = {setting: _together(several, metric) for setting, several in by_setting.items() if works == set(several)}
     samples = {setting: sample for setting, sample in samples.items() if sample}
     if not samples:
-        raise BadInput(f"nothing that was asked for has {metric.name}", resolution="--metric names another figure")
+        raise BadInput(
+            f"no setting has {metric.name} of all of this work in the same blocks",
+            details=f"work: {'; '.join(sorted(map(_told, works)))}",
+            resolution="narrow it with --for",
+        )
     places = list(samples)
     extreme = highest(list(samples.values()), confidence, lowest=not metric.more_is_better)
     assert extreme is not None  # noqa: S101 - there are samples, and only positive figures are looked at
@@ -80,14 +84,46 @@ def recommended(found: Sequence[Measured], metric: Metric, confidence: float = 0
     ]
     sign = -1 if metric.more_is_better else 1
     ordered = sorted(settings, key=lambda one: (one.places != best, sign * (one.ratio.ratio if one.ratio else 1.0)))
-    told = tuple(sorted({dict(work).get("workload", "") for work in works}))
+    told = tuple(sorted(set(map(_name, having))))
     return Recommendation(metric, tuple(ordered), told, len(by_setting) - len(samples), confidence)
 
 
-def _parted(axes: Mapping[str, str]) -> tuple[Places, Places]:
-    """What is set, and what is done there."""
-    work = tuple((axis, value) for axis, value in axes.items() if kind_of(axis) == "workload")
-    return tuple(one for one in axes.items() if one not in work), work
+def _by_setting(found: Sequence[Measured]) -> dict[Places, dict[Places, Measured]]:
+    """What each setting did, by the work.
+
+    Work on files and on devices is the same if it has one name, and all that both have in common is the same: how many
+    files there are says nothing of devices. Unless that would be one name for several works of a setting.
+    """
+    common: dict[str, set[str]] = {}
+    for one in found:
+        axes = {axis for axis in one.cell.axes if kind_of(axis) == "workload"}
+        common[_name(one)] = common.get(_name(one), axes) & axes
+    keys = [(_set(one), _work(one, common[_name(one)])) for one in found]
+    counts = Counter(keys)
+    unclear = {_name(one) for one, key in zip(found, keys, strict=True) if counts[key] > 1}
+    by_setting: dict[Places, dict[Places, Measured]] = {}
+    for one, (setting, work) in zip(found, keys, strict=True):
+        by_setting.setdefault(setting, {})[_work(one) if _name(one) in unclear else work] = one
+    return by_setting
+
+
+def _name(one: Measured) -> str:
+    return one.cell.axes.get("workload", "")
+
+
+def _set(one: Measured) -> Places:
+    """What is set: the stack and its tunables."""
+    return tuple((axis, value) for axis, value in one.cell.axes.items() if kind_of(axis) != "workload")
+
+
+def _work(one: Measured, axes: Collection[str] | None = None) -> Places:
+    """What is done there, as far as these axes tell."""
+    done = ((axis, value) for axis, value in one.cell.axes.items() if kind_of(axis) == "workload")
+    return tuple((axis, value) for axis, value in done if axes is None or axis in axes)
+
+
+def _told(work: Places) -> str:
+    return ", ".join(f"{axis.removeprefix('workload.')}={value}" for axis, value in work)
 
 
 def _together(several: Mapping[Places, Measured], metric: Metric) -> dict[int, float]:

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     Call = Callable[..., Said]
 
 
+BOTH = """\
+name: both
+disks: {count: 4, size: 256MiB}
+layouts:
+  raw: [md: {level: 5}]
+  on-files: [md: {level: 5}, fs: {type: ext4}]
+workloads:
+  work: {rw: randread, bs: 4KiB, size: 16MiB, files: 4, file_size: 4MiB, runtime: 1s}
+repeat: 3
+"""
+
+
 @pytest.fixture
 def ran(call: Call, tmp_path: Path) -> Said:
     (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 4"))
@@ -70,6 +82,14 @@ def test_a_run_that_is_in_the_store_alone_has_no_commands(ran: Said, call: Call,
     assert said.status == 0
     assert "best is raid5" in said.out
     assert "nobody knows how its cells are built" in said.err
+
+
+def test_raw_arrays_are_held_against_file_systems_on_them(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "both.yaml").write_text(BOTH)
+    assert call("run", "--on", "dry", "both.yaml").status == 0
+    said = call("recommend", "latest", "--metric", "read.bw", "--format", "json")
+    assert said.status == 0, said.err
+    assert {row["setting"] for row in json.loads(said.out)["rows"]} == {"raw", "on-files"}
 
 
 @pytest.mark.parametrize(

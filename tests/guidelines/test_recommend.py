@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from runner.errors import BadInput
 from runner.guidelines.recommend import recommended
 from runner.model.metrics import KNOWN
+from runner.store.record import CellRow
 from tests.guidelines.world import cells, measured_as, run
 
 FIELD = cells(md_chunk=["64KiB", "256KiB", "1MiB"], workload=["oltp"], workload_bs=["4KiB", "16KiB"])
@@ -56,6 +57,39 @@ def test_a_setting_of_which_a_part_is_lacking_is_left_out() -> None:
 def test_without_figures_nothing_is_recommended() -> None:
     with pytest.raises(BadInput, match=r"nothing that was asked for has write\.bw"):
         recommended(list(run(FIELD, level)), KNOWN["write.bw"])
+
+
+def on_both(files: list[str]) -> list[CellRow]:
+    """Work on files, of which a device has none."""
+    raw = cells(layout=["raw"], workload=["work"], workload_bs=["4KiB", "16KiB"])
+    return [*raw, *cells(layout=["fs"], workload=["work"], workload_bs=["4KiB", "16KiB"], workload_files=files)]
+
+
+def faster_raw(axes: dict[str, str]) -> float:
+    return 120.0 if axes["layout"] == "raw" else 100.0
+
+
+def test_devices_and_file_systems_are_held_against_each_other() -> None:
+    found = recommended(list(run(on_both(["4"]), faster_raw)), READ)
+    assert [one.places for one in found.settings] == [(("layout", "raw"),), (("layout", "fs"),)]
+    assert [len(one.cells) for one in found.settings] == [2, 2]
+    assert found.left_out == 0
+
+
+def test_where_one_setting_did_more_with_files_it_is_other_work() -> None:
+    both = list(run(on_both(["4", "8"]), faster_raw))
+    with pytest.raises(BadInput, match=r"no setting has read\.bw of all of this work") as caught:
+        recommended(both, READ)
+    assert caught.value.resolution == "narrow it with --for"
+    assert "workload=work, bs=4KiB, files=8" in caught.value.details
+    narrowed = [one for one in both if one.cell.axes.get("workload.files") != "8"]
+    assert len(recommended(narrowed, READ).settings) == 2
+
+
+def test_work_of_another_name_is_other_work_whatever_else_is_the_same() -> None:
+    field = [*cells(layout=["raw"], workload=["one"], workload_bs=["4KiB"]), *cells(layout=["fs"], workload=["two"])]
+    with pytest.raises(BadInput, match="no setting has"):
+        recommended(list(run(field, faster_raw)), READ)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.001, 0.05, 0.5]), st.integers(1, 6))

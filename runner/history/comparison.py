@@ -116,13 +116,10 @@ def compared(
         for metric in metrics
         if _values(left[place], metric) and _values(right[place], metric)
     ]
-    if not pairs:
-        details, resolution = ("", "") if left.keys() & right.keys() else why_apart(left, right, _differing(a, b))
-        raise BadInput(
-            f"{a.name} and {b.name} have no cell in common of which both have figures",
-            details=details or f"{a.name}: {_cells(left)}; {b.name}: {_cells(right)}",
-            resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
-        )
+    missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
+    broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
+    if not pairs and not broken:
+        raise _nothing_in_common(a, b, left, right, missing)
     before = [_by_key(group, key) for group in history]
     ratios = [
         _ratio(left[place], right[place], metric, confidence, [group[place] for group in before if place in group])
@@ -141,8 +138,6 @@ def compared(
         )
         for (place, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
     ]
-    missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
-    broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
     notes = (
         *_notes(a, b, [max(map(len, side.values())) for side in (left, right)], ratios),
         *_of_percentiles(metrics),
@@ -151,6 +146,25 @@ def compared(
         *_broke(broken),
     )
     return Comparison(a, b, within, confidence, lines, missing, notes, broken)
+
+
+def _nothing_in_common(
+    a: Side,
+    b: Side,
+    left: Mapping[Key, list[Samples]],
+    right: Mapping[Key, list[Samples]],
+    missing: Sequence[Missing],
+) -> BadInput:
+    """Why there is nothing to compare: other cells, or cells of which one side has no figures, and why not."""
+    shared = left.keys() & right.keys()
+    details, resolution = ("", "") if shared else why_apart(left, right, _differing(a, b))
+    told = [f"{one.name}: {one.why} in {one.side}" for one in missing] if shared else []
+    more = f"\nand {len(told) - 5:,} more" if len(told) > 5 else ""
+    return BadInput(
+        f"{a.name} and {b.name} have no cell in common of which both have figures",
+        details=details or "\n".join(told[:5]) + more or f"{a.name}: {_cells(left)}; {b.name}: {_cells(right)}",
+        resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
+    )
 
 
 def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
@@ -210,7 +224,7 @@ def _notes(a: Side, b: Side, most: Sequence[int], ratios: Sequence[Ratio | None]
     runs = {run.id: run for run in (*a.runs, *b.runs)}
     notes = list(warnings(runs.values()))
     counts = sorted(most)
-    if counts == [1, 1] and len(runs) > 1:
+    if counts == [1, 1] and len(runs) > 1 and ratios:
         notes += _of_single_runs([ratio.foreseen for ratio in ratios if ratio])
     if counts[0] == 1 < counts[1]:
         notes.append(

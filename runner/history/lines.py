@@ -87,6 +87,8 @@ def _ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:
 
 
 def _sentence(done: Comparison) -> str:
+    if not done.lines:
+        return "B against A: nothing to compare, as no cell has figures on both sides"
     counts = ", ".join(f"{done.counts.get(speed, 0)} {speed}" for speed in Speed)
     return (
         f"B against A: {counts}; same is within ±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "

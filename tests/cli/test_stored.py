@@ -520,6 +520,35 @@ def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
     assert {one["verdict"] for one in found if not one["ratio"]} == {"broken: it broke in B", "not there in B"}
 
 
+@pytest.mark.parametrize("form", ["table", "csv", "md", "json"])
+def test_where_all_of_b_is_broken_that_is_what_is_told(call: Call, tmp_path: Path, form: str) -> None:
+    broken = [Trial(cell.id, 1, Outcome.BROKEN, "no such device") for cell in CELLS]
+    past.recorded(tmp_path / "results", trials(), 1, CELLS)
+    past.recorded(tmp_path / "results", broken, 2, CELLS)
+    said = call("compare", "run-1", "run-2", "--format", form)
+    assert said.status == 3
+    assert "B has broken trials where A has figures" in said.out + said.err
+    assert "one run a side" not in said.out + said.err, "there is no ratio that a mood could be part of"
+    if form == "table":
+        assert "nothing to compare, as no cell has figures on both sides" in said.out
+        assert f"no ratio of {WRITES.name}: broken: no such device in B" in said.out
+    if form == "csv":
+        assert [one["verdict"] for one in rows(said.out)] == ["broken: no such device in B"] * 3
+    other = call("compare", "run-2", "run-1")
+    assert other.status == 2
+    assert "have no cell in common of which both have figures" in other.err
+    assert f"{WRITES.name}: broken: no such device in A" in other.err
+
+
+def test_a_night_in_which_all_broke_says_so_beside_the_last_good_one(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", trials(), 1, CELLS, exit=0)
+    broken = [Trial(cell.id, 1, Outcome.BROKEN, "no such device") for cell in CELLS]
+    past.recorded(tmp_path / "results", broken, 2, CELLS, exit=3)
+    said = call("summary", "run-2")
+    assert said.status == 3
+    assert "B has broken trials where A has figures" in said.out
+
+
 def test_a_side_that_is_not_finished_is_said_to_be_so(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", trials(), 1, CELLS)
     past.recorded(tmp_path / "results", trials()[:7], 2, CELLS, finished=False, planned=15)

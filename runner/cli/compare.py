@@ -85,7 +85,7 @@ def command(
     from runner.cli.results import checked
     from runner.errors import BadInput, Exit
     from runner.history.lines import shown, tidy
-    from runner.history.metrics import USUAL
+    from runner.history.metrics import COMPARED, USUAL
 
     if not 0 < confidence < 1:
         raise BadInput(f"--confidence {confidence:g}: must lie between 0% and 100%")
@@ -94,6 +94,11 @@ def command(
             "--runs is for --by kernel, host, revision or an axis", resolution="A and B are the runs already"
         )
     asked = checked(metrics) or USUAL
+    if others := [one for one in asked if one not in COMPARED]:
+        raise BadInput(
+            f"{', '.join(others)}: no figure of speed, so nothing is faster or slower by it",
+            resolution=f"there are {', '.join(COMPARED)}",
+        )
     done = answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)
     most = rows if form == "table" else None
     answer(shown(done, most=most) if form in SHOWN else tidy(done), form, to)

@@ -16,7 +16,7 @@ METRICS: dict[str, str] = {
 USUAL = ("read_bw", "write_bw")
 #: Of rates more is better.
 _RATES = ("_bw", "_iops")
-#: Those of which more or less is better or worse.
+#: Those of which more or less is faster or slower; how much was done, and for how long, is neither.
 COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.history.metrics import METRICS, more_is_faster
+from runner.history.metrics import COMPARED, METRICS, more_is_faster
 from runner.history.ordering import of_name
 from runner.history.results import warnings
 from runner.reports.figures import figure, times
@@ -170,9 +170,11 @@ def _step(change: Change | None) -> tuple[Value, ...]:
 
 
 def _words(change: Change, metric: str) -> str:
-    faster = (change.ratio.ratio > 1) == more_is_faster(metric)
+    more = change.ratio.ratio > 1
+    faster = more == more_is_faster(metric)
+    word = ("faster" if faster else "slower") if metric in COMPARED else "more" if more else "less"
     bounds = f"{times(change.ratio.low)} to {times(change.ratio.high)}"
-    return f"{'faster' if faster else 'slower'} from here on: {times(change.ratio.ratio)} ({bounds})"
+    return f"{word} from here on: {times(change.ratio.ratio)} ({bounds})"
 
 
 def _dated(one: Series, change: Change) -> str:

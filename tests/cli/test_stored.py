@@ -340,6 +340,8 @@ def test_by_outcome(call: Call, tmp_path: Path) -> None:
         (("compare", "--runs", "latest", "run-1", "run-2"), "A and B are the runs already"),
         (("compare", "run-1", "run-2", "--confidence", "100%"), "must lie between"),
         (("compare", "run-1", "run-2", "--within", "much"), "write it like 5%"),
+        (("compare", "run-1", "run-2", "--metric", "read_ios"), "read_ios: no figure of speed"),
+        (("compare", "run-1", "run-2", "--metric", "runtime"), "there are read_bw, write_bw, read_iops"),
         (("history",), "history of what?"),
         (("history", "raid5/chunk=64KiB/seq/rw=raed"), f"close to it: {SMALL_CHUNK.name}"),
     ],
@@ -647,6 +649,9 @@ def test_a_history_with_a_change(call: Call, tmp_path: Path) -> None:
     told = rows(call("history", SMALL_CHUNK.id[:5], "--format", "csv").out)
     assert [row["run"] for row in told if row["change"]] == ["run-13"]
     assert float(told[0]["value_low"]) < float(told[0]["value"]) < float(told[0]["value_high"])
+    done = call("history", SMALL_CHUNK.name, "--metric", "read_bytes").out
+    assert "less from here on" in done, "which is neither faster nor slower"
+    assert "slower" not in done
     short = call("history", "--only", "rw=read", "--metric", "read_bw", "--metric", "read_lat_p99").out
     assert "from 2026-03-13 on" in short
 

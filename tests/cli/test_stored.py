@@ -473,6 +473,18 @@ def test_several_runs_a_side_count_as_one_value_each(call: Call, tmp_path: Path)
     said = call("compare", "--by", "host", "lab1", "lab2")
     assert "2 cannot tell" in said.out
     assert "each run counts as one value" in said.out
+    told = rows(call("compare", "--by", "host", "lab1", "lab2", "--format", "csv").out)
+    counts = {tuple(one[f"{what}_{side}"] for what in ("trials", "values") for side in "ab") for one in told}
+    assert counts == {("10", "10", "2", "2")}
+
+
+def test_block_by_block_those_count_that_both_sides_share(call: Call, tmp_path: Path) -> None:
+    some = [one for one in trials() if one.cell == SMALL_CHUNK.id or one.block > 2]
+    past.recorded(tmp_path / "results", some, 1, CELLS)
+    said = call("compare", "--by", "md.chunk", "64KiB", "512KiB", "--metric", "read_bw", "--format", "csv")
+    told, *_ = rows(said.out)
+    assert told["paired"] == "true"
+    assert [told[name] for name in ("trials_a", "trials_b", "values_a", "values_b")] == ["5", "3", "3", "3"]
 
 
 def test_one_run_is_held_against_how_far_several_lie_apart(call: Call, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def tidy(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:
     rows: list[tuple[Value, ...]] = [
         (
             *(called(one, cells), one is found.best, one.candidate, found.metric.name, found.metric.unit, one.level),
-            *((one.ratio.ratio, one.ratio.low, one.ratio.high) if one.ratio else (None, None, None)),
+            *_ratio_values(one),
             " ".join(one.cells),
         )
         for one in found.settings
@@ -48,6 +48,14 @@ def called(setting: Setting, cells: Mapping[str, CellRow]) -> str:
     """Its part of the names of its cells."""
     cell = cells[setting.cells[0]]
     return split_name(cell.name, cell.axes)[0]
+
+
+def _ratio_values(setting: Setting) -> tuple[Value, ...]:
+    """One value says nothing of its doubt."""
+    ratio = setting.ratio
+    if ratio is None:
+        return (None, None, None)
+    return (ratio.ratio, *((ratio.low, ratio.high) if ratio.low else (None, None)))
 
 
 def _against(setting: Setting) -> tuple[str, str]:

@@ -64,6 +64,15 @@ def test_programs_get_plain_numbers_and_a_script_its_own_file(ran: Said, call: C
     assert third.startswith("# Recommended: raid5/chunk=")
 
 
+def test_a_single_trial_has_no_interval(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL.replace("repeat: 2", "repeat: 1"))
+    call("run", "--on", "dry", "small.yaml")
+    _, second = json.loads(call("recommend", "latest", "--format", "json").out)["rows"]
+    assert (second["ratio_low"], second["ratio_high"]) == (None, None)
+    _, _, row, *_ = call("recommend", "latest", "--format", "csv").out.splitlines()
+    assert "inf" not in row
+
+
 def test_only_what_was_made_up_is_marked_so(ran: Said, call: Call, tmp_path: Path) -> None:
     assert "# MADE UP, and no recommendation" in call("recommend", "latest").out
     with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:

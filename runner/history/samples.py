@@ -54,6 +54,8 @@ class Samples:
     rows: Sequence[Row]
     #: How long requests took, by direction and block; only where percentiles were asked for.
     latencies: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
+    #: All of them, where these are what was chosen among them by outcome: the cell was not measured less often for it.
+    among: Samples | None = None
 
     @property
     def trials(self) -> list[Sample]:
@@ -69,7 +71,7 @@ class Samples:
 
     def of_outcome(self, outcome: str) -> Samples:
         """Those trials alone that this became of."""
-        return replace(self, rows=[row for row in self.rows if row[_OUTCOME] == outcome])
+        return replace(self, rows=[row for row in self.rows if row[_OUTCOME] == outcome], among=self.among or self)
 
     def under(self, meant: Callable[[str], bool]) -> Samples:
         """Those trials alone that ran under such kernels."""
@@ -131,7 +133,7 @@ class Samples:
     @cached_property
     def rule(self) -> Rule:
         """How long it was to be measured."""
-        most = len(self.rows) if self.run.most is None else self.run.most
+        most = len((self.among or self).rows) if self.run.most is None else self.run.most
         return Rule(self.run.least, most, self.run.until, self.run.confidence, self.run.finished)
 
     @cached_property
@@ -141,6 +143,8 @@ class Samples:
 
     def stopped_by(self, rule: Rule) -> Stopped:
         """The same by another rule than that of its matrix."""
+        if self.among:
+            return self.among.stopped_by(rule)
         rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._settled]
         return stopped(rates, len(self.rows), rule)
 

@@ -323,6 +323,17 @@ def test_by_outcome(call: Call, tmp_path: Path) -> None:
     assert call("results", "--outcome", "skipped").status == 2
 
 
+@pytest.mark.parametrize("outcome", ["measured", "broken"])
+def test_how_a_cell_stopped_does_not_depend_on_what_is_shown_of_it(call: Call, tmp_path: Path, outcome: str) -> None:
+    found = [one for one in trials() if one.cell == SMALL_CHUNK.id][:2]
+    broken = Trial(SMALL_CHUNK.id, 3, Outcome.BROKEN, "the guest panicked")
+    past.recorded(tmp_path / "results", [*found, broken], 1, CELLS, least=3, most=3)
+    every, chosen = (
+        rows(call("results", *words, "--format", "csv").out)[0]["stopped"] for words in ((), ("--outcome", outcome))
+    )
+    assert every == chosen == "fixed"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -25,7 +25,7 @@ number() {
 
 attributes() {
   local name=$1 key value
-  for key in dev size ro removable partition diskseq stat serial wwid dm/name dm/uuid loop/backing_file \
+  for key in dev size ro removable partition start diskseq stat serial wwid dm/name dm/uuid loop/backing_file \
     md/array_state queue/rotational device/type device/model device/serial device/wwid device/rev device/firmware_rev \
     bcache/state; do
     if [[ ! -r /sys/class/block/$name/$key ]]; then continue; fi

@@ -29,6 +29,12 @@ def line(tmp_path: Path) -> Path:
     return path
 
 
+def test_who_is_not_root_does_not_see_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert HERE.unseen() == ""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert HERE.unseen() == "processes of other users"
+
+
 def test_what_is_said_of_a_script_that_fails() -> None:
     assert HERE.run("true", 60) == ""
     assert HERE.run("echo out; echo why >&2; exit 3", 60) == "why"

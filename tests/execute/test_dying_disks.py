@@ -13,6 +13,8 @@ import pytest
 from runner.disks.real import here, work
 from runner.disks.real.census import Census, Node, Signature, StableName
 from runner.disks.real.claims import Claim
+from runner.disks.real.hold import DisksRefused
+from runner.disks.real.why import Why
 from runner.errors import HarnessBroken
 from runner.execute.leftovers import clean
 from runner.execute.lending import Loan, lent
@@ -31,7 +33,7 @@ CLAIMS = [Claim(f"disk-{node.name}", node.size, serial=node.serial, wipe=True) f
 
 @dataclass
 class Grip:
-    """A lock, or a disk that is open; it does what `fails` says the next times."""
+    """A lock, or a disk that is open; it does what `fails` says the next times (0: what it should)."""
 
     node: Node
     fails: list[int] = field(default_factory=list)
@@ -51,8 +53,8 @@ class Grip:
         self._failed()
 
     def _failed(self) -> None:
-        if self.fails:
-            raise OSError(self.fails.pop(0), "as told")
+        if self.fails and (number := self.fails.pop(0)):
+            raise OSError(number, "as told")
 
 
 @dataclass
@@ -60,13 +62,15 @@ class Pretended:
     """Hands of a host with two disks."""
 
     nodes: tuple[Node, ...] = NODES
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     grips: dict[str, Grip] = field(default_factory=dict)
     locked_by: str = ""
+    blind: str = ""
     dismissed: list[str] = field(default_factory=list)
 
     def ask(self) -> Census:
         names = tuple(StableName(f"disk-{node.name}", node.dev, node.path) for node in self.nodes)
-        return Census(MappingProxyType({node.name: node for node in self.nodes}), names=names)
+        return Census(MappingProxyType({node.name: node for node in self.nodes}), self.parts, names=names)
 
     def lock(self, identity: str, run: str) -> tuple[Grip | None, str]:  # noqa: ARG002
         return (None, self.locked_by) if self.locked_by else (Grip(self.nodes[0]), "")
@@ -76,6 +80,9 @@ class Pretended:
 
     def who_has(self, dev: str, *, writing: bool = False) -> str:  # noqa: ARG002
         return ""
+
+    def unseen(self) -> str:
+        return self.blind
 
     def run(self, script: str, patience: float) -> str:  # noqa: ARG002
         return ""
@@ -127,12 +134,53 @@ def test_a_table_is_read_again_once_udev_has_let_go_of_its_parts(
     monkeypatch.setattr(work, "GLANCE", 0)
     full = replace(NODES[0], signatures=(Signature("gpt", "0x200"),))
     hands = Pretended((full,))
-    hands.open(full).fails = [errno.EBUSY, errno.EBUSY]
+    hands.open(full).fails = [0, 0, errno.EBUSY, errno.EBUSY]
     with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
         assert hands.grips["sda"].writes == 1
-    hands.grips["sda"].fails = [errno.EBUSY] * here.GLANCES
+    hands.grips["sda"].fails = [0, 0, *[errno.EBUSY] * here.GLANCES]
     with pytest.raises(HarnessBroken), lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
         raise AssertionError
+
+
+def test_nothing_is_written_on_any_disk_if_somebody_has_a_part_of_one_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "GLANCE", 0)
+    full = replace(NODES[1], signatures=(Signature("gpt", "0x200"),))
+    hands = Pretended((NODES[0], full))
+    hands.open(full).fails = [errno.EBUSY] * here.GLANCES
+    with (
+        pytest.raises(DisksRefused, match="1 of 2 disks cannot be used; nothing was written") as caught,
+        lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+    ):
+        raise AssertionError
+    assert [str(one) for one in caught.value.refusals] == [
+        "busy: a partition of /dev/sdb is open by somebody who cannot be seen"
+    ]
+    assert hands.grips["sda"].writes == 0
+    assert handed(tmp_path / "state") == ()
+
+
+def test_a_user_who_may_not_have_a_table_read_anew_may_wipe_a_disk_without_parts(tmp_path: Path) -> None:
+    full = replace(NODES[0], signatures=(Signature("ext4", "0x438"),))
+    hands = Pretended((full,))
+    hands.open(full).fails = [errno.EACCES] * 3
+    with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        assert hands.grips["sda"].writes == 1
+    part = Node("sda1", "8:9", 1 << 30, partition=True)
+    hands = Pretended((full, part), parts={"sda": ("sda1",)})
+    hands.open(full).fails = [errno.EACCES]
+    with pytest.raises(DisksRefused) as caught, lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        raise AssertionError
+    assert [one.why for one in caught.value.refusals] == [Why.UNREADABLE]
+
+
+def test_whoever_cannot_see_everybody_is_told(tmp_path: Path) -> None:
+    hands, said = Pretended(blind="processes of other users"), list[str]()
+    with lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, said.append):
+        assert said[1:] == [
+            "only root sees whether processes of other users write on these disks without asking to be alone with them"
+        ]
 
 
 def record(folder: Path) -> Handed:

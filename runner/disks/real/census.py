@@ -48,6 +48,9 @@ class Node:
     read_only: bool = False
     removable: bool = False
     partition: bool = False
+    #: Of a partition; where it starts is in bytes.
+    number: int = 0
+    start: int = 0
     scsi_type: str = ""
     serial: str = ""
     wwn: str = ""
@@ -127,6 +130,10 @@ class Census:
     def by_number(self, dev: str) -> Node | None:
         """The node of this number."""
         return next((node for node in self.nodes.values() if node.dev == dev), None)
+
+    def parts_of(self, node: Node) -> tuple[Node, ...]:
+        """Its partitions."""
+        return tuple(self.nodes[part] for part in self.parts.get(node.name, ()) if part in self.nodes)
 
     @property
     def disks(self) -> tuple[Node, ...]:
@@ -288,6 +295,8 @@ def _node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         read_only=first("ro") == "1",
         removable=first("removable") == "1",
         partition="partition" in keys,
+        number=int(first("partition") or 0),
+        start=int(first("start") or 0) * SECTOR,
         scsi_type=first("device/type"),
         # A loop device is what the file behind it is.
         serial=first("vpd_pg80", "serial", "device/serial", "lsblk serial", "loop/backing_file"),

@@ -175,7 +175,8 @@ def command(
                 with ExitStack() as stack:
                     disks = Borrowed()
                     if exist:
-                        loan = borrowed(exist, order.request, place.machine, folder, destroy, view.notice)
+                        tell = view.notice, view.trouble
+                        loan = borrowed(exist, order.request, place.machine, folder, destroy, *tell)
                         disks = stack.enter_context(loan)
                         folder = _received(disks, folder, view)
                     pace = recorded_pace(results, place.machine, request.space.matrix.name)
@@ -246,8 +247,11 @@ def _carry_out(
             view.trouble(one)
         folder = folder.with_manifest(versions=versions, digests=digests, health=health, **order.texts())
         guidelines = order.request.space.matrix.guidelines
+        kept = not disks.given_back()
         short = execution.short + bool(worn)
         end = report(folder, journal, guidelines, order.study, interrupted=not done, short=short)
+        if kept:
+            end = replace(end, exit=max(end.exit, Exit.BROKEN))
         # Last, so that whatever comes between, the same command goes on and makes the reports anew.
         ended = datetime.now(UTC).isoformat(timespec="milliseconds")
         folder = folder.with_manifest(finished=finished, ended=ended, exit=int(end.exit) if finished else None)

@@ -67,8 +67,12 @@ def lent(
     loan: Loan,
     now: Callable[[], datetime],
     say: Callable[[str], None],
+    stays: Callable[[str], None] | None = None,
 ) -> Iterator[tuple[Held, ...]]:
-    """Disks that are the run's alone, or an error before anything was written on any of them."""
+    """Disks that are the run's alone, or an error before anything was written on any of them.
+
+    `stays` is told, instead of `say`, of what cannot be given back.
+    """
     known = ours(loan.state, loan.run, loan.reach)
     with held(claims, ask, ours=known, purpose=loan.matrix, hands=loan.hands) as disks:
         say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
@@ -76,6 +80,7 @@ def lent(
             say(f"only root sees whether {unseen} write on these disks without asking to be alone with them")
         _unless_worn_out(disks, loan, now())
         unless_open(disks)
+        stays = stays or say
         marks, mine = tuple(sorted(loan.marks(disks))), list[Held]()
         try:
             for one, inside in zip(disks, loan.inside or ("",) * len(disks), strict=True):
@@ -86,9 +91,9 @@ def lent(
         finally:
             try:
                 for line in _back(mine, frozenset(marks), ask, loan, now()):
-                    say(line)
+                    stays(line)
             except MatrixError as error:  # what went wrong before is what matters; the records still tell of the disks
-                say(f"the disks stay with the run, for `matrix clean`: {error.brief}")
+                stays(f"the disks stay with the run, for `matrix clean`: {error.brief}")
 
 
 def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:

@@ -212,6 +212,21 @@ def test_marks_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
     assert ours(tmp_path, "two") == Ours("two", frozenset({"u-2"}), frozenset({"S/2"}), frozenset({("S1", "one")}))
 
 
+def test_a_record_that_another_run_strikes_out_meanwhile_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in "123":
+        hand(tmp_path, Handed(disk=number, identity=f"S{number}", size=1, run="one", folder="", since=""))
+    read = Path.read_bytes
+
+    def struck_out(path: Path) -> bytes:
+        strike_out(tmp_path, "S2")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", struck_out)
+    assert [one.disk for one in handed(tmp_path)] == ["1", "3"]
+
+
 NIGHT = date(2026, 1, 31)
 
 

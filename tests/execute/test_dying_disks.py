@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks.real import here, work
+from runner.disks.real import here, label, work
 from runner.disks.real.census import Census, Node, Signature, StableName
 from runner.disks.real.claims import Claim
 from runner.disks.real.hold import DisksRefused
@@ -37,7 +38,11 @@ class Grip:
 
     node: Node
     fails: list[int] = field(default_factory=list)
-    writes: int = 0
+    blocks: list[bytes] = field(default_factory=list)
+
+    @property
+    def writes(self) -> int:
+        return len(self.blocks)
 
     def close(self) -> None:
         pass
@@ -47,7 +52,7 @@ class Grip:
 
     def write(self, block: bytes, at: int) -> None:  # noqa: ARG002
         self._failed()
-        self.writes += 1
+        self.blocks.append(block)
 
     def reread(self) -> None:
         self._failed()
@@ -67,6 +72,7 @@ class Pretended:
     locked_by: str = ""
     blind: str = ""
     dismissed: list[str] = field(default_factory=list)
+    ran: list[str] = field(default_factory=list)
 
     def ask(self) -> Census:
         names = tuple(StableName(f"disk-{node.name}", node.dev, node.path) for node in self.nodes)
@@ -85,6 +91,7 @@ class Pretended:
         return self.blind
 
     def run(self, script: str, patience: float) -> str:  # noqa: ARG002
+        self.ran.append(script)
         return ""
 
     def dismiss(self, run: str) -> None:
@@ -159,6 +166,36 @@ def test_nothing_is_written_on_any_disk_if_somebody_has_a_part_of_one_open(
     ]
     assert hands.grips["sda"].writes == 0
     assert handed(tmp_path / "state") == ()
+
+
+def odd(serial: str) -> tuple[Pretended, list[Claim]]:
+    """Two disks that may be wiped, of which the first has such a serial number."""
+    one = replace(NODES[0], serial=serial, signatures=(Signature("ext4", "0x438"),))
+    return Pretended((one, NODES[1])), [replace(CLAIMS[0], serial=serial), CLAIMS[1]]
+
+
+@pytest.mark.parametrize("serial", ["Größe 5", 'a\x7fb\u2028c\N{REPLACEMENT CHARACTER}\\"'])
+def test_a_label_is_printable_whatever_the_serial_number_holds(tmp_path: Path, serial: str) -> None:
+    hands, claims = odd(serial)
+    with lent(claims, hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        written = hands.grips["sda"].blocks[-1].rstrip(b"\0")
+    assert re.fullmatch(rb"[ -~]+", written)
+    assert label.read(written.decode()) == label.Label("r", "disk-sda", serial, "held")
+
+
+def test_a_disk_that_cannot_be_labelled_is_not_wiped_and_keeps_none_of_the_others(tmp_path: Path) -> None:
+    hands, claims = odd("ö" * 1000)
+    with (
+        pytest.raises(HarnessBroken, match=r"disk-sda \(/dev/sda\) cannot be labelled"),
+        lent(claims, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+    ):
+        raise AssertionError
+    assert (hands.ran, hands.grips["sda"].blocks) == ([], [])
+    hand(tmp_path / "state", record(tmp_path).model_copy(update={"disk": "disk-sdb", "identity": "Sb"}))
+    hands.nodes = (replace(hands.nodes[0], signatures=()), NODES[1])
+    (first, second) = sorted((one.disk, one.left) for one in clean(tmp_path / "state", hands.ask, hands))
+    assert first == ("disk-sda", "disk-sda (/dev/sda) cannot be labelled")
+    assert second == ("disk-sdb", "")
 
 
 def test_a_user_who_may_not_have_a_table_read_anew_may_wipe_a_disk_without_parts(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The script that asks for a machine's disks, and what is made of its answer."""
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -89,4 +90,13 @@ def test_a_label_is_read_as_it_was_written_and_only_whole() -> None:
     assert label.read(text.replace("ZC11", "ZC12")) is None
     assert label.read("") is None
     with pytest.raises(ValueError, match="no label"):
-        label.written(Label("ü", "", "", "free"))
+        label.written(Label("ü" * 1000, "", "", "free"))
+
+
+def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
+    """They had no escapes."""
+    content = '{"run":"20260101-1","disk":"wwn-1","serial":"ZC11","state":"free"}'
+    digest = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    text, mine = f"matrix-disk 1 {digest} {content}", Label("20260101-1", "wwn-1", "ZC11", "free")
+    assert label.read(text) == mine
+    assert label.written(mine).rstrip(b"\0").decode() == text

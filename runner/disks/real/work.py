@@ -84,14 +84,15 @@ def _open_parts(held: Held) -> Iterator[Refused]:
 
 def prepare(held: Held, run: str) -> None:
     """Make a disk that was judged ready for a run: what may be wiped is, and then it says whose it is."""
+    block = _block(held, run, "held")
     if held.node.signatures:
         _wipe(held)
-    _write(held, label.written(label_of(held, run, "held")))
+    _write(held, block)
 
 
 def give_back(held: Held, run: str) -> None:
     """Label it as ours and free, so that the next run may have it whatever fio left on it."""
-    _write(held, label.written(label_of(held, run, "free")))
+    _write(held, _block(held, run, "free"))
 
 
 def wipe_marked(held: Held, found: Iterable[Signature], ours: Ours) -> None:
@@ -138,6 +139,13 @@ def _reread(held: Held, alone: Opened) -> None:
             time.sleep(GLANCE)
         else:
             return
+
+
+def _block(held: Held, run: str, state: State) -> bytes:
+    try:
+        return label.written(label_of(held, run, state))
+    except ValueError as error:
+        raise HarnessBroken(f"{held.claim.id} ({held.node.path}) cannot be labelled", details=str(error)) from None
 
 
 def _write(held: Held, block: bytes) -> None:

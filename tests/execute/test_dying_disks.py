@@ -115,6 +115,24 @@ def test_a_disk_that_dies_keeps_none_of_the_others(tmp_path: Path) -> None:
     assert handed(tmp_path / "state") == ()
 
 
+def test_a_disk_that_goes_while_it_is_looked_at_is_refused_with_what_was_seen(tmp_path: Path) -> None:
+    hands = Pretended()
+
+    class Gone(Grip):
+        def seen(self) -> Mapping[str, str]:
+            raise OSError(errno.ENXIO, "No such device or address")
+
+    hands.grips["sda"] = Gone(NODES[0])
+    with (
+        pytest.raises(DisksRefused) as caught,
+        lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+    ):
+        raise AssertionError
+    assert [str(one) for one in caught.value.refusals] == [
+        "changed: /dev/sda cannot be opened: No such device or address"
+    ]
+
+
 def test_a_disk_that_the_run_did_not_get_as_far_as_is_not_written_on(tmp_path: Path) -> None:
     hands = Pretended()
     hands.open(NODES[0]).fails = [errno.EIO] * 2

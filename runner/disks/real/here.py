@@ -132,8 +132,9 @@ def locked(identity: str, locks: Path, run: str) -> tuple[Descriptor | None, str
                 continue
             os.close(descriptor)
             return None, said or "another run"
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{f'the run {run}, ' if run else ''}process {os.getpid()}\n".encode(), 0)
+    with suppress(OSError):  # where there is no room for who has it, it is had all the same
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{f'the run {run}, ' if run else ''}process {os.getpid()}\n".encode(), 0)
     return Descriptor(descriptor), ""
 
 

@@ -123,9 +123,10 @@ def _taken(
     stack.callback(have.let_go)
     try:
         have.exclusive = _opened(node, hands)
+        changes = tuple(_another(node, have.exclusive))
     except OSError as error:
         return None, (_not_opened(node, error, hands),)
-    return have, (*_another(node, have.exclusive), *_written_by_others((node, *have.parts), hands))
+    return have, (*changes, *_written_by_others((node, *have.parts), hands))
 
 
 def _opened(node: Node, hands: Hands) -> Opened:

@@ -1,6 +1,7 @@
 """The script that asks for a machine's disks, and what is made of its answer."""
 
 import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,27 @@ def test_two_programs_are_asked_what_is_on_it_and_either_is_believed() -> None:
         doubt = parse(lines(*SDA, ("wipefs", "sda", ""), ("blkid", "sda", status, "?"))).nodes["sda"]
         assert word in doubt.signatures[0].type
     assert "no JSON" in parse(lines(*SDA, ("wipefs", "sda", "{oops"))).nodes["sda"].unreadable
+
+
+def test_what_lsblk_says_and_is_no_json_stops_nothing_but_disks_of_which_it_may_have_known_more() -> None:
+    all_told = (("node", "sda", "device/serial", "S1"), ("node", "sda", "device/wwid", "naa.5"))
+    for broken in (
+        '{"blockdevices": [{"kname": "sda"',
+        '{"blockdevices": [{"serial": "S"}]}',
+        '{"blockdevices": 1}',
+        "7",
+    ):
+        census = parse(lines(*SDA, *all_told, ("node", "sdb", "dev", "8:16"), ("lsblk", broken)))
+        assert census.nodes["sda"].unreadable == ""
+        assert census.nodes["sdb"].unreadable == f"lsblk said what is no JSON: {broken}"
+
+
+def test_a_line_ends_where_the_script_ended_it() -> None:
+    odd = "/srv/a\u2028b\x85c\x0bd\x0ce\x1cf\x1dg\x1eh\u2029i"
+    said = json.dumps({"blockdevices": [{"kname": "sda", "model": odd}]}, ensure_ascii=False)
+    census = parse(lines(*SDA, ("mount", "8:0", "/dev/sda", odd, "ext4"), ("lsblk", said)))
+    assert [mount.point for mount in census.mounts] == [odd]
+    assert census.nodes["sda"].model == odd
 
 
 def test_members_of_arrays_are_also_taken_from_mdstat() -> None:

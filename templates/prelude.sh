@@ -1,4 +1,5 @@
 {# Shared by all scripts. Shell builtins only: a process costs 10 ms on an emulated CPU, and scripts run between trials. #}
+export PATH="$PATH:/usr/sbin:/sbin"  # root by cron or plain su has neither, and mdadm is there
 
 fail() {
   printf 'matrix: %s\n' "$*" >&2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -92,6 +92,9 @@ class Borrowed:
     health: tuple[Health, ...] = ()
     #: The host that has them; None if there are none.
     host: Reached | None = None
+    #: Gives them back; and what was told of those that cannot be.
+    back: Callable[[], object] = lambda: None
+    stays: list[str] = field(default_factory=list)
 
     @property
     def holder(self) -> Holder | None:
@@ -102,6 +105,11 @@ class Borrowed:
         """How well they are now."""
         found = _healths(self.held, self.host.reach) if self.health and self.host else {}
         return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
+
+    def given_back(self) -> bool:
+        """Before all else that is held is let go; whether nothing stays with the run."""
+        self.back()
+        return not self.stays
 
     def told(self, known: Sequence[DiskFacts]) -> Iterator[str]:
         """What somebody should hear before they are used; `known`: what they were when the run began."""
@@ -116,7 +124,13 @@ class Borrowed:
 
 @contextmanager
 def borrowed(
-    found: Match, request: Asked, place: str, folder: RunFolder, destroy: tuple[str, ...], tell: Callable[[str], None]
+    found: Match,
+    request: Asked,
+    place: str,
+    folder: RunFolder,
+    destroy: tuple[str, ...],
+    tell: Callable[[str], None],
+    trouble: Callable[[str], None],
 ) -> Iterator[Borrowed]:
     """These disks of their host, for as long as the run is at it. Those that are passed through stay held."""
     from runner.cli.reaching import reached
@@ -128,7 +142,13 @@ def borrowed(
 
     run, state = folder.manifest.identity, state_dir()
     inside = names(len(found.disks)) if place in PASSTHROUGH.values() else ()
-    with reached(found.reach, run, tell) as host:
+    stays: list[str] = []
+
+    def stay(line: str) -> None:
+        stays.append(line)
+        trouble(line)
+
+    with reached(found.reach, run, tell) as host, ExitStack() as stack:
         # An earlier process of this very run may have been killed: what it left is in the way of this one.
         counted = host.boot_id, night_of(_now())
         for found_there in clean(state, host.ask, host.hands, reach=found.reach, only=run, counted=counted):
@@ -142,10 +162,10 @@ def borrowed(
             hands=host.hands,
             reach=found.reach,
         )
-        with lent([disk.claim for disk in found.disks], host.ask, loan, _now, tell) as held:
-            for one in () if inside else held:
-                one.let_go()
-            yield _lent(held, host, loan, request, folder)
+        held = stack.enter_context(lent([disk.claim for disk in found.disks], host.ask, loan, _now, tell, stay))
+        for one in () if inside else held:
+            one.let_go()
+        yield replace(_lent(held, host, loan, request, folder), back=stack.close, stays=stays)
 
 
 def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, folder: RunFolder) -> Borrowed:

@@ -6,7 +6,6 @@ import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,7 +175,8 @@ def command(
                 with ExitStack() as stack:
                     disks = Borrowed()
                     if exist:
-                        loan = borrowed(exist, order.request, place.machine, folder, destroy, view.notice)
+                        tell = view.notice, view.trouble
+                        loan = borrowed(exist, order.request, place.machine, folder, destroy, *tell)
                         disks = stack.enter_context(loan)
                         folder = _received(disks, folder, view)
                     pace = recorded_pace(results, place.machine, request.space.matrix.name)
@@ -247,8 +247,13 @@ def _carry_out(
             view.trouble(one)
         folder = folder.with_manifest(versions=versions, digests=digests, health=health, **order.texts())
         guidelines = order.request.space.matrix.guidelines
+        kept = not disks.given_back()
         short = execution.short + bool(worn)
-        telling = partial(report, folder, journal, guidelines, order.study, interrupted=not done, short=short)
+
+        def telling() -> Ending:
+            end = report(folder, journal, guidelines, order.study, interrupted=not done, short=short)
+            return replace(end, exit=max(end.exit, Exit.BROKEN)) if kept else end
+
         end = _told(telling, folder, feed, finished=finished)
     return end
 

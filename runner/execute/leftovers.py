@@ -18,6 +18,7 @@ from runner.disks.real.hold import DisksRefused, held
 from runner.errors import BadInput, HarnessBroken
 from runner.execute.lending import returned
 from runner.execute.trusted import Distrusted, scripts_in, those_trusted
+from runner.render.layers.base import partition_path
 from runner.store.lab import Handed, count, handed, strike_out
 from runner.store.run import STANDING, load
 
@@ -198,13 +199,16 @@ def tear_downs(one: Handed) -> tuple[Script, ...]:
 
 
 def _room(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> list[str]:
-    """Where its scripts are run, if need be: a room in which the run's disks have the names that they had inside."""
+    """Where its scripts are run, if need be: where disks, and parts of them, have the names that they had inside."""
     if not one.inside:
         return []
-    known = {node.identity: node.path for node in ask().disks}
+    census = ask()
+    known = {node.identity: node for node in census.disks}
     mine = [other for other in handed(state) if other.run == one.run and other.inside]
     free = [other for other in mine if other.identity == one.identity or idle(other, hands)]
-    names = [word for other in free if other.identity in known for word in (other.inside, known[other.identity])]
+    there = [(other.inside, known[other.identity]) for other in free if other.identity in known]
+    parts = [(partition_path(inside, part.number), part) for inside, disk in there for part in census.parts_of(disk)]
+    names = [word for inside, node in (*there, *parts) for word in (inside, node.path)]
     return ["unshare", "--mount", "--", "bash", "-c", ROOM, "room", str(len(names) // 2), *names]
 
 

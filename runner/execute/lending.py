@@ -17,7 +17,7 @@ from runner.disks.real.hold import DisksRefused, Held, held
 from runner.disks.real.intent import asked_for
 from runner.disks.real.refusals import Judged, judged
 from runner.disks.real.wear import night_of, worn_out
-from runner.disks.real.work import give_back, prepare, wipe_marked
+from runner.disks.real.work import give_back, prepare, unless_open, wipe_marked
 from runner.errors import BadInput, HarnessBroken, MatrixError
 from runner.store.lab import Handed, count, hand, ledger, ours, strike_out
 
@@ -67,12 +67,20 @@ def lent(
     loan: Loan,
     now: Callable[[], datetime],
     say: Callable[[str], None],
+    stays: Callable[[str], None] | None = None,
 ) -> Iterator[tuple[Held, ...]]:
-    """Disks that are the run's alone, or an error before anything was written on any of them."""
+    """Disks that are the run's alone, or an error before anything was written on any of them.
+
+    `stays` is told, instead of `say`, of what cannot be given back.
+    """
     known = ours(loan.state, loan.run, loan.reach)
     with held(claims, ask, ours=known, purpose=loan.matrix, hands=loan.hands) as disks:
         say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
+        if unseen := loan.hands.unseen():
+            say(f"only root sees whether {unseen} write on these disks without asking to be alone with them")
         _unless_worn_out(disks, loan, now())
+        unless_open(disks)
+        stays = stays or say
         marks, mine = tuple(sorted(loan.marks(disks))), list[Held]()
         try:
             for one, inside in zip(disks, loan.inside or ("",) * len(disks), strict=True):
@@ -83,9 +91,9 @@ def lent(
         finally:
             try:
                 for line in _back(mine, frozenset(marks), ask, loan, now()):
-                    say(line)
+                    stays(line)
             except MatrixError as error:  # what went wrong before is what matters; the records still tell of the disks
-                say(f"the disks stay with the run, for `matrix clean`: {error.brief}")
+                stays(f"the disks stay with the run, for `matrix clean`: {error.brief}")
 
 
 def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:

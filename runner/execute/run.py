@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from runner.errors import HarnessBroken
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
 from runner.execute.known import TRIES, Known
 from runner.execute.rigs import rig_spec
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from runner.errors import HarnessBroken
     from runner.execute.events import Listener
     from runner.execute.shelf import Shelf
     from runner.expand.space import Array, Cell
@@ -78,6 +78,8 @@ class Execution:
         #: killed before finds out anew.
         self._crowded: dict[tuple[str, int], str] = {}
         self._standing = Standing(shelf)
+        #: Of the rig that was lost last.
+        self._lost: Array | None = None
 
     @property
     def _matrix(self) -> Matrix:
@@ -94,6 +96,7 @@ class Execution:
                 self._steering.add(trial)
         try:
             await self._blocks()
+            await self._once_more_apart()
         finally:
             if isinstance(self._machine, Keeps):
                 await self._machine.put_down()
@@ -105,6 +108,13 @@ class Execution:
             if wanted is not None and (not wanted or self._spent(block)):
                 break
             await self._turns.side_by_side(self._visits(block))
+
+    async def _once_more_apart(self) -> None:
+        """What the last rig did not take apart no other is going to. What stays for all that is told with its disks."""
+        if self._lost and self._standing.anything_left:
+            with suppress(HarnessBroken):
+                async with self._machine.rig(rig_spec(self._matrix, self._lost, self._kernel), self._scratch) as rig:
+                    await self._standing.take_apart_what_was_left(rig)
 
     def _spent(self, block: int) -> bool:
         """Whether the budget is enough for nothing of what is wanted; that is then left out."""
@@ -218,20 +228,25 @@ class Execution:
                 await self._on_one_rig(visit.array, visit.block, cells)
             except _TrialLost:
                 never_up.clear()
-                self._standing.left_behind(visit.array.key)
+                self._left_behind(visit.array)
             except RigLost as lost:
-                self._standing.left_behind(visit.array.key)
+                self._left_behind(visit.array)
                 never_up.append(f"no rig came up: {lost.brief}")
                 if len(never_up) >= TRIES:
                     self._break_all(cells, visit.block, started, lost, *never_up)
                 else:
                     label = visit.array.label
-                    self._listen(RigWasLost(label, lost.brief, "trying again on a fresh one", label))
+                    what = "trying again on a fresh one" if cells else "it is measured, and taken apart on the next one"
+                    self._listen(RigWasLost(label, lost.brief, what, label))
             except SetUpFailed as failed:
                 self._break_all(cells, visit.block, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
                 self._skip_all(cells, visit.block, lacking.brief)
         self._listen(VisitDone(visit.block, visit.array.label))
+
+    def _left_behind(self, array: Array) -> None:
+        self._standing.left_behind(array.key)
+        self._lost = array
 
     async def _on_one_rig(self, array: Array, block: int, cells: deque[Cell]) -> None:
         async with AsyncExitStack() as stack:

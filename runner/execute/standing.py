@@ -30,6 +30,11 @@ class Standing:
         if scripts := self._up.pop(array, None):
             self._left[array] = scripts
 
+    @property
+    def anything_left(self) -> bool:
+        """Whether something of a lost rig is still to be taken apart."""
+        return bool(self._left)
+
     def taken_apart(self, array: str) -> None:
         """Nothing of it is there any more."""
         self._up.pop(array, None)

@@ -88,7 +88,7 @@ sub written {
     return 'written';
 }
 
-# The processes that have a device open, or open for writing.
+# The processes that have a device open, or open for writing; and what the kernel itself exports, which is no process.
 sub having {
     my ($major, $minor, $writing) = @_;
     my $number = ($minor & 0xff) | (($major & 0xfff) << 8) | (($minor & ~0xff) << 12) | (($major & ~0xfff) << 32);
@@ -103,6 +103,12 @@ sub having {
             push @found, "process $process ($command)";
             last;
         }
+    }
+    for my $space (glob '/sys/kernel/config/nvmet/subsystems/*/namespaces/*') {
+        my ($path) = content("$space/device_path") =~ /(.+)/ or next;
+        my (undef, undef, $type, undef, undef, undef, $rdev) = stat $path or next;
+        next if !S_ISBLK($type) || $rdev != $number || content("$space/enable") !~ /^1/;
+        push @found, 'the NVMe target ' . ($space =~ m{([^/]+)/namespaces/})[0];
     }
     return join(', ', @found);
 }

@@ -56,7 +56,8 @@ def state_dir() -> Path:
 
 def handed(state: Path, reach: str | None = None) -> tuple[Handed, ...]:
     """All disks that runs have and did not give back; `reach`: those of this host alone."""
-    found = (_read(path, Handed) for path in sorted((state / "disks").glob("*.json")))
+    texts = ((path, _content(path)) for path in sorted((state / "disks").glob("*.json")))
+    found = (_read(path, text, Handed) for path, text in texts if text is not None)
     return tuple(one for one in found if reach in {None, one.reach})
 
 
@@ -87,7 +88,7 @@ def ours(state: Path, run: str = "", reach: str = "local") -> Ours:
 def ledger(state: Path) -> Ledger:
     """How much was written to each disk."""
     path = state / "wear.json"
-    return _by_disk(_read(path, Ledger)) if path.exists() else Ledger()
+    return _by_disk(_read(path, text, Ledger)) if (text := _content(path)) is not None else Ledger()
 
 
 def _by_disk(known: Ledger) -> Ledger:
@@ -145,10 +146,18 @@ def _place(state: Path, identity: str, reach: str) -> Path:
     return state / "disks" / f"{re.sub(r'[^A-Za-z0-9_-]+', '_', name)}.json"
 
 
-def _read(path: Path, model: type[M]) -> M:
+def _content(path: Path) -> bytes | None:
+    """None if it is not there: another run may have struck it out since it was listed."""
+    with named(path):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+def _read(path: Path, text: bytes, model: type[M]) -> M:
     try:
-        with named(path):
-            return model.model_validate_json(path.read_bytes())
+        return model.model_validate_json(text)
     except ValidationError as problem:
         raise HarnessBroken(
             f"{path} is not what matrix wrote there",

@@ -25,7 +25,7 @@ number() {
 
 attributes() {
   local name=$1 key value
-  for key in dev size ro removable partition diskseq stat serial wwid dm/name dm/uuid loop/backing_file \
+  for key in dev size ro removable partition start diskseq stat serial wwid dm/name dm/uuid loop/backing_file \
     md/array_state queue/rotational device/type device/model device/serial device/wwid device/rev device/firmware_rev \
     bcache/state; do
     if [[ ! -r /sys/class/block/$name/$key ]]; then continue; fi
@@ -50,30 +50,51 @@ relations() {
   for other in /sys/class/block/"$name"/slaves/*; do say holder "${other##*/}" "$name"; done
 }
 
+# A disk that does not answer must not keep all others from being told: each has a minute, and all of them have four.
+SECONDS=0 until=0
+patiently() {
+  local left=$((until - SECONDS))
+  ((left > 0)) || return 124
+  timeout "$left" "$@"
+}
+
+# The start, six places in between and the end, which may be no whole block away.
+samples() {
+  local node=$1 blocks=$2 at
+  patiently dd if="$node" bs=64K count=16 || return
+  for at in 1 2 3 4 5 6; do patiently dd if="$node" bs=64K count=1 skip=$((at * blocks / 7)) || return; done
+  patiently tail -c 1M <"$node"
+} 2>/dev/null
+
 # What is written on it, by two programs that know what to look for, and whether anything is where one would look first.
 content() {
-  local name=$1 node=/dev/${1//!//} size=$2 found status=0 at
+  local name=$1 node=/dev/${1//!//} size=$2 found status=0 filled seen asked
   if [[ ! -b $node ]]; then
     say unreadable "$name" "there is no $node"
     return 0
   fi
-  # A disk that does not answer must not keep all others from being told.
-  if found=$(timeout 60 wipefs --no-act --json -- "$node" 2>&1); then
+  until=$((SECONDS < 180 ? SECONDS + 60 : 240))
+  if found=$(patiently wipefs --no-act --json -- "$node" 2>&1); then
     say wipefs "$name" "$found"
   else
     say unreadable "$name" "wipefs: ${found:-no answer within a minute}"
     return 0
   fi
-  found=$(timeout 60 blkid --probe --output export -- "$node" 2>&1) || status=$?
+  found=$(patiently blkid --probe --output export -- "$node" 2>&1) || status=$?
+  if ((status == 124)); then
+    say unreadable "$name" 'blkid: no answer within a minute'
+    return 0
+  fi
   say blkid "$name" "$status" "$found"
-  found=$({
-    dd if="$node" bs=64K count=16
-    for at in 1 2 3 4 5 6; do dd if="$node" bs=64K count=1 skip=$((at * (size / 65536) / 7)); done
-    # The end may be no whole block away.
-    tail -c 1M <"$node"
-  } 2>/dev/null | tr -d '\0' | wc -c) || found=unreadable
-  say filled "$name" "$found"
-  found=$(dd if="$node" bs={{ label_bytes }} skip={{ label_block }} count=1 2>/dev/null | tr -cd '[:print:]') || found=
+  # Both in one pass, as lines and bytes: those that are not zero, and all. What could not be read is not known to be zeros.
+  read -r filled seen < <(samples "$node" $((size / 65536)) | tr -c '\0' '\n' | wc -lc) || true
+  asked=$((2 * (size < 1048576 ? size : 1048576) + 6 * (size < 65536 ? size : 65536)))
+  if [[ ${seen-} != "$asked" ]]; then
+    say unreadable "$name" "of $asked bytes that were to be looked at ${seen:-none} could be read"
+    return 0
+  fi
+  say filled "$name" "$filled"
+  found=$(patiently dd if="$node" bs={{ label_bytes }} skip={{ label_block }} count=1 2>/dev/null | tr -cd '[:print:]') || found=
   if [[ $found == {{ label_magic }}\ * ]]; then say label "$name" "$found"; fi
 }
 
@@ -98,6 +119,7 @@ done
 # What is mounted, in every mount namespace that a process lives in: containers have theirs.
 cat /proc/[0-9]*/mountinfo 2>/dev/null | awk '{
   for (i = 7; i < NF; i++) if ($i == "-") break
+  gsub(/\r/, "?")
   line = "mount\t" $3 "\t" $(i + 2) "\t" $5 "\t" $(i + 1)
   if (!(line in seen)) print line
   seen[line] = 1

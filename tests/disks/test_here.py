@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks.real.here import HERE
+from runner.disks.real.here import HERE, locked
 from tests.disks.loops import why_not
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 REASON = why_not()
@@ -27,6 +28,33 @@ def line(tmp_path: Path) -> Path:
     path = tmp_path / "line"
     os.mkfifo(path)
     return path
+
+
+def test_who_is_not_root_does_not_see_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert HERE.unseen() == ""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert HERE.unseen() == "processes of other users"
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a file system without room."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", folder], check=True)
+    try:
+        (folder / "all").write_bytes(bytes(4096))
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None:
+    lock, holder = locked("disk", full, "night-1")
+    assert lock is not None
+    assert locked("disk", full, "night-2") == (None, "another run")
+    lock.close()
+    assert holder == ""
 
 
 def test_what_is_said_of_a_script_that_fails() -> None:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.disks.real import here, work
 from runner.disks.real.hold import DisksRefused, held
 from runner.disks.real.refusals import judged, unclaimed
 from runner.disks.real.why import ADVICE, Why
 from tests.disks.loops import Bay, attached, bay, why_not
-from tests.disks.traps import TRAPS, Trap, script
+from tests.disks.traps import EXT4, PART, TRAPS, Trap, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -169,6 +171,70 @@ def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(em
     (refused,) = caught.value.refusals
     assert str(refused) == f"busy: {empty.disk} is open for writing by process {writer.pid} (perl)"
     assert empty.digest() == before
+
+
+@contextmanager
+def opened(program: str, device: str) -> Iterator[int]:
+    """By somebody; the number of the process."""
+    with subprocess.Popen(
+        ["perl", "-e", program, device], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as somebody:
+        assert somebody.stdout is not None
+        assert somebody.stdout.readline()
+        yield somebody.pid
+        somebody.communicate()
+
+
+@on_loops
+def test_a_disk_of_which_somebody_writes_on_a_part_is_refused(empty: Bay) -> None:
+    empty.bash(f"{PART}; {EXT4}")
+    before = empty.digest()
+    claim = replace(empty.claim, wipe=True)
+    with (
+        opened(WRITER, f"{empty.disk}p1") as writer,
+        pytest.raises(DisksRefused) as caught,
+        held([claim], empty.ask, hands=empty.hands),
+    ):
+        pass
+    (refused,) = caught.value.refusals
+    assert str(refused) == f"busy: {empty.disk}p1 is open for writing by process {writer} (perl)"
+    assert empty.digest() == before
+
+
+@on_loops
+def test_nothing_is_wiped_on_a_disk_of_which_somebody_has_a_part_open(
+    empty: Bay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who only reads is seen by the kernel alone, as is whoever hides."""
+    monkeypatch.setattr(work, "GLANCE", 0)
+    empty.bash(f"{PART}; {EXT4}")
+    before = empty.digest()
+    with held([replace(empty.claim, wipe=True)], empty.ask, hands=empty.hands) as (have,):
+        with (
+            opened(WRITER.replace("O_RDWR", "O_RDONLY"), f"{empty.disk}p1") as reader,
+            pytest.raises(DisksRefused) as caught,
+        ):
+            work.prepare(have, "night-1")
+        assert empty.digest() == before
+        (refused,) = caught.value.refusals
+        assert str(refused) == f"busy: a partition of {empty.disk} is open by process {reader} (perl)"
+
+
+@on_loops
+def test_a_disk_that_the_kernel_itself_exports_is_refused(
+    empty: Bay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = tmp_path / "targets/nqn.2026-01.test/namespaces/1"
+    space.mkdir(parents=True)
+    (space / "device_path").write_text(f"{empty.names / 'disk-a'}\n")
+    (space / "enable").write_text("0\n")
+    monkeypatch.setattr(here, "TARGETS", tmp_path / "targets")
+    with held([empty.claim], empty.ask, hands=empty.hands):
+        (space / "enable").write_text("1\n")
+    with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, hands=empty.hands):
+        pass
+    (refused,) = caught.value.refusals
+    assert str(refused) == f"busy: {empty.disk} is open for writing by the NVMe target nqn.2026-01.test"
 
 
 @on_loops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.disks.real import label
+from runner.disks.real.ask import here
 from runner.disks.real.census import Signature
 from runner.disks.real.claims import Claim, Ours
 from runner.disks.real.hold import DisksRefused, held
@@ -22,8 +24,9 @@ from runner.disks.real.why import Why
 from runner.disks.real.work import give_back, prepare
 from runner.errors import HarnessBroken
 from runner.execute.leftovers import clean, left_behind
+from runner.render.census import census_script
 from runner.store.lab import Handed, hand, handed, ledger, ours, strike_out, wore
-from tests.disks.loops import Bay, bay, why_not
+from tests.disks.loops import Bay, attached, bay, why_not
 from tests.disks.traps import at
 
 if TYPE_CHECKING:
@@ -198,6 +201,45 @@ def test_nothing_is_destroyed_that_nobody_asked_for(empty: Bay) -> None:
     assert asked_for(both, ["disk-b"], ["disk-a"]) == intent(both)
 
 
+#: Each of them stands for a program that reads, on a disk that cannot be read as a whole.
+FAILS = {
+    "dd": "exit 1",
+    "tail": "exit 1",
+    "dd, of less than it was to read": 'exec head -c 512 "$(sed "s/if=//" <<<"$1")"',
+    "blkid, in time": "exit 124",
+}
+
+
+@on_loops
+@pytest.mark.parametrize("program", FAILS)
+def test_what_could_not_be_read_is_not_taken_for_zeros(
+    empty: Bay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    assert judged(empty.ask(), empty.claim).usable
+    stand_in = tmp_path / "bin" / program.partition(",")[0]
+    stand_in.parent.mkdir()
+    stand_in.write_text(f"#!/bin/bash\n{FAILS[program]}\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
+    for claim in (empty.claim, replace(empty.claim, wipe=True)):
+        found = judged(empty.ask(), claim)
+        assert [one.why for one in found.refusals] == [Why.UNREADABLE]
+        assert "nobody could look what is on it" in intent([found])
+
+
+@on_loops
+def test_a_disk_smaller_than_what_is_looked_at_is_looked_at_as_a_whole(tmp_path: Path) -> None:
+    for size in (512, 65536 + 512, (1 << 20) - 512):
+        (tmp_path / "small").write_bytes(bytes(size - 1) + b"x")
+        loop = attached(tmp_path / "small")
+        try:
+            (node,) = (node for node in here(census_script()).disks if node.path == loop)
+        finally:
+            subprocess.run(["losetup", "--detach", loop], check=True)
+        assert node.unreadable == ""
+        assert node.filled
+
+
 def test_a_record_that_nobody_can_read_stops_everything(tmp_path: Path) -> None:
     (tmp_path / "disks").mkdir()
     (tmp_path / "disks/x.json").write_text("{}")
@@ -210,6 +252,21 @@ def test_marks_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
     hand(tmp_path, base)
     hand(tmp_path, base.model_copy(update={"identity": "S/2", "run": "two", "marks": ("u-2",)}))
     assert ours(tmp_path, "two") == Ours("two", frozenset({"u-2"}), frozenset({"S/2"}), frozenset({("S1", "one")}))
+
+
+def test_a_record_that_another_run_strikes_out_meanwhile_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in "123":
+        hand(tmp_path, Handed(disk=number, identity=f"S{number}", size=1, run="one", folder="", since=""))
+    read = Path.read_bytes
+
+    def struck_out(path: Path) -> bytes:
+        strike_out(tmp_path, "S2")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", struck_out)
+    assert [one.disk for one in handed(tmp_path)] == ["1", "3"]
 
 
 NIGHT = date(2026, 1, 31)

@@ -144,6 +144,16 @@ IN_USE = [
         f"{UMOUNT}; {UNPART}",
     ),
     Trap(
+        "mounted at a place whose name breaks lines",
+        Why.MOUNTED,
+        "is mounted at",
+        f"{EXT4}; odd=$WORK/a$'\\xe2\\x80\\xa8\\xc2\\x85\\r\\f\\x1c\\n'b; "
+        'mkdir "$odd"; mount "$DISK" "$odd"; sync -f "$odd"',
+        ("mkfs.ext4",),
+        'umount "$WORK"/a*b',
+        on=HOST,
+    ),
+    Trap(
         "mounted elsewhere by a bind mount alone",
         Why.MOUNTED,
         "/bound",

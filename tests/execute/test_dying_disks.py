@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks.real import here, work
+from runner.disks.real import here, label, work
 from runner.disks.real.census import Census, Node, Signature, StableName
 from runner.disks.real.claims import Claim
+from runner.disks.real.hold import DisksRefused
+from runner.disks.real.why import Why
 from runner.errors import HarnessBroken
 from runner.execute.leftovers import clean
 from runner.execute.lending import Loan, lent
@@ -31,11 +34,15 @@ CLAIMS = [Claim(f"disk-{node.name}", node.size, serial=node.serial, wipe=True) f
 
 @dataclass
 class Grip:
-    """A lock, or a disk that is open; it does what `fails` says the next times."""
+    """A lock, or a disk that is open; it does what `fails` says the next times (0: what it should)."""
 
     node: Node
     fails: list[int] = field(default_factory=list)
-    writes: int = 0
+    blocks: list[bytes] = field(default_factory=list)
+
+    @property
+    def writes(self) -> int:
+        return len(self.blocks)
 
     def close(self) -> None:
         pass
@@ -45,14 +52,14 @@ class Grip:
 
     def write(self, block: bytes, at: int) -> None:  # noqa: ARG002
         self._failed()
-        self.writes += 1
+        self.blocks.append(block)
 
     def reread(self) -> None:
         self._failed()
 
     def _failed(self) -> None:
-        if self.fails:
-            raise OSError(self.fails.pop(0), "as told")
+        if self.fails and (number := self.fails.pop(0)):
+            raise OSError(number, "as told")
 
 
 @dataclass
@@ -60,13 +67,16 @@ class Pretended:
     """Hands of a host with two disks."""
 
     nodes: tuple[Node, ...] = NODES
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     grips: dict[str, Grip] = field(default_factory=dict)
     locked_by: str = ""
+    blind: str = ""
     dismissed: list[str] = field(default_factory=list)
+    ran: list[str] = field(default_factory=list)
 
     def ask(self) -> Census:
         names = tuple(StableName(f"disk-{node.name}", node.dev, node.path) for node in self.nodes)
-        return Census(MappingProxyType({node.name: node for node in self.nodes}), names=names)
+        return Census(MappingProxyType({node.name: node for node in self.nodes}), self.parts, names=names)
 
     def lock(self, identity: str, run: str) -> tuple[Grip | None, str]:  # noqa: ARG002
         return (None, self.locked_by) if self.locked_by else (Grip(self.nodes[0]), "")
@@ -77,7 +87,11 @@ class Pretended:
     def who_has(self, dev: str, *, writing: bool = False) -> str:  # noqa: ARG002
         return ""
 
+    def unseen(self) -> str:
+        return self.blind
+
     def run(self, script: str, patience: float) -> str:  # noqa: ARG002
+        self.ran.append(script)
         return ""
 
     def dismiss(self, run: str) -> None:
@@ -99,6 +113,24 @@ def test_a_disk_that_dies_keeps_none_of_the_others(tmp_path: Path) -> None:
     assert "as told" in left.left
     assert [one.left for one in clean(tmp_path / "state", hands.ask, hands)] == [""]
     assert handed(tmp_path / "state") == ()
+
+
+def test_a_disk_that_goes_while_it_is_looked_at_is_refused_with_what_was_seen(tmp_path: Path) -> None:
+    hands = Pretended()
+
+    class Gone(Grip):
+        def seen(self) -> Mapping[str, str]:
+            raise OSError(errno.ENXIO, "No such device or address")
+
+    hands.grips["sda"] = Gone(NODES[0])
+    with (
+        pytest.raises(DisksRefused) as caught,
+        lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+    ):
+        raise AssertionError
+    assert [str(one) for one in caught.value.refusals] == [
+        "changed: /dev/sda cannot be opened: No such device or address"
+    ]
 
 
 def test_a_disk_that_the_run_did_not_get_as_far_as_is_not_written_on(tmp_path: Path) -> None:
@@ -127,12 +159,83 @@ def test_a_table_is_read_again_once_udev_has_let_go_of_its_parts(
     monkeypatch.setattr(work, "GLANCE", 0)
     full = replace(NODES[0], signatures=(Signature("gpt", "0x200"),))
     hands = Pretended((full,))
-    hands.open(full).fails = [errno.EBUSY, errno.EBUSY]
+    hands.open(full).fails = [0, 0, errno.EBUSY, errno.EBUSY]
     with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
         assert hands.grips["sda"].writes == 1
-    hands.grips["sda"].fails = [errno.EBUSY] * here.GLANCES
+    hands.grips["sda"].fails = [0, 0, *[errno.EBUSY] * here.GLANCES]
     with pytest.raises(HarnessBroken), lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
         raise AssertionError
+
+
+def test_nothing_is_written_on_any_disk_if_somebody_has_a_part_of_one_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "GLANCE", 0)
+    full = replace(NODES[1], signatures=(Signature("gpt", "0x200"),))
+    hands = Pretended((NODES[0], full))
+    hands.open(full).fails = [errno.EBUSY] * here.GLANCES
+    with (
+        pytest.raises(DisksRefused, match="1 of 2 disks cannot be used; nothing was written") as caught,
+        lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+    ):
+        raise AssertionError
+    assert [str(one) for one in caught.value.refusals] == [
+        "busy: a partition of /dev/sdb is open by somebody who cannot be seen"
+    ]
+    assert hands.grips["sda"].writes == 0
+    assert handed(tmp_path / "state") == ()
+
+
+def odd(serial: str) -> tuple[Pretended, list[Claim]]:
+    """Two disks that may be wiped, of which the first has such a serial number."""
+    one = replace(NODES[0], serial=serial, signatures=(Signature("ext4", "0x438"),))
+    return Pretended((one, NODES[1])), [replace(CLAIMS[0], serial=serial), CLAIMS[1]]
+
+
+@pytest.mark.parametrize("serial", ["Größe 5", 'a\x7fb\u2028c\N{REPLACEMENT CHARACTER}\\"'])
+def test_a_label_is_printable_whatever_the_serial_number_holds(tmp_path: Path, serial: str) -> None:
+    hands, claims = odd(serial)
+    with lent(claims, hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        written = hands.grips["sda"].blocks[-1].rstrip(b"\0")
+    assert re.fullmatch(rb"[ -~]+", written)
+    assert label.read(written.decode()) == label.Label("r", "disk-sda", serial, "held")
+
+
+def test_a_disk_that_cannot_be_labelled_is_not_wiped_and_keeps_none_of_the_others(tmp_path: Path) -> None:
+    hands, claims = odd("ö" * 1000)
+    with (
+        pytest.raises(HarnessBroken, match=r"disk-sda \(/dev/sda\) cannot be labelled"),
+        lent(claims, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+    ):
+        raise AssertionError
+    assert (hands.ran, hands.grips["sda"].blocks) == ([], [])
+    hand(tmp_path / "state", record(tmp_path).model_copy(update={"disk": "disk-sdb", "identity": "Sb"}))
+    hands.nodes = (replace(hands.nodes[0], signatures=()), NODES[1])
+    (first, second) = sorted((one.disk, one.left) for one in clean(tmp_path / "state", hands.ask, hands))
+    assert first == ("disk-sda", "disk-sda (/dev/sda) cannot be labelled")
+    assert second == ("disk-sdb", "")
+
+
+def test_a_user_who_may_not_have_a_table_read_anew_may_wipe_a_disk_without_parts(tmp_path: Path) -> None:
+    full = replace(NODES[0], signatures=(Signature("ext4", "0x438"),))
+    hands = Pretended((full,))
+    hands.open(full).fails = [errno.EACCES] * 3
+    with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        assert hands.grips["sda"].writes == 1
+    part = Node("sda1", "8:9", 1 << 30, partition=True)
+    hands = Pretended((full, part), parts={"sda": ("sda1",)})
+    hands.open(full).fails = [errno.EACCES]
+    with pytest.raises(DisksRefused) as caught, lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+        raise AssertionError
+    assert [one.why for one in caught.value.refusals] == [Why.UNREADABLE]
+
+
+def test_whoever_cannot_see_everybody_is_told(tmp_path: Path) -> None:
+    hands, said = Pretended(blind="processes of other users"), list[str]()
+    with lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, said.append):
+        assert said[1:] == [
+            "only root sees whether processes of other users write on these disks without asking to be alone with them"
+        ]
 
 
 def record(folder: Path) -> Handed:

@@ -153,6 +153,22 @@ touch /run/matrix/trace
     assert not os.path.lexists("/dev/disk/by-id/matrix-0")
 
 
+@needs_loops
+def test_in_there_parts_of_disks_have_their_names_too(empty: Bay) -> None:
+    """Arrays on them are known to their scripts by these alone."""
+    root = empty.work.parent
+    standing = root / "run" / STANDING
+    standing.mkdir(parents=True)
+    (standing / "a.sh").write_text(f"blockdev --getsize64 /dev/disk/by-id/matrix-0-part2 >{root}/seen\n")
+    left(empty, 'addpart "$DISK" 2 2048 4096', inside="/dev/disk/by-id/matrix-0")
+    try:
+        (found,) = clean(root / "state", empty.ask, empty.hands, only=RUN)
+        assert found.left == ""
+        assert (root / "seen").read_text() == f"{4096 * 512}\n"
+    finally:
+        empty.bash('delpart "$DISK" 2')
+
+
 HOLDER = """\
 import os, subprocess, sys
 from pathlib import Path

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar
 
+from runner.errors import HarnessBroken
+from runner.execute.events import RigWasLost
 from runner.execute.run import Execution
 from runner.expand.select import select
 from runner.machines.dry import Dry, DryRig, plausible
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
+    from runner.execute.events import Event, Listener
     from runner.store.record import Trial
 
 MATRIX = """\
@@ -39,9 +42,9 @@ class Lasting(Dry):
 
     disposable: ClassVar[bool] = False
 
-    def __init__(self, *, stays: bool = False) -> None:
+    def __init__(self, *, stays: bool = False, gone: int = 0) -> None:
         super().__init__(self.answered)
-        self.stays = stays
+        self.stays, self.gone = stays, gone
 
     def answered(self, step: Step) -> StepResult:
         if len(self.rigs) == 1 and step.name in {"measure", "tear-down"}:
@@ -53,15 +56,19 @@ class Lasting(Dry):
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:
         async with super().rig(spec, scratch) as rig:
+            if len(self.rigs) == self.gone:
+                raise HarnessBroken("there is nothing that it could come up on")
             yield rig
 
 
-def carried_out(machine: Dry, folder: Path) -> tuple[Sequence[Trial], list[list[str]], list[str]]:
-    found = space(MATRIX)
+def carried_out(
+    machine: Dry, folder: Path, matrix: str = MATRIX, listen: Listener = lambda _: None
+) -> tuple[Sequence[Trial], list[list[str]], list[str]]:
+    found = space(matrix)
     plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
     run = create(folder, manifest())
     with Journal.open(run.journal) as journal:
-        asyncio.run(Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run())
+        asyncio.run(Execution(plan, machine, journal, run, run.path, listen, boot_id="x").run())
         standing = [path.name for path in run.standing.glob("*")]
         return list(journal.trials()), [[step.name for step in rig.told] for rig in machine.rigs], standing
 
@@ -81,6 +88,25 @@ def test_what_cannot_be_taken_apart_is_tried_again_and_told_by_the_set_up(tmp_pa
     assert told[1][:3] == ["activate", "tear-down", "set-up"]
     assert told[2][:2] == ["activate", "tear-down"]
     assert standing == []
+
+
+ALONE = MATRIX.replace("  plain: [disk]\n", "")
+
+
+def test_what_the_last_rig_cannot_take_apart_is_tried_once_more_and_nothing_else_is_promised(tmp_path: Path) -> None:
+    heard: list[Event] = []
+    _, told, standing = carried_out(Lasting(stays=True), tmp_path, ALONE, heard.append)
+    assert told[2] == ["activate", "tear-down"]
+    assert len(told) == 3
+    assert standing == []
+    (lost,) = (event for event in heard if isinstance(event, RigWasLost) and "still there" in event.reason)
+    assert lost.next == "it is measured, and taken apart on the next one"
+
+
+def test_where_that_is_no_more_possible_the_run_ends_as_it_would_have(tmp_path: Path) -> None:
+    trials, _, standing = carried_out(Lasting(stays=True, gone=3), tmp_path, ALONE)
+    assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
+    assert len(standing) == 1
 
 
 def test_where_rigs_are_thrown_away_nothing_of_this_is_done(tmp_path: Path) -> None:

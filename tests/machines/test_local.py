@@ -160,6 +160,25 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: 
     assert judged(disks.ask(), disks.claim).usable
 
 
+def test_a_disk_that_stays_with_the_run_is_told_whoever_listens_and_the_run_did_not_end_well(
+    disks: Bay, place: Place
+) -> None:
+    busy = place.folder / "own/fs/unmount.sh"
+    busy.parent.mkdir(parents=True)
+    busy.write_text('if mounted {{ layer.directory }}; then fail "target is busy"; fi\n')
+    words = (word for word in RUN if word != "--json")
+    runner = place.start(*words, "--quiet", "--only", "layout=fs", "--templates", "own")
+    output, _ = runner.communicate()
+    assert runner.returncode == 3, output
+    assert "disk-a stays with the run, for `matrix clean`: " in output
+    assert "target is busy; it is measured, and taken apart on the next one" in output
+    (run,) = (place.folder / "results").glob("small-*")
+    ended = load(run).manifest
+    assert (ended.finished, ended.exit) == (True, 3)
+    assert not judged(disks.ask(), disks.claim).usable
+    assert judged(disks.ask(), disks.beside).usable
+
+
 def test_without_the_word_to_destroy_nothing_is_written(disks: Bay, place: Place) -> None:
     before = disks.digest()
     runner = place.start("run", "--on", "local", "m.yaml")

@@ -1,5 +1,7 @@
 """The script that asks for a machine's disks, and what is made of its answer."""
 
+import hashlib
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +77,27 @@ def test_two_programs_are_asked_what_is_on_it_and_either_is_believed() -> None:
     assert "no JSON" in parse(lines(*SDA, ("wipefs", "sda", "{oops"))).nodes["sda"].unreadable
 
 
+def test_what_lsblk_says_and_is_no_json_stops_nothing_but_disks_of_which_it_may_have_known_more() -> None:
+    all_told = (("node", "sda", "device/serial", "S1"), ("node", "sda", "device/wwid", "naa.5"))
+    for broken in (
+        '{"blockdevices": [{"kname": "sda"',
+        '{"blockdevices": [{"serial": "S"}]}',
+        '{"blockdevices": 1}',
+        "7",
+    ):
+        census = parse(lines(*SDA, *all_told, ("node", "sdb", "dev", "8:16"), ("lsblk", broken)))
+        assert census.nodes["sda"].unreadable == ""
+        assert census.nodes["sdb"].unreadable == f"lsblk said what is no JSON: {broken}"
+
+
+def test_a_line_ends_where_the_script_ended_it() -> None:
+    odd = "/srv/a\u2028b\x85c\x0bd\x0ce\x1cf\x1dg\x1eh\u2029i"
+    said = json.dumps({"blockdevices": [{"kname": "sda", "model": odd}]}, ensure_ascii=False)
+    census = parse(lines(*SDA, ("mount", "8:0", "/dev/sda", odd, "ext4"), ("lsblk", said)))
+    assert [mount.point for mount in census.mounts] == [odd]
+    assert census.nodes["sda"].model == odd
+
+
 def test_members_of_arrays_are_also_taken_from_mdstat() -> None:
     census = parse(lines(*SDA, ("mdstat", "md0 : inactive sda[1](S) sdb[0]")))
     assert census.holders["sda"] == ("md0",)
@@ -89,4 +112,13 @@ def test_a_label_is_read_as_it_was_written_and_only_whole() -> None:
     assert label.read(text.replace("ZC11", "ZC12")) is None
     assert label.read("") is None
     with pytest.raises(ValueError, match="no label"):
-        label.written(Label("ü", "", "", "free"))
+        label.written(Label("ü" * 1000, "", "", "free"))
+
+
+def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
+    """They had no escapes."""
+    content = '{"run":"20260101-1","disk":"wwn-1","serial":"ZC11","state":"free"}'
+    digest = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+    text, mine = f"matrix-disk 1 {digest} {content}", Label("20260101-1", "wwn-1", "ZC11", "free")
+    assert label.read(text) == mine
+    assert label.written(mine).rstrip(b"\0").decode() == text

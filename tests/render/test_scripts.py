@@ -146,6 +146,20 @@ def test_any_text_arrives_in_a_script_as_one_word(texts: list[str]) -> None:
     assert result.stdout.decode().split("\0")[:-1] == texts
 
 
+@pytest.mark.skipif(not Path("/usr/sbin/wipefs").exists(), reason="wipefs is elsewhere on this host")
+def test_programs_of_root_are_found_whatever_path_a_script_is_given(tmp_path: Path) -> None:
+    """By cron's and plain su's none of them was: nothing was taken apart, and nobody heard why."""
+
+    def found() -> str:
+        whole = f"set -euo pipefail\n{render('prelude.sh', None, title='its beginning')}\ncommand -v wipefs"
+        done = subprocess.run(["/usr/bin/bash", "-c", whole], env={"PATH": f"{tmp_path}:/bin"}, capture_output=True)
+        return done.stdout.decode()
+
+    assert found() == "/usr/sbin/wipefs\n"
+    (tmp_path / "wipefs").touch(0o755)
+    assert found() == f"{tmp_path}/wipefs\n"
+
+
 def test_what_has_no_place_in_a_script_is_refused() -> None:
     for value in (None, True):
         with pytest.raises(TypeError):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.disks.real.there import There
 from runner.errors import HarnessBroken
 from runner.machines.shell import guard
 from runner.ssh import holder as holders
@@ -319,6 +320,23 @@ def test_what_is_busy_for_longer_than_its_lease_keeps_what_it_holds(line: Line, 
         assert asking.said[0] == b"failed"  # it is no disk
         assert holder.ask("lock", "disk", "me") == [b"had"]
     assert said == []
+
+
+@needs_loops
+def test_a_disk_that_the_kernel_over_there_exports_is_known_to_be_open(
+    line: Line, shelf: Shelf, tmp_path: Path
+) -> None:
+    space = "/sys/kernel/config/nvmet/subsystems/nqn.2026-01.test/namespaces/1"
+    with bay(tmp_path) as disks, Holder(line, "r1", guard(), lambda _: None) as holder:
+        (node,) = (node for node in disks.ask().disks if node.path == disks.disk)
+        assert There(holder).who_has(node.dev, writing=True) == ""
+        shelf.there(
+            f"mount -t tmpfs none /sys/kernel; mkdir -p {space}; echo {disks.disk} >{space}/device_path; "
+            f"echo 1 >{space}/enable"
+        )
+        assert There(holder).who_has(node.dev, writing=True) == "the NVMe target nqn.2026-01.test"
+        shelf.there(f"echo 0 >{space}/enable")
+        assert There(holder).who_has(node.dev, writing=True) == ""
 
 
 @needs_loops

@@ -48,6 +48,9 @@ class Node:
     read_only: bool = False
     removable: bool = False
     partition: bool = False
+    #: Of a partition; where it starts is in bytes.
+    number: int = 0
+    start: int = 0
     scsi_type: str = ""
     serial: str = ""
     wwn: str = ""
@@ -128,6 +131,10 @@ class Census:
         """The node of this number."""
         return next((node for node in self.nodes.values() if node.dev == dev), None)
 
+    def parts_of(self, node: Node) -> tuple[Node, ...]:
+        """Its partitions."""
+        return tuple(self.nodes[part] for part in self.parts.get(node.name, ()) if part in self.nodes)
+
     @property
     def disks(self) -> tuple[Node, ...]:
         """Those that were not made of others, and are there at all."""
@@ -150,11 +157,14 @@ class _Facts:
     mounts: list[Mount] = field(default_factory=list)
     swaps: dict[str, str] = field(default_factory=dict)
     btrfs: dict[str, str] = field(default_factory=dict)
+    #: Why what lsblk knows of disks is not known.
+    unheard: str = ""
 
 
 def parse(text: str) -> Census:
     """The census in what its script said; one that was cut short is none."""
-    lines = [line.split("\t") for line in text.splitlines()]
+    # Not splitlines(): names hold whatever somebody wrote, such as separators of Unicode's.
+    lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
     if not lines or lines[-1] != ["end"]:
         raise HarnessBroken(
             "what a machine says of its disks was cut short",
@@ -217,8 +227,17 @@ def _take_told(facts: _Facts, words: list[str]) -> None:
             facts.signatures[name] += _of_blkid(int(status), " ".join(said), facts.signatures[name])
             facts.signatures[name] = list(_of_tables(" ".join(said), facts.signatures[name]))
         case ["lsblk", said]:
-            for name, key, value in _of_lsblk(said):
-                facts.keys[name].setdefault(key, value)
+            _take_lsblk(facts, said)
+
+
+def _take_lsblk(facts: _Facts, said: str) -> None:
+    try:
+        told = list(_of_lsblk(said))
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        facts.unheard = f"lsblk said what is no JSON: {said[:200]}"
+        return
+    for name, key, value in told:
+        facts.keys[name].setdefault(key, value)
 
 
 def _of_wipefs(said: str) -> Iterator[Signature]:
@@ -280,6 +299,9 @@ def _node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         return next((keys[key] for key in wanted if keys.get(key)), "")
 
     stat = first("stat").split()
+    # Of a disk that its driver tells all of, lsblk knows no more. Of another it may have known whose twin it is.
+    serial, wwn = first("vpd_pg80", "serial", "device/serial"), first("wwid", "device/wwid")
+    unheard = "" if serial and wwn else facts.unheard
     filled = first("filled")
     return Node(
         name=name,
@@ -288,10 +310,12 @@ def _node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         read_only=first("ro") == "1",
         removable=first("removable") == "1",
         partition="partition" in keys,
+        number=int(first("partition") or 0),
+        start=int(first("start") or 0) * SECTOR,
         scsi_type=first("device/type"),
         # A loop device is what the file behind it is.
-        serial=first("vpd_pg80", "serial", "device/serial", "lsblk serial", "loop/backing_file"),
-        wwn=first("wwid", "device/wwid", "lsblk wwn"),
+        serial=serial or first("lsblk serial", "loop/backing_file"),
+        wwn=wwn or first("lsblk wwn"),
         model=first("device/model", "lsblk model"),
         firmware=first("device/firmware_rev", "device/rev"),
         rotational=first("queue/rotational") == "1",
@@ -306,7 +330,7 @@ def _node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
         filled=int(filled) if filled.isdecimal() else None,
         label=label.read(first("label")),
-        unreadable=first("unreadable"),
+        unreadable=first("unreadable") or unheard,
     )
 
 

@@ -43,7 +43,10 @@ class Hands(Protocol):
         """Open it, at once or not at all; raises OSError."""
 
     def who_has(self, dev: str, *, writing: bool = False) -> str:
-        """The processes that have a device open, or open for writing, as far as one may look."""
+        """Who has a device open, or open for writing, as far as one may look; the kernel itself may, too."""
+
+    def unseen(self) -> str:
+        """Whose open devices cannot be seen, in words; empty if everybody's can."""
 
     def run(self, script: str, patience: float) -> str:
         """Run a bash script to its end; what it complained of if it failed."""

@@ -18,11 +18,13 @@ from runner import process
 from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from runner.disks.real.census import Node
 
 LOCKS = Path("/run/lock/matrix")
+#: What the kernel itself exports as NVMe: it has devices open, and is no process.
+TARGETS = Path("/sys/kernel/config/nvmet/subsystems")
 #: How often, and after how many seconds each, what is held by nobody who can be seen is tried once more.
 GLANCES, GLANCE = 20, 0.1
 _SIZE, _SEQUENCE, _REREAD = 0x80081272, 0x80081280, 0x125F  # BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART
@@ -88,6 +90,10 @@ class Here:
         """As `/proc` tells."""
         return who_has(dev, writing=writing)
 
+    def unseen(self) -> str:
+        """Only root may look into everybody's."""
+        return "" if os.geteuid() == 0 else "processes of other users"
+
     def run(self, script: str, patience: float) -> str:
         """As a child of ours that ends with us, and all that it started with it: the disk is not locked any more."""
         # Only root may have it alone, and nobody else can take anything apart.
@@ -126,8 +132,9 @@ def locked(identity: str, locks: Path, run: str) -> tuple[Descriptor | None, str
                 continue
             os.close(descriptor)
             return None, said or "another run"
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{f'the run {run}, ' if run else ''}process {os.getpid()}\n".encode(), 0)
+    with suppress(OSError):  # where there is no room for who has it, it is had all the same
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{f'the run {run}, ' if run else ''}process {os.getpid()}\n".encode(), 0)
     return Descriptor(descriptor), ""
 
 
@@ -159,12 +166,22 @@ def _lock_file(locks: Path, name: str) -> int:
 
 
 def who_has(dev: str, *, writing: bool = False) -> str:
-    """The processes that have a device open, or open for writing, as far as one may look."""
+    """Who has a device open, or open for writing, as far as one may look; the kernel itself may, too."""
     major, _, minor = dev.partition(":")
     number = os.makedev(int(major), int(minor))
     folders = [folder for folder in Path("/proc").glob("[0-9]*/fd") if folder.parent.name != str(os.getpid())]
     having = [folder.parent for folder in folders if _has(folder, number, writing)]
-    return ", ".join(f"process {one.name} ({_command(one)})" for one in having)
+    return ", ".join((*(f"process {one.name} ({_command(one)})" for one in having), *_exports(number)))
+
+
+def _exports(number: int) -> Iterator[str]:
+    """Targets of NVMe, which neither ask to be alone with a device nor have a descriptor of it."""
+    for space in sorted(TARGETS.glob("*/namespaces/*")):
+        with suppress(OSError):  # its file or device is gone
+            found = Path((space / "device_path").read_text(errors="surrogateescape").strip()).stat()
+            enabled = (space / "enable").read_text(encoding="ascii").strip() == "1"
+            if enabled and _is_device(found, number):
+                yield f"the NVMe target {space.parents[1].name}"
 
 
 def _has(folder: Path, number: int, writing: bool) -> bool:
@@ -177,13 +194,17 @@ def _has(folder: Path, number: int, writing: bool) -> bool:
 def _is_open(link: Path, number: int, writing: bool) -> bool:
     try:
         found = link.stat()
-        if not (stat.S_ISBLK(found.st_mode) and found.st_rdev == number):
+        if not _is_device(found, number):
             return False
         info = (link.parents[1] / "fdinfo" / link.name).read_text(encoding="ascii")
     except OSError:
         return False  # it was closed
     (flags,) = (int(line.split()[1], 8) for line in info.splitlines() if line.startswith("flags:"))
     return not writing or bool(flags & os.O_ACCMODE)
+
+
+def _is_device(found: os.stat_result, number: int) -> bool:
+    return stat.S_ISBLK(found.st_mode) and found.st_rdev == number
 
 
 def _command(process: Path) -> str:

@@ -20,7 +20,7 @@ from runner.disks.real.why import ADVICE, Refused, Why
 from runner.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.disks.real.census import Census, Node
     from runner.disks.real.claims import Claim, Ours
@@ -52,6 +52,8 @@ class Held:
     lock: Lock
     #: Opened for reading, exclusively; None once it was let go.
     exclusive: Opened | None = None
+    #: Its partitions, as the kernel knew them when it was judged.
+    parts: tuple[Node, ...] = ()
 
     def let_go(self) -> None:
         """Let the kernel's own drivers and mkfs have it, which want it exclusively themselves; the lock stays."""
@@ -90,9 +92,10 @@ def held(
     hands: Hands = HERE,
 ) -> Iterator[tuple[Held, ...]]:
     """Have these disks, all of them, or raise DisksRefused with everything that speaks against any. Writes on none."""
-    first = _unless_refused(judged_all(ask(), tuple(claims), ours, purpose))
+    census = ask()
+    first = _unless_refused(judged_all(census, tuple(claims), ours, purpose))
     with ExitStack() as stack:
-        taken = [_taken(one, hands, stack, ours.run) for one in first]
+        taken = [_taken(one, census, hands, stack, ours.run) for one in first]
         _unless_refused([Judged(one.claim, one.node, why) for one, (_, why) in zip(first, taken, strict=True)])
         second = judged_all(ask(), tuple(claims), ours, purpose)
         _unless_refused([_unchanged(*pair) for pair in zip(first, second, strict=True)])
@@ -105,7 +108,9 @@ def _unless_refused(judged: Sequence[Judged]) -> Sequence[Judged]:
     return judged
 
 
-def _taken(one: Judged, hands: Hands, stack: ExitStack, run: str) -> tuple[Held | None, tuple[Refused, ...]]:
+def _taken(
+    one: Judged, census: Census, hands: Hands, stack: ExitStack, run: str
+) -> tuple[Held | None, tuple[Refused, ...]]:
     """Locked, and opened as what was judged; or why not."""
     node = one.node
     if node is None:
@@ -114,13 +119,14 @@ def _taken(one: Judged, hands: Hands, stack: ExitStack, run: str) -> tuple[Held 
     if lock is None:
         return None, (Refused(Why.LOCKED, f"{node.path} is used by {holder}"),)
     stack.callback(lock.close)
-    have = Held(one.claim, node, hands, lock)
+    have = Held(one.claim, node, hands, lock, parts=census.parts_of(node))
     stack.callback(have.let_go)
     try:
         have.exclusive = _opened(node, hands)
+        changes = tuple(_another(node, have.exclusive))
     except OSError as error:
         return None, (_not_opened(node, error, hands),)
-    return have, (*_another(node, have.exclusive), *_written_by_others(node, hands))
+    return have, (*changes, *_written_by_others((node, *have.parts), hands))
 
 
 def _opened(node: Node, hands: Hands) -> Opened:
@@ -153,10 +159,11 @@ def _another(node: Node, opened: Opened) -> Iterator[Refused]:
             yield Refused(Why.CHANGED, f"{node.path} had the {what} {value} when it was judged, now {now}")
 
 
-def _written_by_others(node: Node, hands: Hands) -> Iterator[Refused]:
-    """Not everybody who writes on a disk asks to be alone with it: virtual machines do not."""
-    if writers := hands.who_has(node.dev, writing=True):
-        yield Refused(Why.BUSY, f"{node.path} is open for writing by {writers}")
+def _written_by_others(nodes: Iterable[Node], hands: Hands) -> Iterator[Refused]:
+    """Not everybody who writes on a disk, or a part of it, asks to be alone with it: virtual machines do not."""
+    for node in nodes:
+        if writers := hands.who_has(node.dev, writing=True):
+            yield Refused(Why.BUSY, f"{node.path} is open for writing by {writers}")
 
 
 def _unchanged(before: Judged, after: Judged) -> Judged:

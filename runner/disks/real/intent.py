@@ -9,6 +9,7 @@ from runner.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from runner.disks.real.census import Node
     from runner.disks.real.refusals import Judged
 
 
@@ -43,6 +44,13 @@ def _loss(one: Judged) -> str:
         filter(None, (node.path, node.model, f"serial {node.serial}" if node.serial else "", f"{node.size} bytes"))
     )
     written = ", ".join(map(str, node.signatures))
-    label = f"labelled by the run {node.label.run}" if node.label else "data that nothing recognises"
-    seen = label if node.filled else "zeros in the eight places that were looked at"
-    return f"{one.claim.id} ({what}): {written or seen}"
+    return f"{one.claim.id} ({what}): {written or _seen(node)}"
+
+
+def _seen(node: Node) -> str:
+    """Of a disk on which nothing is recognised."""
+    if node.filled is None:
+        return "nobody could look what is on it"
+    if not node.filled:
+        return "zeros in the eight places that were looked at"
+    return f"labelled by the run {node.label.run}" if node.label else "data that nothing recognises"

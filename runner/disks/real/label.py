@@ -8,10 +8,9 @@ made later may well leave it standing.
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import asdict, dataclass
 from typing import Literal
-
-import orjson
 
 MAGIC = "matrix-disk"
 BYTES = 4096
@@ -32,11 +31,11 @@ class Label:
 
 
 def written(label: Label) -> bytes:
-    """The block as it stands on the disk."""
-    content = orjson.dumps(asdict(label)).decode()
+    """The block as it stands on the disk, in printable ASCII whatever serial numbers hold: no more of it is read."""
+    content = json.dumps(asdict(label), separators=(",", ":"))
     text = f"{MAGIC} 1 {_digest(content)} {content}"
-    if not text.isascii() or len(text) >= BYTES:
-        raise ValueError(f"{label} is no label: it has to be ASCII, and shorter than {BYTES} bytes")
+    if len(text) >= BYTES:
+        raise ValueError(f"{label} is no label: it has to be shorter than {BYTES} bytes")
     return text.encode().ljust(BYTES, b"\0")
 
 
@@ -46,8 +45,8 @@ def read(text: str) -> Label | None:
     if len(words) != 4 or words[:2] != [MAGIC, "1"] or words[2] != _digest(words[3]):
         return None
     try:
-        return Label(**orjson.loads(words[3]))
-    except (orjson.JSONDecodeError, TypeError):
+        return Label(**json.loads(words[3]))
+    except (json.JSONDecodeError, TypeError):
         return None
 
 

@@ -85,7 +85,7 @@ def unknown(health: Sequence[Health]) -> str:
 
 def heard(said: str) -> dict[str, Smart]:
     """Of what `templates/disks/smart.sh` wrote, by the path of each disk."""
-    lines = (line.split("\t", 2) for line in said.splitlines())
+    lines = (line.split("\t", 2) for line in said.split("\n"))
     return {words[1]: parse(words[2]) for words in lines if len(words) == 3 and words[0] == "smart"}
 
 

@@ -3,6 +3,7 @@
 # Run it in a trial's folder: that is where job.fio is and fio.json goes.
 set -euo pipefail
 exec </dev/null
+{% include 'prelude.sh' %}
 
 {% if not files and not work.direct %}
 # Nothing of an earlier trial may be answered from memory, nothing of this one be left to be written during the next.
@@ -59,9 +60,32 @@ done
 output=fio.json
 if [[ -e $output ]]; then output=fio-again.json; fi  # what was measured before is kept
 status=0
+# What nothing was asked of, as it is. It is read while fio starts, which takes that longer: so no trial waits for it.
+unasked() {
+  local files=()
+  # name device file ...: the device's name, and its files
+  look_on() {
+    look_up "$2" || return 0
+    printf 'reading\t%s.node\t-\t%s\n' "$1" "$REPLY"
+    shift 2
+    files+=("${@/#//sys/class/block/$REPLY/}")
+  }
+{% for inspection in inspections %}
+  look_on {{ inspection.name }} {{ inspection.device }}{% for file in inspection.recorded %} {{ file }}{% endfor +%}
+{% endfor %}
+{% for file in recorded_of_memory %}
+  files+=({{ memory }}/{{ file }})
+{% endfor %}
+  exec grep -sH '' "${files[@]}"
+}
 counted before
+unasked >unasked.txt &
+unasked=$!
 fio --output-format=json+ --output="$output" job.fio || status=$?
 counted after
+wait "$unasked" || true  # a file that is not there is none to tell
+mapfile -t lines <unasked.txt
+printf '%s\n' "${lines[@]}"
 {% if samples %}
 stop_sampling
 {% endif %}
@@ -71,8 +95,5 @@ if [[ -e $output ]]; then
 fi
 ((status == 0)) || exit "$status"
 {% for layer in stack.layers if layer.under_way %}
-{% if loop.first %}
-{% include 'prelude.sh' %}
-{% endif %}
 {% include 'after/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}

@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # Reads back from the kernel: {{ title }}
-# One line each: reading, setting, wanted ("-": nothing was asked for), what the kernel says; tab separated. Files that
-# nothing was asked of are told as they are, behind their names.
+# One line each: reading, setting, wanted ("-": nothing was asked for), what the kernel says; tab separated.
 set -euo pipefail
 exec </dev/null
 {% include 'prelude.sh' %}
 
 readings=
 differences=()
-unasked=()
 # setting wanted got: what was asked for already
 told() {
   readings+=$'reading\t'$1$'\t'$2$'\t'$3$'\n'
@@ -40,31 +38,11 @@ look() {
   hear "$2" "$3"
   if [[ $2 != - || -n $REPLY ]]; then told "$1" "$2" "${REPLY:-absent}"; fi
 }
-# name files: those of a thing that nothing was asked of
-look_on() {
-  unasked+=("${@:2}")
-}
 
 {% if 'cache' in ways %}
 {% include 'drive-cache.sh' %}
 
 {% endif %}
-# First their names, and all that nothing was asked of: another processor may read it, and only the end waits for that.
-{% for inspection in inspections %}
-kernel_name {{ inspection.device }}
-told {{ inspection.name ~ '.node' }} - "$REPLY"
-{% if inspection.recorded %}
-at=/sys/class/block/$REPLY
-look_on {{ inspection.name }}{% for file in inspection.recorded %} "$at"/{{ file }}{% endfor +%}
-{% endif %}
-{% endfor %}
-{% if recorded_of_memory %}
-at={{ memory }}
-look_on vm{% for file in recorded_of_memory %} "$at"/{{ file }}{% endfor +%}
-{% endif %}
-trap wait EXIT
-if [[ -n ${unasked[*]-} ]]; then grep -sH '' "${unasked[@]}" & fi
-
 {% for inspection in inspections if inspection.expects %}
 kernel_name {{ inspection.device }}
 at=/sys/class/block/$REPLY
@@ -106,7 +84,6 @@ done
 {% include 'verify/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}
 
-wait
 printf %s "$readings"
 if [[ -n ${differences[*]-} ]]; then
   printf 'matrix: not as declared: %s\n' "${differences[@]}" >&2

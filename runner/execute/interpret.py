@@ -54,9 +54,10 @@ def told_apart(results: Sequence[StepResult], work: Workload, *, invented: bool 
     for result in results:
         if result.name == "measure":
             output, before, after = split(result.output)
+            unasked, output = as_it_is(output)
+            # It was read back, only later; so it is told with the rest of that.
+            steps = [replace(one, output=one.output + unasked) if one.name == "verify" else one for one in steps]
             steps.append(replace(result, output=output))
-        elif result.name == "verify":
-            steps.append(replace(result, output=with_unasked(result.output)))
         elif result.name == "samples":
             files |= {"samples.json": result.output} if result.output.strip() else {}
         elif result.name == "profile" and result.status:
@@ -86,20 +87,25 @@ def readings_of(output: str) -> tuple[Reading, ...]:
     return tuple(found)
 
 
-def with_unasked(output: str) -> str:
-    """A read-back in which files that nothing was asked of are told like all others: the first line of each."""
+def as_it_is(output: str) -> tuple[str, str]:
+    """What a measurement says of things that nothing was asked of, as a read-back tells readings; and all else it says.
+
+    Files are told behind their paths: the first line of each counts.
+    """
     of = {f"/sys/class/block/{one.got}/": one.setting for one in readings_of(output) if one.setting.endswith(NODE)}
-    lines, seen = [], set[str]()
+    readings, rest, seen = [], [], set[str]()
     for line in output.splitlines(keepends=True):
         path, colon, said = line.partition(":")
         folder = next((folder for folder in (*of, MEMORY) if path.startswith(folder)), "")
-        if not (colon and folder):
-            lines.append(line)
+        if line.startswith("reading\t"):
+            readings.append(line)
+        elif not (colon and folder):
+            rest.append(line)
         elif path not in seen and (got := _chosen(said)):
             seen.add(path)
             name = of[folder].removesuffix(NODE) if folder in of else "vm"
-            lines.append(f"reading\t{name}.{path.removeprefix(folder)}\t-\t{got}\n")
-    return "".join(lines)
+            readings.append(f"reading\t{name}.{path.removeprefix(folder)}\t-\t{got}\n")
+    return "".join(readings), "".join(rest)
 
 
 def _chosen(said: str) -> str:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from runner.disks.faults import Fault
     from runner.disks.native import Report
 
-_READ_BACK = re.compile(r"^(look|look_anyway|look_on|told|told_role) (.+)$", re.MULTILINE)
+_READ_BACK = re.compile(r"^(?:look|look_anyway|told|told_role) (.+)$", re.MULTILINE)
+_LOOKED_ON = re.compile(r"^ *look_on (.+)$", re.MULTILINE)
 _ANY = "made-up"
 _WINDOW = re.compile(r"\bwindow=(\d+)")
 _PLACES = 100
@@ -37,7 +38,7 @@ def plausible(step: Step) -> StepResult:
     if step.name == "verify":
         return StepResult(step.name, 0, _readings(step.text), 0.0)
     if step.name == "measure":
-        return StepResult(step.name, 0, _fio_json(step.files["job.fio"]), 0.0)
+        return StepResult(step.name, 0, _unasked(step.text) + _fio_json(step.files["job.fio"]), 0.0)
     if step.name == "profile":
         return StepResult(step.name, 0, _course(step), 0.0)
     return StepResult(step.name, 0, "", 0.0)
@@ -46,13 +47,17 @@ def plausible(step: Step) -> StepResult:
 def _readings(script: str) -> str:
     """Every setting exactly as it was wanted."""
     lines = []
-    for how, words in _READ_BACK.findall(script):
-        setting, wanted, *files = shlex.split(words)
-        if how == "look_on":
-            names = (file.removeprefix("$at/") for file in (wanted, *files))
-            lines += [f"reading\t{setting}.{name}\t-\t{_ANY}\n" for name in names]
-            continue
+    for words in _READ_BACK.findall(script):
+        setting, wanted, *_ = shlex.split(words)
         lines.append(f"reading\t{setting}\t{wanted}\t{_ANY if wanted == '-' else wanted}\n")
+    return "".join(lines)
+
+
+def _unasked(script: str) -> str:
+    lines = []
+    for words in _LOOKED_ON.findall(script):
+        name, _, *files = shlex.split(words)
+        lines += [f"reading\t{name}.{what}\t-\t{_ANY}\n" for what in ("node", *files)]
     return "".join(lines)
 
 

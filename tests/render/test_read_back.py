@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from runner.execute.interpret import with_unasked
+from runner.execute.interpret import as_it_is
 from tests.matrices import SWEEP, space
 from tests.render.test_scripts import rendered
 
@@ -18,22 +18,14 @@ SAID = {
 }
 
 
-#: The lines of the script that look at what nothing was asked of.
-UNASKED = """
-trap wait EXIT
-if [[ -n ${unasked[*]-} ]]; then grep -sH '' "${unasked[@]}" & fi
-"""
-
-
 def read_back(folder: Path, text: str) -> tuple[int, list[str], str]:
     """Exit status, readings, and complaints."""
     for name, said in SAID.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(said)
     script = rendered(next(iter(space(SWEEP).cells())))["3-verify.sh"]
-    assert UNASKED in script
     functions = script[: script.index("\nkernel_name /dev")]
-    end = script[script.index('\nwait\nprintf %s "$readings"') :]
+    end = script[script.index('\nprintf %s "$readings"') :]
     done = subprocess.run(
         ["/bin/bash", "-c", f"{functions}\nat=.\n{text}\n{end}"],
         cwd=folder,
@@ -83,17 +75,34 @@ def test_what_is_not_there_is_told_only_if_it_was_asked_about(tmp_path: Path) ->
     assert read_back(tmp_path, looks) == (0, ["reading\tb\t-\tabsent"], "")
 
 
-def test_what_nothing_was_asked_of_is_told_as_it_is_even_where_something_else_is_wrong(tmp_path: Path) -> None:
-    looks = 'look_on disk "$at"/plain "$at"/missing; look_on other "$at"/choice "$at"/empty'
-    as_it_is = ["./plain:256", "./choice:none [mq-deadline] kyber"]
-    assert read_back(tmp_path, f"{looks}; {UNASKED}") == (0, as_it_is, "")
-    status, said, _ = read_back(tmp_path, f"{looks}; {UNASKED}told c x y")
-    assert (status, said) == (4, [*as_it_is, "reading\tc\tx\ty"])
+#: fio as it stands in: it takes its time, as it does, and says something.
+FIO = 'fio() { sleep 0.1; echo "fio: a word"; echo "{}" >fio.json; return 3; }\n'
 
 
-def test_what_goes_wrong_later_does_not_leave_the_looking_behind(tmp_path: Path) -> None:
-    looks = 'unasked=("$at"/plain); grep() { sleep 0.2; command grep "$@"; }'
-    assert read_back(tmp_path, f"{looks}; {UNASKED}fail gone") == (1, ["./plain:256"], "matrix: gone\n")
+def measured(folder: Path, name: str) -> tuple[int, list[str]]:
+    """Exit status and lines of a measurement of which the kernel knows nothing but `name`, and the memory's files."""
+    (folder / name / "queue").mkdir(parents=True)
+    (folder / name / "queue" / "scheduler").write_text("none [mq-deadline] kyber\n")
+    script = rendered(next(iter(space(SWEEP).cells())))["4-measure.sh"].replace("/sys/class/block", str(folder))
+    knows = f"look_up() {{ REPLY={name}; [[ $1 == */by-id/matrix-0 ]]; }}\n"
+    text = script.replace("\nunasked() {\n", f"\n{knows}unasked() {{\n").replace(
+        "\ncounted before\n", f"\n{FIO}\ncounted before\n"
+    )
+    done = subprocess.run(["/bin/bash", "-c", text], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_what_nothing_was_asked_of_is_told_as_it_is_while_fio_starts_and_fios_end_is_the_end(tmp_path: Path) -> None:
+    status, lines = measured(tmp_path, "sdx")
+    assert status == 3
+    after = lines.index(next(line for line in lines if line.startswith("counted after")))
+    assert lines.index("fio: a word") < after
+    assert lines[lines.index("counted", after) + 1 :][:2] == [
+        "reading\tdisk0.node\t-\tsdx",
+        f"{tmp_path}/sdx/queue/scheduler:none [mq-deadline] kyber",
+    ]
+    assert "{}" in lines
 
 
 def test_files_told_as_they_are_become_readings() -> None:
@@ -105,22 +114,21 @@ def test_files_told_as_they_are_become_readings() -> None:
 /sys/class/block/vdab/size:7
 /proc/sys/vm/dirty_ratio:20
 reading\tdisk0.node\t-\tvda
-reading\tmd.level\traid0\traid0
 matrix: something else: /sys/class/block/vda/x:1
 """
-    assert with_unasked(said).splitlines() == [
+    readings, rest = as_it_is(said)
+    assert readings.splitlines() == [
         "reading\tdisk0.queue/scheduler\t-\tnone",
         "reading\tdisk0.queue/nr_requests\t-\t256",
-        "/sys/class/block/vdab/size:7",
         "reading\tvm.dirty_ratio\t-\t20",
         "reading\tdisk0.node\t-\tvda",
-        "reading\tmd.level\traid0\traid0",
+    ]
+    assert rest.splitlines() == [
+        "/sys/class/block/vdab/size:7",
         "matrix: something else: /sys/class/block/vda/x:1",
     ]
 
 
 def test_what_was_looked_up_outlives_a_look(tmp_path: Path) -> None:
-    text = (
-        'REPLY=plain; look a 256 "$REPLY"; look_anyway b 256 "$REPLY"; look_on disk "$at"/choice; look c 256 "$REPLY"'
-    )
+    text = 'REPLY=plain; look a 256 "$REPLY"; look_anyway b 256 "$REPLY"; look c 256 "$REPLY"'
     assert read_back(tmp_path, text)[::2] == (0, "")

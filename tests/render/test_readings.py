@@ -29,15 +29,13 @@ workloads: {work: {rw: read}}
 def readings(layout: str) -> list[str]:
     cell = next(cell for cell in space(TEXT).cells() if cell.axes["layout"] == layout)
     stack = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
-    verify = cell_scripts(cell, stack).verify
-    found = [
-        shlex.split(line)
-        for line in re.findall(r"^(?:look|look_anyway|look_on|told|told_role) .+$", verify, re.MULTILINE)
+    scripts = cell_scripts(cell, stack)
+    asked = re.findall(r"^(?:look|look_anyway|told|told_role) .+$", scripts.verify, re.MULTILINE)
+    recorded = map(shlex.split, re.findall(r"^ *look_on .+$", scripts.measure, re.MULTILINE))
+    return [
+        *(shlex.split(line)[1] for line in asked),
+        *(f"{name}.{what}" for _, name, _, *files in recorded for what in ("node", *files)),
     ]
-    recorded = [
-        f"{device}.{file.removeprefix('$at/')}" for how, device, *files in found if how == "look_on" for file in files
-    ]
-    return [*(name for how, name, *_ in found if how != "look_on"), *recorded]
 
 
 @pytest.mark.parametrize("layout", ["one", "hierarchical", "striped-mirrors", "crypts", "third", "picked"])

@@ -222,7 +222,6 @@ def test_read_back_tells_wanted_from_got(tmp_path: Path) -> None:
     result = subprocess.run(["bash", "-c", fake], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "reading\tmd.bitmap\tnone\tnone\n" in result.stdout
-    assert "_dev_disk_by-id_matrix-0/queue/scheduler:none [mq-deadline]" in result.stdout
     (tmp_path / "_dev_md_matrix-0" / "md/stripe_cache_size").write_text("256\n")
     result = subprocess.run(["bash", "-c", fake], capture_output=True, text=True)
     assert result.returncode == 4
@@ -260,11 +259,6 @@ def _fake_sysfs(root: Path, script: str) -> str:
             path = root / "_dev_md_matrix-0" / "queue" / "optimal_io_size"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(line.split()[2])
-        if line.startswith("look_on "):
-            for file in line.split()[2:]:
-                path = root / device / file.removeprefix('"$at"/')
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text("none [mq-deadline]\n")
         if line.startswith("look "):
             _, _, wanted, file = line.split()
             if file.startswith("/"):

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.disks.real.ask import here
@@ -62,7 +62,11 @@ class Bay:
         return Here(self.locks)
 
     def ask(self) -> Census:
-        return here(census_script(by_id=str(self.names)))
+        """Without what tests beside this one lend, use and give back meanwhile."""
+        census = here(census_script(by_id=str(self.names)))
+        own = (f"{self.file.parent}/", "/dev/")
+        nodes = {name: node for name, node in census.nodes.items() if not node.backing or node.backing.startswith(own)}
+        return replace(census, nodes=nodes)
 
     def digest(self) -> str:
         """Of the whole file behind the disk, with whatever the kernel has not written yet."""

@@ -278,8 +278,17 @@ class Execution:
                 await stack.aclose()
 
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
-        if not self._machine.disposable:
-            await asyncio.shield(self._torn_down(array, built))
+        if self._machine.disposable:
+            return
+        apart, task = asyncio.ensure_future(self._torn_down(array, built)), asyncio.current_task()
+        try:
+            await asyncio.shield(apart)
+        except asyncio.CancelledError:
+            # What is only shielded ends with the loop, half way. Whoever is told twice to stop does not wait for it.
+            if task and task.cancelling() == 1:
+                with suppress(RigLost):
+                    await apart
+            raise
 
     async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():

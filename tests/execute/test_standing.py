@@ -6,6 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar
 
+import pytest
+
 from runner.errors import HarnessBroken
 from runner.execute.events import RigWasLost
 from runner.execute.run import Execution
@@ -20,7 +22,7 @@ from tests.matrices import space
 from tests.store.past import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
     from runner.execute.events import Event, Listener
@@ -112,3 +114,73 @@ def test_where_that_is_no_more_possible_the_run_ends_as_it_would_have(tmp_path: 
 def test_where_rigs_are_thrown_away_nothing_of_this_is_done(tmp_path: Path) -> None:
     _, told, _ = carried_out(Dry(), tmp_path)
     assert not any("tear-down" in steps or "activate" in steps for steps in told)
+
+
+class Told(Lasting):
+    """Told to stop, once or more, as soon as a tear-down has begun; what it does takes its time."""
+
+    def __init__(self, times: int, *, fails: bool = False) -> None:
+        super().__init__()
+        self.times, self.fails, self.ended = times, fails, 0
+
+    def answered(self, step: Step) -> StepResult:
+        if self.fails and step.name == "tear-down":
+            raise RigLost("it died")
+        return plausible(step)
+
+    @asynccontextmanager
+    async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:
+        async with Dry.rig(self, spec, scratch):
+            yield Lingering(spec, self.answered, self)
+
+
+class Lingering(DryRig):
+    def __init__(self, spec: RigSpec, answer: Callable[[Step], StepResult], machine: Told) -> None:
+        super().__init__(spec, answer)
+        self.machine = machine
+
+    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        if steps[0].name != "tear-down":
+            return await super().run(steps, expected=expected, deadline=deadline)
+        task = next(one for one in asyncio.all_tasks() if one.get_name() == "whole")
+        for _ in range(self.machine.times):
+            task.cancel()
+            for _ in range(5):
+                await asyncio.sleep(0)
+        results = await super().run(steps, expected=expected, deadline=deadline)
+        self.machine.ended += 1
+        return results
+
+
+def stopped(machine: Told, folder: Path) -> tuple[int, list[str]]:
+    """How many trials are recorded then, and what is still said to stand."""
+    found = space(MATRIX)
+    plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
+    run = create(folder, manifest())
+
+    async def whole() -> None:
+        with Journal.open(run.journal) as journal:
+            work = Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run()
+            await asyncio.create_task(work, name="whole")
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(whole())
+    with Journal.open(run.journal) as journal:
+        return len(list(journal.trials())), [path.name for path in run.standing.glob("*")]
+
+
+def test_who_is_told_to_stop_while_an_array_is_taken_apart_takes_it_apart(tmp_path: Path) -> None:
+    machine = Told(1)
+    assert stopped(machine, tmp_path) == (1, [])
+    assert machine.ended == 1
+
+
+def test_who_is_told_twice_stops_there_and_it_is_still_said_what_stands(tmp_path: Path) -> None:
+    machine = Told(2)
+    trials, standing = stopped(machine, tmp_path)
+    assert (trials, len(standing), machine.ended) == (1, 1, 0)
+
+
+def test_a_rig_that_dies_then_does_not_hide_that_it_was_told_to_stop(tmp_path: Path) -> None:
+    trials, standing = stopped(Told(1, fails=True), tmp_path)
+    assert (trials, len(standing)) == (1, 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import os
 import shutil
 import struct
 import subprocess
@@ -16,7 +18,7 @@ from runner.disks import Disk
 from runner.errors import HarnessBroken
 from runner.kernels import SUITES
 from runner.machines.qemu import Qemu, apt, argv, build, modules_of, recipe, rig, template
-from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, whole
+from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, provide, whole
 from runner.machines.qemu.guest import first_cause, last_words
 from runner.machines.qemu.host import Host, beyond, crowded, kind_of, room
 from runner.machines.seam import RigSpec, Wishes
@@ -116,6 +118,26 @@ def test_the_key_of_a_template_follows_all_that_a_guest_can_see() -> None:
     keys += [template.key(vm(), "8.2", "cpu"), template.key(vm(), "7.2", "other")]
     assert len(set(keys)) == len(keys)
     assert template.key(vm(modules=("a", "b")), "", "") == template.key(vm(modules=("b", "a")), "", "")
+
+
+async def test_a_template_is_not_used_with_another_build_of_its_appliance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody empties a part of the cache, or a file is cut short: the archive may have another kernel by then."""
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path))
+    names = recipe.userland_key("trixie"), recipe.kernel_key("trixie", None)
+
+    async def key_of(kernel: str, built: int) -> str:
+        for name in names:
+            folder = tmp_path / "appliances" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "manifest.json").write_text(json.dumps({"versions": {"kernel": kernel}, "files": {}}))
+            os.utime(folder / "manifest.json", ns=(built, built))
+        base = await provide(recipe.Recipe("trixie"), Wishes().progress)
+        return template.key(argv.Vm(base, (), "tcg", 1, 2**28, ()), "7.2", "cpu")
+
+    assert await key_of("6.12.1", 1) == await key_of("6.12.1", 1)
+    assert len({await key_of("6.12.1", 1), await key_of("6.12.2", 1), await key_of("6.12.1", 2)}) == 3
 
 
 def test_kernels_by_name_and_by_file(tmp_path: Path) -> None:
@@ -267,8 +289,6 @@ def test_a_half_without_its_manifest_or_with_a_short_file_is_not_whole(tmp_path:
 
 
 def test_what_the_builder_says_of_its_files_is_what_makes_them_whole(tmp_path: Path) -> None:
-    import json
-
     (tmp_path / "a").write_text("12345")
     files = build.sizes(tmp_path)
     assert files == {"a": {"size": 5}}

@@ -49,10 +49,12 @@ class Appliance:
     userland: Path
     core: Path
     versions: Mapping[str, str] = field(default_factory=dict, compare=False)
+    #: Tells two builds of the same recipe apart: what the archive had in between may be another kernel.
+    build: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
-        """Names the content: two appliances with the same key are the same."""
+        """Names the recipe. What is built of it again, because it was taken away or damaged, has the same one."""
         return f"{self.core.name}+{self.userland.name}"
 
     @property
@@ -103,8 +105,10 @@ async def provide(wanted: Recipe, progress: Progress) -> Appliance:
             group.create_task(half(core, ["kernel", wanted.suite, image], shown.of(1, 0.25)))
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
-    manifests = [json.loads((folder / "manifest.json").read_text()) for folder in (userland, core)]
-    return Appliance(userland, core, {**manifests[0]["versions"], **manifests[1]["versions"]})
+    paths = [folder / "manifest.json" for folder in (userland, core)]
+    manifests = [json.loads(path.read_text()) for path in paths]
+    build = recipe.digest(manifests, [path.stat().st_mtime_ns for path in paths])
+    return Appliance(userland, core, {**manifests[0]["versions"], **manifests[1]["versions"]}, build)
 
 
 class Shares:

@@ -40,11 +40,14 @@ RESTORE_DEADLINE = 20.0
 
 
 def key(vm: Vm, qemu: str, host: str) -> str:
-    """Names a template. `host` stands for all of the host that a guest can see: its processor above all."""
+    """Names a template. `host` stands for all of the host that a guest can see: its processor above all.
+
+    A guest's memory holds its kernel, and what it has read of its root: of this very build of the appliance.
+    """
     disks = [(disk.bus, disk.size, disk.physics.rotation if disk.physics else None) for disk in vm.disks]
     return recipe.digest(
-        VERSION, vm.appliance.key, qemu, host, vm.accel, vm.cpus, vm.memory, disks, sorted(vm.modules),
-        vm.appliance.words, FACTS, rig.WITHOUT, *vm.passed,
+        VERSION, vm.appliance.key, vm.appliance.build, qemu, host, vm.accel, vm.cpus, vm.memory, disks,
+        sorted(vm.modules), vm.appliance.words, FACTS, rig.WITHOUT, *vm.passed,
     )  # fmt: skip
 
 

@@ -242,6 +242,23 @@ def test_apt_gets_the_host_s_ways_of_fetching_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mirror", "asked"),
+    [
+        ("file:///srv/debian", "copy:///srv/debian"),
+        ("file:/srv/file:/debian", "copy:/srv/file:/debian"),
+        ("http://m/debian", "http://m/debian"),
+    ],
+)
+def test_packages_of_an_archive_on_this_host_are_copied_as_apt_fetches_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mirror: str, asked: str
+) -> None:
+    """Nothing would be unpacked otherwise, and the root file system of that be kept as whole."""
+    monkeypatch.setattr(apt, "run", lambda argv: subprocess.CompletedProcess(argv, 0, "", ""))
+    apt.prepare(tmp_path, "trixie", mirror)
+    assert f" {asked} trixie main\n" in (tmp_path / "sources.list").read_text()
+
+
+@pytest.mark.parametrize(
     ("words", "advice"),
     [
         ("E: No space left on device", "disk space"),

@@ -61,13 +61,18 @@ def configuration(folder: Path, host_dump: str) -> str:
     )
 
 
+def copied(mirror: str) -> str:
+    """The same archive, such that apt leaves all packages with us: those of `file:` it only says where they are."""
+    return re.sub(r"^file:", "copy:", mirror)
+
+
 def prepare(folder: Path, suite: str, mirror: str) -> dict[str, str]:
     """Make the private apt state; returns the environment in which apt uses it."""
     for part in ("lists/partial", "cache/archives/partial", "empty"):
         (folder / part).mkdir(parents=True)
     (folder / "status").touch()
     signed = f"[signed-by={recipe.KEYRING}] " if Path(recipe.KEYRING).exists() else ""
-    (folder / "sources.list").write_text(f"deb {signed}{mirror} {suite} main\n")
+    (folder / "sources.list").write_text(f"deb {signed}{copied(mirror)} {suite} main\n")
     (folder / "apt.conf").write_text(configuration(folder, run(["apt-config", "dump"]).stdout))
     return {**os.environ, "APT_CONFIG": str(folder / "apt.conf"), "DEBIAN_FRONTEND": "noninteractive"}
 

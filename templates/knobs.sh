@@ -23,7 +23,8 @@ memory_of() {
 remember_knob() {
   local path=$1 memory
   memory_of "$path"
-  if [[ -e $REPLY ]]; then return 0; fi
+  # An empty one was begun by somebody who was killed, or found no room for it; nobody turned that knob then.
+  if [[ -s $REPLY ]]; then return 0; fi
   memory=$REPLY
   [[ -d $knob_memory ]] || mkdir -p "$knob_memory"
   if [[ $path == */vm/dirty_*ratio || $path == */vm/dirty_*bytes ]]; then
@@ -41,7 +42,7 @@ remember_knob() {
 # Puts back what one of these files holds, unless what it was about is gone, or has another scheduler now.
 restore_knob() {
   local path value
-  [[ -e $1 ]] || return 0
+  [[ -s $1 ]] || return 0
   { read -r path && read -r value; } <"$1"
   [[ -w $path ]] || return 0
   memory_of "$path"

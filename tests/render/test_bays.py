@@ -60,3 +60,20 @@ def test_what_knobs_were_is_remembered_for_each_and_for_the_host_once(tmp_path: 
     _say(tmp_path, "second", "restore_knobs; restore_knobs")
     assert other.read_text() == "old\n"
     assert not [path for path in tmp_path.glob("memory/**/*") if path.is_file()]
+
+
+def test_what_was_only_begun_to_be_remembered_is_remembered_anew_and_in_nobodys_way(tmp_path: Path) -> None:
+    """Whoever is killed, or finds /run full, in that moment leaves an empty file, and has not turned the knob yet."""
+    knob = tmp_path / "knob"
+    knob.write_text("old\n")
+    begun = tmp_path / "memory/knobs/first" / str(knob).replace("/", "_")
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    _say(tmp_path, "first", f"restore_knob {begun}")
+    _turn(tmp_path, "first", knob)
+    _say(tmp_path, "first", "restore_knobs")
+    assert knob.read_text() == "old\n"
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    _say(tmp_path, "first", "restore_knobs")
+    assert not begun.exists()

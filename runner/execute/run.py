@@ -226,6 +226,7 @@ class Execution:
         while self._may_build(visit.array, cells, visit.block):
             try:
                 await self._on_one_rig(visit.array, visit.block, cells)
+                never_up.clear()  # where disks fail every trial has a rig of its own, and most may come up
             except _TrialLost:
                 never_up.clear()
                 self._left_behind(visit.array)

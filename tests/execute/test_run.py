@@ -594,6 +594,25 @@ def test_a_trial_in_which_disks_fail_has_a_rig_of_its_own_and_tells_what_became_
     assert len(rigs) == 2 * (2 + 4)
 
 
+def test_rigs_that_do_not_come_up_are_counted_in_a_row(tmp_path: Path) -> None:
+    class EveryOther(Dry):
+        up = True
+
+        @asynccontextmanager
+        async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:
+            self.up = not self.up
+            if not self.up:
+                raise RigLost("QEMU was killed by signal 9")
+            async with super().rig(spec, scratch) as rig:
+                yield rig
+
+    faulty = Bench(tmp_path, FAULTY)
+    faulty.run(machine=EveryOther())
+    outcomes = faulty.outcomes()
+    faulty.journal.close()
+    assert outcomes == {Outcome.MEASURED: 16}
+
+
 def test_what_a_trial_cannot_have_met_is_told_so(tmp_path: Path) -> None:
     text = SMALL.replace("size: 64MiB", "size: 64MiB, model: st3320620as").replace("level: 5", "level: 5, devices: 3")
     text = text.replace("runtime: 1s", "runtime: [1s, 60s]").replace("[16KiB, 64KiB]", "64KiB")

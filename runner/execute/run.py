@@ -21,6 +21,7 @@ from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFa
 from runner.execute.turns import Turn, Turns, Work
 from runner.machines.seam import Keeps, RigLost
 from runner.plan.budget import Wish, bought
+from runner.shielded import to_its_end
 from runner.stats.stopping import Rule, doubt, known
 from runner.store.record import Attempt, CellRow, Outcome, Trial
 
@@ -279,17 +280,8 @@ class Execution:
                 await stack.aclose()
 
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
-        if self._machine.disposable:
-            return
-        apart, task = asyncio.ensure_future(self._torn_down(array, built)), asyncio.current_task()
-        try:
-            await asyncio.shield(apart)
-        except asyncio.CancelledError:
-            # What is only shielded ends with the loop, half way. Whoever is told twice to stop does not wait for it.
-            if task and task.cancelling() == 1:
-                with suppress(RigLost):
-                    await apart
-            raise
+        if not self._machine.disposable:
+            await to_its_end(self._torn_down(array, built))
 
     async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from runner.execute.service import watched
 from runner.machines.seam import RigLost, Step
 from runner.monitor.beside import buses, notes, seen
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
+from runner.shielded import to_its_end
 from runner.store.record import UNSETTLED
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ArrayOnRig:
             if not machine.disposable:
                 # Half an array would be in the way of the next one. What is in its own way stays, and was named above.
                 with suppress(RigLost):
-                    await asyncio.shield(built.tear_down())
+                    await to_its_end(built.tear_down())
             raise
         return built
 

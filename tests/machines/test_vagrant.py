@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +32,7 @@ from runner.machines.vagrant.plan import Box, Network, Plan, found, node
 from runner.machines.vagrant.rig import entered, without
 from runner.machines.vagrant.served import bay
 from runner.machines.vagrant.up import Order, command, configuration, lines, plan, tell
+from runner.machines.vagrant.up import up as came_up
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -502,6 +503,46 @@ class Comes:
             )
         finally:
             self.said.append(f"{name} down")
+
+
+def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said: list[str] = []
+
+    @asynccontextmanager
+    async def nothing(*_: object) -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace(sockets=())
+
+    @contextmanager
+    def recorded(_: Path) -> Iterator[tuple[Record, Path]]:
+        yield RECORD, tmp_path
+
+    async def made(*_: object) -> None:
+        pass
+
+    async def vagrant(_folder: Path, *words: str, deadline: float) -> None:
+        assert deadline
+        next(one for one in asyncio.all_tasks() if one.get_name() == "run").cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        said.append(words[0])
+
+    fakes = {"recorded": recorded, "bay": nothing, "line": nothing, "_made": made, "vagrant": vagrant}
+    for name, fake in {**fakes, "made_of": lambda _: {}}.items():
+        monkeypatch.setattr(sys.modules["runner.machines.vagrant.up"], name, fake)
+    monkeypatch.setattr(libvirt, "removed", said.append)
+
+    async def run() -> None:
+        async with came_up(Order(SPEC, Box(name="b"), "qemu", tmp_path), lambda *_: None):
+            pass
+
+    async def whole() -> None:
+        await asyncio.create_task(run(), name="run")
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(whole())
+    assert said == ["destroy", RECORD.domain]
 
 
 async def test_a_machine_stays_for_all_arrays_that_want_the_same(

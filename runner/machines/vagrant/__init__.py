@@ -26,6 +26,7 @@ from runner.machines.vagrant import box, libvirt
 from runner.machines.vagrant.plan import OWN_MEMORY
 from runner.machines.vagrant.rig import VagrantRig, fit
 from runner.machines.vagrant.up import VAGRANT, Order, home, up
+from runner.shielded import to_its_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -116,7 +117,7 @@ class Vagrant:
             # Only now that an array is gone and nothing went wrong: what comes next finds bare disks.
             await asyncio.to_thread(kept.up.emptied, disks)
         except BaseException:
-            await asyncio.shield(kept.stack.aclose())
+            await to_its_end(kept.stack.aclose())
             raise
         self._idle.append(kept)
 

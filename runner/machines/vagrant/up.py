@@ -20,6 +20,7 @@ from runner.machines.vagrant.leftovers import half_uploaded, recorded, uploading
 from runner.machines.vagrant.plan import PLAN, Plan, node
 from runner.machines.vagrant.rig import Up, entered, master
 from runner.machines.vagrant.served import bay
+from runner.shielded import to_its_end
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -118,7 +119,7 @@ async def up(order: Order, progress: Progress) -> AsyncIterator[Up]:
                     ready = f"{time.monotonic() - began:.1f}"
                     yield Up(record, disks, enter, {**made_of(order), "up": "vagrant up", "ready": ready})
             finally:
-                await asyncio.shield(down(record, folder, whole=whole))
+                await to_its_end(down(record, folder, whole=whole))
 
 
 def made_of(order: Order) -> dict[str, str]:

@@ -17,7 +17,7 @@ from runner.execute.rigs import rig_spec
 from runner.execute.spending import Spending
 from runner.execute.standing import Standing
 from runner.execute.together import Level, Told
-from runner.execute.trials import ArrayOnRig, Measured, NotOnThisKernel, SetUpFailed
+from runner.execute.trials import ArrayOnRig, LostInSetUp, Measured, NotOnThisKernel, SetUpFailed
 from runner.execute.turns import Turn, Turns, Work
 from runner.machines.seam import Keeps, RigLost
 from runner.plan.budget import Wish, bought
@@ -231,6 +231,11 @@ class Execution:
             except _TrialLost:
                 never_up.clear()
                 self._left_behind(visit.array)
+            except LostInSetUp as lost:
+                never_up.clear()
+                self._left_behind(visit.array)
+                self._lose_all(cells, visit.block, started, lost)
+                self._listen(RigWasLost(visit.array.label, lost.brief, "a fresh one comes up", visit.array.label))
             except RigLost as lost:
                 self._left_behind(visit.array)
                 never_up.append(f"no rig came up: {lost.brief}")
@@ -355,6 +360,14 @@ class Execution:
         attempt = Attempt(cell, block, self._known.next(cell, block), started, lost.brief, lost.tail)
         self._known.lose(attempt)
         self._journal.lost(attempt)
+
+    def _lose_all(self, cells: deque[Cell], block: int, started: str, lost: RigLost) -> None:
+        """Their array may be what takes rigs down, so that counts against each of them; who had enough is let go."""
+        for cell in tuple(cells):
+            self._lose(cell.id, block, started, lost)
+            self._keep(cell, self._known.lost[cell.id, block][-1])
+            if self._given_up(cell, block):
+                cells.remove(cell)
 
     def _keep(self, cell: Cell, attempt: Attempt) -> str:
         """Put down what a lost rig said last; returns the trial's folder."""

@@ -38,6 +38,10 @@ class SetUpFailed(HarnessBroken):
     """The array could not be built."""
 
 
+class LostInSetUp(RigLost):
+    """The rig came up, and was lost while the array was built on it."""
+
+
 class NotOnThisKernel(HarnessBroken):
     """The array needs something that the rig's kernel does not have: nothing is wrong, but nothing can be measured."""
 
@@ -80,7 +84,7 @@ class ArrayOnRig:
         own: Path | None,
         keep: Callable[[ArrayScripts], None] | None = None,
     ) -> ArrayOnRig:
-        """Run the set-up; raises NotOnThisKernel, SetUpFailed, or RigLost.
+        """Run the set-up; raises NotOnThisKernel, SetUpFailed, or LostInSetUp.
 
         `keep` is given what starts the array again and takes it apart, before anything is built.
         """
@@ -106,7 +110,10 @@ class ArrayOnRig:
         return built
 
     async def _set_up(self, deadline: float) -> None:
-        (result,) = await self._rig.run([Step("set-up", self._scripts.set_up)], expected=0.0, deadline=deadline)
+        try:
+            (result,) = await self._rig.run([Step("set-up", self._scripts.set_up)], expected=0.0, deadline=deadline)
+        except RigLost as lost:
+            raise LostInSetUp(f"set-up: {lost.brief}", tail=lost.tail, resolution=lost.resolution) from lost
         self.set_up_log = result.output
         if result.status != 0:
             raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])

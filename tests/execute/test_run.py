@@ -338,6 +338,46 @@ def test_a_machine_that_never_comes_up_breaks_the_trials_and_ends(bench: Bench) 
     assert all("did not come up" in kept["set-up.log"] for kept in bench.shelf.kept.values())
 
 
+class SetUpKills:
+    """So many rigs, at most, with the array that is built first."""
+
+    def __init__(self, times: int) -> None:
+        self.times, self.array, self.tried = times, "", 0
+
+    def __call__(self, step: Step) -> StepResult:
+        if step.name == "set-up":
+            self.array = self.array or step.text
+            self.tried += step.text == self.array
+            if step.text == self.array and self.tried <= self.times:
+                raise RigLost("the guest kernel panicked", tail="Oops")
+        return plausible(step)
+
+
+def test_an_array_that_keeps_killing_rigs_while_it_is_built_is_left_alone(bench: Bench) -> None:
+    deadly = SetUpKills(99)
+    bench.run(deadly)
+    assert deadly.tried == 2
+    assert bench.outcomes() == {Outcome.MEASURED: 4, Outcome.BROKEN: 2, Outcome.SKIPPED: 2}
+    broken = [trial for trial in bench.trials if trial.outcome is Outcome.BROKEN]
+    assert {(trial.reason, trial.attempts) for trial in broken} == {("set-up: the guest kernel panicked", 2)}
+    assert sum("Oops" in kept.get("lost-2.log", "") for kept in bench.shelf.kept.values()) == 2
+
+
+def test_a_rig_lost_while_its_array_was_built_costs_an_attempt(bench: Bench) -> None:
+    bench.run(SetUpKills(1))
+    assert bench.outcomes() == {Outcome.MEASURED: 8}
+    assert Counter(trial.attempts for trial in bench.trials) == {1: 6, 2: 2}
+
+
+def test_rigs_that_died_while_an_array_was_built_count_for_the_next_process_too(bench: Bench) -> None:
+    deadly = SetUpKills(99)
+    with pytest.raises(Killed):
+        bench.run(killed_at(deadly, 1))
+    bench.run(deadly)
+    assert deadly.tried == 2
+    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+
+
 class Killed(BaseException):
     """Stands for kill -9: nothing catches it, nothing is cleaned up by the loop."""
 

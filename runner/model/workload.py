@@ -43,16 +43,22 @@ NOT_ENGINES = {
 MIXED = frozenset({"rw", "randrw"})
 
 _COLLECTED = "results are collected by matrix"
+_ENDS = "`runtime:` or `size:` says when a workload ends"
+_TOP = "the top of the layout is what fio works on"
 #: fio options that `matrix` writes itself, and what to use instead.
 OWNED = {
-    "filename": "the top of the layout is what fio works on",
-    "directory": "the top of the layout is what fio works on",
-    "nrfiles": "write `files:`",
+    "filename": _TOP,
+    **dict.fromkeys(("directory", "opendir", "read_iolog", "replay_redirect"), _TOP),
+    **dict.fromkeys(("write_iolog", "merge_blktrace_file"), "fio must write nowhere but on the top of the layout"),
+    "allow_mounted_write": "fio must never write on a device that is mounted",
+    "include": "all of a job stands in the matrix",
+    **dict.fromkeys(("nrfiles", "nr_files"), "write `files:`"),
     "filesize": "write `file_size:`",
-    "filename_format": "files of cells of one shape are used again under their own names",
+    **dict.fromkeys(("name", "filename_format"), "files of cells of one shape are used again under their own names"),
     "create_only": "files are laid out before anything is measured",
-    "overwrite": "files are laid out before anything is measured, so writes always overwrite",
-    "unlink": "files are laid out before anything is measured, and taken away when another cell needs others",
+    **dict.fromkeys(
+        ("overwrite", "file_append"), "files are laid out before anything is measured, so writes always overwrite"
+    ),
     "readwrite": "write `rw:`",
     "rwmixwrite": "write `rwmixread:`",
     "blocksize": "write `bs:`",
@@ -60,17 +66,21 @@ OWNED = {
     "buffered": "write `direct: false`",
     "ramp_time": "write `ramp:`",
     "time_based": "a workload with `runtime:` is time based",
-    **dict.fromkeys(("timeout", "io_size", "io_limit", "loops"), "`runtime:` or `size:` says when a workload ends"),
+    "fileoffset": "write `offset:`",
+    **dict.fromkeys(("timeout", "io_size", "io_limit", "loops", "fill_device", "fill_fs"), _ENDS),
     "ioscheduler": "write `scheduler:` below `tune:`, so that it is read back",
     "randseed": "`seed:` at the top of the matrix decides it, another one for every trial",
-    "output": _COLLECTED,
-    "group_reporting": _COLLECTED,
+    **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats"), _COLLECTED),
     **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
     "allow_file_create": "fio must never make a file where a device should be",
     **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove what it works on"),
     "exec_prerun": "commands do not belong in a workload",
     "exec_postrun": "commands do not belong in a workload",
 }
+
+
+#: fio cuts longer lines of a job, and takes the rest of one for the next: another option, of whoever wrote it.
+_LONGEST = 1000
 
 
 def _open_value(value: object) -> object:
@@ -80,6 +90,8 @@ def _open_value(value: object) -> object:
         raise ValueError("no number of fio's is that large")
     if isinstance(value, str) and any(ord(char) < 32 or ord(char) == 127 for char in value):
         raise ValueError("control characters and line breaks cannot be written into a fio job")
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise ValueError(f"more than the {_LONGEST} characters that surely stay on one line of a fio job")
     return value
 
 
@@ -240,7 +252,10 @@ class Workload(Model):
 
     def _option_problems(self) -> Iterator[Problem]:
         """What is not for the map of fio's own options."""
-        for option in self.fio:
+        for option, value in self.fio.items():
+            if option in {"mem", "iomem"} and ":" in str(value):
+                # It would be cut to the size of the buffers, and written over with what they hold.
+                yield Problem("fio", f"`{option}` is memory here: fio must have its buffers in no file")
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
             if option in OWNED:

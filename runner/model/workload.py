@@ -362,6 +362,16 @@ class Workload(Model):
         many = f"{count} files of {each}" if count > 1 else "it"
         return Problem(field, f"{many} would take {needed}; only {free} are sure to be free")
 
+    def unaligned(self, sector: int) -> Problem | None:
+        """What a device of such sectors refuses where nothing lies between it and fio; None if it takes all."""
+        if not self.direct:
+            return None
+        for field, extent in (("bs", self.bs), ("skip", self.skip), ("offset", self.offset)):
+            if isinstance(extent, int) and extent % sector:
+                told = f"direct I/O goes in whole sectors, which are {format_size(sector)} there"
+                return Problem(field, f"{told}, and {format_size(extent)} is not")
+        return None
+
     def misfit(self, capacity: int, devices: int) -> Problem | None:
         """Why it cannot be on devices of at most `capacity` bytes together; None if it can."""
         room = capacity // devices
@@ -372,6 +382,8 @@ class Workload(Model):
             return Problem(
                 "profile", "its positions are those of one device, and there are several: `pick` chooses one"
             )
+        if self.size is not None and bytes_of(self.size, capacity) < self.bs:
+            return Problem("size", f"{_shown(self.size)} does not hold one block of {format_size(self.bs)}")
         each = "" if devices == 1 else f" on each of {devices} devices"
         offset = bytes_of(self.offset, room)
         size = self.bs if self.size is None else bytes_of(self.size, capacity) // devices

@@ -287,10 +287,10 @@ class Workload(Model):
                 "size", f"{self.size} behind an offset of {self.offset}, where {left} are left; at most {left}"
             )
 
-    def span(self, capacity: int) -> int:
-        """Bytes of a raw device that one job goes over."""
+    def span(self, capacity: int, devices: int = 1) -> int:
+        """Bytes of raw devices that one job goes over; `capacity` is what they have together."""
         if self.size is None:
-            return capacity - bytes_of(self.offset, capacity)
+            return capacity - devices * bytes_of(self.offset, capacity // devices)  # it begins there on each of them
         return bytes_of(self.size, capacity)
 
     def touched(self, span: int) -> int:

@@ -70,7 +70,7 @@ OWNED = {
     **dict.fromkeys(("timeout", "io_size", "io_limit", "loops", "fill_device", "fill_fs"), _ENDS),
     "ioscheduler": "write `scheduler:` below `tune:`, so that it is read back",
     "randseed": "`seed:` at the top of the matrix decides it, another one for every trial",
-    **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats"), _COLLECTED),
+    **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats", "per_job_logs"), _COLLECTED),
     **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
     "allow_file_create": "fio must never make a file where a device should be",
     **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove what it works on"),
@@ -258,8 +258,10 @@ class Workload(Model):
                 yield Problem("fio", f"`{option}` is memory here: fio must have its buffers in no file")
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
-            if option in OWNED:
-                yield Problem("fio", f"`{option}` is not for the fio: map: {OWNED[option]}")
+            if (why := OWNED.get(option, _of_logs(option))) is not None:
+                yield Problem("fio", f"`{option}` is not for the fio: map: {why}")
+            elif self.each is not None and option.startswith("zone"):
+                yield Problem("fio", f"`{option}` and `each:` both say where places are; write one of them")
             elif option in type(self).model_fields:
                 yield Problem(
                     "fio", f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`"
@@ -396,6 +398,11 @@ class Workload(Model):
         end, there = in_unit(offset + size, "MiB", ceil), in_unit(room, "MiB", floor)
         told = f"{needed} behind an offset of {_shown(self.offset)} end at {end}"
         return Problem(field, f"{told}, and there are at most {there}{each}")
+
+
+def _of_logs(option: str) -> str | None:
+    """Why an option is none of a user's that says how fio writes its logs: the course of a rate is read from them."""
+    return f"{_COLLECTED}, logs with `profile:`" if option.startswith("log_") else None
 
 
 def _share(percent: str) -> Fraction:

@@ -36,10 +36,12 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
     """A workload that is larger than a layout it would run on."""
     misfits: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for array in space.arrays:
-        devices = len(top_of(array.stack.value, space.matrix))
+        tops = top_of(array.stack.value, space.matrix)
+        sector = max(top.sector for top in tops)
         for workload in array.workloads:
             work = workload.value
-            why = work.files_misfit(array.room) if array.in_files else work.misfit(array.room, devices)
+            why = work.files_misfit(array.room) if array.in_files else work.misfit(array.room, len(tops))
+            why = why or work.unaligned(sector)
             if why and not all(ruled.out(coords) for coords in spellings(array, workload)):
                 place = dict(workload.coords)["workload"], why.field
                 misfits.setdefault(place, []).append((array.label, why.message))

@@ -204,8 +204,3 @@ def top_of(stack: Stack, matrix: Matrix) -> tuple[Shape, ...]:
     """The devices on top of a stack."""
     *_, (layer, below) = levels(stack, disks_of(matrix))
     return layer.above(below)
-
-
-def capacity(stack: Stack, matrix: Matrix) -> int:
-    """At least so many bytes does the top of a stack have."""
-    return sum(shape.size for shape in top_of(stack, matrix))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
-from runner.model.units import format_size, format_time, parse_size, parse_time
+from runner.model.units import format_rate, format_size, format_time, parse_percent, parse_rate, parse_size, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 #: How to say it, where an axis stands twice in one rule.
 _EITHER = "for either of two values write a list, or A|B behind --only"
+#: What values have as another spelling where they are declared: YAML takes 0.90 for 0.9.
+_ALSO = {"readwrite": "rw", "0.9": "0.90"}
 #: One rule: for each axis (by its full name) the values that match.
 Rule = dict[str, frozenset[str]]
 
@@ -62,7 +65,13 @@ def _spellings(value: Scalar) -> set[str]:
         texts.add(format_size(parse_size(value)))
     with suppress(ValueError):
         texts.add(format_time(parse_time(value)))
-    return texts
+    with suppress(ValueError):
+        texts.add(format_rate(parse_rate(value)))
+    with suppress(ValueError):
+        texts.add(str(parse_percent(value)))
+    if level := re.fullmatch(r"raid-?(\d+)", str(value), re.IGNORECASE):
+        texts.add(level[1])
+    return {*texts, *(_ALSO[text] for text in texts if text in _ALSO)}
 
 
 def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:

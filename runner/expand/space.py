@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from runner.expand.layouts import (
     Findings,
     Stack,
-    capacity,
     disks_of,
     place_of,
     report_idle,
     stack_variants,
+    top_of,
     without_idle,
 )
 from runner.expand.notes import Note, few
 from runner.expand.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
-from runner.expand.workloads import Workloads, in_files
+from runner.expand.workloads import Workloads
 from runner.model.axes import constructed, written
 from runner.model.faults import UNNAMED
 from runner.model.layers import Fs
@@ -56,6 +56,8 @@ class Array:
     digest: bytes
     #: At least so many bytes can be used of its top, which is a file system or one device or several.
     room: int
+    #: So many devices are its top.
+    tops: int
     in_files: bool
 
     @property
@@ -97,7 +99,7 @@ class Cell:
     @property
     def span(self) -> int:
         """Bytes that each of its jobs goes over."""
-        return self.files.span if self.files else self.workload.value.span(self.array.room)
+        return self.files.span if self.files else self.workload.value.span(self.array.room, self.array.tops)
 
     @property
     def axes(self) -> dict[str, str]:
@@ -214,6 +216,7 @@ def _array(
         tuple(itertools.chain(*spelling))
         for spelling in itertools.product(*((part.coords, *part.also) for part in (kernel, stack, faults)))
     )
+    top = top_of(stack.value, matrix)
     return Array(
         kernel=kernel.value,
         disks=disks_of(matrix),
@@ -225,8 +228,9 @@ def _array(
         also=tuple(also),
         label="/".join(filter(None, (kernel.label, stack.label, faults.label))),
         digest=digest([kernel.value, disks, stack.digest.hex(), *([faults.digest.hex()] if faults.value else [])]),
-        room=capacity(stack.value, matrix),
-        in_files=in_files(stack.value, matrix),
+        room=sum(shape.size for shape in top),
+        tops=len(top),
+        in_files=any(shape.files for shape in top),
     )
 
 

@@ -43,16 +43,22 @@ NOT_ENGINES = {
 MIXED = frozenset({"rw", "randrw"})
 
 _COLLECTED = "results are collected by matrix"
+_ENDS = "`runtime:` or `size:` says when a workload ends"
+_TOP = "the top of the layout is what fio works on"
 #: fio options that `matrix` writes itself, and what to use instead.
 OWNED = {
-    "filename": "the top of the layout is what fio works on",
-    "directory": "the top of the layout is what fio works on",
-    "nrfiles": "write `files:`",
+    "filename": _TOP,
+    **dict.fromkeys(("directory", "opendir", "read_iolog", "replay_redirect"), _TOP),
+    **dict.fromkeys(("write_iolog", "merge_blktrace_file"), "fio must write nowhere but on the top of the layout"),
+    "allow_mounted_write": "fio must never write on a device that is mounted",
+    "include": "all of a job stands in the matrix",
+    **dict.fromkeys(("nrfiles", "nr_files"), "write `files:`"),
     "filesize": "write `file_size:`",
-    "filename_format": "files of cells of one shape are used again under their own names",
+    **dict.fromkeys(("name", "filename_format"), "files of cells of one shape are used again under their own names"),
     "create_only": "files are laid out before anything is measured",
-    "overwrite": "files are laid out before anything is measured, so writes always overwrite",
-    "unlink": "files are laid out before anything is measured, and taken away when another cell needs others",
+    **dict.fromkeys(
+        ("overwrite", "file_append"), "files are laid out before anything is measured, so writes always overwrite"
+    ),
     "readwrite": "write `rw:`",
     "rwmixwrite": "write `rwmixread:`",
     "blocksize": "write `bs:`",
@@ -60,17 +66,21 @@ OWNED = {
     "buffered": "write `direct: false`",
     "ramp_time": "write `ramp:`",
     "time_based": "a workload with `runtime:` is time based",
-    **dict.fromkeys(("timeout", "io_size", "io_limit", "loops"), "`runtime:` or `size:` says when a workload ends"),
+    "fileoffset": "write `offset:`",
+    **dict.fromkeys(("timeout", "io_size", "io_limit", "loops", "fill_device", "fill_fs"), _ENDS),
     "ioscheduler": "write `scheduler:` below `tune:`, so that it is read back",
     "randseed": "`seed:` at the top of the matrix decides it, another one for every trial",
-    "output": _COLLECTED,
-    "group_reporting": _COLLECTED,
+    **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats", "per_job_logs"), _COLLECTED),
     **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
     "allow_file_create": "fio must never make a file where a device should be",
     **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove what it works on"),
     "exec_prerun": "commands do not belong in a workload",
     "exec_postrun": "commands do not belong in a workload",
 }
+
+
+#: fio cuts longer lines of a job, and takes the rest of one for the next: another option, of whoever wrote it.
+_LONGEST = 1000
 
 
 def _open_value(value: object) -> object:
@@ -80,6 +90,8 @@ def _open_value(value: object) -> object:
         raise ValueError("no number of fio's is that large")
     if isinstance(value, str) and any(ord(char) < 32 or ord(char) == 127 for char in value):
         raise ValueError("control characters and line breaks cannot be written into a fio job")
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise ValueError(f"more than the {_LONGEST} characters that surely stay on one line of a fio job")
     return value
 
 
@@ -240,11 +252,16 @@ class Workload(Model):
 
     def _option_problems(self) -> Iterator[Problem]:
         """What is not for the map of fio's own options."""
-        for option in self.fio:
+        for option, value in self.fio.items():
+            if option in {"mem", "iomem"} and ":" in str(value):
+                # It would be cut to the size of the buffers, and written over with what they hold.
+                yield Problem("fio", f"`{option}` is memory here: fio must have its buffers in no file")
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
-            if option in OWNED:
-                yield Problem("fio", f"`{option}` is not for the fio: map: {OWNED[option]}")
+            if (why := OWNED.get(option, _of_logs(option))) is not None:
+                yield Problem("fio", f"`{option}` is not for the fio: map: {why}")
+            elif self.each is not None and option.startswith("zone"):
+                yield Problem("fio", f"`{option}` and `each:` both say where places are; write one of them")
             elif option in type(self).model_fields:
                 yield Problem(
                     "fio", f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`"
@@ -272,10 +289,10 @@ class Workload(Model):
                 "size", f"{self.size} behind an offset of {self.offset}, where {left} are left; at most {left}"
             )
 
-    def span(self, capacity: int) -> int:
-        """Bytes of a raw device that one job goes over."""
+    def span(self, capacity: int, devices: int = 1) -> int:
+        """Bytes of raw devices that one job goes over; `capacity` is what they have together."""
         if self.size is None:
-            return capacity - bytes_of(self.offset, capacity)
+            return capacity - devices * bytes_of(self.offset, capacity // devices)  # it begins there on each of them
         return bytes_of(self.size, capacity)
 
     def touched(self, span: int) -> int:
@@ -347,6 +364,16 @@ class Workload(Model):
         many = f"{count} files of {each}" if count > 1 else "it"
         return Problem(field, f"{many} would take {needed}; only {free} are sure to be free")
 
+    def unaligned(self, sector: int) -> Problem | None:
+        """What a device of such sectors refuses where nothing lies between it and fio; None if it takes all."""
+        if not self.direct:
+            return None
+        for field, extent in (("bs", self.bs), ("skip", self.skip), ("offset", self.offset)):
+            if isinstance(extent, int) and extent % sector:
+                told = f"direct I/O goes in whole sectors, which are {format_size(sector)} there"
+                return Problem(field, f"{told}, and {format_size(extent)} is not")
+        return None
+
     def misfit(self, capacity: int, devices: int) -> Problem | None:
         """Why it cannot be on devices of at most `capacity` bytes together; None if it can."""
         room = capacity // devices
@@ -357,6 +384,8 @@ class Workload(Model):
             return Problem(
                 "profile", "its positions are those of one device, and there are several: `pick` chooses one"
             )
+        if self.size is not None and bytes_of(self.size, capacity) < self.bs:
+            return Problem("size", f"{_shown(self.size)} does not hold one block of {format_size(self.bs)}")
         each = "" if devices == 1 else f" on each of {devices} devices"
         offset = bytes_of(self.offset, room)
         size = self.bs if self.size is None else bytes_of(self.size, capacity) // devices
@@ -369,6 +398,11 @@ class Workload(Model):
         end, there = in_unit(offset + size, "MiB", ceil), in_unit(room, "MiB", floor)
         told = f"{needed} behind an offset of {_shown(self.offset)} end at {end}"
         return Problem(field, f"{told}, and there are at most {there}{each}")
+
+
+def _of_logs(option: str) -> str | None:
+    """Why an option is none of a user's that says how fio writes its logs: the course of a rate is read from them."""
+    return f"{_COLLECTED}, logs with `profile:`" if option.startswith("log_") else None
 
 
 def _share(percent: str) -> Fraction:

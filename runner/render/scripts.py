@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from runner.model.workload import Workload
 
 
+#: So many devices stand in one line of a job, of which fio reads no more than 4096 or 8192 characters.
+_A_LINE = 32
 #: With these, fio tells when its work begins, to whoever has disks that are to fail then; by hand it tells nobody.
 BEGINS = {"exec_prerun": """sh -c 'test -z "$MATRIX_BELL" || printf b >"$MATRIX_BELL" || :'"""}
 
@@ -47,9 +49,10 @@ class Place:
     span: int = 2**30
 
     @property
-    def filename(self) -> str:
-        """The devices as fio takes them."""
-        return ":".join(path.replace(":", "\\:") for path in self.devices)
+    def filenames(self) -> tuple[str, ...]:
+        """The devices as fio takes them, in lines that add up: one with all of several hundred would be cut."""
+        escaped = [path.replace(":", "\\:") for path in self.devices]
+        return tuple(":".join(escaped[at : at + _A_LINE]) for at in range(0, len(escaped), _A_LINE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,3 +94,50 @@ def test_nothing_is_taken_for_left_out_that_is_not(data: st.DataObject) -> None:
         )
         part = data.draw(st.sets(st.sampled_from(coords)))
         assert not (wanted and (ruled.out(coords) or ruled.out(tuple(part))))
+
+
+ONE = """\
+name: one
+disks: {{count: 1, size: 4GiB}}
+layouts: {{top: [disk{layers}]}}
+workloads: {{work: {{rw: read, {work}}}}}
+"""
+SECTORS = "direct I/O goes in whole sectors, which are 4KiB there"
+
+
+def told_of(layers: str, work: str) -> str:
+    with pytest.raises(BadMatrix) as error:
+        parse("one", ONE.format(layers=layers, work=work))
+    assert len(error.value.places) == 1
+    return error.value.places[0][1]
+
+
+@pytest.mark.parametrize(
+    ("layers", "work", "told"),
+    [
+        (", crypt: {sector_size: 4KiB}", "bs: 512B", f"{SECTORS}, and 512B is not"),
+        (", integrity: {sector_size: 4KiB}, lvm: {}", "bs: 6KiB", f"{SECTORS}, and 6KiB is not"),
+        (", crypt: {sector_size: 4KiB}", "bs: 4KiB, skip: 512B", f"{SECTORS}, and 512B is not"),
+        (", crypt: {sector_size: 4KiB}", "bs: 4KiB, offset: 2KiB", f"{SECTORS}, and 2KiB is not"),
+        (", crypt: {sector_size: 4KiB}, fs: {type: xfs}", "bs: 2KiB", f"{SECTORS}, and 2KiB is not"),
+        ("", "offset: 1001B", "whole sectors, which are 512B there, and 1001B is not"),
+        ("", "size: 1001B", "1001B does not hold one block of 4KiB"),
+        ("", "size: 0", "0 does not hold one block of 4KiB"),
+    ],
+)
+def test_work_that_the_devices_would_refuse_is_refused(layers: str, work: str, told: str) -> None:
+    assert told in told_of(layers, work)
+
+
+@pytest.mark.parametrize(
+    ("layers", "work"),
+    [
+        (", crypt: {sector_size: 4KiB}", "bs: 512B, direct: false, offset: 1000B"),
+        (", crypt: {sector_size: 4KiB}, fs: {type: btrfs}", "bs: 512B"),
+        (", crypt: {sector_size: 4KiB}, fs: {type: ext4, options: data=journal}", "bs: 512B"),
+        (", crypt: {sector_size: 4KiB}", "bs: 8KiB, offset: 4KiB"),
+        ("", "bs: 512B, offset: 512B"),
+    ],
+)
+def test_work_that_goes_through_memory_or_in_sectors_is_not(layers: str, work: str) -> None:
+    assert parse("one", ONE.format(layers=layers, work=work)).space.count() == 1

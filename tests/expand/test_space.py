@@ -136,6 +136,33 @@ def test_an_axis_twice_in_one_only_is_told_with_how_to_say_either() -> None:
     assert select(space(), ["bs=4KiB|16KiB"]).count() == select(space(), ["bs=4KiB", "bs=16KiB"]).count() > 0
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "{level: raid5}",
+        "{level: RAID-5}",
+        "{level: [raid5, 5]}",
+        "{metadata: 0.90}",
+        "{rw: readwrite}",
+        "{within: 5%}",
+        "{within: 5.0 %}",
+        "{sync_speed_max: 1024KiB/s}",
+    ],
+)
+def test_a_rule_may_spell_a_value_as_it_may_be_declared(rule: str) -> None:
+    text = """\
+name: spelled
+disks: {count: 4, size: 1GiB}
+layouts: {one: [md: {level: [raid5, raid6], metadata: [0.90, 1.2]}]}
+tune: {sync_speed_max: [1MiB/s, default]}
+workloads: {work: {rw: [readwrite, read], steady: {within: [5%, 10%], over: 2s}}}
+"""
+    assert select(space(text + f"only: [{rule}]\n")).count() == 16
+    key, _, value = rule.strip("{}").partition(": ")
+    if not value.startswith("["):
+        assert select(space(text), [f"{key}={value}"]).count() == 16
+
+
 @pytest.mark.parametrize("only", ["chunk", "=3", "chunk=", "chunk=7KiB", "nonsense=1"])
 def test_a_wrong_only_is_bad_input(only: str) -> None:
     with pytest.raises(BadInput, match="--only"):

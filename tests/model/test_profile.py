@@ -75,6 +75,18 @@ def test_without_it_nothing_is_logged() -> None:
         ("rw: read, profile: position, each: 4KiB", "one: [disk]", "not several times bs, 4KiB"),
         ("rw: read, each: 1MiB, runtime: 1s", "one: [disk]", "only a profile over positions has places"),
         ("rw: read, profile: speed", "one: [disk]", "none of position or time"),
+        ("rw: read, profile: time, fio: {log_avg_msec: 7}", "one: [disk]", "`log_avg_msec` is not for the fio: map"),
+        (
+            "rw: read, profile: position, fio: {log_offset: 0}",
+            "one: [disk]",
+            "collected by matrix, logs with `profile:`",
+        ),
+        ("rw: read, profile: time, fio: {per_job_logs: 0}", "one: [disk]", "`per_job_logs` is not for the fio: map"),
+        (
+            "rw: read, bs: 4KiB, profile: position, each: 1MiB, fio: {zonesize: 64k}",
+            "one: [disk]",
+            "`zonesize` and `each:` both say where places are",
+        ),
     ],
 )
 def test_what_has_no_course_is_told(work: str, layout: str, said: str) -> None:

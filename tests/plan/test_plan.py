@@ -104,6 +104,18 @@ def test_waiting_for_a_resync_writes_all_that_is_there_more_than_once(level: str
     assert loud - quiet == pytest.approx(2 * disks * (64 << 20), rel=0.05)
 
 
+@pytest.mark.parametrize(("offset", "rest"), [("48MiB", 16), ("50%", 32), ("0", 64)])
+def test_an_offset_is_left_out_on_each_of_several_devices(offset: str, rest: int) -> None:
+    text = f"""\
+name: beside
+disks: {{count: 4, size: 64MiB}}
+layouts: {{all: [disks]}}
+workloads: {{work: {{preset: dd-write, offset: {offset}}}}}
+repeat: 2
+"""
+    assert estimate(plan(text), Pace()).bytes_least == 2 * 4 * rest << 20
+
+
 @pytest.mark.parametrize(("size", "part"), [("100%", 1.0), ("25%", 0.25)])
 def test_a_share_of_the_device_is_a_share_of_what_the_layout_holds(size: str, part: float) -> None:
     text = SMALL.replace("runtime: 1s", f"size: {size}").replace("chunk: [16KiB, 64KiB]", "chunk: 64KiB")

@@ -14,9 +14,12 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from runner.errors import BadInput
 from runner.expand.space import Cell
+from runner.expand.variants import Variant
 from runner.fio.check import refused
+from runner.fio.result import parse
+from runner.model.workload import Workload
 from runner.render.environment import SHIPPED, one_line, quoted, render
-from runner.render.scripts import array_scripts, cell_scripts, files_of, job, trial_seed
+from runner.render.scripts import Place, array_scripts, cell_scripts, files_of, job, job_of, trial_seed
 from tests.matrices import SWEEP, space
 
 DISKS = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(4))
@@ -127,6 +130,22 @@ def test_every_job_is_taken_by_fio(folder: Path) -> None:
     (folder / "all.fio").write_text(together)
     result = subprocess.run(["fio", "--parse-only", str(folder / "all.fio")], capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
+def test_a_job_works_on_every_one_of_several_hundred_devices(tmp_path: Path) -> None:
+    """fio reads a line of 8192 characters, of which the rest is another option to it."""
+    devices = tuple(tmp_path / f"a-name-as-long-as-those-of-disks:{number}" for number in range(300))
+    for device in devices:
+        device.write_bytes(bytes(4096))
+    workload = Workload(rw="read", size="100%", ioengine="psync", direct=False)
+    text = job_of(Variant(workload, (), "all", b""), Place(tuple(map(str, devices))), 1)
+    assert max(map(len, text.splitlines())) < 8192
+    (tmp_path / "job.fio").write_text(text)
+    told = subprocess.run(["fio", "--output-format=json", str(tmp_path / "job.fio")], capture_output=True, text=True)
+    figures = parse(told.stdout)
+    assert figures.read
+    assert figures.read.ios == len(devices)
 
 
 def test_no_template_quotes_by_hand() -> None:

@@ -199,7 +199,9 @@ class Fs(Layer):
     def above(self, below: Below) -> tuple[Shape, ...]:
         """Files."""
         room = {"xfs": _xfs_room, "btrfs": self._btrfs_room, "f2fs": _f2fs_room}.get(self.type, _ext_room)
-        return (Shape(max(0, room(below)), files=True),)
+        # Where direct work may go through memory, it may be of any size.
+        sector = max(device.sector for device in below.devices) if self.bypasses_memory else 512
+        return (Shape(max(0, room(below)), files=True, sector=sector),)
 
     def _btrfs_room(self, below: Below) -> int:
         """Space is given out in chunks, of which some are metadata's: what is left is never known to the byte."""

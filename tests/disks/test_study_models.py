@@ -11,15 +11,15 @@ from runner.expand.load import disk_model
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
 MB, MIB = 10**6, 1 << 20
-#: What a single disk read at, at its beginning; of those in slow motion half of it.
+#: What a single disk read at, at its beginning; of those in slow motion half or a quarter of it.
 TOLD = {
     "raid-wiki/ultrastar-a7k1000-slowly.yaml": 82 * MB / 2,
     "raid-wiki/davidsen/seagate-320-slowly.yaml": 54 * MB / 2,
     "raid-wiki/pci/sata-2008.yaml": 80 * MB,
     "raid-wiki/chunks/sata-2008-slowly.yaml": 80 * MB / 2,
     "raid-wiki/martin/sata-90-slowly.yaml": 90 * MB / 2,
-    "raid-wiki/tuned/wd20ears-slowly.yaml": 110 * MB / 2,
-    "raid-wiki/tuned/hd204ui-slowly.yaml": 144 * MB / 2,
+    "raid-wiki/tuned/wd20ears-slowly.yaml": 110 * MB / 4,
+    "raid-wiki/tuned/hd204ui-slowly.yaml": 144 * MB / 4,
     "raid-wiki/howto/ultrastar-9es.yaml": 13 * MB,
     "multi-zone/st3320620as-slowly.yaml": 77 * MIB / 2,
 }

@@ -8,11 +8,13 @@ import fcntl
 import hashlib
 import os
 import shutil
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import platformdirs
+
+from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -67,11 +69,26 @@ def shared(path: Path) -> AbstractAsyncContextManager[None]:
 @asynccontextmanager
 async def _held(path: Path, kind: int) -> AsyncIterator[None]:
     """Waiting leaves the event loop free."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with opened(path) as descriptor:
+    with ExitStack() as stack:
+        with _writable(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = stack.enter_context(opened(path))
         while not try_lock(descriptor, kind):  # noqa: ASYNC110 - another process has it; no event tells when it lets go
             await asyncio.sleep(PATIENCE)
         yield
+
+
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS}:
+            raise
+        raise HarnessBroken(
+            f"{folder} cannot be written: {error.strerror}",
+            resolution="make it yours, or have $MATRIX_CACHE name a folder that is",
+        ) from None
 
 
 async def made(target: Path, whole: Callable[[Path], bool], make: Callable[[Path], Awaitable[None]]) -> Path:

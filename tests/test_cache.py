@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner import cache
+from runner.errors import HarnessBroken
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,3 +70,14 @@ async def test_a_shared_lock_keeps_others_from_taking_it_alone(tmp_path: Path) -
             assert not cache.try_lock(descriptor, fcntl.LOCK_EX)
     with cache.opened(tmp_path / "l") as descriptor:
         assert cache.try_lock(descriptor, fcntl.LOCK_EX)
+
+
+async def test_a_cache_that_is_somebody_elses_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refused)
+    with pytest.raises(HarnessBroken, match="cannot be written: Permission denied") as told:
+        async with cache.locked(tmp_path / "a.lock"):
+            pass
+    assert "MATRIX_CACHE" in told.value.resolution

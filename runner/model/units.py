@@ -110,8 +110,8 @@ def parse_time(value: object) -> float:
 
 
 def format_time(seconds: float) -> str:
-    """Seconds where they are whole, else milliseconds."""
-    return f"{seconds:g}s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:g}ms"
+    """Seconds from one on, else milliseconds; in so many digits that no two times that anybody writes look alike."""
+    return f"{seconds:.12g}s" if seconds >= 1 or seconds == 0 else f"{seconds * 1000:.12g}ms"
 
 
 def parse_extent(value: object) -> int | str:

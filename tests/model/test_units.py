@@ -50,3 +50,8 @@ def test_percentages_and_times_want_their_unit() -> None:
     for parse, text in ((parse_percent, "5"), (parse_time, "10"), (parse_time, 10), (parse_extent, "120%")):
         with pytest.raises(ValueError, match=r"."):
             parse(text)
+
+
+def test_no_two_times_look_alike() -> None:
+    assert (format_time(1_000_000), format_time(1_000_001)) == ("1000000s", "1000001s")
+    assert (format_time(0.07), format_time(1.5)) == ("70ms", "1.5s")

@@ -40,7 +40,10 @@ def this_host() -> Host:
 def _locked() -> int:
     """Memory that templates take: none, unless the cache lies in a file system that is itself in memory."""
     home = template.home()
-    if not home.is_dir() or kind_of(home.resolve(), Path("/proc/self/mounts").read_text()) not in _IN_MEMORY:
+    if (
+        not home.is_dir()
+        or kind_of(home.resolve(), Path("/proc/self/mounts").read_text(errors="surrogateescape")) not in _IN_MEMORY
+    ):
         return 0
     return sum(size for _, size, _ in template.known())
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Seconds. A server that is gone must not hold a run up for long.
 _CONNECT = 5
+#: Seconds between two looks whether a file that another process makes is made.
+_GLANCE = 0.01
 _POSTGRESQL = {
     "connect_timeout": _CONNECT,
     "tcp_user_timeout": _CONNECT * 1000,
@@ -31,9 +35,9 @@ def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
 
     def configure(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # transactions are ours to begin; the driver would begin them late
+        connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
+        into_wal(connection, busy_ms / 1000)
         for pragma in (
-            f"busy_timeout = {busy_ms}",
-            "journal_mode = WAL",
             # In WAL mode anything less than FULL may lose the last transactions when the host loses power.
             f"synchronous = {'FULL' if durable else 'NORMAL'}",
             "foreign_keys = ON",
@@ -43,6 +47,20 @@ def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
     sa.event.listen(engine, "connect", configure)
     sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def into_wal(connection: Any, patience: float) -> None:
+    """Have the file keep a log. Of several who make it at the same moment, some are told at once: they try again."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+            time.sleep(_GLANCE)
+        else:
+            return
 
 
 def sqlite_reader(path: Path) -> sa.Engine:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.questions import averaged
 from runner.guidelines.verdict import Verdict
+from runner.stats.compare import unlogged
 from runner.stats.interval import t_factor
 from runner.stats.stopping import Stopped
 
@@ -227,7 +228,7 @@ def _judged(question: Question, spread: _Spread, level: Level, alone: Measured |
         verdict = Verdict.HOLDS
     elif outer[1] < low or outer[0] > high:
         verdict = Verdict.FAILS
-    return Answer(question, verdict, exp(mean), _exp(inner[0]), _exp(inner[1]), spread.n, enough)
+    return Answer(question, verdict, exp(mean), unlogged(inner[0]), unlogged(inner[1]), spread.n, enough)
 
 
 def _bounds(spread: _Spread, confidence: float, alone: Measured | None) -> tuple[float, float]:
@@ -242,7 +243,3 @@ def _bounds(spread: _Spread, confidence: float, alone: Measured | None) -> tuple
         if alone.stopped is Stopped.PRECISE and spread.n > alone.rule.first_look:
             half = max(half, log1p(alone.rule.until))
     return spread.mean - half, spread.mean + half
-
-
-def _exp(power: float) -> float:
-    return exp(power) if power < 700 else inf

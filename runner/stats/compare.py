@@ -209,10 +209,10 @@ def _ratio(
         return Ratio(exp(mean), 0.0, inf, *sizes, confidence, 1.0, paired, foreseen)
     half = t_factor(freedom, 1 - share * (1 - confidence)) * error
     p = min(1.0, _chance(mean, error, freedom) / share)
-    return Ratio(exp(mean), _exp(mean - half), _exp(mean + half), *sizes, confidence, p, paired, foreseen)
+    return Ratio(exp(mean), unlogged(mean - half), unlogged(mean + half), *sizes, confidence, p, paired, foreseen)
 
 
-def _exp(power: float) -> float:
+def unlogged(power: float) -> float:
     """Two values that have nothing to do with each other have bounds beyond what a float can hold."""
     return exp(power) if power < 700 else inf
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp
 from typing import TYPE_CHECKING
 
 from runner.stats.blocks import block_effects, table_of
-from runner.stats.compare import Ratio, unpaired
+from runner.stats.compare import Ratio, unlogged, unpaired
 from runner.stats.interval import t_factor
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> D
 
     line = linregress(range(blocks), effects)
     half = t_factor(blocks - 2, confidence) * float(line.stderr)
-    change, low, high = (exp((float(line.slope) + by) * (blocks - 1)) for by in (0.0, -half, half))
+    change, low, high = (unlogged((float(line.slope) + by) * (blocks - 1)) for by in (0.0, -half, half))
     return Drift(change, low, high, confidence, float(line.pvalue), blocks, len(table))
 
 

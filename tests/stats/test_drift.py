@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -131,3 +133,9 @@ def test_where_no_block_differs_there_is_no_drift() -> None:
     found = drift([{1: 5.0, 2: 5.0, 3: 5.0}, {1: 7.1, 2: 7.1}])
     assert found is not None
     assert (found.change, found.low, found.high, found.p) == (1, 1, 1, 1)
+
+
+def test_blocks_that_have_nothing_to_do_with_each_other_have_bounds_beyond_what_a_float_holds() -> None:
+    found = drift([{1: 1e-300, 2: 1e300, 3: 1e-300, 4: 1e250}])
+    assert found is not None
+    assert found.high == math.inf

@@ -83,8 +83,10 @@ unasked >unasked.txt &
 unasked=$!
 fio --output-format=json+ --output="$output" job.fio || status=$?
 counted after
-wait "$unasked" || true  # a file that is not there is none to tell
-mapfile -t lines <unasked.txt
+# A file that is not there is none to tell, and where there was no room for them none of them decides anything.
+wait "$unasked" || true
+lines=()
+mapfile -t lines <unasked.txt || true
 printf '%s\n' "${lines[@]}"
 {% if samples %}
 stop_sampling

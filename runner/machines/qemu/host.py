@@ -40,10 +40,8 @@ def this_host() -> Host:
 def _locked() -> int:
     """Memory that templates take: none, unless the cache lies in a file system that is itself in memory."""
     home = template.home()
-    if (
-        not home.is_dir()
-        or kind_of(home.resolve(), Path("/proc/self/mounts").read_text(errors="surrogateescape")) not in _IN_MEMORY
-    ):
+    mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape")  # names are whatever somebody wrote
+    if not home.is_dir() or kind_of(home.resolve(), mounts) not in _IN_MEMORY:
         return 0
     return sum(size for _, size, _ in template.known())
 

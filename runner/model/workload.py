@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.model.base import Model
 from runner.model.fileset import DEFAULT_SIZE, FileSet
+from runner.model.fio_options import OpenValue, refused
 from runner.model.layers import Problem
 from runner.model.steady import Steady
 from runner.model.units import Extent, Length, Size, Time, bytes_of, format_size, in_unit, of_memory
@@ -42,58 +43,6 @@ NOT_ENGINES = {
 }
 MIXED = frozenset({"rw", "randrw"})
 
-_COLLECTED = "results are collected by matrix"
-_ENDS = "`runtime:` or `size:` says when a workload ends"
-_TOP = "the top of the layout is what fio works on"
-#: fio options that `matrix` writes itself, and what to use instead.
-OWNED = {
-    "filename": _TOP,
-    **dict.fromkeys(("directory", "opendir", "read_iolog", "replay_redirect"), _TOP),
-    **dict.fromkeys(("write_iolog", "merge_blktrace_file"), "fio must write nowhere but on the top of the layout"),
-    "allow_mounted_write": "fio must never write on a device that is mounted",
-    "include": "all of a job stands in the matrix",
-    **dict.fromkeys(("nrfiles", "nr_files"), "write `files:`"),
-    "filesize": "write `file_size:`",
-    **dict.fromkeys(("name", "filename_format"), "files of cells of one shape are used again under their own names"),
-    "create_only": "files are laid out before anything is measured",
-    **dict.fromkeys(
-        ("overwrite", "file_append"), "files are laid out before anything is measured, so writes always overwrite"
-    ),
-    "readwrite": "write `rw:`",
-    "rwmixwrite": "write `rwmixread:`",
-    "blocksize": "write `bs:`",
-    **dict.fromkeys(("bsrange", "blocksize_range", "bssplit"), "`bs:` is the size of all requests; a list is an axis"),
-    "buffered": "write `direct: false`",
-    "ramp_time": "write `ramp:`",
-    "time_based": "a workload with `runtime:` is time based",
-    "fileoffset": "write `offset:`",
-    **dict.fromkeys(("timeout", "io_size", "io_limit", "loops", "fill_device", "fill_fs"), _ENDS),
-    "ioscheduler": "write `scheduler:` below `tune:`, so that it is read back",
-    "randseed": "`seed:` at the top of the matrix decides it, another one for every trial",
-    **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats", "per_job_logs"), _COLLECTED),
-    **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
-    "allow_file_create": "fio must never make a file where a device should be",
-    **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove what it works on"),
-    "exec_prerun": "commands do not belong in a workload",
-    "exec_postrun": "commands do not belong in a workload",
-}
-
-
-#: fio cuts longer lines of a job, and takes the rest of one for the next: another option, of whoever wrote it.
-_LONGEST = 1000
-
-
-def _open_value(value: object) -> object:
-    if not isinstance(value, bool | int | float | str):
-        raise ValueError("a fio option has one value: a text, a number, true or false")  # noqa: TRY004 - pydantic's way
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise ValueError("no number of fio's is that large")
-    if isinstance(value, str) and any(ord(char) < 32 or ord(char) == 127 for char in value):
-        raise ValueError("control characters and line breaks cannot be written into a fio job")
-    if isinstance(value, str) and len(value) > _LONGEST:
-        raise ValueError(f"more than the {_LONGEST} characters that surely stay on one line of a fio job")
-    return value
-
 
 def _aliases(value: object) -> object:
     if isinstance(value, str) and ":" in value:
@@ -124,7 +73,6 @@ POINTS = 100
 MOST_LOGGED = 1_000_000
 #: The seconds over which a profile over time averages, and those of work that lasts less than ten times as long.
 COURSE, SHORT_COURSE = 1.0, 0.1
-OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
 
 
 class Workload(Model):
@@ -253,13 +201,10 @@ class Workload(Model):
     def _option_problems(self) -> Iterator[Problem]:
         """What is not for the map of fio's own options."""
         for option, value in self.fio.items():
-            if option in {"mem", "iomem"} and ":" in str(value):
-                # It would be cut to the size of the buffers, and written over with what they hold.
-                yield Problem("fio", f"`{option}` is memory here: fio must have its buffers in no file")
             if self.runtime is None and option.startswith(("rate", "thinktime")):
                 yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
-            if (why := OWNED.get(option, _of_logs(option))) is not None:
-                yield Problem("fio", f"`{option}` is not for the fio: map: {why}")
+            if (why := refused(option, value)) is not None:
+                yield Problem("fio", why)
             elif self.each is not None and option.startswith("zone"):
                 yield Problem("fio", f"`{option}` and `each:` both say where places are; write one of them")
             elif option in type(self).model_fields:
@@ -398,11 +343,6 @@ class Workload(Model):
         end, there = in_unit(offset + size, "MiB", ceil), in_unit(room, "MiB", floor)
         told = f"{needed} behind an offset of {_shown(self.offset)} end at {end}"
         return Problem(field, f"{told}, and there are at most {there}{each}")
-
-
-def _of_logs(option: str) -> str | None:
-    """Why an option is none of a user's that says how fio writes its logs: the course of a rate is read from them."""
-    return f"{_COLLECTED}, logs with `profile:`" if option.startswith("log_") else None
 
 
 def _share(percent: str) -> Fraction:

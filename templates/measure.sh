@@ -79,15 +79,12 @@ unasked() {
   exec grep -sH '' "${files[@]}"
 }
 counted before
-unasked >unasked.txt &
+unasked &
 unasked=$!
 fio --output-format=json+ --output="$output" job.fio || status=$?
 counted after
-# A file that is not there is none to tell, and where there was no room for them none of them decides anything.
+# A file that is not there is none to tell, and none of them decides anything.
 wait "$unasked" || true
-lines=()
-mapfile -t lines <unasked.txt || true
-printf '%s\n' "${lines[@]}"
 {% if samples %}
 stop_sampling
 {% endif %}

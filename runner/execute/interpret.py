@@ -90,11 +90,12 @@ def readings_of(output: str) -> tuple[Reading, ...]:
 def as_it_is(output: str) -> tuple[str, str]:
     """What a measurement says of things that nothing was asked of, as a read-back tells readings; and all else it says.
 
-    Files are told behind their paths: the first line of each counts.
+    Files are told behind their paths, before fio's JSON: the first line of each counts.
     """
-    of = {f"/sys/class/block/{one.got}/": one.setting for one in readings_of(output) if one.setting.endswith(NODE)}
+    before, json = _at_json(output)
+    of = {f"/sys/class/block/{one.got}/": one.setting for one in readings_of(before) if one.setting.endswith(NODE)}
     readings, rest, seen = [], [], set[str]()
-    for line in output.splitlines(keepends=True):
+    for line in before.splitlines(keepends=True):
         path, colon, said = line.partition(":")
         folder = next((folder for folder in (*of, MEMORY) if path.startswith(folder)), "")
         if line.startswith("reading\t"):
@@ -105,7 +106,13 @@ def as_it_is(output: str) -> tuple[str, str]:
             seen.add(path)
             name = of[folder].removesuffix(NODE) if folder in of else "vm"
             readings.append(f"reading\t{name}.{path.removeprefix(folder)}\t-\t{got}\n")
-    return "".join(readings), "".join(rest)
+    return "".join(readings), "".join((*rest, json))
+
+
+def _at_json(output: str) -> tuple[str, str]:
+    """Cut in two where fio's JSON begins, which is by far the most of what a measurement says."""
+    at = output.find("\n{") + 1 or len(output)
+    return output[:at], output[at:]
 
 
 def _chosen(said: str) -> str:

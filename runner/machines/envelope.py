@@ -27,7 +27,8 @@ ROOMS = 8
 #: is framed by lines that begin with an unguessable word; the last end in a subshell is told outside of it, as whoever
 #: exits tells nothing more.
 PRELUDE = """\
-export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
+[[ :$PATH: == *:/usr/sbin:* ]] || PATH+=:/usr/sbin:/sbin
+export LC_ALL=C PATH
 matrix_begins() {
   printf %s "$matrix_mark begin $1 ${EPOCHREALTIME/./}
 "
@@ -63,7 +64,7 @@ def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], st
         else:
             shells.append(ran)
     bodies = "".join(map(_shell, shells))
-    return f"matrix_mark={quote(mark)}\n{PRELUDE}matrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}"
+    return f"matrix_mark={quote(mark)}\neval {words(PRELUDE)}\nmatrix_go=\n{enter} &&\nmatrix_go=1\n{bodies}"
 
 
 def fresh(folder: str, remove: str = "rm") -> str:

@@ -97,19 +97,8 @@ def test_what_nothing_was_asked_of_is_told_as_it_is_while_fio_starts_and_fios_en
     assert status == 3
     after = lines.index(next(line for line in lines if line.startswith("counted after")))
     assert lines.index("fio: a word") < after
-    assert lines[lines.index("counted", after) + 1 :][:2] == [
-        "reading\tdisk0.node\t-\tsdx",
-        f"{tmp_path}/sdx/queue/scheduler:none [mq-deadline] kyber",
-    ]
-    assert "{}" in lines
-
-
-def test_what_nothing_was_asked_of_keeps_no_figures_from_being_told(tmp_path: Path) -> None:
-    (tmp_path / "unasked.txt").mkdir()  # as where there is no room for it
-    status, lines = measured(tmp_path, "sdx")
-    assert status == 3
-    assert "{}" in lines
-    assert not [line for line in lines if line.startswith("reading")]
+    told = lines.index("reading\tdisk0.node\t-\tsdx")
+    assert told < lines.index(f"{tmp_path}/sdx/queue/scheduler:none [mq-deadline] kyber") < lines.index("{}")
 
 
 def test_files_told_as_they_are_become_readings() -> None:
@@ -122,6 +111,9 @@ def test_files_told_as_they_are_become_readings() -> None:
 /proc/sys/vm/dirty_ratio:20
 reading\tdisk0.node\t-\tvda
 matrix: something else: /sys/class/block/vda/x:1
+{
+/sys/class/block/vda/in/the/json:1
+}
 """
     readings, rest = as_it_is(said)
     assert readings.splitlines() == [
@@ -133,6 +125,9 @@ matrix: something else: /sys/class/block/vda/x:1
     assert rest.splitlines() == [
         "/sys/class/block/vdab/size:7",
         "matrix: something else: /sys/class/block/vda/x:1",
+        "{",
+        "/sys/class/block/vda/in/the/json:1",
+        "}",
     ]
 
 

@@ -118,7 +118,7 @@ class QemuRig:
             # Whatever garbled the answer, a fresh rig may do better, and the run goes on without this one.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
         went_well = [step.text for step, result in zip(steps, results, strict=False) if result.status == 0]
-        for name, definition in self._by_heart.worth(went_well).items():
+        for name, definition in self._by_heart.worth([envelope.PRELUDE, *went_well]).items():
             if await self.guest.evaluated(definition) == name.encode() + b"\n":
                 self._by_heart.learnt(name)
         unheard, self._armed = self._armed, ()

@@ -55,9 +55,9 @@ class Preset:
     meant: tuple[str, ...]
 
 
-def _dd(rw: str, *, on_devices: Values) -> Preset:
+def _dd(rw: str, more: Values, *, on_devices: Values) -> Preset:
     only = {"rw": (rw,), "ioengine": _ONE_AT_A_TIME, "numjobs": (1,), "skip": (0,)}
-    return Preset("dd", {"": Phase(only, {**_LIKE_A_PROGRAM, "bs": MIB}, on_devices)}, ("",))
+    return Preset("dd", {"": Phase(only, {**_LIKE_A_PROGRAM, "bs": MIB, **more}, on_devices)}, ("",))
 
 
 def _iozone(rw: str, more: Values) -> Phase:
@@ -95,9 +95,10 @@ def _sought() -> Phase:
 
 
 PRESETS: dict[str, Preset] = {
-    "dd-read": _dd("read", on_devices={}),
-    # The last to close a device waits until everything is on it; of a file most may still be in memory when dd ends.
-    "dd-write": _dd("write", on_devices=_FLUSHED),
+    "dd-read": _dd("read", {}, on_devices={}),
+    # It writes what /dev/zero reads as. The last to close a device waits until everything is on it; of a file most may
+    # still be in memory when dd ends.
+    "dd-write": _dd("write", {"fio.zero_buffers": 1}, on_devices=_FLUSHED),
     "iozone": Preset(
         "IOzone",
         {

@@ -154,6 +154,22 @@ def test_what_was_never_written_is_zeros_and_not_fetched(tmp_path: Path) -> None
     assert _resident(tmp_path / "image") < 2**20
 
 
+def test_zeros_take_no_room_where_nothing_is_and_wipe_what_there_is(tmp_path: Path) -> None:
+    """As above; and dd of /dev/zero writes nothing else."""
+
+    async def ask() -> tuple[int, int]:
+        async with behind_a_file(tmp_path) as (image, uri):
+            before = image.stat().st_blocks
+            words = ("--rw=write", "--zero_buffers=1", "--offset=0", "--size=16m")
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={uri}", *words])
+            assert done.returncode == 0, done.stdout + done.stderr
+            return before, image.stat().st_blocks
+
+    before, after = asyncio.run(ask())
+    assert (tmp_path / "image").read_bytes()[: 16 * 2**20].count(0) == 16 * 2**20
+    assert 0 < before <= after <= 64 * 1024 // 512  # fio asks for 64 KiB at a time
+
+
 @pytest.mark.skipif(not which("qemu-io"), reason="qemu-io is not installed (package qemu-utils)")
 def test_holes_and_data_may_be_in_one_request(tmp_path: Path) -> None:
     asked = (

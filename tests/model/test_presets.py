@@ -120,6 +120,7 @@ def test_what_dd_does() -> None:
         assert wanted.items() <= found.items()
         assert (found["fadvise_hint"], found["size"], "runtime" in found) == ("0", str(2**30), False)
     assert ("end_fsync" in options(read), options(write)["end_fsync"]) == (False, "1")
+    assert ("zero_buffers" in options(read), options(write)["zero_buffers"]) == (False, "1")
     assert "end_fsync" not in options(only("preset: dd-write, size: 1GiB", FS))
     assert options(only("preset: dd-write, size: 1GiB, fio: {end_fsync: 1}", FS))["end_fsync"] == "1"
 

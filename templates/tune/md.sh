@@ -1,3 +1,12 @@
+{% if layer.level in ('raid4', 'raid5', 'raid6') %}
+
+# Stripes that md keeps of an earlier trial would save this one reading them, whatever passes memory by.
+kernel_name {{ layer.device }}
+stripes=/sys/class/block/$REPLY/md/stripe_cache_size
+read -r kept <"$stripes"
+echo 17 >"$stripes" # the fewest that there may be
+echo "$kept" >"$stripes"
+{% endif %}
 {% if layer.under_way %}
 
 {% include 'retry.sh' %}

@@ -24,6 +24,10 @@ SET_UP = 900.0
 _CRAWL = 10**6
 #: … and no request takes longer than this, a few at a time or not, unless a disk's model says so.
 _SLOWEST_REQUEST = 0.05
+#: So much of a machine's memory may wait to be written when fio is through …
+_DIRTY_SHARE = 0.25
+#: … in requests as small as this, where they are all over the place.
+_PAGE = 4096
 #: So many requests to one disk may come, one after the other, of one to an array.
 _IN_TURN = 4
 
@@ -61,6 +65,14 @@ def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = 
         return expected(workload) + slowest * workload.iodepth * workload.numjobs + before
     total = span * workload.numjobs
     return workload.ramp + total / _CRAWL + total / workload.bs * slowest + before
+
+
+def written_out(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:
+    """How long what went through memory may take to reach the disks, when fio is through."""
+    if workload.direct or not workload.write_share:
+        return 0.0
+    dirty = memory * _DIRTY_SHARE
+    return dirty / _CRAWL + (dirty / _PAGE * slowest if workload.rw.startswith("rand") else 0.0)
 
 
 def with_faults(

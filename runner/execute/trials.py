@@ -140,6 +140,7 @@ class ArrayOnRig:
         faults = self._array.faults
         slowest = deadlines.slowest_request(work, self._matrix.every_disk())
         deadline = deadlines.deadline(work, cell.span, cell.files.total if cell.files else 0, slowest)
+        deadline += deadlines.written_out(work, self._matrix.machine.memory, slowest)
         started, clock = datetime.now(UTC), time.monotonic()
         self._rig.arm(faults)
         async with watched(self._rig) as service:

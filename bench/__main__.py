@@ -14,6 +14,7 @@ ALL = (
     "cells",
     "boot",
     "parallel",
+    "disks",
     "monitor",
     "backends",
 )

@@ -79,6 +79,7 @@ async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, 
                 while left:
                     await execution.trial(built, left, block)
                 pairs.append((time.perf_counter() - began, by_hand))
+                print(f"round {block}: {pairs[-1][0]:.1f} s / {by_hand:.1f} s", flush=True)
     return pairs
 
 

@@ -53,6 +53,24 @@ def test_they_behave_like_disks_and_say_what_they_did(tmp_path: Path) -> None:
     asyncio.run(_asked(tmp_path))
 
 
+async def _queued(scratch: Path) -> None:
+    """The same work, of which a SATA disk is given one command at a time, or all that it takes."""
+    async with Qemu().rig(RigSpec(DISKS), scratch) as rig:
+        node = (await done(rig, f"readlink -f {rig.disks[1]}")).strip().removeprefix("/dev/")
+        found = {}
+        for depth in (1, 31):
+            before = rig.disk_reports()
+            await done(rig, f"echo {depth} >/sys/block/{node}/device/queue_depth")
+            await done(rig, FIO.format(rig.disks[1], "--rw=randread --bs=4k --iodepth=31"))
+            found[depth] = between(before, rig.disk_reports())[1]
+        assert found[31].reads > 1.3 * found[1].reads
+        assert found[31].owed / found[31].reads > found[1].owed / found[1].reads  # they wait in the disk, not before it
+
+
+def test_a_disk_that_may_choose_among_commands_gets_more_done(tmp_path: Path) -> None:
+    asyncio.run(_queued(tmp_path))
+
+
 async def _full(scratch: Path) -> None:
     async with Qemu().rig(RigSpec(DISKS), scratch) as rig:
         text = f"dd if=/dev/urandom of={rig.disks[0]} bs=1M count=64 oflag=direct"

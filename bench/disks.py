@@ -1,0 +1,132 @@
+"""Modelled disks as a virtual machine finds them, against what their physics says: within 5 %, or told as strained.
+
+    python -m bench.disks [MODEL ...]
+
+One disk alone, asked by fio in the machine: sequential work in the outermost and the innermost part, random work at
+both ends of what a queue can be. Expected is what the same physics makes of the same requests on made-up time, of which
+nobody else takes any; at depth 1 the guest's own part of each round is missing there, and is what strains.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from runner.disks.native import built, library
+from runner.disks.predict import Job, predicted
+from runner.execute.rigs import rig_spec
+from runner.execute.trials import ArrayOnRig
+from runner.expand.load import disk_model, parse
+from runner.machines.qemu import Qemu
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from runner.disks.native import Library
+    from runner.disks.physics import Physics
+
+MODELS = (
+    *("st3320620as", "st3500641as", "nas-7200", "archive-smr", "sata-ssd", "nvme-ssd", "cloud-80iops", "cloud-burst"),
+)
+CLOSE = 0.05
+SIZE = 2 << 30
+KIB = 1 << 10
+MATRIX = """\
+name: disks
+disks: {{count: 1, model: {model}, size: 2GiB}}
+layouts: {{whole: [disk]}}
+workloads:
+{works}
+repeat: 1
+"""
+#: Chance makes a hundred random requests a second of a platter differ by a per cent for so many seconds …
+SECONDS, PATIENCE = 4.0, 5
+#: … and what is expected of it, over so many other chances.
+CHANCES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One thing to be found out, by its name."""
+
+    name: str
+    job: Job
+
+    def work(self, seconds: float) -> str:
+        """As a workload."""
+        kind = f"rand{self.job.what}" if self.job.random else self.job.what
+        part = f"offset: {self.job.first:.0%}, size: {self.job.last - self.job.first:.0%}"
+        shape = f"rw: {kind}, bs: {self.job.block // KIB}KiB, iodepth: {self.job.depth}, runtime: {seconds:g}s, {part}"
+        return f"  {self.name}: {{{shape}{', fio: {norandommap: true}' if self.job.random else ''}}}"
+
+
+PROBES = (
+    Probe("read-outside", Job("read", 256 * KIB, 4, random=False, last=0.06)),
+    Probe("read-inside", Job("read", 256 * KIB, 4, random=False, first=0.94)),
+    Probe("write-outside", Job("write", 256 * KIB, 4, random=False, last=0.06)),
+    Probe("read-depth-1", Job("read", 4 * KIB, 1, random=True)),
+    Probe("read-depth-31", Job("read", 4 * KIB, 31, random=True)),
+    Probe("write-depth-1", Job("write", 4 * KIB, 1, random=True)),
+    Probe("write-depth-31", Job("write", 4 * KIB, 31, random=True)),
+)
+
+
+def lasts(probe: Probe, physics: Physics) -> float:
+    """How long it is looked at."""
+    return SECONDS * PATIENCE if probe.job.random and physics.kind == "hdd" else SECONDS
+
+
+def expected(code: Library, physics: Physics, probe: Probe) -> float:
+    """Requests a second."""
+    seconds = lasts(probe, physics)
+    chances = range(CHANCES if probe.job.random and physics.kind == "hdd" else 1)
+    return fmean(predicted(code, physics, SIZE, probe.job, seconds=seconds, seed=seed).iops for seed in chances)
+
+
+async def measured(model: str, scratch: Path) -> AsyncIterator[tuple[Probe, float, str]]:
+    """Requests a second of each probe on a fresh machine, and how the host strained, if it did."""
+    physics, machine = disk_model(model).physics(1), Qemu()
+    works = "\n".join(probe.work(lasts(probe, physics)) for probe in PROBES)
+    space = parse("bench", MATRIX.format(model=model, works=works)).space
+    cells = {cell.axes["workload"]: cell for cell in space.cells()}
+    for probe in PROBES:
+        async with machine.rig(rig_spec(space.matrix, space.arrays[0], None), scratch) as rig:
+            array = await ArrayOnRig.build(space.matrix, space.arrays[0], rig, machine, None)
+            trial = await array.measure(cells[probe.name], 1)
+            figures = trial.finding.figures
+            if figures is None:
+                raise SystemExit(trial.finding.reason)
+            iops = sum(side.iops for side in (figures.read, figures.write) if side)
+            yield probe, iops, trial.notes.get("strained", "")
+
+
+async def tell(models: tuple[str, ...], scratch: Path) -> bool:
+    """A line for each; whether all are close, or told."""
+    code, good = library(await built()), True
+    for model in models:
+        physics = disk_model(model).physics(1)
+        async for probe, iops, strained in measured(model, scratch):
+            wanted = expected(code, physics, probe)
+            off = iops / wanted - 1
+            good = good and (abs(off) <= CLOSE or bool(strained))
+            told = f"strained {strained}" if strained else "" if abs(off) <= CLOSE else "off, and nothing tells it"
+            print(f"{model:13} {probe.name:15} {wanted:9.1f} {iops:9.1f} IOPS {off:+7.1%}  {told}", flush=True)
+    return good
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("models", nargs="*", default=MODELS)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        good = asyncio.run(tell(tuple(asked.models), Path(scratch)))
+    print(f"all within {CLOSE:.0%} or strained: {'yes' if good else 'no'}")
+
+
+if __name__ == "__main__":
+    main()

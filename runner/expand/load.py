@@ -183,14 +183,27 @@ def validated(data: Any, flaws: list[Flaw], top: type[M]) -> M | None:
     data = copy.deepcopy(data)
     for _ in range(10):
         try:
-            return top.model_validate(data)
+            whole = top.model_validate(data)
         except ValidationError as error:
             found = list(from_pydantic(error, data, top))
-            # What is wrong around a cut is a consequence of the cut.
-            flaws += [new for new in found if not any(old.path[: len(new.path)] == new.path for old in flaws)]
-            if not all(_cut(data, path) for path in sorted({flaw.path for flaw in found}, key=len, reverse=True)):
-                return None
+        else:
+            found = list(_beyond(data))
+            if not found:
+                return whole
+        # What is wrong around a cut is a consequence of the cut.
+        flaws += [new for new in found if not any(old.path[: len(new.path)] == new.path for old in flaws)]
+        if not all(_cut(data, path) for path in sorted({flaw.path for flaw in found}, key=len, reverse=True)):
+            return None
     return None
+
+
+def _beyond(data: Any, path: Keys = ()) -> Iterator[Flaw]:
+    """Numbers that neither an id is made of nor the store holds, whatever their keys allow."""
+    if isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _beyond(value, (*path, key))
+    elif isinstance(data, int) and abs(data) >= 2**63:
+        yield Flaw(path, "no number here is that large")
 
 
 def _cut(data: Any, path: Keys) -> bool:

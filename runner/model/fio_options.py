@@ -21,7 +21,8 @@ OWNED = {
     **dict.fromkeys(("name", "filename_format"), "files of cells of one shape are used again under their own names"),
     "create_only": "files are laid out before anything is measured",
     **dict.fromkeys(
-        ("overwrite", "file_append"), "files are laid out before anything is measured, so writes always overwrite"
+        ("overwrite", "file_append", "fallocate"),
+        "files are laid out before anything is measured, so writes always overwrite",
     ),
     "readwrite": "write `rw:`",
     "rwmixwrite": "write `rwmixread:`",
@@ -35,6 +36,7 @@ OWNED = {
     "ioscheduler": "write `scheduler:` below `tune:`, so that it is read back",
     "randseed": "`seed:` at the top of the matrix decides it, another one for every trial",
     **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats", "per_job_logs"), _COLLECTED),
+    **dict.fromkeys(("lat_percentiles", "clat_percentiles"), _COLLECTED),
     **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
     "allow_file_create": "fio must never make a file where a device should be",
     **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove what it works on"),

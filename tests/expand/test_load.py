@@ -35,6 +35,41 @@ workloads:
     ]
 
 
+def test_rules_are_checked_beside_what_is_impossible_or_malformed() -> None:
+    broken = "name: b\ndisks: {count: 3, size: 1GiB}\nlayouts: {parity: [md: {level: 6}, fs: {type: ext4}]}\n"
+    rules = "exclude: [{layuot: parity}, {fs.type: ext4}, {md.level: 6, md.chnk: 4KiB}]\nonly: [{bs: 4KiB}]\n"
+    for size in ("4KiB", "4k"):
+        said = errors(f"{broken}workloads: {{w: {{rw: read, bs: {size}}}}}\n{rules}")
+        malformed = [f"4:31: '{size}': no size unit 'k' is known; did you mean 4KiB or 4KB?"] if size == "4k" else []
+        assert said[:-2] == ["3:32: RAID 6 needs at least 4 disks; 3 disks are declared", *malformed]
+        assert said[-2].startswith("5:12: unknown axis 'layuot'; did you mean layout?")
+        assert said[-1].startswith("5:60: unknown axis 'md.chnk'; ")
+
+
+def test_what_cannot_be_used_hides_nothing_else() -> None:
+    text = """\
+name: broken
+disks: {count: 3, size: 1GiB, model: st33206}
+bus_limit: {pci: {disks: [0], bandwidth: 133MB/s}}
+layouts:
+  parity: [md: {level: 6}]
+  used: [use: there-is-none.yaml#far]
+  also: [use: there-is-none.yaml#near, fs: {type: ext4}]
+workloads:
+  read: {rw: read, bs: 64k}
+exclude: [{layout: used}, {layuot: used}]
+guidelines: [nor-is-this.yaml]
+"""
+    assert [one.partition(";")[0] for one in errors(text)] == [
+        "2:38: no disk model is called 'st33206'",
+        "5:24: RAID 6 needs at least 4 disks",
+        "6:15: there is no file there-is-none.yaml",
+        "9:24: '64k': no size unit 'k' is known",
+        "10:28: unknown axis 'layuot'",
+        "11:14: there is no file nor-is-this.yaml",
+    ]
+
+
 def test_a_key_without_a_value_is_where_nothing_stands() -> None:
     said = errors("name: broken\ndisks: {count: 2, size: 1GiB}\nlayouts:\nworkloads: {w: {rw: read}}\nrepeat:\n")
     assert said[0] == "3:1: nothing stands here; a map is needed"

@@ -214,23 +214,44 @@ def _flaw(work: Variant[Workload], message: str) -> Flaw:
     return Flaw(place, f"fio refuses it: {message}")
 
 
-def check_jobs(request: Asked) -> str:
-    """Let fio itself check every different workload; returns why it could not be asked, if it could not."""
+def _render_some(request: Asked, own: Path) -> None:
+    """Render the scripts of a cell of every layout: what a user's own templates lack is told before anything starts."""
+    from runner.render.scripts import array_scripts, cell_scripts, job
+
+    matrix = request.space.matrix
+    disks = [f"/dev/disk/by-id/matrix-{number}" for number in range(len(matrix.every_disk()))]
+    for array in {dict(array.coords)["layout"]: array for array in request.arrays()}.values():
+        cell = next(request.selection.cells_of(array))
+        # Disks of which nobody knows that they are zeroed have more done to them.
+        stack = array_scripts(array, disks, zeroed=False, own=own).stack
+        cell_scripts(cell, stack, own, matrix.monitor)
+        job(cell, stack, 1, own)
+
+
+def check_jobs(request: Asked, own: Path | None = None) -> str:
+    """Let fio itself check every different workload; returns why it could not be asked, if it could not.
+
+    `own` are templates of the user's, which make other jobs and may be wrong themselves.
+    """
     from runner.expand.load import BadMatrix, placed
     from runner.fio.check import missing, refused
     from runner.render.scripts import Files, Place, job_of
 
+    if own:
+        _render_some(request, own)
     if why := missing():
         return why
     works = request.space.workloads
     devices, folder = Place(("/dev/null",)), Place(files=Files("/", 2**40, 1, 2**40, spent=False))
     jobs = {
-        str(number): job_of(work, folder if in_files else devices, 1) for number, (work, in_files) in enumerate(works)
+        str(number): job_of(work, folder if in_files else devices, 1, own)
+        for number, (work, in_files) in enumerate(works)
     }
+    mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     flaws = []
     for key, message in refused(jobs).items():
         work, _ = works[int(key)]
-        flaws.append(_flaw(work, message))
+        flaws.append(_flaw(work, message + mine))
     if flaws:
         source = request.declared.source
         raise BadMatrix(source, placed(source, flaws))

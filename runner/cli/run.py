@@ -137,7 +137,7 @@ def command(
     request = asked(matrix, only, shard)
     check_kernels(request, place.machine)
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
-    unchecked = check_jobs(request)
+    unchecked = check_jobs(request, templates)
     study = study_beside(matrix, request.space)
     order = Order(
         matrix, request, place.machine, kernel, templates, cold=cold, until_decided=until_decided, study=study

@@ -14,7 +14,7 @@ from runner.errors import BadInput
 from runner.expand.fit import flaws_of
 from runner.expand.guidelines import sound, unfounded
 from runner.expand.notes import Note
-from runner.expand.select import check_rules
+from runner.expand.select import check_rules, check_words
 from runner.expand.space import Space, expand
 from runner.expand.use import read_with_uses
 from runner.model.base import Model
@@ -113,26 +113,32 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk) -> D
         source, misused = read_with_uses(name, text, text_of)
     except UnreadableError as error:
         raise unreadable(Source(name, text, None, None), error) from None
-    if misused:
-        raise BadMatrix(source, misused)
     if source.data is None:
-        raise BadMatrix(source, [(Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/")])
+        nothing = Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/"
+        raise BadMatrix(source, misused or [nothing])
     _refuse_library(source)
     flaws: list[Flaw] = []
     matrix = validated(source.data, flaws, Matrix)
     if matrix is None:
-        raise BadMatrix(source, placed(source, flaws))
-    space, findings = expand(matrix)
-    impossible = flaws_of(space, findings)
-    found = [*flaws, *impossible, *(() if flaws else findings.unused)] or check_rules(space)
+        raise BadMatrix(source, [*misused, *placed(source, flaws)])
+    space, found = _impossible(matrix, flaws, whole=not misused)
     amiss, idle = list[Flaw](), list[str]()
-    if all(flaw.path[:1] == ("guidelines",) for flaw in found):
+    if not misused and all(flaw.path[:1] == ("guidelines",) for flaw in found):
         amiss, idle = unfounded(space, sound(source.data.get("guidelines")), source.loose)
-    if found := [*found, *amiss]:
-        raise BadMatrix(source, placed(source, found))
+    if misused or (found := [*found, *amiss]):
+        raise BadMatrix(source, [*misused, *placed(source, found)])
     twice = map(Note, repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
     needs = [_OF_NEEDS] if matrix.needs else []
     return Declared(source, replace(space, remarks=(*space.remarks, *twice, *map(Note, (*needs, *idle)))))
+
+
+def _impossible(matrix: Matrix, flaws: list[Flaw], *, whole: bool) -> tuple[Space, list[Flaw]]:
+    """The space of what is left of a matrix, and all that is wrong; `whole`: nothing that it uses is missing."""
+    space, findings = expand(matrix)
+    found = [*flaws, *flaws_of(space, findings)]
+    if whole and not flaws:
+        found += findings.unused
+    return space, [*found, *(check_rules(space) if whole and not found else check_words(space))]
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:
@@ -183,14 +189,27 @@ def validated(data: Any, flaws: list[Flaw], top: type[M]) -> M | None:
     data = copy.deepcopy(data)
     for _ in range(10):
         try:
-            return top.model_validate(data)
+            whole = top.model_validate(data)
         except ValidationError as error:
             found = list(from_pydantic(error, data, top))
-            # What is wrong around a cut is a consequence of the cut.
-            flaws += [new for new in found if not any(old.path[: len(new.path)] == new.path for old in flaws)]
-            if not all(_cut(data, path) for path in sorted({flaw.path for flaw in found}, key=len, reverse=True)):
-                return None
+        else:
+            found = list(_beyond(data))
+            if not found:
+                return whole
+        # What is wrong around a cut is a consequence of the cut.
+        flaws += [new for new in found if not any(old.path[: len(new.path)] == new.path for old in flaws)]
+        if not all(_cut(data, path) for path in sorted({flaw.path for flaw in found}, key=len, reverse=True)):
+            return None
     return None
+
+
+def _beyond(data: Any, path: Keys = ()) -> Iterator[Flaw]:
+    """Numbers that neither an id is made of nor the store holds, whatever their keys allow."""
+    if isinstance(data, dict | list):
+        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from _beyond(value, (*path, key))
+    elif isinstance(data, int) and abs(data) >= 2**63:
+        yield Flaw(path, "no number here is that large")
 
 
 def _cut(data: Any, path: Keys) -> bool:

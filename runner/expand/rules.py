@@ -59,8 +59,9 @@ def _spellings(value: Scalar) -> set[str]:
     if isinstance(value, bool):
         return {str(value).lower(), *({"none"} if value is False else ())}
     texts = {str(value)}
-    if str(value).isdecimal():
-        texts.add(format_size(int(value)))  # a plain number may be bytes: here it can only match what is there
+    with suppress(ValueError):
+        if str(value).isdecimal():
+            texts.add(format_size(int(value)))  # a plain number may be bytes: here it can only match what is there
     with suppress(ValueError):
         texts.add(format_size(parse_size(value)))
     with suppress(ValueError):

@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Self
 
 from runner.errors import BadInput
 from runner.expand.notes import few
-from runner.expand.rules import BadRule, Rule, parse_only, rule_of
+from runner.expand.rules import BadRule, Rule, axis_named, parse_only, rule_of
 from runner.expand.space import Cell
+from runner.model.knobs import IOSCHED
+from runner.model.layers import LAYERS
+from runner.model.presets import WorkloadAxes
 from runner.model.source import Flaw
+from runner.model.tune import SCOPES, Tune, Vm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from runner.expand.space import Array, Space
     from runner.expand.variants import Coords
+    from runner.model.base import Model
     from runner.model.condition import Condition
     from runner.model.matrix import Matrix
     from runner.model.source import Path
@@ -48,6 +53,28 @@ def check_rules(space: Space) -> list[Flaw]:
             except BadRule as error:
                 path: Path = (section, position, error.key)
                 flaws.append(Flaw(path, error.message, error.of_key))
+    return flaws
+
+
+_MODELS: tuple[type[Model], ...] = (WorkloadAxes, Tune, Vm, *LAYERS.values(), *SCOPES.values())
+#: What axes are called behind the name of their layer, whatever a matrix declares.
+_WORDS = frozenset(("layout", "workload", "kernel", "faults")).union(
+    *(model.model_fields for model in _MODELS), *IOSCHED.values()
+)
+
+
+def check_words(space: Space) -> list[Flaw]:
+    """Axes in rules that no matrix has: all that can be said of them while what they are about may be missing."""
+    known = {"layout", "workload", *values_of(space)}
+    rules = {section: getattr(space.matrix, section) for section in ("exclude", "only")}
+    keys = [(section, at, key) for section, all_of in rules.items() for at, rule in enumerate(all_of) for key in rule]
+    flaws = []
+    for path in keys:
+        try:
+            if path[-1].rpartition(".")[2] not in _WORDS:
+                axis_named(path[-1], known)
+        except BadRule as error:
+            flaws.append(Flaw(path, error.message, error.of_key))
     return flaws
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 DEEPEST = 8
 #: The disk models that come with it.
 SHELF = Path(__file__).parents[2] / "matrix" / "models"
+#: Stands in for a model that cannot be had, so that the rest is checked with disks that have one.
+_ANY_MODEL = "{kind: ideal}"
 
 
 @dataclass
@@ -157,7 +159,7 @@ def _sets(disks: Node | None) -> Iterator[MappingNode]:
 def _with_model(key: Node, value: Node, uses: Uses) -> Node:
     """What a key of a set of disks says, with the content of a model for its name."""
     if key.value == "model" and isinstance(value, ScalarNode):
-        return uses.model(value) or value
+        return uses.model(value) or (compose("any", _ANY_MODEL) if uses.wrong else None) or value
     return value
 
 
@@ -182,18 +184,30 @@ def _layouts(root: Node | None) -> dict[str, list[Node]]:
 
 
 def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple[Source, list[tuple[Place, str]]]:
-    """Parse a matrix with all that it uses; and what is wrong with how it uses it."""
+    """Parse a matrix with all that it uses; and what is wrong with how it uses it, which is cut out or stood in for."""
     root = compose(name, text)
     uses = Uses(text_of)
     layouts = _value(root, "layouts")
     if isinstance(layouts, MappingNode):
-        for _, stack in layouts.value:
-            if isinstance(stack, SequenceNode):
-                stack.value = list(uses.spliced(stack.value))
+        _with_layers(layouts, uses)
+    # Of layouts of which none is left, nothing more can be said.
+    lost = uses.wrong and isinstance(layouts, MappingNode) and not layouts.value
     for several in _sets(_value(root, "disks")):
         several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
     loose = _with_advice(root, uses)
-    return Source(name, text, plain(name, root) if not uses.wrong else None, root, uses.texts, loose), uses.wrong
+    return Source(name, text, None if lost else plain(name, root), root, uses.texts, loose), uses.wrong
+
+
+def _with_layers(layouts: MappingNode, uses: Uses) -> None:
+    """Put used layers in their places; once something is wrong with a use, take out all layouts that use any."""
+    using = set()
+    for _, stack in layouts.value:
+        if isinstance(stack, SequenceNode):
+            if any(_value(layer, "use") is not None for layer in stack.value):
+                using.add(id(stack))
+            stack.value = list(uses.spliced(stack.value))
+    if uses.wrong:
+        layouts.value = [(name, stack) for name, stack in layouts.value if id(stack) not in using]
 
 
 def _with_advice(root: Node | None, uses: Uses) -> frozenset[int]:

@@ -97,7 +97,8 @@ def _course(step: Step) -> str:
 
 
 def _options(job: str) -> SectionProxy:
-    parser = ConfigParser(interpolation=None)
+    # As fio reads it: what stands there twice, counts as it does the last time, and names of devices add up.
+    parser = ConfigParser(interpolation=None, strict=False)
     parser.read_string(job)
     return parser["trial"]
 

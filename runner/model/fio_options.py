@@ -21,7 +21,8 @@ OWNED = {
     **dict.fromkeys(("name", "filename_format"), "files of cells of one shape are used again under their own names"),
     "create_only": "files are laid out before anything is measured",
     **dict.fromkeys(
-        ("overwrite", "file_append"), "files are laid out before anything is measured, so writes always overwrite"
+        ("overwrite", "file_append", "fallocate"),
+        "files are laid out before anything is measured, so writes always overwrite",
     ),
     "readwrite": "write `rw:`",
     "rwmixwrite": "write `rwmixread:`",
@@ -35,6 +36,7 @@ OWNED = {
     "ioscheduler": "write `scheduler:` below `tune:`, so that it is read back",
     "randseed": "`seed:` at the top of the matrix decides it, another one for every trial",
     **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats", "per_job_logs"), _COLLECTED),
+    **dict.fromkeys(("lat_percentiles", "clat_percentiles"), _COLLECTED),
     **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
     "allow_file_create": "fio must never make a file where a device should be",
     **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove what it works on"),
@@ -49,8 +51,6 @@ _LONGEST = 1000
 def _open_value(value: object) -> object:
     if not isinstance(value, bool | int | float | str):
         raise ValueError("a fio option has one value: a text, a number, true or false")  # noqa: TRY004 - pydantic's way
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise ValueError("no number of fio's is that large")
     if isinstance(value, str) and any(ord(char) < 32 or ord(char) == 127 for char in value):
         raise ValueError("control characters and line breaks cannot be written into a fio job")
     if isinstance(value, str) and len(value) > _LONGEST:

@@ -33,9 +33,20 @@ _TIME_UNITS = {
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z%µ]*)\s*")
 
 
+#: No size is larger: neither files nor disks have one that does not fit into 64 bits, nor has the store.
+_MOST = 2**63
+
+
+def _number(digits: str) -> Fraction:
+    """What the digits of a quantity come to; of a thousand of them nothing else could make a number."""
+    if len(digits.partition(".")[0]) > len(str(_MOST)) or (number := Fraction(digits)) >= _MOST:
+        raise ValueError("no number here is that large")
+    return number
+
+
 def _split(text: str) -> tuple[Fraction, str] | None:
     match = _QUANTITY.fullmatch(text)
-    return (Fraction(match[1]), match[2]) if match else None
+    return (_number(match[1]), match[2]) if match else None
 
 
 def _meant_sizes(unit: str) -> list[str]:
@@ -63,6 +74,8 @@ def parse_size(value: object) -> int:
     size = number * _SIZE_UNITS[unit]
     if size.denominator != 1:
         raise ValueError("not a whole number of bytes")
+    if size >= _MOST:
+        raise ValueError("no disk and no file is that large")
     return int(size)
 
 
@@ -130,7 +143,7 @@ _MEMORY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*x\s*memory\s*")
 def parse_length(value: object) -> int | str:
     """An extent, or a multiple of the machine's memory, kept as text: `4x memory`."""
     match = _MEMORY.fullmatch(value) if isinstance(value, str) else None
-    return f"{float(match[1]):g}x memory" if match else parse_extent(value)
+    return f"{float(_number(match[1])):g}x memory" if match else parse_extent(value)
 
 
 def of_memory(length: int | str, memory: int) -> int | str:

@@ -116,7 +116,7 @@ class Workload(Model):
     ] = "libaio"
     direct: bool = True
     sync: Annotated[Literal["none", "sync", "dsync"], Field(description="O_SYNC or O_DSYNC on every write")] = "none"
-    fsync: Annotated[int, Field(ge=0, description="an fsync after so many writes; 0: never")] = 0
+    fsync: Annotated[int, Field(ge=0, le=2**31 - 1, description="an fsync after so many writes; 0: never")] = 0
     profile: Annotated[
         Literal["position", "time"] | None,
         Field(description="also keep the course of the rate: over the device, which is gone over once, or over time"),

@@ -83,6 +83,43 @@ def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> 
     assert "<bogus_option=2>" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("template", "more", "said"),
+    [
+        ("job.fio", "bogus_option=1\n", " (in a job of own/job.fio)"),
+        ("job.fio", "{{ nobody }}\n", "template job.fio: 'nobody' is undefined"),
+        ("tune.sh", "{{ nobody }}\n", "template tune.sh: 'nobody' is undefined"),
+        ("set-up/md.sh", "{{ nobody }}\n", "template set-up.sh: 'nobody' is undefined"),
+    ],
+)
+def test_templates_of_ones_own_are_checked_before_anything_starts(
+    matrix: Matrix, tmp_path: Path, template: str, more: str, said: str
+) -> None:
+    mine = tmp_path / "own" / template
+    mine.parent.mkdir(parents=True)
+    mine.write_text((ROOT / "templates" / template).read_text() + more)
+    result = matrix("run", "--on", "dry", "--templates", "own", "small.yaml")
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_what_stands_twice_in_a_job_does_not_stop_the_dry_machine(matrix: Matrix, tmp_path: Path) -> None:
+    """More partitions than stand in one line of it; and an option that it has as well where there are many files."""
+    (tmp_path / "many.yaml").write_text("""\
+name: many
+disks: {count: 1, size: 1GiB}
+layouts:
+  parts: [partition: {count: 33}]
+  files: [fs: {type: ext4}]
+workloads:
+  work: {rw: read, runtime: 1s, size: 16MiB, files: 600, fio: {openfiles: 100}}
+repeat: 1
+""")
+    result = matrix("run", "--on", "dry", "many.yaml")
+    assert result.returncode == 0, result.stderr
+
+
 def test_plan(matrix: Matrix) -> None:
     result = matrix("plan", "small.yaml", "--cells", "--only", "chunk=16KiB")
     assert result.returncode == 0

@@ -35,6 +35,41 @@ workloads:
     ]
 
 
+def test_rules_are_checked_beside_what_is_impossible_or_malformed() -> None:
+    broken = "name: b\ndisks: {count: 3, size: 1GiB}\nlayouts: {parity: [md: {level: 6}, fs: {type: ext4}]}\n"
+    rules = "exclude: [{layuot: parity}, {fs.type: ext4}, {md.level: 6, md.chnk: 4KiB}]\nonly: [{bs: 4KiB}]\n"
+    for size in ("4KiB", "4k"):
+        said = errors(f"{broken}workloads: {{w: {{rw: read, bs: {size}}}}}\n{rules}")
+        malformed = [f"4:31: '{size}': no size unit 'k' is known; did you mean 4KiB or 4KB?"] if size == "4k" else []
+        assert said[:-2] == ["3:32: RAID 6 needs at least 4 disks; 3 disks are declared", *malformed]
+        assert said[-2].startswith("5:12: unknown axis 'layuot'; did you mean layout?")
+        assert said[-1].startswith("5:60: unknown axis 'md.chnk'; ")
+
+
+def test_what_cannot_be_used_hides_nothing_else() -> None:
+    text = """\
+name: broken
+disks: {count: 3, size: 1GiB, model: st33206}
+bus_limit: {pci: {disks: [0], bandwidth: 133MB/s}}
+layouts:
+  parity: [md: {level: 6}]
+  used: [use: there-is-none.yaml#far]
+  also: [use: there-is-none.yaml#near, fs: {type: ext4}]
+workloads:
+  read: {rw: read, bs: 64k}
+exclude: [{layout: used}, {layuot: used}]
+guidelines: [nor-is-this.yaml]
+"""
+    assert [one.partition(";")[0] for one in errors(text)] == [
+        "2:38: no disk model is called 'st33206'",
+        "5:24: RAID 6 needs at least 4 disks",
+        "6:15: there is no file there-is-none.yaml",
+        "9:24: '64k': no size unit 'k' is known",
+        "10:28: unknown axis 'layuot'",
+        "11:14: there is no file nor-is-this.yaml",
+    ]
+
+
 def test_a_key_without_a_value_is_where_nothing_stands() -> None:
     said = errors("name: broken\ndisks: {count: 2, size: 1GiB}\nlayouts:\nworkloads: {w: {rw: read}}\nrepeat:\n")
     assert said[0] == "3:1: nothing stands here; a map is needed"
@@ -156,7 +191,18 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("rw: read, bs: [64KiB, 1MiB], iodepth: 8,", "rw: read, ioengine: mmap,", "mmap always goes through memory; write `direct: false` with it"),
         ("rw: read,", "rw: read, fio: {filename: /dev/sda},", "`filename` is not for the fio: map: the top of the layout is what fio works on"),
         ("runtime: 1s}\n  oltp", "size: 1MiB, fio: {rate: 100k}}\n  oltp", "nobody can tell when it ends with `rate` and no `runtime:`; give both"),
-        ("rw: read,", "rw: read, fio: {nrfiles: 9223372036854775808},", "no number of fio's is that large"),
+        ("rw: read,", "rw: read, fio: {nrfiles: 9223372036854775808},", "no number here is that large"),
+        ("rw: read,", "rw: read, fsync: 9223372036854775808,", "'9223372036854775808': must be at most 2147483647"),
+        ("rw: read,", "rw: read, fsync: 4294967295,", "'4294967295': must be at most 2147483647"),
+        ("rw: read,", f"rw: read, skip: {'9' * 310}KiB,", "no number here is that large"),
+        ("rw: read,", f"rw: read, skip: {'9' * 18}KiB,", "no disk and no file is that large"),
+        ("rw: read,", f"rw: read, size: {'9' * 310}x memory,", "no number here is that large"),
+        ("rw: read,", f"rw: read, ramp: {'9' * 310}s,", "no number here is that large"),
+        ("rw: read,", f"rw: read, offset: {'9' * 310}%,", "no number here is that large"),
+        ("level: [5, 6]", "level: [5, 6], spare: 18446744073709551616", "no number here is that large"),
+        ("repeat: 2", "repeat: 2\nseed: -9223372036854775809", "no number here is that large"),
+        ("repeat: 2", f"repeat: 2\nonly: [{{bs: {'9' * 310}k}}]", "no cell has workload.bs=999"),
+        ("repeat: 2", f"repeat: 2\nonly: [{{bs: '{'9' * 5000}'}}]", "no cell has workload.bs=999"),
         ("rw: read,", "rw: read, fio: {iodepth: 3},", "`iodepth` is a key of the workload itself: write `iodepth:` there, outside of `fio:`"),
         ("rw: read,", 'rw: read, fio: {zonemode: "a\\nb=c"},', "control characters and line breaks cannot be written into a fio job"),
         ("rw: read,", "rw: read, fio: {buffered: 1},", "`buffered` is not for the fio: map: write `direct: false`"),
@@ -182,6 +228,9 @@ def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
         ("rw: read,", "rw: read, fio: {fill_fs: 1},", "`fill_fs` is not for the fio: map: `runtime:` or `size:` says"),
         ("rw: read,", "rw: read, fio: {unified_rw_reporting: both},", "`unified_rw_reporting` is not for the fio: map: results are collected"),
         ("rw: read,", "rw: read, fio: {stats: 0},", "`stats` is not for the fio: map: results are collected"),
+        ("rw: read,", "rw: read, fio: {clat_percentiles: 1},", "`clat_percentiles` is not for the fio: map: results are collected"),
+        ("rw: read,", "rw: read, fio: {lat_percentiles: 1},", "`lat_percentiles` is not for the fio: map: results are collected"),
+        ("rw: read,", "rw: read, fio: {fallocate: none},", "`fallocate` is not for the fio: map: files are laid out before"),
         ("rw: read,", "rw: read, fio: {output-format: json},", "'output-format' does not have the form"),
         ("repeat: 2", 'repeat: 2\nmachine: {kernel: "x\\n touch PWNED #"}', "'x\\n touch PWNED #': neither the name of a kernel nor a path"),
         ("repeat: 2", 'repeat: 2\nmachine: {kernel: [debian-12, "\\e[31m"]}', "'\\x1b[31m': neither the name of a kernel nor a path"),

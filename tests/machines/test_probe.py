@@ -96,6 +96,24 @@ async def test_what_boots_in_neither_way_says_nothing_of_kvm(with_kvm: Path, mon
     assert await probe.accelerator(BASE, Path(), told.append) == "kvm"
 
 
+@pytest.mark.parametrize(("there", "said"), [(True, "is there but this user may not open it"), (False, "there is no ")])
+async def test_a_kvm_out_of_reach_is_told_and_nothing_is_booted_for_it(
+    with_kvm: Path, monkeypatch: pytest.MonkeyPatch, there: bool, said: str
+) -> None:
+    told: list[str] = []
+    over = race(monkeypatch, "up", "up")
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may open everything
+    if not there:
+        probe.KVM.unlink()
+    assert await probe.accelerator(BASE, Path(), told.append) == "tcg"
+    (line,) = told
+    assert said in line
+    assert str(probe.KVM) in line
+    assert "emulating (TCG)" in line
+    assert not over
+    assert probe.remembered(with_kvm) is None, "it may be opened tomorrow"
+
+
 def test_another_host_kernel_is_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its KVM is part of every machine, and of every template."""
     real = os.uname()

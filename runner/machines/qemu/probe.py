@@ -56,6 +56,7 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
             raise HarnessBroken(f"MATRIX_ACCEL={chosen} is neither of {', '.join(ACCELERATORS)}")
         return chosen
     if not os.access(KVM, os.R_OK | os.W_OK):
+        notice(_out_of_reach())
         return "tcg"
     memory = cache_dir() / "accelerator" / f"{identity()}.json"
     async with locked(memory.with_suffix(".lock")):
@@ -71,6 +72,15 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
     if accel == "tcg":
         notice(f"KVM is there but does not boot our appliance: emulating (TCG) instead (remembered in {memory})")
     return accel
+
+
+def _out_of_reach() -> str:
+    """Why nobody need ask whether KVM works, and what would make it."""
+    if KVM.exists():
+        who = "as a rule whoever is in group kvm may: adduser USER kvm, then log in anew"
+        return f"{KVM} is there but this user may not open it ({who}): emulating (TCG) instead, many times slower"
+    why = "no virtualization in the processor, its firmware or the machine around this one, or no module of it loaded"
+    return f"there is no {KVM} ({why}): emulating (TCG) instead, many times slower"
 
 
 def remembered(memory: Path) -> str | None:

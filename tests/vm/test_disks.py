@@ -24,6 +24,9 @@ pytestmark = pytest.mark.vm
 HDD = disk_model("st3320620as").physics(1)
 SSD = disk_model("sata-ssd").physics(1)
 DISKS = (Disk(2**30, "virtio", HDD), Disk(2**30, "sata", HDD), Disk(2**30, "scsi", SSD), Disk(2**28, "virtio"))
+#: QEMU never pauses for what fails below the last two.
+BUSES = (*DISKS[:1], Disk(2**30, "nvme", SSD), Disk(2**30, "nvme", SSD))
+MIRROR = "mdadm --create /dev/md9 --run --assume-clean --metadata=1.2 --level=1 --raid-devices=2 {} {}"
 FIO = "fio --name=x --filename={} --direct=1 --ioengine=libaio --output-format=terse --time_based --runtime=2 {}"
 
 
@@ -53,18 +56,23 @@ def test_they_behave_like_disks_and_say_what_they_did(tmp_path: Path) -> None:
     asyncio.run(_asked(tmp_path))
 
 
-async def _full(scratch: Path) -> None:
-    async with Qemu().rig(RigSpec(DISKS), scratch) as rig:
-        text = f"dd if=/dev/urandom of={rig.disks[0]} bs=1M count=64 oflag=direct"
-        with pytest.raises(RigLost, match="the host's disk is full"):
+async def _full(scratch: Path, *, mirrored: bool) -> None:
+    async with Qemu().rig(RigSpec(BUSES, modules=("raid1",)), scratch) as rig:
+        if mirrored:
+            await done(rig, MIRROR.format(*rig.disks[1:]))
+        onto = "/dev/md9" if mirrored else rig.disks[0]
+        text = f"dd if=/dev/urandom of={onto} bs=1M count=64 oflag=direct"
+        with pytest.raises(RigLost, match="the host's disk is full: disk") as caught:
             await rig.run([Step("fill", text)], expected=1000, deadline=2000)
+        assert "free some disk space" in caught.value.resolution
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounting a small disk needs root")
-def test_a_full_host_is_told_through_a_model_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_full_host_is_told_through_a_model_too_and_is_no_dying_disk(tmp_path: Path, *, mirrored: bool) -> None:
     assert run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(tmp_path)]).returncode == 0
     try:
-        asyncio.run(_full(tmp_path))
+        asyncio.run(_full(tmp_path, mirrored=mirrored))
     finally:
         run(["umount", str(tmp_path)])
 

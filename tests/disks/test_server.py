@@ -280,8 +280,9 @@ def test_strain_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something() 
     busy = replace(QUIET, occupied=2.0, late=0.2, owed=1.8)
     assert str(strain_of((busy, QUIET))) == "30.0% (answers late 10.0%, disks left waiting 20.0%)"
     assert strain_of((replace(busy, starved=0.0, late=0.02, owed=1.98),)) == Strain(late=0.01, starved=0.0)
-    assert Strain(late=0.03, starved=0.03).beyond
-    assert not Strain(late=0.02, starved=0.03).beyond
+    assert Strain(late=0.03, starved=0.03).beyond(0.05)
+    assert not Strain(late=0.02, starved=0.03).beyond(0.05)
+    assert Strain(late=0.02, starved=0.03).beyond(0.04)
 
 
 def test_disks_of_one_link_are_told_the_same_one() -> None:
@@ -317,4 +318,4 @@ def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
     assert status == 0
     strain = strain_of((done,))
     assert strain is not None
-    assert strain.beyond
+    assert strain.beyond(0.05)

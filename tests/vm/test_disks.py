@@ -44,7 +44,7 @@ async def _asked(scratch: Path) -> None:
         strain = strain_of(moved)
         assert strain is not None
         # A disk that turns is slow enough for any host, unless that says that it is not.
-        assert strain.beyond or moved[1].writes < 2 * 250
+        assert strain.beyond(0.05) or moved[1].writes < 2 * 250
         write = (
             f"head -c 300000 /dev/urandom >p; dd if=p of={rig.disks[0]} bs=100000 seek=7 oflag=seek_bytes conv=fsync"
         )

@@ -3,21 +3,27 @@
 import asyncio
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from runner.disks import Disk
 from runner.disks.strain import between, strain_of
+from runner.execute.run import Execution
 from runner.expand.load import disk_model
+from runner.expand.select import select
 from runner.machines.qemu import Qemu
-from runner.machines.seam import RigLost, RigSpec, Step
+from runner.machines.qemu.rig import QemuRig
+from runner.machines.seam import RigLost, RigSpec, Step, StepResult
+from runner.plan.order import Plan
 from runner.process import run
+from runner.store.journal import Journal
+from runner.store.record import Outcome
+from tests.execute.test_run import Shelf
+from tests.matrices import space
 from tests.vm.test_lvm import done
-
-if TYPE_CHECKING:
-    from runner.machines.qemu.rig import QemuRig
 
 pytestmark = pytest.mark.vm
 
@@ -103,3 +109,37 @@ async def _killed(scratch: Path) -> None:
 
 def test_a_server_that_is_killed_is_a_lost_machine(tmp_path: Path) -> None:
     asyncio.run(_killed(tmp_path))
+
+
+VOLUMES = """\
+name: volumes
+disks: {count: 2, size: 128MiB, model: {kind: volume, iops: 80}}
+layouts: {mirror: [md: {level: 1, sync: assume-clean}]}
+workloads: {work: {rw: [randread, randwrite], bs: 4KiB, iodepth: 4, runtime: 2s}}
+repeat: 1
+"""
+
+
+def test_a_cell_whose_disks_are_killed_twice_is_broken_with_that_reason_and_the_next_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror would go on without the disk, and fio would never know."""
+    found, whole = space(VOLUMES), QemuRig.run
+
+    async def struck(self: QemuRig, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        if any("rw=randread" in step.files.get("job.fio", "") for step in steps):
+            server = self.guest.served.servers[1]
+            asyncio.get_running_loop().call_later(0.5, os.kill, server.pid, signal.SIGKILL)
+        return await whole(self, steps, expected=expected, deadline=deadline)
+
+    monkeypatch.setattr(QemuRig, "run", struck)
+    plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        asyncio.run(Execution(plan, Qemu(), journal, Shelf(), tmp_path, lambda _: None, boot_id="one").run())
+        trials = {trial.cell: trial for trial in journal.trials()}
+    read, written = (
+        trials[cell.id] for rw in ("randread", "randwrite") for cell in select(found, [f"rw={rw}"]).cells()
+    )
+    assert (read.outcome, read.attempts) == (Outcome.BROKEN, 2)
+    assert "the server of disk 1 was killed by signal 9" in read.reason
+    assert (written.outcome, written.attempts) == (Outcome.MEASURED, 1)

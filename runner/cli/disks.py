@@ -67,6 +67,7 @@ def check(model: str, size: str, seconds: float) -> None:
     Exit code 1 if they differ by more than 3 %; 3 if they do, but only by what this host was too slow for.
     """
     from runner.disks import Disk
+    from runner.disks.check import refuse_small
     from runner.expand.load import disk_model
     from runner.model.units import parse_size
 
@@ -76,6 +77,7 @@ def check(model: str, size: str, seconds: float) -> None:
         raise BadInput(f"--size {size}: {error}") from None
     if disk.physics and disk.physics.kind == "ideal":
         raise BadInput(f"{model} is as fast as its server: there is nothing to compare with")
+    refuse_small(disk)
     found = asyncio.run(_told(disk, seconds))
     wrong = [one for one in found if not one.true]
     if not all(one.strained for one in wrong):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import tempfile
 from contextlib import asynccontextmanager, contextmanager
@@ -16,7 +17,7 @@ from runner.disks.native import Board, Report, built, library
 from runner.disks.predict import Job, predicted
 from runner.disks.server import listening
 from runner.disks.strain import Strain, between
-from runner.errors import HarnessBroken
+from runner.errors import BadInput, HarnessBroken
 from runner.process import killed, run, spawn
 
 if TYPE_CHECKING:
@@ -85,6 +86,20 @@ def probes(disk: Disk) -> Iterator[Probe]:
     for what in ("read", "write"):
         for depth in (1, 31):
             yield Probe(f"random {what}, depth {depth}", Job(what, SMALL, depth, random=True))
+
+
+def refuse_small(disk: Disk) -> None:
+    """Every probe has room for a request; raises BadInput."""
+    for probe in probes(disk):
+        job, share = probe.job, probe.job.last - probe.job.first
+        enough = math.ceil(2 * job.block / share / 2**20)
+        if int(job.first * disk.size) // job.block < int(job.last * disk.size) // job.block:
+            continue
+        raise BadInput(
+            f"{probe.name} cannot be measured: no request of {job.block // 1024} KiB fits there",
+            details=f"it is {share:.3%} of {disk.size:,} bytes: {int(share * disk.size):,} bytes",
+            resolution=f"--size {enough}MiB is enough; or make that part of the disk larger",
+        )
 
 
 def fio(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:

@@ -1,7 +1,9 @@
-"""The command line of the server that is one disk."""
+"""The command line of the server that is one disk, and what its end means."""
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 from runner.disks import links_of
@@ -19,6 +21,10 @@ QEMU_NBD = "qemu-nbd"
 TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "gcc": "gcc libc6-dev"}
 #: QEMU asks for sixteen things at a time.
 THREADS = 32
+#: A server whose own file fails ends with this and the number of the host's error: see plugin.c.
+HOST_FAILED = 100
+#: What it takes to go on where a host cannot hold what is written.
+ROOM = "free some disk space, or let the disks live elsewhere"
 
 
 def command(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
@@ -35,6 +41,23 @@ def plain(socket: Path, image: int) -> list[str]:
     """The same for a disk without a model: as fast as its file is. (nbdkit looks for the name of a nameless one.)"""
     words = ("--persistent", "--format=raw", "--cache=unsafe", "--discard=unmap", "--socket", str(socket))
     return [QEMU_NBD, *words, f"/dev/fd/{image}"]
+
+
+def ended(disk: int, status: int) -> tuple[str, str]:
+    """Why the server of a disk is gone, and what to do about that, as far as its status tells."""
+    wrong = status - HOST_FAILED
+    if status < 0:
+        return f"the server of disk {disk} was killed by signal {-status}", ""
+    if wrong in {errno.ENOSPC, errno.EDQUOT}:
+        return full(f"disk{disk}"), ROOM
+    if wrong in errno.errorcode:
+        return f"the host's file behind disk {disk} failed: {os.strerror(wrong)}", "`dmesg` of the host may say why"
+    return f"the server of disk {disk} ended with status {status}", ""
+
+
+def full(node: str) -> str:
+    """What a host is told whose own file system has no room for what is written to one of its disks."""
+    return f"the host's disk is full: {node} cannot grow"
 
 
 def _linked(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:

@@ -10,9 +10,6 @@ from runner.disks.native import Report
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Of a trial's I/O time. Beyond it, figures are as much about the host as about the disks.
-BOUND = 0.05
-
 
 @dataclass(frozen=True, slots=True)
 class Strain:
@@ -28,10 +25,9 @@ class Strain:
         """All of it."""
         return self.late + self.starved
 
-    @property
-    def beyond(self) -> bool:
-        """More than may be taken for nothing."""
-        return self.share > BOUND
+    def beyond(self, bound: float) -> bool:
+        """More than may be taken for nothing: figures are as much about the host as about the disks."""
+        return self.share > bound
 
     def __str__(self) -> str:
         return f"{self.share:.1%} (answers late {self.late:.1%}, disks left waiting {self.starved:.1%})"

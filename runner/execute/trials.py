@@ -15,6 +15,7 @@ from runner.execute.complaint import evidence
 from runner.execute.interpret import Finding, finding, notes_of, told_apart
 from runner.execute.service import watched
 from runner.machines.seam import RigLost, Step
+from runner.model.metrics import DECIMALS
 from runner.monitor.beside import buses, notes, seen
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 from runner.shielded import to_its_end
@@ -152,7 +153,7 @@ class ArrayOnRig:
         heard = told_apart(results, work, invented=self._invented)
         aftermath = await self._aftermath() if faults and heard.steps[-1].name == "measure" else ""
         found = finding(heard.steps)
-        strain = strained(service.done, work)
+        strain = strained(service.done, work, self._matrix.machine.strain)
         beside = seen(heard.before, heard.after, found.readings, found.figures, work)
         return Measured(
             finding=found,
@@ -237,12 +238,18 @@ def _lacking(array: Array, facts: Mapping[str, str]) -> str:
     return f"this kernel ({facts.get('kernel', '?')}) has no {', '.join(dict.fromkeys(found))}" if found else ""
 
 
-def strained(done: Sequence[Report], work: Workload) -> dict[str, str]:
-    """A note, if the host could not keep up with the disks. Work that paces itself leaves them waiting on purpose."""
+def strained(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
+    """What was lost to the host, and a note if that is beyond a bound: it could not keep up with the disks.
+
+    Work that paces itself leaves them waiting on purpose.
+    """
     strain = strain_of(done)
     if strain and any(option.startswith(("rate", "thinktime")) for option in work.fio):
         strain = replace(strain, starved=0.0)
-    return {"strained": str(strain)} if strain and strain.beyond else {}
+    if strain is None:
+        return {}
+    share = {"strain": f"{strain.share:.{DECIMALS['strain']}f}"}
+    return {**share, "strained": str(strain)} if strain.beyond(bound) else share
 
 
 def _steps(scripts: CellScripts, fio_job: str, *, ours: bool) -> list[Step]:

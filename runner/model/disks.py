@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 KIB, MIB = 1024, 1024 * 1024
+#: After so many seeds phases come again: larger numbers leave a float no room for the part of a turn that differs.
+PHASES = 2**36
 
 
 def _throughput(value: object) -> int:
@@ -114,7 +116,7 @@ class Hdd(_Model):
             "revolution": 60 / self.rpm,
             "seek_track": self.seek.track,
             "seek_full": self.seek.full,
-            "phase": math.fmod(seed * (math.sqrt(5) - 1) / 2, 1),
+            "phase": math.fmod(seed % PHASES * (math.sqrt(5) - 1) / 2, 1),
             "read_ahead": float(ahead),
             "segments": float(min(32, max(1, self.cache // 2 // max(ahead, 1)))) if ahead else 0.0,
             "write_cache": float(self.cache // 2) if self.write_cache else 0.0,

@@ -60,6 +60,9 @@ class MachineWish(Model):
     ] = None
     cpus: Annotated[int, Field(ge=1, le=64)] = 2
     memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
+    strain: Annotated[
+        Percent, Field(gt=0, le=1, description="of its I/O time; a trial on modelled disks that lost more is strained")
+    ] = 0.05
 
 
 MOST_DISKS = 26

@@ -23,9 +23,11 @@ SIDES = ("read", "write")
 #: Of these more is better, of latencies less.
 RATES = ("bw", "iops")
 #: What was counted beside the work: shares, and the notes of a trial that hold them.
-BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness"}
+BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "strain"}
+#: Of these less is better, as of latencies.
+LOST = ("cpu.iowait", "disks.strain")
 #: To so many decimals these notes are written.
-DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3}
+DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "strain": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Metric:
     @property
     def more_is_better(self) -> bool:
         """Whether a larger value is the better one."""
-        return self.unit != "ns" and self.name != "cpu.iowait"
+        return self.unit != "ns" and self.name not in LOST
 
     @property
     def floor(self) -> float:

@@ -78,6 +78,11 @@ TRIAL_TAIL = (
         "iowait", "", "share of their time in which processors had nothing to do but to wait for I/O, of all of them"
     ),
     Column("bottleneck", "", "what held the work back, as far as what was counted beside it tells, and the evidence"),
+    Column(
+        "strain",
+        "",
+        "part of the time of all I/O that was lost to a host too slow for modelled disks; empty if there is none",
+    ),
     Column("strained", "", "the host could not keep up with modelled disks: by how much, and why; empty if it could"),
     Column(
         "unsettled",

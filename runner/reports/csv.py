@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
 _NO_DIRECTION = ("",) * (len(LATENCIES) + 4)
+_NOTES = ("evenness", "iowait", "bottleneck", "strain", "strained", "unsettled")
 _NO_FIGURES = ("",) * len(columns.TRIAL_FIGURES)
 
 
@@ -76,7 +77,7 @@ def _trial_row(cell: CellRow, trial: Trial, shared: tuple[str, str], places: lis
         *shared,
         *places,
         *(_figures(trial.figures) if trial.figures else _NO_FIGURES),
-        *(trial.notes.get(note, "") for note in ("evenness", "iowait", "bottleneck", "strained", "unsettled")),
+        *(trial.notes.get(note, "") for note in _NOTES),
         *(trial.seconds, trial.attempts, trial.started),
         "; ".join(f"{name}: {text}" for name, text in trial.notes.items()),
         trial.folder,

@@ -397,6 +397,15 @@ def test_disk_models_are_listed_and_one_that_there_is_not_is_bad_input(matrix: M
     assert matrix("disks", "check", "sata-ssd", "--size", "much").returncode == 2
 
 
+@pytest.mark.parametrize(("size", "enough"), [("2MiB", "8MiB"), ("0B", "8MiB")])
+def test_a_disk_with_zones_too_small_for_a_request_is_not_checked(matrix: Matrix, size: str, enough: str) -> None:
+    small = matrix("disks", "check", "st3320620as", "--size", size)
+    assert small.returncode == 2
+    assert "sequential read in zone 1 cannot be measured: no request of 256 KiB fits there" in small.stderr
+    assert f"--size {enough} is enough" in small.stderr
+    assert not small.stdout
+
+
 def test_a_plan_of_several_rigs_side_by_side_is_done_sooner_or_says_why_not(matrix: Matrix) -> None:
     def seconds(*jobs: str) -> float:
         found: float = json.loads(matrix("plan", "--on", "dry", *jobs, "--format", "json", "small.yaml").stdout)[

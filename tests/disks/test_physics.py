@@ -334,6 +334,26 @@ def test_bands_are_put_in_order_while_nobody_wants_anything(code: Library) -> No
     assert end_of(disk, now + 30, "read", GIB // 2, 4096) - now - 30 < 0.05
 
 
+@pytest.mark.parametrize("size", [2 * GIB, 1024 * GIB])
+def test_every_band_is_put_in_order_by_itself_however_many_there_are(code: Library, size: int) -> None:
+    """Each of twenty that are far apart costs its own half second of peace and its two passes; one costs that once."""
+    band = dict(named("archive-smr").numbers)["band"]
+    assert size / band > 16384 or size == 2 * GIB
+
+    def put_in_order(bands: int) -> int:
+        disk = Simulated(code, named("archive-smr"), size)
+        now, steps = 0.0, 0
+        for number in range(bands):
+            now = end_of(disk, now, "write", size - int((2 * number + 1) * band) + 4096, 4096)
+        now = end_of(disk, now, "flush")
+        while (wakes := disk.wakes()) < math.inf:
+            assert not list(disk.certain(wakes))
+            steps += 1
+        return steps
+
+    assert [put_in_order(bands) for bands in (1, 20)] == [1, 20]
+
+
 def test_what_is_overwritten_in_order_need_not_be_put_in_order(code: Library) -> None:
     disk, now = shingled(code), 0.0
     for number in range(50):

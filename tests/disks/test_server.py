@@ -1,6 +1,7 @@
 """The server of a disk, with fio at its socket."""
 
 import asyncio
+import errno
 import os
 import re
 import signal
@@ -17,7 +18,7 @@ from runner.disks.check import served, until_there
 from runner.disks.faults import Fault
 from runner.disks.native import Board, Report, built, library
 from runner.disks.physics import Physics
-from runner.disks.server import command, listening
+from runner.disks.server import HOST_FAILED, ROOM, command, ended, listening
 from runner.disks.strain import Strain, between, strain_of
 from runner.expand.load import disk_model
 from runner.process import killed, run, spawn
@@ -128,6 +129,61 @@ async def behind_a_file(folder: Path) -> AsyncIterator[tuple[Path, str]]:
             await killed(server)
 
 
+async def _end_of_a_server(image: int, folder: Path, what: str) -> tuple[int, int]:
+    """Of fio and of a server that cannot use its own file."""
+    code = library(await built())
+    with (folder / "board").open("w+b") as sheet:
+        Board(code, sheet.fileno()).close()
+        socket = folder / "socket"
+        argv = listening(code.plugin, (IDEAL,), 0, socket, image, sheet.fileno())
+        server = await spawn(argv, pass_fds=(image, sheet.fileno()))
+        try:
+            await until_there(socket, server)
+            uri = f"--uri=nbd+unix:///?socket={socket}"
+            done = await asyncio.to_thread(run, [*FIO, uri, f"--rw={what}"])
+            return done.returncode, await asyncio.wait_for(server.wait(), 10)
+        finally:
+            await killed(server)
+
+
+@pytest.mark.parametrize(
+    ("path", "flags", "what", "wrong"),
+    [
+        ("/dev/full", os.O_RDWR, "write", errno.ENOSPC),
+        ("image", os.O_RDONLY, "write", errno.EBADF),
+        ("image", os.O_WRONLY, "read", errno.EBADF),
+    ],
+)
+def test_a_server_whose_own_file_fails_ends_and_is_no_dying_disk(
+    tmp_path: Path, path: str, flags: int, what: str, wrong: int
+) -> None:
+    (tmp_path / "image").write_bytes(b"\7" * 2**20)
+    image = os.open(tmp_path / path, flags)
+    try:
+        status, end = asyncio.run(_end_of_a_server(image, tmp_path, what))
+    finally:
+        os.close(image)
+    assert status != 0
+    assert end == HOST_FAILED + wrong
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (HOST_FAILED + errno.ENOSPC, ("the host's disk is full: disk2 cannot grow", ROOM)),
+        (HOST_FAILED + errno.EDQUOT, ("the host's disk is full: disk2 cannot grow", ROOM)),
+        (
+            HOST_FAILED + errno.EIO,
+            ("the host's file behind disk 2 failed: Input/output error", "`dmesg` of the host may say why"),
+        ),
+        (-9, ("the server of disk 2 was killed by signal 9", "")),
+        (1, ("the server of disk 2 ended with status 1", "")),
+    ],
+)
+def test_the_end_of_a_server_is_told_in_words(status: int, said: tuple[str, str]) -> None:
+    assert ended(2, status) == said
+
+
 def _resident(image: Path) -> int:
     """Bytes of it in the host's memory."""
     if not which("fincore"):
@@ -224,8 +280,9 @@ def test_strain_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something() 
     busy = replace(QUIET, occupied=2.0, late=0.2, owed=1.8)
     assert str(strain_of((busy, QUIET))) == "30.0% (answers late 10.0%, disks left waiting 20.0%)"
     assert strain_of((replace(busy, starved=0.0, late=0.02, owed=1.98),)) == Strain(late=0.01, starved=0.0)
-    assert Strain(late=0.03, starved=0.03).beyond
-    assert not Strain(late=0.02, starved=0.03).beyond
+    assert Strain(late=0.03, starved=0.03).beyond(0.05)
+    assert not Strain(late=0.02, starved=0.03).beyond(0.05)
+    assert Strain(late=0.02, starved=0.03).beyond(0.04)
 
 
 def test_disks_of_one_link_are_told_the_same_one() -> None:
@@ -261,4 +318,4 @@ def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
     assert status == 0
     strain = strain_of((done,))
     assert strain is not None
-    assert strain.beyond
+    assert strain.beyond(0.05)

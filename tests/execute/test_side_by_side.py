@@ -19,7 +19,7 @@ from runner.machines.dry import Dry, DryRig, plausible
 from runner.machines.seam import RigLost, RigSpec, Step, StepResult
 from runner.store.record import Outcome
 from tests.execute.test_run import FAULTY, Bench, Dying, Killed, killed_at
-from tests.matrices import SMALL
+from tests.matrices import SMALL, space
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -97,6 +97,7 @@ def test_four_at_a_time_measure_what_one_does(bench: Bench) -> None:
     assert host.most == 4
     assert {trial.notes.get("beside") for trial in bench.trials} >= {"3"}
     assert not any("strained" in trial.notes or "repeated" in trial.notes for trial in bench.trials)
+    assert {trial.notes["strain"] for trial in bench.trials} == {"0.0000"}
 
 
 def test_one_at_a_time_nothing_is_said_of_others(bench: Bench) -> None:
@@ -279,3 +280,16 @@ def test_a_lost_rig_while_it_is_repeated_is_a_try_like_any_other(bench: Bench) -
     repeated = [trial for trial in bench.trials if "repeated" in trial.notes]
     assert {trial.attempts for trial in repeated} == {2}
     assert len(bench.journal.attempts()) == len(repeated) > 0
+
+
+@pytest.mark.parametrize(("bound", "beyond"), [("60%", False), ("40%", True)])
+def test_how_much_makes_a_trial_strained_is_for_the_matrix_to_say_and_no_other_cell(
+    tmp_path: Path, bound: str, *, beyond: bool
+) -> None:
+    """Half of the time of each trial is lost."""
+    bench = Bench(tmp_path, f"{FOUR}machine: {{strain: {bound}}}\n")
+    bench.run(machine=Bearing(0))
+    assert {trial.notes["strain"] for trial in bench.trials} == {"0.5000"}
+    assert {"strained" in trial.notes for trial in bench.trials} == {beyond}
+    assert {trial.cell for trial in bench.trials} == {cell.id for cell in space(FOUR).cells()}
+    bench.journal.close()

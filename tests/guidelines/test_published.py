@@ -151,6 +151,7 @@ def test_what_was_counted_beside_the_work_can_be_claimed() -> None:
         "iowait": {1: 0.41, 2: 0.42, 3: 0.43},
     }
     even = guideline(bound={"metric": "disks.evenness", "at_least": "95%"})
+    assert not KNOWN["disks.strain"].more_is_better
     waits = guideline(bound={"metric": "cpu.iowait", "at_most": "30%"})
     assert verdict(even, [found]).verdict is Verdict.HOLDS
     assert verdict(waits, [found]).verdict is Verdict.FAILS

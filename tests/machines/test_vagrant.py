@@ -449,7 +449,7 @@ async def test_modelled_disks_tell_what_they_did(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("qemu-nbd") is None, reason="without qemu-nbd on this host")
 async def test_disks_answer_at_their_sockets_and_are_emptied_from_outside(tmp_path: Path) -> None:
     async with bay((Disk(MIB), Disk(MIB, "scsi")), tmp_path, tmp_path) as made:
-        assert not made.lacks_one()
+        assert await made.lacks_one() is None
         assert made.reports() == ()
         uri = f"nbd+unix:///?socket={made.sockets[0]}"
         write = process.run(["qemu-io", "-f", "raw", "-c", "write -P 7 0 64k", uri])
@@ -460,7 +460,17 @@ async def test_disks_answer_at_their_sockets_and_are_emptied_from_outside(tmp_pa
         assert read.returncode == 0
         made.servers[0].kill()
         await made.servers[0].wait()
-        assert made.lacks_one()
+        assert await made.lacks_one()
+
+
+@pytest.mark.skipif(shutil.which("nbdkit") is None, reason="without nbdkit on this host")
+async def test_a_server_that_ended_says_why(tmp_path: Path) -> None:
+    disk = Disk(MIB, "scsi", Physics("ideal"))
+    async with bay((disk, disk), tmp_path, tmp_path) as made:
+        assert await made.lacks_one() is None
+        made.servers[1].kill()
+        await made.servers[1].wait()
+        assert await made.lacks_one() == ("the server of disk 1 was killed by signal 9", "")
 
 
 async def test_whatever_was_begun_ends_with_the_block(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

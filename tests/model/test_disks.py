@@ -1,5 +1,7 @@
 """Disks as they are declared."""
 
+import math
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,16 @@ def test_every_model_that_comes_with_it_names_itself_and_its_source() -> None:
         model = disk_model(name)
         assert model.name == name
         assert model.source
+
+
+@pytest.mark.parametrize("seed", [1, 7, 20261122, 20261122235959, 2**53 + 1, 2**63 - 1])
+def test_no_two_platters_turn_in_step_however_large_the_seed(seed: int) -> None:
+    """Of twenty-six numbers in a row, parts of the golden ratio lie at least a sixtieth of a turn apart."""
+    of_one_kind = "disks: {count: 26, size: 64MiB, model: st3320620as}\n"
+    text = "".join(of_one_kind if line.startswith("disks:") else f"{line}\n" for line in SMALL.splitlines())
+    disks = space(text.replace("name: small", f"name: small\nseed: {seed}")).matrix.every_disk()
+    phases = sorted(dict(disk.physics.numbers)["phase"] for disk in disks if disk.physics)
+    assert len(phases) == 26
+    assert min(late - early for early, late in pairwise([*phases, phases[0] + 1])) > 1 / 60
+    if seed < 2**26:
+        assert phases == sorted(math.fmod((1000 * seed + at) * (math.sqrt(5) - 1) / 2, 1) for at in range(26))

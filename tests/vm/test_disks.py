@@ -3,27 +3,36 @@
 import asyncio
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from runner.disks import Disk
 from runner.disks.strain import between, strain_of
+from runner.execute.run import Execution
 from runner.expand.load import disk_model
+from runner.expand.select import select
 from runner.machines.qemu import Qemu
-from runner.machines.seam import RigLost, RigSpec, Step
+from runner.machines.qemu.rig import QemuRig
+from runner.machines.seam import RigLost, RigSpec, Step, StepResult
+from runner.plan.order import Plan
 from runner.process import run
+from runner.store.journal import Journal
+from runner.store.record import Outcome
+from tests.execute.test_run import Shelf
+from tests.matrices import space
 from tests.vm.test_lvm import done
-
-if TYPE_CHECKING:
-    from runner.machines.qemu.rig import QemuRig
 
 pytestmark = pytest.mark.vm
 
 HDD = disk_model("st3320620as").physics(1)
 SSD = disk_model("sata-ssd").physics(1)
 DISKS = (Disk(2**30, "virtio", HDD), Disk(2**30, "sata", HDD), Disk(2**30, "scsi", SSD), Disk(2**28, "virtio"))
+#: QEMU never pauses for what fails below the last two.
+BUSES = (*DISKS[:1], Disk(2**30, "nvme", SSD), Disk(2**30, "nvme", SSD))
+MIRROR = "mdadm --create /dev/md9 --run --assume-clean --metadata=1.2 --level=1 --raid-devices=2 {} {}"
 FIO = "fio --name=x --filename={} --direct=1 --ioengine=libaio --output-format=terse --time_based --runtime=2 {}"
 
 
@@ -41,7 +50,7 @@ async def _asked(scratch: Path) -> None:
         strain = strain_of(moved)
         assert strain is not None
         # A disk that turns is slow enough for any host, unless that says that it is not.
-        assert strain.beyond or moved[1].writes < 2 * 250
+        assert strain.beyond(0.05) or moved[1].writes < 2 * 250
         write = (
             f"head -c 300000 /dev/urandom >p; dd if=p of={rig.disks[0]} bs=100000 seek=7 oflag=seek_bytes conv=fsync"
         )
@@ -71,18 +80,23 @@ def test_a_disk_that_may_choose_among_commands_gets_more_done(tmp_path: Path) ->
     asyncio.run(_queued(tmp_path))
 
 
-async def _full(scratch: Path) -> None:
-    async with Qemu().rig(RigSpec(DISKS), scratch) as rig:
-        text = f"dd if=/dev/urandom of={rig.disks[0]} bs=1M count=64 oflag=direct"
-        with pytest.raises(RigLost, match="the host's disk is full"):
+async def _full(scratch: Path, *, mirrored: bool) -> None:
+    async with Qemu().rig(RigSpec(BUSES, modules=("raid1",)), scratch) as rig:
+        if mirrored:
+            await done(rig, MIRROR.format(*rig.disks[1:]))
+        onto = "/dev/md9" if mirrored else rig.disks[0]
+        text = f"dd if=/dev/urandom of={onto} bs=1M count=64 oflag=direct"
+        with pytest.raises(RigLost, match="the host's disk is full: disk") as caught:
             await rig.run([Step("fill", text)], expected=1000, deadline=2000)
+        assert "free some disk space" in caught.value.resolution
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounting a small disk needs root")
-def test_a_full_host_is_told_through_a_model_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_a_full_host_is_told_through_a_model_too_and_is_no_dying_disk(tmp_path: Path, *, mirrored: bool) -> None:
     assert run(["mount", "-t", "tmpfs", "-o", "size=8M", "tmpfs", str(tmp_path)]).returncode == 0
     try:
-        asyncio.run(_full(tmp_path))
+        asyncio.run(_full(tmp_path, mirrored=mirrored))
     finally:
         run(["umount", str(tmp_path)])
 
@@ -113,3 +127,37 @@ async def _killed(scratch: Path) -> None:
 
 def test_a_server_that_is_killed_is_a_lost_machine(tmp_path: Path) -> None:
     asyncio.run(_killed(tmp_path))
+
+
+VOLUMES = """\
+name: volumes
+disks: {count: 2, size: 128MiB, model: {kind: volume, iops: 80}}
+layouts: {mirror: [md: {level: 1, sync: assume-clean}]}
+workloads: {work: {rw: [randread, randwrite], bs: 4KiB, iodepth: 4, runtime: 2s}}
+repeat: 1
+"""
+
+
+def test_a_cell_whose_disks_are_killed_twice_is_broken_with_that_reason_and_the_next_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror would go on without the disk, and fio would never know."""
+    found, whole = space(VOLUMES), QemuRig.run
+
+    async def struck(self: QemuRig, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        if any("rw=randread" in step.files.get("job.fio", "") for step in steps):
+            server = self.guest.served.servers[1]
+            asyncio.get_running_loop().call_later(0.5, os.kill, server.pid, signal.SIGKILL)
+        return await whole(self, steps, expected=expected, deadline=deadline)
+
+    monkeypatch.setattr(QemuRig, "run", struck)
+    plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        asyncio.run(Execution(plan, Qemu(), journal, Shelf(), tmp_path, lambda _: None, boot_id="one").run())
+        trials = {trial.cell: trial for trial in journal.trials()}
+    read, written = (
+        trials[cell.id] for rw in ("randread", "randwrite") for cell in select(found, [f"rw={rw}"]).cells()
+    )
+    assert (read.outcome, read.attempts) == (Outcome.BROKEN, 2)
+    assert "the server of disk 1 was killed by signal 9" in read.reason
+    assert (written.outcome, written.attempts) == (Outcome.MEASURED, 1)

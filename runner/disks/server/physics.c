@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64, MOST_BANDS = 16384 };
+enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64 };
 #define PATIENCE 1.0 /* seconds after which a command is served however far away it is */
 #define ENTRY 65536.0 /* what lands takes at least so much of the landing zone: what limits it is the list of what is where */
 #define LEISURE 0.5  /* and after which a shingled disk with nothing else to do puts a band in order */
@@ -60,7 +60,8 @@ struct physics {
   double asked;            /* when somebody last wanted something */
   double landed;           /* bytes that landed elsewhere */
   double landing_next;     /* where the next will */
-  double astray[MOST_BANDS]; /* of each band, how many of its bytes are there */
+  double *astray;          /* of each band, how many of its bytes are there */
+  int bands;
 
   /* ssd */
   double channel_free[MOST_CHANNELS];
@@ -176,7 +177,7 @@ static void move_to(struct physics *p, double now, double start, double end) {
 /* ---- hdd, shingled: what is not written one after another lands elsewhere first ---- */
 
 static int band_of(const struct physics *p, double place) {
-  return (int)least(floor(place / p->model.band), MOST_BANDS - 1);
+  return (int)least(floor(place / p->model.band), p->bands - 1);
 }
 
 /* A band as it was is read, and written as it is to be. */
@@ -191,7 +192,7 @@ static void put_in_order(struct physics *p, int band, double now) {
 
 static void put_worst_in_order(struct physics *p, double now) {
   int worst = 0;
-  for (int band = 1; band <= band_of(p, p->model.size - 1); band++)
+  for (int band = 1; band < p->bands; band++)
     if (p->astray[band] > p->astray[worst]) worst = band;
   put_in_order(p, worst, now);
 }
@@ -517,6 +518,11 @@ struct physics *physics_new(const struct disk_model *model) {
   struct physics *p = calloc(1, sizeof *p);
   if (!p) return 0;
   p->model = *model;
+  if (model->band > 0) {
+    p->bands = (int)ceil(model->size / model->band);
+    p->astray = calloc((size_t)p->bands, sizeof *p->astray);
+    if (!p->astray) return free(p), (struct physics *)0;
+  }
   p->segment_start = model->size;
   p->stream = -1;
   p->credits = model->burst_credits;
@@ -529,7 +535,10 @@ struct physics *physics_new(const struct disk_model *model) {
   return p;
 }
 
-void physics_free(struct physics *p) { free(p); }
+void physics_free(struct physics *p) {
+  if (p) free(p->astray);
+  free(p);
+}
 
 void physics_shares(struct physics *p, double (*shared)(void *, double, double, double), void *context) {
   p->shared = shared;

@@ -18,6 +18,8 @@
 #include "board.h"
 
 enum { MOST_REQUESTS = 512, SECTOR = 512, PIECE = 64 * 1024 };
+/* What a server ends with whose own file failed: this and the error's number, as server.py knows. */
+enum { HOST_FAILED = 100 };
 /* Whoever wants nothing for so long is between two things: the disk was not kept waiting. */
 #define PAUSE 0.02
 
@@ -277,8 +279,7 @@ static struct request *asked(int what, uint64_t offset, uint64_t length, int fua
   return own;
 }
 
-/* `wrong`: the error of the host's own part of it, 0 if there was none. */
-static int answered(struct request *own, int what, uint64_t offset, uint64_t length, int wrong) {
+static int answered(struct request *own, int what, uint64_t offset, uint64_t length) {
   struct disk_done so_far;
   pthread_mutex_lock(&lock);
   int known = board_faults(board, disk, faults);
@@ -297,11 +298,18 @@ static int answered(struct request *own, int what, uint64_t offset, uint64_t len
   int failed = dead(known, ended) || unreadable(known, ended, what, (double)offset, (double)(offset + length));
   pthread_mutex_unlock(&lock);
   board_ended(board, disk, ended, arrived, due, failed);
-  if (failed || wrong) errno = failed ? EIO : wrong;
-  return failed || wrong ? -1 : 0;
+  if (failed) errno = EIO;
+  return failed ? -1 : 0;
 }
 
 /* ---- the host's file ---- */
+
+/* An array would take its error for a disk that dies, and go on without it. A server that is gone is no disk's fault on any
+ * bus: it costs the machine, and the trial is not recorded. */
+static void host_failed(int wrong) {
+  nbdkit_error("the host's file behind disk %d failed: %s", disk, strerror(wrong));
+  _exit(HOST_FAILED + wrong);
+}
 
 static void fills(uint64_t start, uint64_t end) {
   for (uint64_t piece = start / PIECE; piece * PIECE < end; piece++) filled[piece] = 1;
@@ -321,15 +329,14 @@ static ssize_t some_read(char *into, uint32_t count, uint64_t offset) {
   return pread(image, into, count, (off_t)offset);
 }
 
-static int all_read(char *into, uint32_t count, uint64_t offset) {
+static void all_read(char *into, uint32_t count, uint64_t offset) {
   while (count) {
     ssize_t got = some_read(into, count, offset);
-    if (got <= 0) return got < 0 ? errno : EIO;
+    if (got <= 0) host_failed(got < 0 ? errno : EIO);
     into += got;
     offset += (uint64_t)got;
     count -= (uint32_t)got;
   }
-  return 0;
 }
 
 static int only_zeros(const char *from, uint32_t count) {
@@ -341,18 +348,17 @@ static int nothing_there(uint64_t offset, uint32_t count) {
   return data < 0 ? errno == ENXIO : data >= (off_t)(offset + count);
 }
 
-static int all_written(const char *from, uint32_t count, uint64_t offset) {
+static void all_written(const char *from, uint32_t count, uint64_t offset) {
   /* A host would have to find memory for zeros that are there already, which may take it longer than the disk. */
-  if (only_zeros(from, count) && nothing_there(offset, count)) return 0;
+  if (only_zeros(from, count) && nothing_there(offset, count)) return;
   fills(offset, offset + count);
   while (count) {
     ssize_t put = pwrite(image, from, count, (off_t)offset);
-    if (put < 0) return errno;
+    if (put < 0) host_failed(errno);
     from += put;
     offset += (uint64_t)put;
     count -= (uint32_t)put;
   }
-  return 0;
 }
 
 /* ---- what nbdkit asks for ---- */
@@ -360,20 +366,24 @@ static int all_written(const char *from, uint32_t count, uint64_t offset) {
 static int disk_pread(void *handle, void *into, uint32_t count, uint64_t offset, uint32_t flags) {
   (void)handle, (void)flags;
   struct request *own = asked(PHYSICS_READ, offset, count, 0);
-  return own ? answered(own, PHYSICS_READ, offset, count, all_read(into, count, offset)) : -1;
+  if (!own) return -1;
+  all_read(into, count, offset);
+  return answered(own, PHYSICS_READ, offset, count);
 }
 
 /* A disk that is dead keeps what it had; else what is written can be read at once, as from a disk's own cache. */
 static int disk_pwrite(void *handle, const void *from, uint32_t count, uint64_t offset, uint32_t flags) {
   (void)handle;
   struct request *own = asked(PHYSICS_WRITE, offset, count, (flags & NBDKIT_FLAG_FUA) != 0);
-  return own ? answered(own, PHYSICS_WRITE, offset, count, all_written(from, count, offset)) : -1;
+  if (!own) return -1;
+  all_written(from, count, offset);
+  return answered(own, PHYSICS_WRITE, offset, count);
 }
 
 static int disk_flush(void *handle, uint32_t flags) {
   (void)handle, (void)flags;
   struct request *own = asked(PHYSICS_FLUSH, 0, 0, 0);
-  return own ? answered(own, PHYSICS_FLUSH, 0, 0, 0) : -1;
+  return own ? answered(own, PHYSICS_FLUSH, 0, 0) : -1;
 }
 
 static void *disk_open(int readonly) {

@@ -198,7 +198,10 @@ def served(number: int, descriptor: int) -> list[str]:
 
 
 def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: Passed | None = None) -> list[str]:
-    """One disk on its bus, and before the first of a bus its controller. A full host pauses the guest, no more."""
+    """One disk on its bus, and before the first of a bus its controller.
+
+    A full host pauses the guest, no more, where QEMU has the disk's file; a server of ours ends by itself.
+    """
     plain = f"drive=disk{number},serial=matrix-{number}{looks(disk, passed) if passed else ''}"
     if disk.bus == "nvme":
         return ["-device", f"nvme,{plain}"]

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
+from runner.disks.server import ROOM, ended, full
 from runner.machines.qemu import argv
 from runner.machines.qemu.backing import Served, backed, nameless
 from runner.machines.qemu.orders import UNHEARD, Orders, ShellGone
@@ -133,8 +134,7 @@ class Guest:
         disk, status = await self.served.first_to_end()
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self.process.wait()), LAST_BREATH / 10)
-        cause = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-        self.lose(f"the server of disk {disk} {cause}")
+        self.lose(*ended(disk, status))
 
     async def watch_events(self) -> None:
         """Notice what QEMU says about the machine."""
@@ -147,8 +147,7 @@ class Guest:
             if event["event"] == "MIGRATION":
                 self._migration.put_nowait(str(data["status"]))
             if event["event"] == "BLOCK_IO_ERROR" and data.get("action") == "stop":
-                brief = f"the host's disk is full: {data.get('node-name') or data.get('device')} cannot grow"
-                self.lose(brief, "free some disk space, or let the disks live elsewhere")
+                self.lose(full(str(data.get("node-name") or data.get("device"))), ROOM)
 
     async def migrated(self) -> str:
         """Wait until saving the machine's state came to an end, and say to which."""

@@ -102,8 +102,8 @@ class VagrantRig(ShellRig):
         except RigLost as lost:
             state = await asyncio.to_thread(libvirt.state_of, self._up.record.domain)
             raise RigLost(lost.brief, tail=f"{lost.tail}\n{state}".strip(), resolution=lost.resolution) from None
-        if self._up.bay.lacks_one():
-            raise RigLost("the server of a disk ended")
+        if why := await self._up.bay.lacks_one():
+            raise RigLost(why[0], resolution=why[1])
         return results
 
 

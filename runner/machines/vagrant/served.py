@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 
 from runner.disks import links_of
 from runner.disks.native import Board, built, library
-from runner.disks.server import listening, plain
+from runner.disks.server import ended, listening, plain
 from runner.errors import HarnessBroken
 from runner.machines.qemu.backing import nameless
 from runner.process import is_gone, killed, spawn
@@ -39,9 +39,11 @@ class Bay:
         """What each has done, if any is modelled; of the others nothing is known."""
         return tuple(self.board.report(number) for number in range(len(self.disks))) if self.board else ()
 
-    def lacks_one(self) -> bool:
-        """Whether a server ended."""
-        return any(is_gone(server.pid) for server in self.servers)
+    async def lacks_one(self) -> tuple[str, str] | None:
+        """Why a server ended, if one did, and what to do about it."""
+        gone = (at for at, server in enumerate(self.servers) if is_gone(server.pid))
+        first = next(gone, None)
+        return None if first is None else ended(first, await self.servers[first].wait())
 
     def emptied(self) -> None:
         """Let all of them read as zeros. Nobody may be at work on them."""

@@ -209,8 +209,13 @@ def _carry_out(
     versions = dict(folder.manifest.versions)
 
     def listen(event: Event) -> None:
+        nonlocal folder
         if isinstance(event, RigUp):
-            versions[event.facts["kernel"]] = _versions(event.facts)
+            told = {event.facts["kernel"]: _versions(event.facts)}
+            if versions | told != versions:
+                # At once: whoever goes on after a kill may have nothing left to bring up a rig for.
+                versions.update(told)
+                folder = folder.with_manifest(versions=versions)
         elif isinstance(event, TrialDone):
             feed.add(event.trial)
         view.event(event)

@@ -354,3 +354,13 @@ def test_what_is_no_number_of_rigs_is_bad_input(matrix: Matrix, jobs: str) -> No
     result = matrix(*RUN, "--jobs", jobs)
     assert result.returncode == 2
     assert f"'{jobs}' is neither a number of rigs nor auto" in result.stderr
+
+
+def test_killed_after_its_last_trial_a_run_still_knows_what_it_was_done_with(matrix: Matrix, tmp_path: Path) -> None:
+    code = STOPPED.replace("signal.signal({signal}, signal.{answer})\n", "").replace("== 3", "== 8")
+    assert matrix(*RUN, code=code.format(signal=int(signal.SIGKILL))).returncode == -signal.SIGKILL
+    result = matrix(*RUN)
+    assert result.returncode == 0, result.stderr
+    assert "(8 of 8 trials done)" in result.stdout
+    manifest = json.loads((folder_of(tmp_path) / "manifest.json").read_text())
+    assert manifest["versions"] == {"made up": {"fio": "made up"}}

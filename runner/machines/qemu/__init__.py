@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from runner.cache import forget
 from runner.disks.server import TOOLS as DISK_TOOLS
 from runner.errors import BadInput, HarnessBroken
 from runner.kernels import SUITES, is_path
@@ -97,7 +98,7 @@ class Qemu:
         try:
             return await stack.enter_async_context(cloned_rig(warm, name, scratch, self._back))
         except HarnessBroken as error:
-            template.forget(template.home() / name)
+            forget(template.home() / name)
             self.wishes.notice(f"booting instead of cloning: {error.brief}")
             return None
 

@@ -218,7 +218,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     selection = Picked(space, ids=cells)
     plan = Plan(selection, space.matrix.repeat, space.matrix.seed)
     order = Order(file.path, Asked(file.declared, selection, plan), place, None, None, cold=False)
-    here = machine(place, Wishes())
+    here = machine(place, Wishes(images=order.images))
     refuse(here, order.specs())
     if not here.brings_disks:
         raise BadInput(f"tests measure on disks that are made for them, and {place} makes none")

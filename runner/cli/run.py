@@ -205,7 +205,7 @@ def _carry_out(
 ) -> Ending:
     """Run it to its end, or to where it was stopped; the reports are written either way."""
     lent = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.holder
-    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, *lent))
+    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, *lent, images=order.images))
     versions = dict(folder.manifest.versions)
 
     def listen(event: Event) -> None:

@@ -223,7 +223,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     if not here.brings_disks:
         raise BadInput(f"tests measure on disks that are made for them, and {place} makes none")
     folder = create(results, order.manifest(), name)
-    with folder.locked(), Journal.open(folder.journal) as journal:
+    with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
         execution = Execution(plan, here, journal, folder, folder.path, lambda _: None, boot_id=boot_id())
         asyncio.run(execution.run())
     return folder.with_manifest(finished=True)

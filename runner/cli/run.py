@@ -161,7 +161,7 @@ def command(
         folder = chosen.folder
         if folder_to:
             write_atomically(folder_to, f"{folder.path}\n".encode())
-        with folder.locked(), Journal.open(folder.journal) as journal:
+        with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
             folder = chosen.prepared(journal)
             view = _view(order, len(journal.finished()), quiet=quiet, as_json=as_json)
             with view:

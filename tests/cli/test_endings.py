@@ -4,9 +4,11 @@ import csv
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -364,3 +366,9 @@ def test_killed_after_its_last_trial_a_run_still_knows_what_it_was_done_with(mat
     assert "(8 of 8 trials done)" in result.stdout
     manifest = json.loads((folder_of(tmp_path) / "manifest.json").read_text())
     assert manifest["versions"] == {"made up": {"fio": "made up"}}
+
+
+def test_a_journal_says_that_its_figures_are_made_up(matrix: Matrix, tmp_path: Path) -> None:
+    matrix(*RUN)
+    with closing(sqlite3.connect(folder_of(tmp_path) / "journal.sqlite")) as journal:
+        assert journal.execute("select value from meta where key = 'made_up'").fetchall() == [("true",)]

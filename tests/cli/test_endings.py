@@ -55,6 +55,17 @@ closing.write_reports = untold
 from runner.cli import main
 main()
 """
+#: The dry machine under a kernel that lacks what the matrix asks for.
+LACKING = """\
+from runner.machines import dry
+made = dry.DryRig.__init__
+def lacking(self, *arguments):
+    made(self, *arguments)
+    self.facts = {**self.facts, "without": "linear"}
+dry.DryRig.__init__ = lacking
+from runner.cli import main
+main()
+"""
 #: Sends itself a signal after its third trial. That whoever runs the tests ignores it does not matter.
 STOPPED = """\
 import os, signal
@@ -356,6 +367,16 @@ def test_what_is_no_number_of_rigs_is_bad_input(matrix: Matrix, jobs: str) -> No
     result = matrix(*RUN, "--jobs", jobs)
     assert result.returncode == 2
     assert f"'{jobs}' is neither a number of rigs nor auto" in result.stderr
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_run_that_measured_nothing_is_no_success(matrix: Matrix, tmp_path: Path, quiet: bool) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL.replace("level: 5, chunk: [16KiB, 64KiB]", "level: linear"))
+    result = matrix(*RUN, *["--quiet"] * quiet, code=LACKING)
+    assert result.returncode == 3
+    told = result.stderr if quiet else result.stdout
+    assert 'not one trial was measured: this kernel (made up) has no "linear" (md linear)\n' in told
+    assert json.loads((folder_of(tmp_path) / "manifest.json").read_text())["exit"] == 3
 
 
 def test_killed_after_its_last_trial_a_run_still_knows_what_it_was_done_with(matrix: Matrix, tmp_path: Path) -> None:

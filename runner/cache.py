@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import os
 import shutil
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
 PATIENCE = 0.1
+_HALF = ".half"
 
 
 def cache_dir() -> Path:
@@ -91,13 +92,39 @@ def _writable(folder: Path) -> Iterator[None]:
         ) from None
 
 
+def in_use(folder: Path) -> Path:
+    """The lock that everybody shares who uses such a folder."""
+    return folder.with_name(f".{folder.name}.use")
+
+
+def forget(folder: Path) -> None:
+    """Remove such a folder unless somebody uses it."""
+    with opened(in_use(folder)) as descriptor:
+        if try_lock(descriptor, fcntl.LOCK_EX):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(home: Path) -> None:
+    """Remove what builds that were killed left half-made; never what somebody is at work on."""
+    for half in home.glob(f".*{_HALF}"):
+        # In a cache that is somebody else's it stays.
+        with suppress(OSError), opened(_lock(home / half.name.removeprefix(".").removesuffix(_HALF))) as descriptor:
+            if try_lock(descriptor, fcntl.LOCK_EX):
+                shutil.rmtree(half, ignore_errors=True)
+
+
+def _lock(target: Path) -> Path:
+    """The lock of whoever makes it."""
+    return target.with_name(f".{target.name}.lock")
+
+
 async def made(target: Path, whole: Callable[[Path], bool], make: Callable[[Path], Awaitable[None]]) -> Path:
     """The folder `target`, made by `make` unless it is there and `whole`. Two who ask at once make it once."""
     if whole(target):
         return target
-    async with locked(target.with_name(f".{target.name}.lock")):
+    async with locked(_lock(target)):
         if not whole(target):
-            half = target.with_name(f".{target.name}.half")
+            half = target.with_name(f".{target.name}{_HALF}")
             # Left by a build that was killed: we hold the lock, so nobody is at work on them.
             shutil.rmtree(half, ignore_errors=True)
             shutil.rmtree(target, ignore_errors=True)

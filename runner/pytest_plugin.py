@@ -218,12 +218,12 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     selection = Picked(space, ids=cells)
     plan = Plan(selection, space.matrix.repeat, space.matrix.seed)
     order = Order(file.path, Asked(file.declared, selection, plan), place, None, None, cold=False)
-    here = machine(place, Wishes())
+    here = machine(place, Wishes(images=order.images))
     refuse(here, order.specs())
     if not here.brings_disks:
         raise BadInput(f"tests measure on disks that are made for them, and {place} makes none")
     folder = create(results, order.manifest(), name)
-    with folder.locked(), Journal.open(folder.journal) as journal:
+    with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
         execution = Execution(plan, here, journal, folder, folder.path, lambda _: None, boot_id=boot_id())
         asyncio.run(execution.run())
     return folder.with_manifest(finished=True)

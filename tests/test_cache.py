@@ -81,3 +81,19 @@ async def test_a_cache_that_is_somebody_elses_is_told_so(tmp_path: Path, monkeyp
         async with cache.locked(tmp_path / "a.lock"):
             pass
     assert "MATRIX_CACHE" in told.value.resolution
+
+
+async def test_what_killed_makers_left_goes_and_what_is_being_made_stays(tmp_path: Path) -> None:
+    for name in ("left", "made"):
+        (tmp_path / f".{name}.half").mkdir()
+        (tmp_path / f".{name}.half" / "junk").touch()
+    async with cache.locked(tmp_path / ".made.lock"):
+        cache.sweep(tmp_path)
+        assert not (tmp_path / ".left.half").exists()
+        assert (tmp_path / ".made.half" / "junk").exists()
+    cache.sweep(tmp_path)
+    assert not (tmp_path / ".made.half").exists()
+
+
+def test_where_nothing_was_ever_made_there_is_nothing_to_sweep(tmp_path: Path) -> None:
+    cache.sweep(tmp_path / "none")

@@ -69,7 +69,8 @@ Examples:
 
 \b
 Exit codes: 0 all measured, 1 a guideline fails (run, guidelines) or something is slower (compare, summary),
-2 bad input, 3 something broke (or a budget was too small for every cell's minimum), 130 interrupted.
+2 bad input, 3 something broke, nothing was measured, or a budget was too small for every cell's minimum,
+130 interrupted.
 """
 
 

@@ -17,7 +17,7 @@ from runner.store.files import write_atomically
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from runner.expand.published import Study
@@ -44,7 +44,7 @@ class Ending:
     finished: bool = True
 
     @property
-    def outcomes(self) -> Mapping[Outcome, int]:
+    def outcomes(self) -> Counter[Outcome]:
         """Trials by what became of them."""
         return Counter(trial.outcome for trial in self.content.trials)
 
@@ -58,12 +58,20 @@ class Ending:
         """Cells that are not known as well as `until:` asks for."""
         return [one.cell.name for one in self.content.summaries if one.reached(self.content.until) is False]
 
+    @property
+    def nothing(self) -> str:
+        """That the run is over and was in vain; empty if it was not."""
+        if not self.finished or self.outcomes[Outcome.MEASURED]:
+            return ""
+        reasons = "; ".join(dict.fromkeys(trial.reason for trial in self.content.trials if trial.reason))
+        return f"not one trial was measured{f': {reasons}' if reasons else ''}"
+
     def lines(self) -> list[str]:
         """What is left to be said below the table."""
         from runner.reports.remarks import drifted, unreached  # which brings what draws tables along
 
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
-        said = (done, unreached(self.content), drifted(self.content), *self._published(), self.where)
+        said = (done, self.nothing, unreached(self.content), drifted(self.content), *self._published(), self.where)
         return list(filter(None, said))
 
     def _published(self) -> Iterator[str]:
@@ -83,8 +91,9 @@ class Ending:
 
 
 def verdict(content: Recorded) -> Exit:
-    """3 if any trial broke; 1 if none did, and a guideline fails."""
-    if any(trial.outcome is Outcome.BROKEN for trial in content.trials):
+    """3 if any trial broke, or none was measured, which says nothing of anything; else 1 if a guideline fails."""
+    outcomes = {trial.outcome for trial in content.trials}
+    if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
         return Exit.BROKEN
     return Exit.CLAIM_FAILED if any(one.failed for one in content.judgements) else Exit.ALL_MEASURED
 

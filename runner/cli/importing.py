@@ -89,7 +89,7 @@ def command(
     folder = _begun_before(results, manifest) or create(results, manifest)
     with (
         folder.locked(),
-        Journal.open(folder.journal) as journal,
+        Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal,
         Feed(address, folder, lambda text: click.echo(text, err=True)) as feed,
     ):
         for content in contents.values():

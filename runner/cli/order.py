@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,12 @@ class Order:
             templates=digest(in_effect(self.templates)).hex(),
         )
 
+    @cached_property
+    def images(self) -> dict[str, str]:
+        """What is in the images of its kernels. Looked at once: what is built in their place later is another run's."""
+        names = (self.kernel, *(self.request.space.matrix.machine.kernel or ()))
+        return {name: content for name in names if name and (content := kernel_content(name)) != name}
+
     def fingerprint(self) -> str:
         """Equal for two orders of which one may go on with the run of the other."""
         selection = self.request.selection
@@ -122,7 +129,8 @@ class Order:
         ]
         # What is claimed of figures does not make them others.
         matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines"})
-        kernels = [kernel_content(name) for name in (self.kernel, *(self.request.space.matrix.machine.kernel or ()))]
+        named = (self.kernel, *(self.request.space.matrix.machine.kernel or ()))
+        kernels = [name and self.images.get(name, name) for name in named]
         # What is measured on disks that exist is about these disks, under the kernel that runs.
         found = [one.model_dump(mode="json", exclude={"wear"}) for one in self.exist.disks] if self.exist else []
         # Disks of two virtual machines may have the same serial numbers.
@@ -147,7 +155,7 @@ def disk_facts(disk: Disk) -> DiskFacts:
     return DiskFacts(size=disk.size, bus=disk.bus, model=disk.physics.kind, digest=digest(content).hex(), link=link)
 
 
-def kernel_content(name: str | None) -> str | None:
+def kernel_content(name: str) -> str:
     """A kernel as it counts for a run: a name stands for itself, an image for what is in it."""
     made = recipe_for(name)
     return kernel_key(made.suite, made.image) if made and made.image else name

@@ -161,7 +161,7 @@ def command(
         folder = chosen.folder
         if folder_to:
             write_atomically(folder_to, f"{folder.path}\n".encode())
-        with folder.locked(), Journal.open(folder.journal) as journal:
+        with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
             folder = chosen.prepared(journal)
             view = _view(order, len(journal.finished()), quiet=quiet, as_json=as_json)
             with view:
@@ -205,12 +205,17 @@ def _carry_out(
 ) -> Ending:
     """Run it to its end, or to where it was stopped; the reports are written either way."""
     lent = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.holder
-    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, *lent))
+    place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, *lent, images=order.images))
     versions = dict(folder.manifest.versions)
 
     def listen(event: Event) -> None:
+        nonlocal folder
         if isinstance(event, RigUp):
-            versions[event.facts["kernel"]] = _versions(event.facts)
+            told = {event.facts["kernel"]: _versions(event.facts)}
+            if versions | told != versions:
+                # At once: whoever goes on after a kill may have nothing left to bring up a rig for.
+                versions.update(told)
+                folder = folder.with_manifest(versions=versions)
         elif isinstance(event, TrialDone):
             feed.add(event.trial)
         view.event(event)

@@ -134,7 +134,9 @@ class QuietView(View):
         """Nothing."""
 
     def ends(self, end: Ending) -> None:
-        """One line."""
+        """One line; and that it was in vain, if it was."""
+        if end.nothing:
+            click.echo(end.nothing, err=True)
         self.say(end.where)
 
 

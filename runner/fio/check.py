@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.process import run
@@ -45,10 +43,8 @@ def _refused_of(jobs: dict[str, str]) -> dict[str, str]:
 
 def _first_refused(jobs: Mapping[str, str]) -> tuple[str | None, str]:
     """The first job of a file that fio stumbles over (it stops there)."""
-    with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
-        path = Path(folder) / "job.fio"
-        path.write_text("".join(job.replace("[trial]", f"[{key}]") for key, job in jobs.items()))
-        result = run(["fio", "--parse-only", str(path)])
+    # Not by a file, which would stay if we are killed meanwhile.
+    result = run(["fio", "--parse-only", "-"], stdin="".join(_named(job, key) for key, job in jobs.items()))
     if result.returncode == 0:
         return None, ""
     said = result.stdout + result.stderr
@@ -56,3 +52,8 @@ def _first_refused(jobs: Mapping[str, str]) -> tuple[str | None, str]:
     culprit = dropped[1] if dropped and dropped[1] in jobs else next(iter(jobs))
     words = [line.removeprefix("fio: ") for line in said.splitlines() if line.strip() and not _DROPPED.match(line)]
     return culprit, "; ".join(words[:3]) or f"exit status {result.returncode}"
+
+
+def _named(job: str, key: str) -> str:
+    """A job by whose name one knows which it is."""
+    return job.replace("[trial]", f"[{key}]")

@@ -55,6 +55,12 @@ class Night:
         return [one for one in self.found if one.counts.get(Outcome.BROKEN)]
 
     @property
+    def unmeasured(self) -> list[RunRow]:
+        """Runs that are over, of which not one trial was measured."""
+        measured = {one.run.id for one in self.found if one.counts.get(Outcome.MEASURED)}
+        return [run for run in self.runs if run.finished and run.id not in measured]
+
+    @property
     def failing(self) -> list[Judgement]:
         """Guidelines that were refuted."""
         return [one for one in self.judgements if one.failed]
@@ -72,7 +78,7 @@ class Night:
     @property
     def exit(self) -> Exit:
         """What a program that says all this ends with."""
-        if self.broken or self.unfinished:
+        if self.broken or self.unfinished or self.unmeasured:
             return Exit.BROKEN
         # Which guideline failed is only known where the folder of the run is.
         ended = any(run.exit == Exit.CLAIM_FAILED for run in self.runs)
@@ -84,6 +90,7 @@ class Night:
         matrices = ", ".join(dict.fromkeys(f"{run.matrix} on {run.machine}" for run in self.runs))
         counts = (
             (len(self.unfinished), "run not finished", "runs not finished"),
+            (len(self.unmeasured), "run measured nothing", "runs measured nothing"),
             (len(self.broken), "cell broken", "cells broken"),
             (len(self.failing), "guideline fails", "guidelines fail"),
             (len(self.slower), "figure slower", "figures slower"),

@@ -87,6 +87,8 @@ class Wishes:
     where: str = ""
     #: What holds these disks over there.
     holder: Holder | None = None
+    #: What was in the images of kernels when the run began, by the paths that rigs are asked for with.
+    images: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

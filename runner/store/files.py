@@ -16,15 +16,31 @@ def write_atomically(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     with named(path):
         try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_durably(temporary, content)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a file that nobody looks at yet; when this returns, what is in it is on disk."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file in place so that no kill leaves a part of it. Not forced to disk; one process at a time."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def sweep(folder: Path) -> None:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = "manifest.json"
+#: How the name of a run ends that is being made; it begins with a dot.
+HALF = ".half"
 
 
 def folders_of_runs(results: Path) -> list[Path]:
@@ -22,6 +24,8 @@ def folders_of_runs(results: Path) -> list[Path]:
 
 
 def _is_run(folder: Path) -> bool:
+    if folder.name.startswith(".") and folder.name.endswith(HALF):
+        return False
     try:
         return (folder / MANIFEST).is_file()
     except OSError:

@@ -69,11 +69,11 @@ class Journal:
             self._connection = engine.connect()
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open a journal file to record in; a missing one is made."""
+    def open(cls, path: Path, *, made_up: bool | None = None) -> Self:
+        """Open a journal file to record in; a missing one is made. `made_up`: noted in it, if that is known."""
         journal = cls(_engine(path), path)
         with journal._closed_on_trouble():
-            journal._prepare()
+            journal._prepare(made_up)
         return journal
 
     @classmethod
@@ -273,11 +273,14 @@ class Journal:
             if count > 1 and mean:
                 yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean
 
-    def _prepare(self) -> None:
+    def _prepare(self, made_up: bool | None = None) -> None:
         """Make it if there is nothing at all in the file, and bring it up to date."""
         with self._transaction(immediate=True) as connection:
             self._check(connection)
             schema.JOURNAL.prepare(connection, self._name)
+            if made_up is not None:
+                row = {"key": schema.MADE_UP, "value": str(made_up).lower()}
+                connection.execute(self._upsert(schema.meta, "value"), row)
 
     def _understood(self) -> int:
         """Its version; refused if it is damaged, not ours, or from the future."""

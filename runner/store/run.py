@@ -1,19 +1,22 @@
 """A run folder: what one execution of a matrix leaves behind, and who may write to it.
 
-The manifest is the last thing that makes a folder a run; a folder without one was killed while it was made, holds
-nothing, and is passed over.
+A run is made under a hidden name, and renamed when its manifest is there: so a kill leaves nothing that looks like
+one, and the next run removes it. A folder without a manifest is none of ours, or of an older version that was killed.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
-from contextlib import contextmanager
+import shutil
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import count
+from secrets import token_hex
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -21,9 +24,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from runner.disks.real.smart import Health
 from runner.errors import BadInput
 from runner.store.environment import Digests, DiskFacts, Host, Revision, flat
-from runner.store.files import sweep, sync_folder, write_atomically
+from runner.store.files import sweep, sync_folder, write_atomically, write_durably, write_whole
+from runner.store.folders import HALF, folders_of_runs, state_of
 from runner.store.folders import MANIFEST as _MANIFEST
-from runner.store.folders import folders_of_runs, state_of
 from runner.store.trouble import named
 
 if TYPE_CHECKING:
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Scripts that take apart the arrays that may be up, in the folder of a run.
 STANDING = "standing"
+#: What the renaming of a folder says where the name is taken: by a folder with something in it, or by a file.
+_TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 _PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 
@@ -108,14 +113,20 @@ class RunFolder:
         """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run.
 
         A script that is not the one of the cell's earlier trials goes to the trial's own folder. Not forced to disk,
-        which would cost as much as a short trial: the figures are in the journal, and it is.
+        which would cost as much as a short trial: the figures are in the journal, and it is. But whole or not there:
+        half a script, run by hand, may well pass.
         """
         folder = self.cell(cell)
         trial = folder / f"trial-{block}"
         with named(trial):
-            trial.mkdir(parents=True, exist_ok=True)
-            other = {name: text for name, text in scripts.items() if _differs(folder / name, text)}
-            _write_texts(folder, {name: text for name, text in scripts.items() if name not in other})
+            try:
+                trial.mkdir(parents=True)
+            except FileExistsError:  # there was an attempt before, which may have been killed in here
+                sweep(folder)
+                sweep(trial)
+            there = {name: _content(folder / name) for name in scripts}
+            other = {name: text for name, text in scripts.items() if there[name] not in {None, _encoded(text)}}
+            _write_texts(folder, {name: text for name, text in scripts.items() if there[name] is None})
             _write_texts(trial, {**other, **outputs})
         return str(trial.relative_to(self.path))
 
@@ -191,18 +202,54 @@ class RunFolder:
                 file.truncate(0)  # a process that is no longer at it must not be named
 
 
-def _differs(path: Path, text: str) -> bool:
-    """Whether a file is there and holds something else."""
-    return path.is_file() and path.read_text(encoding="utf-8", errors="replace") != text
+def _content(path: Path) -> bytes | None:
+    """What is in a file; None if it is not there, or is empty, as a host that went down may leave it."""
+    return (path.read_bytes() or None) if path.is_file() else None
 
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
-    """Make the folder of a new run, with its manifest and a copy of the matrix."""
+    """Make the folder of a new run, with its manifest and a copy of the matrix: all of it, or nothing."""
     content = _json(manifest)
-    folder = _make_unique(results, name or _readable_name(manifest))
-    write_atomically(folder / "matrix.yaml", manifest.text.encode())
-    write_atomically(folder / _MANIFEST, content)
+    with named(results):
+        results.mkdir(parents=True, exist_ok=True)
+        _sweep_halves(results)
+        half = results / f".{token_hex(8)}{HALF}"
+        half.mkdir()
+        try:
+            with _held(half):
+                write_durably(half / "matrix.yaml", manifest.text.encode())
+                write_durably(half / _MANIFEST, content)
+                sync_folder(half)
+                folder = _put_in_place(half, name or _readable_name(manifest))
+        except BaseException:
+            shutil.rmtree(half, ignore_errors=True)
+            raise
+        sync_folder(results)
     return RunFolder(folder, manifest)
+
+
+def _sweep_halves(results: Path) -> None:
+    """Remove what was left of runs that were killed while they were made. An empty one may be about to be held."""
+    for half in results.glob(f".*{HALF}"):
+        with suppress(OSError), _held(half, wait=False) as held:
+            if held and any(half.iterdir()):
+                shutil.rmtree(half, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Be the only one who is at a folder; False where somebody else is, or the file system locks no folders."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            held = False
+        else:
+            held = True
+        yield held
+    finally:
+        os.close(handle)
 
 
 def load(folder: Path) -> RunFolder:
@@ -242,18 +289,15 @@ def runs(results: Path) -> Iterator[RunFolder]:
             continue
 
 
-def _make_unique(results: Path, name: str) -> Path:
-    """`mkdir` is the referee: of two that want the same name, one gets it and the other takes the next."""
-    with named(results):
-        results.mkdir(parents=True, exist_ok=True)
-        for number in count(1):
-            folder = results / (name if number == 1 else f"{name}-{number}")
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                continue
-            sync_folder(results)
-            return folder
+def _put_in_place(half: Path, name: str) -> Path:
+    """`rename` is the referee: of two that want the same name, one gets it and the other takes the next."""
+    for number in count(1):
+        folder = half.with_name(name if number == 1 else f"{name}-{number}")
+        try:
+            return half.rename(folder)
+        except OSError as error:
+            if error.errno not in _TAKEN:
+                raise
     raise AssertionError("unreachable")
 
 
@@ -279,7 +323,11 @@ def _write_texts(folder: Path, texts: Mapping[str, str]) -> None:
     for name, text in texts.items():
         if "/" in name:
             raise BadInput(f"{name!r} cannot name a file of a trial")
-        folder.joinpath(*parts_of(name)).write_text(text, encoding="utf-8", errors="replace", newline="")
+        write_whole(folder.joinpath(*parts_of(name)), _encoded(text))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
 
 
 def _sign(lock: TextIO) -> None:

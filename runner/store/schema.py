@@ -1,6 +1,7 @@
 """The tables of a journal: one place for names, types and the version they belong to.
 
 Every figure is a column of its own: `select cell, avg(read_bw) from trials group by cell` needs nothing of ours.
+Whether any of them was measured is in `meta`: `select value from meta where key = 'made_up'`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ DIRECTION: tuple[str, ...] = (
     "lat_max",
 )
 _COUNTS = {"bytes", "ios"}
+
+#: Under which key `meta` says that the figures were invented by a dry run. Journals of older versions say nothing.
+MADE_UP = "made_up"
 
 tables = MetaData()
 

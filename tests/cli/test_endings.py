@@ -4,9 +4,11 @@ import csv
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,17 @@ from runner.cli import closing
 def untold(*arguments):
     raise {error}
 closing.write_reports = untold
+from runner.cli import main
+main()
+"""
+#: The dry machine under a kernel that lacks what the matrix asks for.
+LACKING = """\
+from runner.machines import dry
+made = dry.DryRig.__init__
+def lacking(self, *arguments):
+    made(self, *arguments)
+    self.facts = {**self.facts, "without": "linear"}
+dry.DryRig.__init__ = lacking
 from runner.cli import main
 main()
 """
@@ -354,3 +367,29 @@ def test_what_is_no_number_of_rigs_is_bad_input(matrix: Matrix, jobs: str) -> No
     result = matrix(*RUN, "--jobs", jobs)
     assert result.returncode == 2
     assert f"'{jobs}' is neither a number of rigs nor auto" in result.stderr
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_run_that_measured_nothing_is_no_success(matrix: Matrix, tmp_path: Path, quiet: bool) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL.replace("level: 5, chunk: [16KiB, 64KiB]", "level: linear"))
+    result = matrix(*RUN, *["--quiet"] * quiet, code=LACKING)
+    assert result.returncode == 3
+    told = result.stderr if quiet else result.stdout
+    assert 'not one trial was measured: this kernel (made up) has no "linear" (md linear)\n' in told
+    assert json.loads((folder_of(tmp_path) / "manifest.json").read_text())["exit"] == 3
+
+
+def test_killed_after_its_last_trial_a_run_still_knows_what_it_was_done_with(matrix: Matrix, tmp_path: Path) -> None:
+    code = STOPPED.replace("signal.signal({signal}, signal.{answer})\n", "").replace("== 3", "== 8")
+    assert matrix(*RUN, code=code.format(signal=int(signal.SIGKILL))).returncode == -signal.SIGKILL
+    result = matrix(*RUN)
+    assert result.returncode == 0, result.stderr
+    assert "(8 of 8 trials done)" in result.stdout
+    manifest = json.loads((folder_of(tmp_path) / "manifest.json").read_text())
+    assert manifest["versions"] == {"made up": {"fio": "made up"}}
+
+
+def test_a_journal_says_that_its_figures_are_made_up(matrix: Matrix, tmp_path: Path) -> None:
+    matrix(*RUN)
+    with closing(sqlite3.connect(folder_of(tmp_path) / "journal.sqlite")) as journal:
+        assert journal.execute("select value from meta where key = 'made_up'").fetchall() == [("true",)]

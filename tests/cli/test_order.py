@@ -5,19 +5,28 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.cli import main
-from runner.cli.choice import begins_anew
+from runner.cli.choice import begins_anew, chosen_run
 from runner.cli.inputs import asked
-from runner.cli.order import Order, check_kernel
+from runner.cli.order import Order, check_kernel, kernel_content
 from runner.cli.run import _versions
 from runner.errors import BadInput, Exit
+from runner.machines.dry import Dry
 from runner.render import environment
 from runner.store.run import create
 from tests.matrices import SMALL
 from tests.store.past import manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.cli.choice import Chosen
+    from runner.machines.seam import Wishes
+    from tests.cli.conftest import Said
 
 
 def fingerprint(folder: Path, text: str = SMALL, *, kernel: str | None = None, own: Path | None = None) -> str:
@@ -91,6 +100,28 @@ def test_a_kernel_image_counts_by_what_is_in_it(tmp_path: Path, declared: bool) 
     assert fingerprint(tmp_path, text, kernel=asked_for) == before
     image.write_bytes(b"two")
     assert fingerprint(tmp_path, text, kernel=asked_for) != before
+
+
+def test_a_machine_is_told_what_was_in_a_kernel_image_when_the_run_began(
+    call: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, told = tmp_path / "bzImage", []
+
+    def wished(cls: type[Dry], wishes: Wishes) -> Dry:
+        told.append(dict(wishes.images))
+        return cls()
+
+    def meanwhile(*asked: Any, **how: Any) -> Chosen:
+        image.write_bytes(b"built anew")
+        return chosen_run(*asked, **how)
+
+    monkeypatch.setattr(Dry, "wished", classmethod(wished))
+    monkeypatch.setattr("runner.cli.run.chosen_run", meanwhile)
+    (tmp_path / "m.yaml").write_text(SMALL)
+    image.write_bytes(b"as it was")
+    meant = kernel_content(str(image))
+    assert call("run", "--on", "dry", "--kernel", str(image), "m.yaml").status == 0
+    assert told[-1] == {str(image): meant}
 
 
 @pytest.mark.parametrize(

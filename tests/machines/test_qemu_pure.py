@@ -8,7 +8,9 @@ import os
 import shutil
 import struct
 import subprocess
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -17,11 +19,16 @@ from hypothesis import strategies as st
 from runner.disks import Disk
 from runner.errors import HarnessBroken
 from runner.kernels import SUITES
-from runner.machines.qemu import Qemu, apt, argv, build, modules_of, recipe, rig, template
-from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, provide, whole
+from runner.machines.qemu import Qemu, appliance, apt, argv, build, modules_of, recipe, rig, template
+from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, provide, provided, whole
 from runner.machines.qemu.guest import first_cause, last_words
 from runner.machines.qemu.host import Host, beyond, crowded, kind_of, room
 from runner.machines.seam import RigSpec, Wishes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from runner.machines.seam import Progress
 
 BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
 SATA = Disk(2**20, "sata")
@@ -164,6 +171,104 @@ def test_the_key_of_an_own_kernel_follows_its_content_and_its_modules(tmp_path: 
     module.touch()
     keys.add(recipe.kernel_key("trixie", image))
     assert len(keys) == 3
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Appliances of nothing; the kernels that were built, in a cache of their own."""
+    monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
+    images: list[str] = []
+
+    async def build(what: list[str], _: object) -> None:
+        kind, _suite, image, folder = what
+        if kind == "kernel":
+            images.append(Path(image).read_text() if image else "")  # noqa: ASYNC240 - nothing else is under way
+        (Path(folder) / "manifest.json").write_text(json.dumps({"versions": {}, "files": {}}))
+
+    monkeypatch.setattr(appliance, "build", build)
+    return images
+
+
+async def test_an_image_that_is_built_anew_changes_nothing_for_who_began_with_the_old_one(
+    tmp_path: Path, built: list[str]
+) -> None:
+    image = tmp_path / "bzImage"
+    image.write_text("old")
+    key = recipe.kernel_key("trixie", image)
+    machine = Qemu(Wishes(images={str(image): key}))
+    for content in ("old", "new", None):
+        if content is None:
+            image.unlink()
+        else:
+            image.write_text(content)
+        async with provided(machine._recipe(str(image)), Wishes().progress) as base:
+            assert base.core.name == key
+    assert built == ["old"]
+
+
+@pytest.mark.parametrize("content", ["new", None])
+async def test_an_image_that_is_another_before_it_was_used_is_refused(
+    tmp_path: Path, built: list[str], content: str | None
+) -> None:
+    image = tmp_path / "bzImage"
+    image.write_text("old")
+    wanted = recipe.own_recipe(str(image), recipe.kernel_key("trixie", image))
+    image.unlink()
+    if content:
+        image.write_text(content)
+    with pytest.raises(HarnessBroken, match=r"bzImage, .*was changed or removed since") as caught:
+        async with provided(wanted, Wishes().progress):
+            pytest.fail("it is another kernel")
+    assert "put back" in caught.value.resolution
+    assert built == []
+    assert not list(appliance.home().glob("*own-kernel-*.half"))
+    assert not list(appliance.home().glob("own-kernel-*"))
+
+
+async def test_an_image_that_changes_while_it_is_built_from_is_refused(
+    tmp_path: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = tmp_path / "bzImage"
+    image.write_text("old")
+    build = appliance.build
+
+    async def meanwhile(what: list[str], progress: Progress) -> None:
+        image.write_text("new")
+        await build(what, progress)
+
+    monkeypatch.setattr(appliance, "build", meanwhile)
+    with pytest.raises(HarnessBroken, match="was changed or removed since"):
+        async with provided(recipe.own_recipe(str(image)), Wishes().progress):
+            pytest.fail("it is another kernel")
+    assert not list(appliance.home().glob("own-kernel-*"))
+
+
+async def test_kernels_of_the_users_own_are_forgotten_unless_they_are_in_use(
+    tmp_path: Path, built: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appliance, "MOST_OWN", 2)
+    image = tmp_path / "bzImage"
+
+    @asynccontextmanager
+    async def lent(content: str) -> AsyncIterator[Path]:
+        image.write_text(content)
+        async with provided(recipe.own_recipe(str(image)), Wishes().progress) as base:
+            os.utime(base.core, (int(content), int(content)))
+            yield base.core
+
+    async with provided(recipe.Recipe("trixie"), Wishes().progress) as named:
+        pass
+    cores = []
+    async with lent("1") as used:
+        cores.append(used)
+        for content in "234":
+            async with lent(content) as core:
+                cores.append(core)
+    assert [core.exists() for core in cores] == [True, False, True, True]
+    async with lent("5"):
+        assert [core.exists() for core in cores] == [False, False, False, True]
+    assert named.core.exists()
+    assert built == ["", "1", "2", "3", "4", "5"]
 
 
 @pytest.mark.parametrize(

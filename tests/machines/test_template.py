@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from runner.cache import sha256
+from runner.cache import forget, sha256
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
 from runner.machines.seam import RigLost, Wishes
@@ -54,11 +54,11 @@ def remembered(name: str) -> bool:
 
 async def test_a_template_in_use_is_not_forgotten() -> None:
     async with template.restored(VM, "a", Path()) as (memory, facts):
-        template.forget(template.home() / "a")
+        forget(template.home() / "a")
         assert remembered("a")
         assert cast("Path", memory).exists()
         assert facts == {"it": "is whole"}
-    template.forget(template.home() / "a")
+    forget(template.home() / "a")
     assert not remembered("a")
 
 
@@ -69,7 +69,7 @@ async def test_a_template_found_whole_is_not_forgotten_before_it_is_used(monkeyp
 
     def then_another_process_prunes(folder: Path) -> bool:
         found = whole(folder)
-        template.forget(folder)
+        forget(folder)
         return found
 
     monkeypatch.setattr(template, "whole", then_another_process_prunes)
@@ -130,3 +130,11 @@ async def test_pruning_gets_over_a_template_that_another_process_forgets_meanwhi
 
 def os_iterdir(path: Path) -> Any:
     return (path / name for name in os.listdir(path))  # noqa: PTH208 - the method itself is replaced
+
+
+async def test_what_is_left_of_a_template_that_somebody_was_killed_at_goes_with_the_next_one() -> None:
+    left = template.home() / ".other.half"
+    left.mkdir(parents=True)
+    (left / "memory").touch()
+    async with template.restored(VM, "a", Path()):
+        assert not left.exists()

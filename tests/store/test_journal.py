@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -186,3 +187,16 @@ def test_opening_for_reading_leaves_an_empty_file_as_it_is(tmp_path: Path) -> No
         Journal.existing(path)
     with Journal.open(path) as journal:
         assert journal.finished() == set()
+
+
+def test_whether_it_is_made_up_is_noted_in_an_older_one_too_and_nowhere_where_nobody_knows(tmp_path: Path) -> None:
+    def noted() -> list[tuple[str]]:
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute("select value from meta where key = 'made_up'").fetchall()
+
+    path = tmp_path / "journal.sqlite"
+    Journal.open(path).close()
+    assert noted() == []
+    for _ in range(2):
+        Journal.open(path, made_up=False).close()
+        assert noted() == [("false",)]

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,8 +15,9 @@ from hypothesis import strategies as st
 
 from runner.errors import BadInput
 from runner.store.environment import Host
+from runner.store.folders import folders_of_runs
 from runner.store.journal import Journal
-from runner.store.run import Manifest, RunFolder, create, find_unfinished, load
+from runner.store.run import Manifest, RunFolder, _held, create, find_unfinished, load
 
 
 def manifest(**changes: object) -> Manifest:
@@ -222,3 +225,92 @@ def test_no_name_leads_out_of_the_cells(name: str) -> None:
     assert os.path.normpath(path) == str(path)
     assert PurePosixPath(path).is_relative_to("run/cells")
     assert path != Path("run/cells")
+
+
+def test_a_script_that_was_cut_short_is_not_taken_for_that_of_an_earlier_trial(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    cell, script = run.cell("single"), {"3-verify.sh": "true\nfalse\n"}
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5, most))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            run.put("single", 1, script, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+    assert [path.name for path in cell.iterdir()] == ["trial-1"]
+    run.put("single", 1, script, {})
+    assert (cell / "3-verify.sh").read_text() == "true\nfalse\n"
+    assert list((cell / "trial-1").iterdir()) == []
+
+
+def test_a_script_that_a_host_left_empty_is_put_right(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    run.put("single", 1, {"3-verify.sh": ""}, {})
+    run.put("single", 2, {"3-verify.sh": "false\n"}, {})
+    assert (run.cell("single") / "3-verify.sh").read_text() == "false\n"
+
+
+def test_another_attempt_clears_what_a_kill_left_of_the_one_before(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    run.put("single", 1, {"1-set-up.sh": "true\n"}, {})
+    left = [run.cell("single") / ".2-tune.sh.new", run.cell("single") / "trial-1" / ".fio.json.new"]
+    for path in left:
+        path.write_text("{")
+    run.put("single", 2, {}, {})
+    assert all(path.exists() for path in left), "another trial has nothing to do with it"
+    run.put("single", 1, {"1-set-up.sh": "true\n"}, {})
+    assert not any(path.exists() for path in left)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("moment", range(1, 6))
+def test_a_run_that_is_killed_while_it_is_made_leaves_nothing_that_stays(tmp_path: Path, moment: int) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            create_until(tmp_path, moment)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert all((folder / "manifest.json").is_file() for folder in folders_of_runs(tmp_path))
+    run = create(tmp_path, manifest(matrix="next"))
+    assert run.path in tmp_path.iterdir()
+    assert {load(folder).manifest.matrix for folder in tmp_path.iterdir()} <= {"chunk-sweep", "next"}
+
+
+def create_until(results: Path, moment: int) -> None:
+    """Make a run in a process that kills itself the n-th time that something is made durable."""
+    left, sync = [moment], os.fsync
+
+    def killing(fd: Any) -> None:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        sync(fd)
+
+    os.fsync = killing
+    create(results, manifest())
+
+
+def test_a_run_that_another_is_making_is_none_yet_and_stays(tmp_path: Path) -> None:
+    half = tmp_path / ".0123.half"
+    half.mkdir()
+    (half / "manifest.json").write_text("{")
+    with _held(half) as held:
+        assert held
+        run = create(tmp_path, manifest())
+        assert folders_of_runs(tmp_path) == [run.path]
+        assert half.exists()
+    create(tmp_path, manifest())
+    assert not half.exists()
+
+
+def test_a_run_that_finds_no_room_leaves_nothing(tmp_path: Path) -> None:
+    before, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, most))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            create(tmp_path, manifest())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, most))
+    assert list(tmp_path.iterdir()) == []

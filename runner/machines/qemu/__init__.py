@@ -7,11 +7,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from runner.cache import forget
 from runner.disks.server import TOOLS as DISK_TOOLS
 from runner.errors import BadInput, HarnessBroken
 from runner.kernels import SUITES, is_path
 from runner.machines.qemu import argv, probe, recipe, rig, template
-from runner.machines.qemu.appliance import BUILD_TOOLS, provide
+from runner.machines.qemu.appliance import BUILD_TOOLS, provided
 from runner.machines.qemu.backing import backed
 from runner.machines.qemu.guest import running
 from runner.machines.qemu.host import beyond, crowded, room, this_host
@@ -67,18 +68,26 @@ class Qemu:
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
         """A fresh clone, or a cold boot where that is asked for or all that works."""
-        made = recipe.recipe_for(spec.kernel)
-        if made is None:
-            raise BadInput(f"no such kernel: {spec.kernel}")
+        made = self._recipe(spec.kernel)
         self.tell_once(crowded(spec, this_host()))
-        base = await provide(made, self.wishes.progress)
-        self._accel = self._accel or await probe.accelerator(base, scratch, self.tell_once)
-        vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), self._passed(spec))
-        if spec.kernel and made.image and "squashfs" in base.versions["not modules"]:
-            self.wishes.notice(f"no modules lie beside {made.image}: virtio, squashfs, overlay and md must be built in")
         async with AsyncExitStack() as stack:
+            base = await stack.enter_async_context(provided(made, self.wishes.progress))
+            self._accel = self._accel or await probe.accelerator(base, scratch, self.tell_once)
+            vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), self._passed(spec))
+            if made.image and "squashfs" in base.versions["not modules"]:
+                lacking = "virtio, squashfs, overlay and md must be built in"
+                self.wishes.notice(f"no modules lie beside {made.image}: {lacking}")
             clone = None if self.wishes.cold or not clonable(vm) else await self._clone(stack, vm, scratch)
             yield await stack.enter_async_context(cold_rig(vm, scratch, self._back)) if clone is None else clone
+
+    def _recipe(self, kernel: str | None) -> recipe.Recipe:
+        """An image is the one that the run began with, whatever was built in its place since: so is the fingerprint."""
+        if kernel and (key := self.wishes.images.get(kernel)):
+            return recipe.own_recipe(kernel, key)
+        made = recipe.recipe_for(kernel)
+        if made is None:
+            raise BadInput(f"no such kernel: {kernel}")
+        return made
 
     def _passed(self, spec: RigSpec) -> tuple[argv.Passed, ...]:  # noqa: ARG002
         """What of its disks are the host's: none."""
@@ -97,7 +106,7 @@ class Qemu:
         try:
             return await stack.enter_async_context(cloned_rig(warm, name, scratch, self._back))
         except HarnessBroken as error:
-            template.forget(template.home() / name)
+            forget(template.home() / name)
             self.wishes.notice(f"booting instead of cloning: {error.brief}")
             return None
 

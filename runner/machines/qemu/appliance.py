@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cache import cache_dir, made
+from runner.cache import cache_dir, forget, in_use, made, shared, sweep
 from runner.errors import HarnessBroken
 from runner.machines.qemu import recipe
 from runner.process import spawn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from runner.machines.qemu.recipe import Recipe
     from runner.machines.seam import Progress
@@ -29,6 +31,8 @@ sys.exit(entry(sys.argv[1:]))
 """
 ROOT = str(Path(__file__).resolve().parents[3])
 EVIDENCE_LINES = 12
+#: Kernels of the user's own that are kept; each is some 20 MB, with modules a hundred.
+MOST_OWN = 8
 #: Host programs the builder needs, and the Debian package of each.
 BUILD_TOOLS = {
     "apt-get": "apt",
@@ -93,16 +97,56 @@ def whole(folder: Path) -> bool:
         return False
 
 
+def home() -> Path:
+    """Where appliances are kept."""
+    return cache_dir() / "appliances"
+
+
+def core_of(wanted: Recipe) -> Path:
+    """Where the kernel's half of a recipe is kept."""
+    return home() / (wanted.key or recipe.kernel_key(wanted.suite, wanted.image))
+
+
+@asynccontextmanager
+async def provided(wanted: Recipe, progress: Progress) -> AsyncIterator[Appliance]:
+    """The same as `provide`, for as long as it is used: nobody forgets a kernel of the user's own meanwhile."""
+    if wanted.image is None:
+        yield await provide(wanted, progress)
+        return
+    core = core_of(wanted)
+    # Held from before it is found whole, so that nobody forgets it between that and its use.
+    async with shared(in_use(core)):
+        base = await provide(replace(wanted, key=core.name), progress)
+        os.utime(core)
+        prune()
+        yield base
+
+
+def prune() -> None:
+    """Forget the kernels of the user's own that were not used for longest; never one in use.
+
+    Every image that is built anew has one, and those of a kernel developer's month would fill the disk. Those known by
+    name are few. What is left of those that somebody was killed at goes as well.
+    """
+    sweep(home())
+    for _, folder in sorted(_own_kernels(), reverse=True)[MOST_OWN:]:
+        forget(folder)
+
+
+def _own_kernels() -> Iterator[tuple[float, Path]]:
+    for folder in home().glob(f"{recipe.OWN}*"):
+        with suppress(OSError):  # another process may forget it while we look
+            yield folder.stat().st_mtime, folder
+
+
 async def provide(wanted: Recipe, progress: Progress) -> Appliance:
     """The appliance of a recipe, from the cache or built now (both halves at once)."""
-    home = cache_dir() / "appliances"
     shown = Shares(progress)
-    image = str(wanted.image or "")
-    userland, core = home / recipe.userland_key(wanted.suite), home / recipe.kernel_key(wanted.suite, wanted.image)
+    userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(half(userland, ["userland", wanted.suite, ""], shown.of(0, 0.75)))
-            group.create_task(half(core, ["kernel", wanted.suite, image], shown.of(1, 0.25)))
+            group.create_task(kernel_half(core, wanted, shown.of(1, 0.25)))
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
     paths = [folder / "manifest.json" for folder in (userland, core)]
@@ -136,6 +180,34 @@ async def half(target: Path, what: list[str], progress: Progress) -> Path:
         progress("done", 1)
 
     return await made(target, whole, make)
+
+
+async def kernel_half(target: Path, wanted: Recipe, progress: Progress) -> Path:
+    """The kernel's half. Of an image that is no longer the one that was meant, nothing is kept."""
+
+    async def make(folder: Path) -> None:
+        check_meant(target, wanted)
+        await build(["kernel", wanted.suite, str(wanted.image or ""), str(folder)], progress)
+        check_meant(target, wanted)
+        progress("done", 1)
+
+    return await made(target, whole, make)
+
+
+def check_meant(target: Path, wanted: Recipe) -> None:
+    """Refuse an image that is no longer what it was when it was asked for: another kernel would run under its name."""
+    if wanted.image is None:
+        return
+    try:
+        same = recipe.kernel_key(wanted.suite, wanted.image) == target.name
+    except OSError:
+        same = False
+    if not same:
+        raise HarnessBroken(
+            f"the kernel image {wanted.image}, or a module beside it, was changed or removed since the run began",
+            details="no machine was made of it before, so what the run began with is not to be had any more",
+            resolution="with the old one put back the same command goes on; with the new one it starts another run",
+        )
 
 
 async def build(what: list[str], progress: Progress) -> None:

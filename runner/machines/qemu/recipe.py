@@ -114,6 +114,12 @@ class Recipe:
 
     suite: str
     image: Path | None = None
+    #: Of an image: what it held when it was asked for (see `kernel_key`); empty: whatever it holds now.
+    key: str = ""
+
+
+#: How the names of kernels of the user's own begin.
+OWN = "own-kernel-"
 
 
 def recipe_for(kernel: str | None) -> Recipe | None:
@@ -121,8 +127,12 @@ def recipe_for(kernel: str | None) -> Recipe | None:
     name = kernel or DEFAULT_KERNEL
     if name in SUITES:
         return Recipe(SUITES[name])
-    path = Path(name).expanduser()
-    return Recipe(SUITES[DEFAULT_KERNEL], path.absolute()) if path.is_file() else None
+    return own_recipe(name) if Path(name).expanduser().is_file() else None
+
+
+def own_recipe(name: str, key: str = "") -> Recipe:
+    """The recipe of an image, which need not be there if what it held is known and was made use of before."""
+    return Recipe(SUITES[DEFAULT_KERNEL], Path(name).expanduser().absolute(), key)
 
 
 def guest_file(name: str) -> str:
@@ -147,7 +157,7 @@ def kernel_key(suite: str, image: Path | None) -> str:
     if image is None:
         return f"{suite}-kernel-{digest(*common, suite, KERNEL_PACKAGE)}"
     content = hashlib.sha256(image.read_bytes()).hexdigest()
-    return f"own-kernel-{digest(*common, content, *module_stamps(image))}"
+    return f"{OWN}{digest(*common, content, *module_stamps(image))}"
 
 
 def module_stamps(image: Path) -> list[tuple[str, int, int]]:

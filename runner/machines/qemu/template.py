@@ -8,15 +8,13 @@ nobody has a disk open while a template is saved, so the guest has cached nothin
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.cache import cache_dir, made, opened, sha256, shared, try_lock
+from runner.cache import cache_dir, forget, in_use, made, sha256, shared, sweep
 from runner.machines.facts import FACTS
 from runner.machines.qemu import argv, recipe, rig
 from runner.machines.qemu.backing import backed
@@ -133,7 +131,11 @@ async def wake(guest: Guest, state: Path) -> None:
 
 
 def prune() -> None:
-    """Forget the templates that were not used for longest, beyond a number and a size; never one in use."""
+    """Forget the templates that were not used for longest, beyond a number and a size; never one in use.
+
+    What is left of those that somebody was killed at goes as well.
+    """
+    sweep(home())
     total = 0
     for number, (_, size, folder) in enumerate(sorted(known(), reverse=True)):
         total += size
@@ -148,18 +150,6 @@ def known() -> Iterator[tuple[float, int, Path]]:
         with suppress(OSError):
             if not folder.name.startswith("."):
                 yield folder.stat().st_mtime, sum(path.stat().st_blocks * 512 for path in folder.iterdir()), folder
-
-
-def forget(folder: Path) -> None:
-    """Remove a template unless somebody uses it."""
-    with opened(in_use(folder)) as descriptor:
-        if try_lock(descriptor, fcntl.LOCK_EX):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def in_use(folder: Path) -> Path:
-    """The lock that everybody shares who uses a template."""
-    return folder.with_name(f".{folder.name}.use")
 
 
 def since(start: float) -> str:

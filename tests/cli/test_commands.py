@@ -397,7 +397,7 @@ def test_disk_models_are_listed_and_one_that_there_is_not_is_bad_input(matrix: M
     assert matrix("disks", "check", "sata-ssd", "--size", "much").returncode == 2
 
 
-@pytest.mark.parametrize(("size", "enough"), [("2MiB", "8MiB"), ("0B", "8MiB")])
+@pytest.mark.parametrize(("size", "enough"), [("1MiB", "4MiB"), ("0B", "4MiB")])
 def test_a_disk_with_zones_too_small_for_a_request_is_not_checked(matrix: Matrix, size: str, enough: str) -> None:
     small = matrix("disks", "check", "st3320620as", "--size", size)
     assert small.returncode == 2

@@ -82,9 +82,9 @@ counted before
 unasked &
 unasked=$!
 fio --output-format=json+ --output="$output" job.fio || status=$?
-counted after
-# A file that is not there is none to tell, and none of them decides anything.
+# What it says is not to be among the counters. A file that is not there is none to tell, and none decides anything.
 wait "$unasked" || true
+counted after
 {% if samples %}
 stop_sampling
 {% endif %}

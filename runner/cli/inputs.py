@@ -216,16 +216,30 @@ def _flaw(work: Variant[Workload], message: str) -> Flaw:
 
 def _render_some(request: Asked, own: Path) -> None:
     """Render the scripts of a cell of every layout: what a user's own templates lack is told before anything starts."""
-    from runner.render.scripts import array_scripts, cell_scripts, job
+    from runner.render.scripts import array_scripts, cell_scripts, files_of, job
 
     matrix = request.space.matrix
     disks = [f"/dev/disk/by-id/matrix-{number}" for number in range(len(matrix.every_disk()))]
     for array in {dict(array.coords)["layout"]: array for array in request.arrays()}.values():
         cell = next(request.selection.cells_of(array))
         # Disks of which nobody knows that they are zeroed have more done to them.
-        stack = array_scripts(array, disks, zeroed=False, own=own).stack
-        cell_scripts(cell, stack, own, matrix.monitor)
-        job(cell, stack, 1, own)
+        scripts = array_scripts(array, disks, zeroed=False, own=own)
+        for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
+            _is_bash(name, text, own)
+        job(cell, scripts.stack, 1, own)
+
+
+def _is_bash(name: str, text: str, own: Path) -> None:
+    """Whether a script can be read at all is asked of bash itself."""
+    from runner.process import run
+
+    told = run(["bash", "-n"], stdin=text)
+    if told.returncode:
+        raise BadInput(
+            f"{name}, as the templates in {own} make it, is no script that bash can read",
+            details=told.stderr.strip(),
+            resolution="`matrix render --templates` writes it, to be looked at",
+        )
 
 
 def check_jobs(request: Asked, own: Path | None = None) -> str:

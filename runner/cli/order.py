@@ -56,7 +56,7 @@ class Order:
         if self.until_decided and not self.request.space.matrix.guidelines:
             raise BadInput(
                 f"--until-decided: {self.path} has no guidelines to decide",
-                resolution="add some, as `guidelines: [guidelines/striping.yaml]`, or leave it out",
+                resolution="add some under `guidelines:` (docs/guidelines.md says how), or leave it out",
             )
 
     def steering(self) -> Steering | None:

@@ -136,6 +136,13 @@ def _counted(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
         return []
     first = of_name[0]
     alike = [run for run in of_name if (run.matrix, run.machine) == (first.matrix, first.machine)]
+    if back >= len(alike):
+        runs_of_it = "is one run" if len(alike) == 1 else f"are {len(alike)} runs"
+        raise BadInput(
+            f"there is no '{text}'",
+            details=f"of {first.matrix} on {first.machine} there {runs_of_it}, the latest of them {first.name}",
+            resolution="`~1` goes back among the runs of one matrix on one machine; name another run by its folder",
+        )
     return alike[back : back + 1]
 
 

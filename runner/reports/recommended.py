@@ -79,8 +79,9 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     work = f"{' and '.join(found.workloads)}: " if any(found.workloads) else ""
     level = _few([called(one, cells) for one in found.level])
     told = f", and so may be {level}" if level else ", and nothing else may be"
-    notes = [f"{work}best is {called(found.best, cells)}{told} ({found.confidence * 100:g} % confidence)"]
     others = found.settings[1:]
+    best = f"best is {called(found.best, cells)}{told} ({found.confidence * 100:g} % confidence)"
+    notes = [f"{work}{best if others else f'{called(found.best, cells)} is all there is: there was nothing to choose'}"]
     if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):
         notes.append("settings of a single trial, or that share no block with the best, cannot be told apart from it")
     if found.left_out:

@@ -90,6 +90,11 @@ def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> 
         ("job.fio", "{{ nobody }}\n", "template job.fio: 'nobody' is undefined"),
         ("tune.sh", "{{ nobody }}\n", "template tune.sh: 'nobody' is undefined"),
         ("set-up/md.sh", "{{ nobody }}\n", "template set-up.sh: 'nobody' is undefined"),
+        (
+            "measure.sh",
+            "if then fi\n",
+            "4-measure.sh, as the templates in own make it, is no script that bash can read",
+        ),
     ],
 )
 def test_templates_of_ones_own_are_checked_before_anything_starts(

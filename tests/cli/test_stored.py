@@ -338,7 +338,7 @@ def test_how_a_cell_stopped_does_not_depend_on_what_is_shown_of_it(call: Call, t
     ("arguments", "words"),
     [
         (("results", "absent"), "no run in the store is meant by 'absent'"),
-        (("results", "latest~7"), "it holds run-2, run-1"),
+        (("results", "latest~7"), "there are 2 runs, the latest of them run-2"),
         (("results", "--only", "chunk=3KiB"), "no cell has md.chunk=3KiB"),
         (("results", "--only", "nonsense"), "is not AXIS=VALUE"),
         (("results", "--metric", "raed_bw"), "did you mean read_bw"),

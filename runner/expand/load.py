@@ -212,11 +212,16 @@ def _beyond(data: Any, path: Keys = ()) -> Iterator[Flaw]:
         yield Flaw(path, "no number here is that large")
 
 
+#: Without these nothing else could be checked. They make nothing impossible that might be possible, which no number of
+#: disks can be said of.
+_STANDS_IN = {("disks", "size"): "1TiB", ("workloads", "rw"): "read"}
+
+
 def _cut(data: Any, path: Keys) -> bool:
     """Take what is malformed away, leaving the places of everything else as they were; False if nothing would be left.
 
-    A list item gives way to one of its neighbours; where there is none, the key that holds the list goes. What went
-    with an earlier cut is gone already.
+    A list item gives way to one of its neighbours; where there is none, the key that holds the list goes, or something
+    stands in for it. What went with an earlier cut is gone already.
     """
     if not _exists(data, path[:-1]):
         return True
@@ -231,6 +236,8 @@ def _cut(data: Any, path: Keys) -> bool:
         return False
     *_, parent = _walk(data, path[:-1])
     parent.pop(path[-1], None)
+    if instead := _STANDS_IN.get((str(path[0]), str(path[-1]))):
+        parent[path[-1]] = instead
     return True
 
 

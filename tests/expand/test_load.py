@@ -106,6 +106,25 @@ def test_that_fio_clears_devices_for_mmap_is_mentioned_where_it_does() -> None:
     assert not notes("randwrite", "mmap", "fs: {type: ext4}")
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "lines"),
+    [
+        ("size: 512MiB}", "size: 512MB2}", [2, 3, 3, 3, 5]),
+        ("rw: read", "rw: raed, rwx: 1", [3, 3, 3, 4, 4, 5]),
+        ("{count: 2, size: 512MiB}", "[{count: 2, size: 512MiB}, {count: 1, size: x}]", [2, 3, 3, 3, 5]),
+    ],
+)
+def test_a_value_that_everything_needs_hides_no_other_mistake(right: str, wrong: str, lines: list[int]) -> None:
+    text = """\
+name: m
+disks: {count: 2, size: 512MiB}
+layouts: {s: [md: {level: 5, chunk: 65KiB}], f: [md: {level: 6, layout: f2}]}
+workloads: {w: {rw: read, runtime: 1s}}
+exclude: [{layuot: s}]
+"""
+    assert [int(error.partition(":")[0]) for error in errors(text.replace(right, wrong))] == lines
+
+
 def test_an_empty_file_is_called_one() -> None:
     assert errors("") == ["1:1: nothing stands in it; matrices to begin with are in matrix/"]
 

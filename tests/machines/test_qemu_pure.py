@@ -505,6 +505,13 @@ def test_the_file_system_of_a_path_is_that_of_the_nearest_mount() -> None:
     assert kinds == ["ext4", "tmpfs", "xfs", "tmpfs"]
 
 
+def test_a_mount_may_have_any_name() -> None:
+    odd = "/a\u2028\x85\x0c\x1c\xa0\udcff\rb\n\\c\td"  # the kernel escapes of these the last three alone, and spaces
+    escaped = odd.replace("\\", "\\134").replace("\n", "\\012").replace("\t", "\\011")
+    mounts = f"/dev/sda / ext4 rw 0 0\ntmpfs {escaped} tmpfs rw 0 0\n"
+    assert [kind_of(Path(path), mounts) for path in (f"{odd}/x", "/a")] == ["tmpfs", "ext4"]
+
+
 def test_a_word_on_the_host_is_said_once_for_all_rigs() -> None:
     said: list[str] = []
     machine = Qemu(Wishes(notice=said.append))

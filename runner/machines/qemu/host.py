@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def this_host() -> Host:
 def _locked() -> int:
     """Memory that templates take: none, unless the cache lies in a file system that is itself in memory."""
     home = template.home()
-    mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape")  # names are whatever somebody wrote
+    mounts = os.fsdecode(Path("/proc/self/mounts").read_bytes())  # names are whatever somebody wrote
     if not home.is_dir() or kind_of(home.resolve(), mounts) not in _IN_MEMORY:
         return 0
     return sum(size for _, size, _ in template.known())
@@ -49,10 +50,14 @@ def _locked() -> int:
 def kind_of(path: Path, mounts: str) -> str:
     """The type of the file system that a path lies in, by the text of /proc/self/mounts."""
     kinds = {}
-    for line in mounts.splitlines():
-        _, point, kind, *_ = line.split()
-        kinds[Path(point.replace("\\040", " "))] = kind  # what is mounted later lies over what was there
+    for line in filter(None, mounts.split("\n")):  # no other kind of space or of line's end is escaped
+        _, point, kind, *_ = line.split(" ")
+        kinds[Path(_unescaped(point))] = kind  # what is mounted later lies over what was there
     return next((kinds[folder] for folder in (path, *path.parents) if folder in kinds), "")
+
+
+def _unescaped(point: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point)
 
 
 def beyond(spec: RigSpec, host: Host) -> list[Refusal]:

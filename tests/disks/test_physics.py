@@ -101,6 +101,28 @@ def test_a_head_that_stopped_has_been_kept_waiting(code: Library, pause: float, 
     assert disk.held_up() is held_up
 
 
+def test_what_is_written_again_before_it_left_the_cache_does_not_wait_for_the_platter(code: Library) -> None:
+    """It is no more work for a head that is at work: who asks for it late has kept the disk waiting."""
+    disk, told = Simulated(code, hdd(), SIZE), list[bool]()
+    for tag, share in enumerate((0, 4, 8, 8, 6)):
+        disk.submit(0.0, "write", SIZE // 10 * share // (64 * KIB) * 64 * KIB, 64 * KIB, tag)
+        assert dict(disk.certain(0.0))
+        told.append(disk.held_up())
+    assert told == [False, True, True, False, True]
+
+
+@pytest.mark.parametrize("name", ["archive-smr", "nas-7200"])
+@pytest.mark.parametrize("depth", [4, 8, 31])
+@pytest.mark.parametrize("turn", [0.0, 5e-5, 3e-4])
+def test_what_is_read_in_order_is_read_as_fast_with_any_queue(
+    code: Library, name: str, depth: int, turn: float
+) -> None:
+    """A small part over and over: where its end meets its beginning, none of what goes on is left behind."""
+    job = Job("read", 256 * KIB, depth, random=False, first=0.94, turn=turn)
+    alone = predicted(code, named(name), SIZE, replace(job, depth=1), seconds=4).bytes
+    assert predicted(code, named(name), SIZE, job, seconds=4).bytes == pytest.approx(alone, rel=0.03)
+
+
 def test_a_random_read_is_a_seek_and_half_a_turn(code: Library) -> None:
     numbers = dict(hdd().numbers)
     # Of two random places: the mean of the root of their distance is 8/15 (zones of other sizes change little of it).

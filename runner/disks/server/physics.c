@@ -317,7 +317,9 @@ static void answer_at_once(struct physics *p, double now) {
       answered = cached(p, c, now);
       p->done.hits += (uint64_t)answered;
     } else if (caches_writes(p, c) && !closed && takes(p, c, now)) {
+      double before = p->dirty_bytes;
       keep(p, c, now);
+      if (p->dirty_bytes <= before) held_up = now > c->arrival; /* no more work for the medium, at which it might be */
       answered = 1;
     }
     closed |= !answered && (c->what == PHYSICS_FLUSH || caches_writes(p, c));
@@ -341,6 +343,17 @@ struct choice {
   int command, extent;
   double cost;
 };
+
+/* Commands that continue each other are done as one, or the first would be left behind each time the head comes late for it. */
+static int beginning(const struct physics *p, int at, double now) {
+  for (int before = 0, seen = 0; before < p->commands && p->waiting[before].arrival <= now; before++) {
+    const struct command *c = &p->waiting[before], *goes_on = &p->waiting[at];
+    if (c->what == PHYSICS_FLUSH || caches_writes(p, c)) continue;
+    if (seen++ >= (int)p->model.window) break;
+    if (c->what == goes_on->what && c->offset + c->length == goes_on->offset) return beginning(p, before, now);
+  }
+  return at;
+}
 
 static struct choice chosen(const struct physics *p, double now) {
   struct choice best = {-1, -1, INFINITY};
@@ -366,6 +379,7 @@ static struct choice chosen(const struct physics *p, double now) {
     if (cost < 0) break;
   }
   if (streams && now - p->waiting[oldest].arrival > HURRY) best.command = oldest;
+  if (best.command >= 0 && !streams) best.command = beginning(p, best.command, now);
   if (best.command >= 0 && !blocked && !must) return best;
   if (urgent && p->extents) best = (struct choice){-1, -1, INFINITY};
   for (int at = 0; at < p->extents; at++) {

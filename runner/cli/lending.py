@@ -161,6 +161,7 @@ def borrowed(
             boot=host.boot_id,
             hands=host.hands,
             reach=found.reach,
+            apart=found.apart,
         )
         held = stack.enter_context(lent([disk.claim for disk in found.disks], host.ask, loan, _now, tell, stay))
         for one in () if inside else held:

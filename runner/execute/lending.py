@@ -58,6 +58,32 @@ class Loan:
     #: Of the host that has them, and how it is reached.
     hands: Hands = HERE
     reach: str = "local"
+    #: The disks of that host share nothing: others may be measured meanwhile.
+    apart: bool = False
+
+
+#: Who has the lock of this name measures disks of the host, whichever these are.
+_ANY_DISK = "any disk"
+
+
+@contextmanager
+def _measured_alone(loan: Loan) -> Iterator[None]:
+    """Disks of one host may share a controller: two runs that measure some of them would measure each other."""
+    if loan.apart:
+        yield
+        return
+    lock, holder = loan.hands.lock(_ANY_DISK, loan.run)
+    if lock is None:
+        where = "this host" if loan.reach == "local" else loan.reach
+        raise BadInput(
+            f"disks of {where} are being measured already, by {holder}",
+            resolution="wait for it; or if its disks share neither controller nor bus, say so of the host in "
+            "hosts.yaml: `shares: nothing`",
+        )
+    try:
+        yield
+    finally:
+        lock.close()
 
 
 @contextmanager
@@ -74,7 +100,10 @@ def lent(
     `stays` is told, instead of `say`, of what cannot be given back.
     """
     known = ours(loan.state, loan.run, loan.reach)
-    with held(claims, ask, ours=known, purpose=loan.matrix, hands=loan.hands) as disks:
+    with (
+        _measured_alone(loan),
+        held(claims, ask, ours=known, purpose=loan.matrix, hands=loan.hands) as disks,
+    ):
         say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
         if unseen := loan.hands.unseen():
             say(f"only root sees whether {unseen} write on these disks without asking to be alone with them")

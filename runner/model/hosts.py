@@ -102,6 +102,13 @@ class LabHost(Model):
         ),
     ] = ()
 
+    shares: Annotated[
+        Literal["nothing"] | None,
+        Field(
+            description="its disks share neither controller nor bus: several runs may measure some of them at a time"
+        ),
+    ] = None
+
     @model_validator(mode="after")
     def _coherent(self) -> Self:
         ids = [disk.id for disk in self.disks]

@@ -15,7 +15,7 @@ from runner.disks.real.hold import DisksRefused, Held
 from runner.disks.real.intent import NotAskedFor
 from runner.disks.real.refusals import judged
 from runner.disks.real.why import Why
-from runner.errors import HarnessBroken
+from runner.errors import BadInput, HarnessBroken
 from runner.execute.leftovers import clean
 from runner.execute.lending import Loan, WornOut, lent
 from runner.store.lab import handed, ledger
@@ -74,6 +74,20 @@ def test_a_disk_is_lent_worn_and_given_back_and_lent_again(empty: Bay) -> None:
     written = ledger(desk.loan.state)
     assert written.nights[0].night == "2026-01-31"
     assert 128 * MIB <= written.of(str(empty.file), NOW.date().replace(month=1, day=31)) < 130 * MIB
+
+
+def test_two_runs_measure_disks_of_one_host_at_once_only_where_these_share_nothing(empty: Bay) -> None:
+    desk = Desk(empty)
+    with desk.lend([empty.claim]):
+        before = empty.digest()
+        with pytest.raises(BadInput, match="are being measured already, by the run night-1") as caught:
+            desk.lend([empty.beside], run="night-2").__enter__()
+        assert "`shares: nothing`" in caught.value.resolution
+        assert empty.digest() == before
+        with desk.lend([empty.beside], run="night-2", apart=True):
+            assert len(handed(desk.loan.state)) == 2
+    with desk.lend([empty.beside], run="night-2"):
+        pass
 
 
 def test_nothing_is_written_that_was_not_asked_for(empty: Bay) -> None:

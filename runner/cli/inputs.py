@@ -14,7 +14,7 @@ from runner.errors import BadInput
 from runner.machines import MACHINES, machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from runner.expand.load import Declared
     from runner.expand.select import Selection
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runner.model.workload import Workload
     from runner.plan.order import Plan
 
-_BAD_OPTION = re.compile("Bad option <([a-z0-9_]+)=")
+_BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
 class _Folder(click.Path):
@@ -164,14 +164,41 @@ class Asked:
         return (array for array in self.space.arrays if next(self.selection.cells_of(array), None))
 
 
-def asked(path: Path, only: tuple[str, ...] = (), shard: Shard | None = None) -> Asked:
+@dataclass(frozen=True)
+class Checks:
+    """What others than the language have to say of a matrix: a kind of machine, and fio itself."""
+
+    #: Has it the kernels that are named by their paths? The others are known.
+    place: str
+    #: Templates of the user's, which make other jobs.
+    own: Path | None = None
+
+    def __call__(self, space: Space) -> Iterator[Flaw]:
+        """Everything they would refuse in what is left of it."""
+        yield from _lacking_kernels(space, self.place)
+        try:
+            yield from _refused_jobs(space, self.own)
+        except BadInput:  # a template of theirs, which is told of when nothing is wrong with the matrix itself
+            yield from _refused_jobs(space, None)
+
+
+def _nobody(_space: Space) -> Iterable[Flaw]:
+    return ()
+
+
+def asked(
+    path: Path,
+    only: tuple[str, ...] = (),
+    shard: Shard | None = None,
+    checks: Callable[[Space], Iterable[Flaw]] = _nobody,
+) -> Asked:
     """Load a matrix and choose from it."""
     from runner.expand.load import load
     from runner.expand.select import select
     from runner.expand.shard import sharded
     from runner.plan.order import Plan
 
-    declared = load(path)
+    declared = load(path, checks)
     selection = select(declared.space, only)
     matrix = declared.space.matrix
     if next(selection.cells(), None) is None:
@@ -188,36 +215,62 @@ def asked(path: Path, only: tuple[str, ...] = (), shard: Shard | None = None) ->
     return Asked(declared, selection, Plan(selection, matrix.repeat, matrix.seed), part)
 
 
-def check_kernels(request: Asked, place: str) -> None:
-    """Ask the machine whether it has the kernels that are named by their paths; the others are known."""
-    from runner.expand.load import BadMatrix, placed
+def _lacking_kernels(space: Space, place: str) -> Iterator[Flaw]:
     from runner.kernels import is_path
     from runner.machines.seam import Wishes
     from runner.model.source import Flaw
 
-    named = request.space.matrix.machine.kernel or ()
-    paths = [(at, kernel) for at, kernel in enumerate(named) if is_path(kernel)]
-    lacking = [(at, why) for at, kernel in paths if (why := machine(place, Wishes()).lacks(kernel))]
-    if lacking:
-        source = request.declared.source
-        raise BadMatrix(source, placed(source, (Flaw(("machine", "kernel", at), why) for at, why in lacking)))
+    for at, kernel in enumerate(space.matrix.machine.kernel or ()):
+        if is_path(kernel) and (why := machine(place, Wishes()).lacks(kernel)):
+            yield Flaw(("machine", "kernel", at), why)
 
 
-def _flaw(work: Variant[Workload], message: str) -> Flaw:
-    """What fio says of a workload, at the option that it is about if that can be told."""
+def _refused_jobs(space: Space, own: Path | None) -> Iterator[Flaw]:
+    """Every different workload that fio itself will not take."""
+    from runner.fio.check import missing, refused
+    from runner.render.scripts import Files, Place, job_of
+
+    if missing():
+        return
+    devices, folder = Place(("/dev/null",)), Place(files=Files("/", 2**40, 1, 2**40, spent=False))
+    mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
+    works = space.workloads
+
+    def refusals(numbers: Iterable[int]) -> dict[int, str]:
+        jobs = {str(at): job_of(works[at][0], folder if works[at][1] else devices, 1, own) for at in numbers}
+        return {int(at): message for at, message in refused(jobs).items()}
+
+    # fio stops at the first that it refuses: those that say the same of its own options are asked about once.
+    alike: dict[object, list[int]] = {}
+    for at, (work, in_files) in enumerate(works):
+        alike.setdefault((dict(work.coords)["workload"], *sorted(work.value.fio.items()), in_files), []).append(at)
+    first = refusals(numbers[0] for numbers in alike.values())
+    others = refusals(at for numbers in alike.values() if numbers[0] not in first for at in numbers[1:])
+    for at, message in {**first, **others}.items():
+        yield from _flaws(works[at][0], message, mine)
+
+
+def _flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
+    """What fio says of a workload, each thing at the option that it is about if that can be told."""
     from runner.model.source import Flaw
 
-    place = ("workloads", dict(work.coords)["workload"])
-    named = _BAD_OPTION.search(message)
-    if named and named[1] in work.value.fio:
-        return Flaw((*place, "fio", named[1]), f"fio refuses it: {message}", of_key=True)
-    return Flaw(place, f"fio refuses it: {message}")
+    place, unplaced = ("workloads", dict(work.coords)["workload"]), []
+    for line in message.splitlines():
+        named = _BAD_OPTION.search(line)
+        if named and named[1] in work.value.fio:
+            yield Flaw((*place, "fio", named[1]), f"fio refuses it: {line}{mine}", of_key=True)
+        else:
+            unplaced.append(line)
+    if unplaced:
+        yield Flaw(place, f"fio refuses it: {'; '.join(unplaced[:3])}{mine}")
 
 
-def _render_some(request: Asked, own: Path) -> None:
+def check_templates(request: Asked, own: Path | None) -> None:
     """Render the scripts of a cell of every layout: what a user's own templates lack is told before anything starts."""
     from runner.render.scripts import array_scripts, cell_scripts, files_of, job
 
+    if own is None:
+        return
     matrix = request.space.matrix
     disks = [f"/dev/disk/by-id/matrix-{number}" for number in range(len(matrix.every_disk()))]
     for array in {dict(array.coords)["layout"]: array for array in request.arrays()}.values():
@@ -227,6 +280,19 @@ def _render_some(request: Asked, own: Path) -> None:
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
             _is_bash(name, text, own)
         job(cell, scripts.stack, 1, own)
+
+
+def check_names(own: Path | None) -> None:
+    """Refuse templates that nothing would read: whoever wrote them means something else than what would run."""
+    from runner.model.flaws import did_you_mean
+    from runner.render.environment import in_effect, unread
+
+    if own and (names := unread(own)):
+        raise BadInput(
+            f"nothing reads {', '.join(str(own / name) for name in names)}",
+            details="\n".join(f"{name}: {did_you_mean(name, in_effect(None))}" for name in names),
+            resolution="name it as the shipped template that it stands in for, or include it from one that does",
+        )
 
 
 def _is_bash(name: str, text: str, own: Path) -> None:
@@ -240,33 +306,3 @@ def _is_bash(name: str, text: str, own: Path) -> None:
             details=told.stderr.strip(),
             resolution="`matrix render --templates` writes it, to be looked at",
         )
-
-
-def check_jobs(request: Asked, own: Path | None = None) -> str:
-    """Let fio itself check every different workload; returns why it could not be asked, if it could not.
-
-    `own` are templates of the user's, which make other jobs and may be wrong themselves.
-    """
-    from runner.expand.load import BadMatrix, placed
-    from runner.fio.check import missing, refused
-    from runner.render.scripts import Files, Place, job_of
-
-    if own:
-        _render_some(request, own)
-    if why := missing():
-        return why
-    works = request.space.workloads
-    devices, folder = Place(("/dev/null",)), Place(files=Files("/", 2**40, 1, 2**40, spent=False))
-    jobs = {
-        str(number): job_of(work, folder if in_files else devices, 1, own)
-        for number, (work, in_files) in enumerate(works)
-    }
-    mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
-    flaws = []
-    for key, message in refused(jobs).items():
-        work, _ = works[int(key)]
-        flaws.append(_flaw(work, message + mine))
-    if flaws:
-        source = request.declared.source
-        raise BadMatrix(source, placed(source, flaws))
-    return ""

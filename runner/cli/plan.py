@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.budget import budget
-from runner.cli.inputs import Asked, asked, check_kernels, matrix_file, on, only, results, shard
+from runner.cli.inputs import Asked, Checks, asked, matrix_file, on, only, results, shard
 from runner.cli.jobs import jobs, level_of
 from runner.plan.budget import ENDLESS, Cost, repeats
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SHOWN = 40
 
 
-@click.command("plan", epilog="Example:  matrix plan --only 'layout=parity,bs=64KiB' --cells matrix/chunk-sweep.yaml")
+@click.command("plan", epilog="Example:  matrix plan --only 'layout=raid5,bs=4KiB' --cells matrix/chunk-sweep.yaml")
 @matrix_file
 @only
 @shard
@@ -52,8 +52,7 @@ def command(
     from runner.machines.seam import Wishes
     from runner.plan.estimate import estimate
 
-    request = asked(matrix, only, shard)
-    check_kernels(request, place)
+    request = asked(matrix, only, shard, Checks(place))
     pace = recorded_pace(results, place, request.space.matrix.name)
     specs = specs_of(request.space.matrix, request.arrays(), None)
     level, alone = level_of(jobs, machine(place, Wishes()), specs, request.arrays())

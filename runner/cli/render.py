@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import asked, matrix_file, on, only, templates
+from runner.cli.inputs import asked, check_names, matrix_file, on, only, templates
 from runner.errors import BadInput
 from runner.machines import machine
 from runner.machines.seam import Wishes
@@ -42,6 +42,7 @@ def command(
     They are those that `matrix run` would run on the same machine, except that they name the disks as --disks does:
     these are then not taken to be zeroed, as those of a new virtual machine are.
     """
+    check_names(templates)
     request = asked(matrix, only)
     count = len(request.space.matrix.every_disk())
     paths = disks.split(",") if disks else [f"/dev/disk/by-id/matrix-{number}" for number in range(count)]

@@ -16,10 +16,11 @@ from runner.cli.choice import begins_anew, chosen_run
 from runner.cli.closing import Ending, report
 from runner.cli.host import boot_id, release_of
 from runner.cli.inputs import (
+    Checks,
     Where,
     asked,
-    check_jobs,
-    check_kernels,
+    check_names,
+    check_templates,
     kernel,
     matrix_file,
     on_host,
@@ -42,6 +43,7 @@ from runner.execute.run import Execution
 from runner.execute.spending import Spending
 from runner.execute.wearing import kept_within
 from runner.expand.published import study_beside
+from runner.fio.check import missing
 from runner.machines import machine, swept
 from runner.machines.seam import Wishes
 from runner.plan.budget import Cost
@@ -134,10 +136,10 @@ def command(
     """Run a matrix. A run that was interrupted, killed or crashed is gone on with; nothing is measured twice."""
     address = address_of(store, results)
     place = Where(passing(place.machine)) if passthrough else place
-    request = asked(matrix, only, shard)
-    check_kernels(request, place.machine)
+    check_names(templates)
+    request = asked(matrix, only, shard, Checks(place.machine, templates))
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
-    unchecked = check_jobs(request, templates)
+    check_templates(request, templates)
     study = study_beside(matrix, request.space)
     order = Order(
         matrix, request, place.machine, kernel, templates, cold=cold, until_decided=until_decided, study=study
@@ -165,7 +167,7 @@ def command(
             folder = chosen.prepared(journal)
             view = _view(order, len(journal.finished()), quiet=quiet, as_json=as_json)
             with view:
-                for note in filter(None, (unchecked, alone)):
+                for note in filter(None, (missing(), alone)):
                     view.notice(f"note: {note}")
                 if told := chosen.told(view.done):
                     view.notice(told)

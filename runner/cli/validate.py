@@ -6,32 +6,33 @@ from pathlib import Path
 
 import click
 
-from runner.cli.inputs import MatrixPath, asked, check_jobs, check_kernels
+from runner.cli.inputs import Checks, MatrixPath, asked, check_names, check_templates, templates
 from runner.errors import Exit, MatrixError
 
 
 @click.command("validate", epilog="Example:  matrix validate matrix/*.yaml")
 @click.argument("matrices", nargs=-1, required=True, type=MatrixPath(path_type=Path))
-def command(matrices: tuple[Path, ...]) -> None:
+@templates
+def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
     """Check matrices: every error at once, each with file, line and column. Starts nothing."""
     from runner.cli import show
     from runner.expand.published import study_beside
+    from runner.fio.check import missing
 
+    check_names(templates)
     bad = False
     for path in matrices:
         try:
-            request = asked(path)
+            request = asked(path, checks=Checks("qemu", templates))
             study_beside(path, request.space)
-            check_kernels(request, "qemu")
-            unchecked = check_jobs(request)
+            check_templates(request, templates)
         except MatrixError as error:
             show(error)
             bad = True
             continue
         count = request.selection.count()
-        click.echo(
-            f"{path}: good: {count:,} cell{'s' if count != 1 else ''}" + (f" ({unchecked})" if unchecked else "")
-        )
+        lacking = f" ({why})" if (why := missing()) else ""
+        click.echo(f"{path}: good: {count:,} cell{'s' if count != 1 else ''}{lacking}")
         for note in request.selection.notes():
             click.echo(f"{path}: note: {note}")
     if bad:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from runner.expand.rules import BadRule, axis_named, rule_of
-from runner.expand.select import Selection, values_of
-from runner.model.axes import model_in
+from runner.expand.known import ever, words
+from runner.expand.select import Selection
+from runner.model.condition import Where
 from runner.model.flaws import did_you_mean
-from runner.model.guidelines import Guideline
-from runner.model.layers import LAYERS
-from runner.model.presets import Program
+from runner.model.guidelines import SHAPES, Guideline
 from runner.model.source import Flaw
-from runner.model.tune import SCOPES, Tune
-from runner.model.workload import Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
+    from runner.expand.known import Known
     from runner.expand.rules import Rule
     from runner.expand.space import Space
-    from runner.model.base import Model
     from runner.model.condition import Condition
     from runner.model.guidelines import Claim
     from runner.model.source import Path
 
 #: What a claim calls the cells that it speaks of.
 _SIDES = ("where", "of", "to", "over", "whole")
+_CONDITION: TypeAdapter[Condition] = TypeAdapter(Where)
 
 
 def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:
@@ -52,18 +48,34 @@ def sound(data: Any) -> dict[int, Guideline]:
     return found
 
 
+def malformed_too(known: Known, data: Any, sound: Collection[int]) -> Iterator[Flaw]:
+    """What those of the guidelines speak of that are not well formed, as far as that can be read."""
+    for at, one in enumerate(data if isinstance(data, list) else ()):
+        if at in sound or not isinstance(one, dict):
+            continue
+        for shape in SHAPES.keys() & one.keys():
+            claim = one[shape] if isinstance(one[shape], dict) else {}
+            for side in claim.keys() & _SIDES:
+                yield from _wrong_in_text(known, claim[side], ("guidelines", at, shape, side))
+
+
+def _wrong_in_text(known: Known, text: Any, place: Path) -> Iterator[Flaw]:
+    with suppress(ValidationError):
+        for error in known.wrong_in(_CONDITION.validate_python(text)):
+            yield Flaw((*place, error.key), error.message, error.of_key)
+
+
 def unfounded(
-    space: Space, guidelines: Mapping[int, Guideline], loose: frozenset[int] = frozenset()
+    space: Space, known: Known, guidelines: Mapping[int, Guideline], loose: frozenset[int] = frozenset()
 ) -> tuple[list[Flaw], list[str]]:
-    """What guidelines speak of that this matrix has not.
+    """What guidelines speak of that this matrix has not, as far as it is known.
 
     That is a flaw, but where they came along with a whole file, which serves many matrices: those are only mentioned,
     unless no matrix at all could have such an axis.
     """
-    values = values_of(space) if guidelines else {}
     flaws, idle = list[Flaw](), list[str]()
     for at, guideline in guidelines.items():
-        for flaw, certain in _amiss(guideline, at, values, space):
+        for flaw, certain in _amiss(guideline, at, known, space):
             if at in loose and not certain:
                 idle.append(f"guideline {guideline.id} is not tested: {flaw.message.partition(';')[0]}")
             else:
@@ -77,48 +89,42 @@ def impossible_axes(guidelines: Mapping[int, Guideline]) -> Iterator[Flaw]:
         place: Path = ("guidelines", at, guideline.shape)
         for path, condition in conditions_of(guideline.claimed):
             for key in condition:
-                if not _ever(key):
-                    told = f"no matrix has an axis '{key}'; {did_you_mean(key.rpartition('.')[2], sorted(_words()))}"
+                if not ever(key):
+                    told = f"no matrix has an axis '{key}'; {did_you_mean(key.rpartition('.')[2], sorted(words()))}"
                     yield Flaw((*place, *path, key), told, of_key=True)
         along = getattr(guideline.claimed, "along", "")
-        if along and not _ever(along):
-            told = f"no matrix has an axis '{along}'; {did_you_mean(along.rpartition('.')[2], sorted(_words()))}"
+        if along and not ever(along):
+            told = f"no matrix has an axis '{along}'; {did_you_mean(along.rpartition('.')[2], sorted(words()))}"
             yield Flaw((*place, "along"), told)
 
 
-def _amiss(guideline: Guideline, at: int, values: Mapping[str, set[str]], space: Space) -> Iterator[tuple[Flaw, bool]]:
+def _amiss(guideline: Guideline, at: int, known: Known, space: Space) -> Iterator[tuple[Flaw, bool]]:
     """What is wrong with one, and whether it would be with any matrix."""
     claim, found = guideline.claimed, False
     place: Path = ("guidelines", at, guideline.shape)
     for path, condition in conditions_of(claim):
-        try:
-            rule_of(condition, values)
-        except BadRule as error:
+        for error in known.wrong_in(condition):
             found = True
-            yield Flaw((*place, *path, error.key), error.message, error.of_key), error.of_key and not _ever(error.key)
-    if along := getattr(claim, "along", ""):
-        try:
-            axis_named(along, values)
-        except BadRule as error:
+            yield Flaw((*place, *path, error.key), error.message, error.of_key), error.of_key and not ever(error.key)
+    along = getattr(claim, "along", "")
+    if along and (unknown := known.wrong_axis(along)):
+        found = True
+        yield Flaw((*place, "along"), unknown.message), not ever(along)
+    elif along and (best := getattr(claim, "value", None)) is not None:
+        for error in known.wrong_in({along: best}):
             found = True
-            yield Flaw((*place, "along"), error.message), not _ever(along)
-    if not found:
-        yield from ((flaw, False) for flaw in _empty(claim, place, values, space))
+            yield Flaw((*place, "is"), error.message), False
+    if not (found or known.partly):
+        yield from ((flaw, False) for flaw in _empty(claim, place, known, space))
 
 
-def _empty(claim: Claim, place: Path, values: Mapping[str, set[str]], space: Space) -> Iterator[Flaw]:
-    """Conditions that hold of no cell, though each of their parts does of some; and a best value that is none."""
-    where = rule_of(claim.where, values)
+def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Flaw]:
+    """Conditions that hold of no cell, though each of their parts does of some."""
+    where = known.rule(claim.where)
     for path, condition in conditions_of(claim):
-        rule = narrowed(where, rule_of(condition, values))
+        rule = narrowed(where, known.rule(condition))
         if rule is None or next(Selection(space, only=((rule,),)).cells(), None) is None:
             yield Flaw((*place, *path), "no cell is all of this")
-    along, value = getattr(claim, "along", ""), getattr(claim, "value", None)
-    if along and value is not None:
-        try:
-            rule_of({along: value}, values)
-        except BadRule as error:
-            yield Flaw((*place, "is"), error.message)
 
 
 def narrowed(one: Rule, other: Rule) -> Rule | None:
@@ -127,23 +133,3 @@ def narrowed(one: Rule, other: Rule) -> Rule | None:
     for axis in one.keys() & other.keys():
         both[axis] = one[axis] & other[axis]
     return both if all(both.values()) else None
-
-
-def _ever(key: str) -> bool:
-    """Whether any matrix could have such an axis, written short or in full."""
-    word = key.rpartition(".")[2]
-    maps = {"iosched", "sysfs", "vm", "fio"}
-    return word in _words() or bool(maps.intersection(key.split(".")[:-1]))
-
-
-@cache
-def _words() -> frozenset[str]:
-    """The last parts of names of axes that the language knows."""
-    models: list[type[Model]] = [*LAYERS.values(), Tune, Workload, Program, *SCOPES.values()]
-    found = {"layout", "kernel", "faults", "workload"}
-    while models:
-        for name, field in models.pop().model_fields.items():
-            found.add(name)
-            if within := model_in(field.annotation):
-                models.append(within)
-    return frozenset(found)

@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
-from runner.expand.load import BadMatrix, placed, text_of, unreadable, validated
+from runner.expand.cut import validated
+from runner.expand.load import BadMatrix, placed, text_of, unreadable
 from runner.model.hosts import Lab
-from runner.model.source import Flaw, Place, Source, UnreadableError, read
+from runner.model.source import Place, Source, UnreadableError, read
 from runner.model.units import in_unit
 
 if TYPE_CHECKING:
@@ -33,11 +34,10 @@ def parse_lab(name: str, text: str) -> Lab:
         raise unreadable(Source(name, text, None, None), error) from None
     if source.data is None:
         raise BadMatrix(source, [(Place(name, 1, 1), "nothing stands in it; docs/disks.md has one to begin with")])
-    flaws: list[Flaw] = []
-    lab = validated(source.data, flaws, Lab)
-    if lab is None or flaws:
-        raise BadMatrix(source, placed(source, flaws))
-    return lab
+    remains = validated(source.data, Lab)
+    if remains.whole is None or remains.flaws:
+        raise BadMatrix(source, placed(source, remains.flaws))
+    return remains.whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class Match:
     reach: str = "local"
     #: Ids of disks whose content may be destroyed without asking.
     standing: tuple[str, ...] = ()
+    #: Its disks share nothing, so that others may be measured meanwhile.
+    apart: bool = False
 
     @property
     def ssh(self) -> str:
@@ -62,7 +64,7 @@ def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
     for name, host in lab.hosts.items():
         fitting, why = _fitting(host, needs.disks, matrix)
         if not why:
-            return Match(name, fitting, host.reach, host.destroy)
+            return Match(name, fitting, host.reach, host.destroy, apart=host.shares == "nothing")
         reasons.append(f"{name}: {why}")
     raise BadInput(
         f"{matrix} needs {described(needs.disks)}, and no host of hosts.yaml has them",

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
-from pydantic import ValidationError
 
 from runner.errors import BadInput
-from runner.expand.fit import flaws_of
-from runner.expand.guidelines import sound, unfounded
+from runner.expand.cut import Remains, validated
+from runner.expand.guidelines import malformed_too, sound, unfounded
+from runner.expand.left import about, what_is_left
 from runner.expand.notes import Note
-from runner.expand.select import check_rules, check_words
-from runner.expand.space import Space, expand
+from runner.expand.space import Space
 from runner.expand.use import read_with_uses
 from runner.model.base import Model
-from runner.model.flaws import from_pydantic
 from runner.model.matrix import Matrix
 from runner.model.source import Flaw, Place, Source, UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator
 
+    from runner.expand.known import Known
     from runner.model.disks import AnyModel
-    from runner.model.source import Path as Keys
 
 M = TypeVar("M", bound=Model)
 #: Modelled disks in the place of those that were asked for would be another experiment under the same name.
@@ -67,9 +65,13 @@ class Declared:
     space: Space
 
 
-def load(path: Path) -> Declared:
+#: Asks others (fio, a machine) about what is left of a matrix once everything malformed is cut out.
+Ask = Callable[[Space], Iterable[Flaw]]
+
+
+def load(path: Path, ask: Ask = lambda _: ()) -> Declared:
     """Read, check and expand a file."""
-    return parse(str(path), text_of(path))
+    return parse(str(path), text_of(path), ask=ask)
 
 
 def disk_model(name: str) -> AnyModel:
@@ -104,7 +106,7 @@ def _from_disk(file: str) -> str:
     return Path(file).read_text(encoding="utf-8")
 
 
-def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk) -> Declared:
+def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask: Ask = lambda _: ()) -> Declared:
     """Parse, check and expand a text; raises BadMatrix with everything that is wrong with it.
 
     `text_of` reads the files that it uses.
@@ -117,28 +119,28 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk) -> D
         nothing = Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/"
         raise BadMatrix(source, misused or [nothing])
     _refuse_library(source)
-    flaws: list[Flaw] = []
-    matrix = validated(source.data, flaws, Matrix)
-    if matrix is None:
-        raise BadMatrix(source, [*misused, *placed(source, flaws)])
-    space, found = _impossible(matrix, flaws, whole=not misused)
-    amiss, idle = list[Flaw](), list[str]()
-    if not misused and all(flaw.path[:1] == ("guidelines",) for flaw in found):
-        amiss, idle = unfounded(space, sound(source.data.get("guidelines")), source.loose)
-    if misused or (found := [*found, *amiss]):
+    remains = validated(source.data, Matrix)
+    if remains.whole is None:
+        raise BadMatrix(source, [*misused, *placed(source, remains.flaws)])
+    space, impossible, known = what_is_left(source, remains.whole, remains)
+    advice = source.data.get("guidelines")
+    well_formed = sound(advice)
+    amiss, idle = unfounded(space, known, well_formed, source.loose)
+    amiss += malformed_too(known, advice, {*well_formed, *source.loose})
+    asked = (flaw for flaw in ask(space) if flaw.of_key or not any(about(path, flaw.path) for path in remains.gone))
+    found = [*remains.flaws, *impossible, *_of_rules(remains, known), *amiss, *asked]
+    if misused or found:
         raise BadMatrix(source, [*misused, *placed(source, found)])
     twice = map(Note, repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
-    needs = [_OF_NEEDS] if matrix.needs else []
+    needs = [_OF_NEEDS] if space.matrix.needs else []
     return Declared(source, replace(space, remarks=(*space.remarks, *twice, *map(Note, (*needs, *idle)))))
 
 
-def _impossible(matrix: Matrix, flaws: list[Flaw], *, whole: bool) -> tuple[Space, list[Flaw]]:
-    """The space of what is left of a matrix, and all that is wrong; `whole`: nothing that it uses is missing."""
-    space, findings = expand(matrix)
-    found = [*flaws, *flaws_of(space, findings)]
-    if whole and not flaws:
-        found += findings.unused
-    return space, [*found, *(check_rules(space) if whole and not found else check_words(space))]
+def _of_rules(remains: Remains[Matrix], known: Known) -> Iterator[Flaw]:
+    for section in ("exclude", "only"):
+        for at, condition in enumerate(getattr(remains.whole, section)):
+            if (section, at) not in remains.gone:  # another stands in for it
+                yield from (Flaw((section, at, bad.key), bad.message, bad.of_key) for bad in known.wrong_in(condition))
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:
@@ -168,7 +170,7 @@ def _refuse_library(source: Source) -> None:
             resolution="name the study's folder",
         )
     if isinstance(data, dict) and "layouts" in data and not {"disks", "workloads"} & data.keys():
-        example = next(iter(data["layouts"] or ["NAME"]))
+        example = next(iter(data["layouts"] if isinstance(data["layouts"], dict) else ()), "NAME")
         raise BadInput(
             f"{source.name}: has only layouts, for matrices to use",
             resolution=f"in a matrix, write for example  mine: [use: {source.name}#{example}]",
@@ -182,75 +184,3 @@ def unreadable(blank: Source, error: UnreadableError) -> BadInput:
         details=_explain(blank, error.place, error.message),
         resolution="nothing was started",
     )
-
-
-def validated(data: Any, flaws: list[Flaw], top: type[M]) -> M | None:
-    """All of a file, or what is left once everything malformed is cut out, so that the rest is checked as well."""
-    data = copy.deepcopy(data)
-    for _ in range(10):
-        try:
-            whole = top.model_validate(data)
-        except ValidationError as error:
-            found = list(from_pydantic(error, data, top))
-        else:
-            found = list(_beyond(data))
-            if not found:
-                return whole
-        # What is wrong around a cut is a consequence of the cut.
-        flaws += [new for new in found if not any(old.path[: len(new.path)] == new.path for old in flaws)]
-        if not all(_cut(data, path) for path in sorted({flaw.path for flaw in found}, key=len, reverse=True)):
-            return None
-    return None
-
-
-def _beyond(data: Any, path: Keys = ()) -> Iterator[Flaw]:
-    """Numbers that neither an id is made of nor the store holds, whatever their keys allow."""
-    if isinstance(data, dict | list):
-        for key, value in data.items() if isinstance(data, dict) else enumerate(data):
-            yield from _beyond(value, (*path, key))
-    elif isinstance(data, int) and abs(data) >= 2**63:
-        yield Flaw(path, "no number here is that large")
-
-
-#: Without these nothing else could be checked. They make nothing impossible that might be possible, which no number of
-#: disks can be said of.
-_STANDS_IN = {("disks", "size"): "1TiB", ("workloads", "rw"): "read"}
-
-
-def _cut(data: Any, path: Keys) -> bool:
-    """Take what is malformed away, leaving the places of everything else as they were; False if nothing would be left.
-
-    A list item gives way to one of its neighbours; where there is none, the key that holds the list goes, or something
-    stands in for it. What went with an earlier cut is gone already.
-    """
-    if not _exists(data, path[:-1]):
-        return True
-    while path and isinstance(path[-1], int):
-        *_, siblings = _walk(data, path[:-1])
-        others = [one for place, one in enumerate(siblings) if place != path[-1]]
-        if others and not isinstance(others[0], dict):
-            siblings[path[-1]] = others[0]
-            return True
-        path = path[:-1]
-    if not path:
-        return False
-    *_, parent = _walk(data, path[:-1])
-    parent.pop(path[-1], None)
-    if instead := _STANDS_IN.get((str(path[0]), str(path[-1]))):
-        parent[path[-1]] = instead
-    return True
-
-
-def _exists(data: Any, path: Keys) -> bool:
-    try:
-        *_, _ = _walk(data, path)
-    except (KeyError, IndexError):
-        return False
-    return True
-
-
-def _walk(data: Any, path: Keys) -> Iterator[Any]:
-    yield data
-    for step in path:
-        data = data[step]
-        yield data

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from runner.expand.guidelines import narrowed
 from runner.expand.load import BadMatrix, placed, text_of, unreadable
-from runner.expand.rules import BadRule, rule_of
+from runner.expand.rules import amiss, rule_of
 from runner.expand.select import select, values_of
 from runner.model.flaws import from_pydantic
 from runner.model.published import Published
@@ -89,15 +89,13 @@ class _Checks:
             yield Flaw(place, f"no row of this table is what this one is held against: {{{told}}}")
         if row.unmeasured:
             return
-        amiss = [*self._misnamed(row.where, (*place, "where")), *self._misnamed(row.to or {}, (*place, "to"))]
-        yield from amiss
-        if common and not amiss and not self._any(rule_of(table.where, self.values), rule_of(row.where, self.values)):
+        wrong = [*self._misnamed(row.where, (*place, "where")), *self._misnamed(row.to or {}, (*place, "to"))]
+        yield from wrong
+        if common and not wrong and not self._any(rule_of(table.where, self.values), rule_of(row.where, self.values)):
             yield Flaw((*place, "where"), "no cell is all of this")
 
     def _misnamed(self, condition: Condition, place: Keys) -> Iterator[Flaw]:
-        try:
-            rule_of(condition, self.values)
-        except BadRule as error:
+        for error in amiss(condition, self.values):
             yield Flaw((*place, error.key), error.message, error.of_key)
 
     def _any(self, common: Rule, own: Rule) -> bool:

@@ -10,7 +10,7 @@ from runner.errors import BadInput
 from runner.model.units import format_rate, format_size, format_time, parse_percent, parse_rate, parse_size, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from runner.model.condition import Condition, Scalar
 
@@ -32,6 +32,22 @@ class BadRule(Exception):
         self.of_key = of_key
 
 
+class NoSuchAxis(BadRule):
+    """A key that is no axis, or could be one of several."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(key, message, of_key=True)
+
+
+class NoSuchValue(BadRule):
+    """A value that no cell has of an axis that there is."""
+
+    def __init__(self, key: str, axis: str, value: Scalar, known: Iterable[str]) -> None:
+        said = f"no cell has {axis}={value}; {_did_you_mean(str(value), sorted(known))}"
+        super().__init__(key, said, of_key=False)
+        self.axis, self.value = axis, value
+
+
 def axis_named(key: str, known: Iterable[str]) -> str:
     """The full name of an axis that may be written short (`bs` for `workload.bs`)."""
     names = list(known)
@@ -44,8 +60,8 @@ def axis_named(key: str, known: Iterable[str]) -> str:
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise BadRule(key, f"'{key}' could be {' or '.join(fitting)}; write one of these", of_key=True)
-    raise BadRule(key, f"unknown axis '{key}'; {_did_you_mean(key, names)}", of_key=True)
+        raise NoSuchAxis(key, f"'{key}' could be {' or '.join(fitting)}; write one of these")
+    raise NoSuchAxis(key, f"unknown axis '{key}'; {_did_you_mean(key, names)}")
 
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -54,7 +70,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, known)
 
 
-def _spellings(value: Scalar) -> set[str]:
+def spellings(value: Scalar) -> set[str]:
     """All canonical texts that somebody who wrote this value may mean."""
     if isinstance(value, bool):
         return {str(value).lower(), *({"none"} if value is False else ())}
@@ -77,22 +93,34 @@ def _spellings(value: Scalar) -> set[str]:
 
 def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
     """A condition as it was written, checked against the axes and values that there are."""
-    rule: Rule = {}
+    for error in amiss(condition, values):
+        raise error
+    named = {axis_named(key, values): wanted for key, wanted in condition.items()}
+    return {axis: frozenset().union(*map(spellings, each(wanted))) & values[axis] for axis, wanted in named.items()}
+
+
+def amiss(
+    condition: Condition, values: Mapping[str, set[str]], told: Mapping[str, set[str]] | None = None
+) -> Iterator[BadRule]:
+    """Everything in a condition that no cell has; `told` is what is said to be known, if that is not all of it."""
+    keys: dict[str, str] = {}
     for key, wanted in condition.items():
-        axis = axis_named(key, values)
-        if axis in rule:
-            also = next(one for one in condition if axis_named(one, values) == axis)
-            raise BadRule(key, f"'{also}' and '{key}' are one axis; {_EITHER}", of_key=True)
-        matching: set[str] = set()
-        for one in wanted if isinstance(wanted, tuple) else (wanted,):
-            found = _spellings(one) & values[axis]
-            if not found:
-                raise BadRule(
-                    key, f"no cell has {axis}={one}; {_did_you_mean(str(one), sorted(values[axis]))}", of_key=False
-                )
-            matching |= found
-        rule[axis] = frozenset(matching)
-    return rule
+        try:
+            axis = axis_named(key, values)
+        except BadRule as error:
+            yield error
+            continue
+        if axis in keys:
+            yield BadRule(key, f"'{keys[axis]}' and '{key}' are one axis; {_EITHER}", of_key=True)
+        keys.setdefault(axis, key)
+        for one in each(wanted):
+            if not spellings(one) & values[axis]:
+                yield NoSuchValue(key, axis, one, (told or values)[axis])
+
+
+def each(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    """Any of these matches."""
+    return wanted if isinstance(wanted, tuple) else (wanted,)
 
 
 def parse_only(text: str) -> Condition:

@@ -9,23 +9,16 @@ from typing import TYPE_CHECKING, Self
 
 from runner.errors import BadInput
 from runner.expand.notes import few
-from runner.expand.rules import BadRule, Rule, axis_named, parse_only, rule_of
+from runner.expand.rules import BadRule, Rule, amiss, parse_only, rule_of
 from runner.expand.space import Cell
-from runner.model.knobs import IOSCHED
-from runner.model.layers import LAYERS
-from runner.model.presets import WorkloadAxes
-from runner.model.source import Flaw
-from runner.model.tune import SCOPES, Tune, Vm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from runner.expand.space import Array, Space
     from runner.expand.variants import Coords
-    from runner.model.base import Model
     from runner.model.condition import Condition
     from runner.model.matrix import Matrix
-    from runner.model.source import Path
 
 
 def values_of(space: Space) -> dict[str, set[str]]:
@@ -40,42 +33,6 @@ def values_of(space: Space) -> dict[str, set[str]]:
             for axis, text in coords:
                 found.setdefault(axis, set()).add(text)
     return found
-
-
-def check_rules(space: Space) -> list[Flaw]:
-    """What is wrong with the rules of a matrix."""
-    values = values_of(space)
-    flaws = []
-    for section in ("exclude", "only"):
-        for position, condition in enumerate(getattr(space.matrix, section)):
-            try:
-                rule_of(condition, values)
-            except BadRule as error:
-                path: Path = (section, position, error.key)
-                flaws.append(Flaw(path, error.message, error.of_key))
-    return flaws
-
-
-_MODELS: tuple[type[Model], ...] = (WorkloadAxes, Tune, Vm, *LAYERS.values(), *SCOPES.values())
-#: What axes are called behind the name of their layer, whatever a matrix declares.
-_WORDS = frozenset(("layout", "workload", "kernel", "faults")).union(
-    *(model.model_fields for model in _MODELS), *IOSCHED.values()
-)
-
-
-def check_words(space: Space) -> list[Flaw]:
-    """Axes in rules that no matrix has: all that can be said of them while what they are about may be missing."""
-    known = {"layout", "workload", *values_of(space)}
-    rules = {section: getattr(space.matrix, section) for section in ("exclude", "only")}
-    keys = [(section, at, key) for section, all_of in rules.items() for at, rule in enumerate(all_of) for key in rule]
-    flaws = []
-    for path in keys:
-        try:
-            if path[-1].rpartition(".")[2] not in _WORDS:
-                axis_named(path[-1], known)
-        except BadRule as error:
-            flaws.append(Flaw(path, error.message, error.of_key))
-    return flaws
 
 
 @dataclass(frozen=True)
@@ -210,12 +167,14 @@ def select(space: Space, only: Iterable[str] = ()) -> Selection:
     values = values_of(space)
     asked = []
     for text in only:
-        try:
-            asked.append(rule_of(parse_only(text), values))
-        except BadRule as error:
+        condition = parse_only(text)
+        if wrong := [error.message for error in amiss(condition, values)]:
             raise BadInput(
-                f"--only '{text}': {error.message}", resolution="`matrix plan --cells` shows all axes"
-            ) from None
+                f"--only '{text}': {wrong[0]}",
+                details="\n".join(f"and {message}" for message in wrong[1:]),
+                resolution="`matrix plan --cells` shows all axes",
+            )
+        asked.append(rule_of(condition, values))
     declared = tuple(rule_of(condition, values) for condition in space.matrix.only)
     groups = tuple(group for group in (declared, tuple(asked)) if group)
     return Selection(space, tuple(rule_of(condition, values) for condition in space.matrix.exclude), groups)

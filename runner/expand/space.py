@@ -114,6 +114,8 @@ class Space:
     matrix: Matrix
     arrays: tuple[Array, ...]
     remarks: tuple[Note, ...]
+    #: Every different workload, with whether it works on files.
+    workloads: tuple[tuple[Variant[Workload], bool], ...]
     #: Where there would be cells if they could be: rules may name them, to leave them out.
     impossible: tuple[Coords, ...] = ()
 
@@ -129,12 +131,6 @@ class Space:
     def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
         """What is measured on one array."""
         return itertools.product(array.tunes, array.workloads)
-
-    @property
-    def workloads(self) -> tuple[tuple[Variant[Workload], bool], ...]:
-        """Every different workload, with whether it works on files."""
-        kinds = {array.in_files: array.workloads for array in self.arrays}
-        return tuple((workload, kind) for kind, workloads in kinds.items() for workload in workloads)
 
     def cells(self) -> Iterator[Cell]:
         """Every cell, in declared order."""
@@ -164,7 +160,7 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
         for faults in faulty
     )
     impossible = tuple(coords for coords, _ in findings.impossible)
-    return Space(matrix, arrays, tuple(findings.notes), impossible), findings
+    return Space(matrix, arrays, tuple(findings.notes), workloads.every, impossible), findings
 
 
 def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from runner.model.flaws import did_you_mean
-from runner.model.source import Place, Source, UnreadableError, compose, plain
+from runner.model.source import Place, Source, UnreadableError, compose, plain, repeated_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +25,7 @@ DEEPEST = 8
 SHELF = Path(__file__).parents[2] / "matrix" / "models"
 #: Stands in for a model that cannot be had, so that the rest is checked with disks that have one.
 _ANY_MODEL = "{kind: ideal}"
+_ANY_LAYOUT = "[disk]"
 
 
 @dataclass
@@ -188,26 +189,28 @@ def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple
     root = compose(name, text)
     uses = Uses(text_of)
     layouts = _value(root, "layouts")
-    if isinstance(layouts, MappingNode):
-        _with_layers(layouts, uses)
-    # Of layouts of which none is left, nothing more can be said.
-    lost = uses.wrong and isinstance(layouts, MappingNode) and not layouts.value
+    lacking = _with_layers(layouts, uses) if isinstance(layouts, MappingNode) else frozenset()
     for several in _sets(_value(root, "disks")):
         several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
     loose = _with_advice(root, uses)
-    return Source(name, text, None if lost else plain(name, root), root, uses.texts, loose), uses.wrong
+    twice = repeated_keys(root)
+    return Source(name, text, plain(name, root), root, uses.texts, loose, lacking), [*uses.wrong, *twice]
 
 
-def _with_layers(layouts: MappingNode, uses: Uses) -> None:
-    """Put used layers in their places; once something is wrong with a use, take out all layouts that use any."""
+def _with_layers(layouts: MappingNode, uses: Uses) -> frozenset[str]:
+    """Put used layers in their places; once something is wrong with a use, all layouts that use any are lacking."""
     using = set()
-    for _, stack in layouts.value:
+    for name, stack in layouts.value:
         if isinstance(stack, SequenceNode):
             if any(_value(layer, "use") is not None for layer in stack.value):
-                using.add(id(stack))
+                using.add(str(name.value))
             stack.value = list(uses.spliced(stack.value))
-    if uses.wrong:
-        layouts.value = [(name, stack) for name, stack in layouts.value if id(stack) not in using]
+    if not uses.wrong:
+        return frozenset()
+    left = [(name, stack) for name, stack in layouts.value if str(name.value) not in using]
+    # Where none is left, something stands in for them, so that the rest is checked.
+    layouts.value = left or [(name, compose("any", _ANY_LAYOUT)) for name, _ in layouts.value]
+    return frozenset(using)
 
 
 def _with_advice(root: Node | None, uses: Uses) -> frozenset[int]:

@@ -50,6 +50,11 @@ class Workloads:
         """The variants for a stack."""
         return self._known[in_files(stack.value, self._matrix)]
 
+    @property
+    def every(self) -> tuple[tuple[Variant[Workload], bool], ...]:
+        """All of them, with whether they work on files."""
+        return tuple((workload, kind) for kind, workloads in self._known.items() for workload in workloads)
+
     def _all(self, kind: bool) -> Iterator[Variant[Workload]]:
         for name in self._matrix.workloads:
             yield from self._variants(name, kind)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _DROPPED = re.compile(r"^fio: job (\S+) dropped$", re.MULTILINE)
+_VALID = re.compile(r"(?:valid values)?: +(\S+)")
 #: fio reads no more than this from one file.
 _AT_ONCE = 1000
 
@@ -22,7 +23,10 @@ def missing() -> str:
 
 
 def refused(jobs: Mapping[str, str]) -> dict[str, str]:
-    """The jobs that fio will not take, with what it says of each. All are asked about at once: fio is slow to start."""
+    """The jobs that fio will not take, with what it says of each, one thing a line.
+
+    All are asked about at once: fio is slow to start.
+    """
     found: dict[str, str] = {}
     keys = list(jobs)
     for at in range(0, len(keys), _AT_ONCE):
@@ -50,8 +54,17 @@ def _first_refused(jobs: Mapping[str, str]) -> tuple[str | None, str]:
     said = result.stdout + result.stderr
     dropped = _DROPPED.search(said)
     culprit = dropped[1] if dropped and dropped[1] in jobs else next(iter(jobs))
-    words = [line.removeprefix("fio: ") for line in said.splitlines() if line.strip() and not _DROPPED.match(line)]
-    return culprit, "; ".join(words[:3]) or f"exit status {result.returncode}"
+    return culprit, _complaint(said) or f"exit status {result.returncode}"
+
+
+def _complaint(said: str) -> str:
+    """What fio has against a job. It lists what is valid before it says of what; what it takes for meant rarely is."""
+    lines = [line.strip().removeprefix("fio: ") for line in said.splitlines() if not _DROPPED.match(line)]
+    valid = [found[1] for line in lines if (found := _VALID.match(line))]
+    told = [line for line in lines if line and not _VALID.match(line) and not line.startswith("Did you mean ")]
+    if valid and len(told) == 1:
+        told[0] += f"; valid values: {', '.join(valid)}"
+    return "\n".join(told)
 
 
 def _named(job: str, key: str) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
+from runner.kernels import misnamed
 from runner.machines.seam import Refusal, RigSpec, Step, StepResult, Wishes
 
 if TYPE_CHECKING:
@@ -167,9 +168,10 @@ class Dry:
         """There is nothing to wish for."""
         return cls()
 
-    def refusals(self, spec: RigSpec) -> list[Refusal]:  # noqa: ARG002
-        """It can do everything, as it does nothing."""
-        return []
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        """It can do everything, as it does nothing; but what it makes up is to be about a kernel that may be."""
+        named = spec.kernel or ""
+        return [Refusal(f"--kernel {named}: {why}")] if named and (why := misnamed(named)) else []
 
     def lacks(self, kernel: str) -> str:  # noqa: ARG002
         """It needs none."""

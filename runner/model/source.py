@@ -64,6 +64,8 @@ class Source:
     used: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: The places of guidelines that came along with a whole file: not all of them need be about this matrix.
     loose: frozenset[int] = frozenset()
+    #: Layouts of which nobody knows what they are, as what they use could not be had.
+    lacking: frozenset[str] = frozenset()
 
     def place(self, path: Path) -> Place:
         """Where a path stands; of one that does not exist, where the nearest thing around it does."""
@@ -147,9 +149,34 @@ def plain(name: str, root: Node | None) -> Any:
         return YAML(typ="safe", pure=True).constructor.construct_document(root)
 
 
+def repeated_keys(root: Node | None) -> list[tuple[Place, str]]:
+    """Every key that stands a second time in its map, with its place; the map loses it."""
+    found: list[tuple[Place, str]] = []
+    seen, left = set[int](), [root] if root else []
+    while left:
+        node = left.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, SequenceNode):
+            left += node.value
+        elif isinstance(node, MappingNode):
+            first: dict[str, Node] = {}
+            for key, _ in node.value:
+                if (known := first.setdefault(str(key.value), key)) is not key:
+                    line = known.start_mark.line + 1
+                    told = f"'{key.value}' stands here once more, and a key stands once; it is in line {line} already"
+                    found.append((Place.of(key.start_mark), told))
+            node.value = [(key, value) for key, value in node.value if first[str(key.value)] is key]
+            left += [one for pair in node.value for one in pair]
+    return sorted(found)
+
+
 def read(name: str, text: str) -> Source:
     """Parse a text that stands for itself."""
     root = compose(name, text)
+    for place, message in repeated_keys(root):
+        raise UnreadableError(place, message)
     return Source(name, text, plain(name, root), root)
 
 

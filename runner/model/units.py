@@ -55,6 +55,10 @@ def _meant_sizes(unit: str) -> list[str]:
     return [known for known in _SIZE_UNITS if known[0].upper() == letter and known != "kB"] if letter else ["KiB"]
 
 
+#: So large a number may be one of bytes, as fio's own options are.
+_SECTOR = 512
+
+
 def parse_size(value: object) -> int:
     """`64KiB` is 65536; a number without a unit is refused, because nobody knows what it counts."""
     if value in (0, "0") and not isinstance(value, bool):
@@ -67,6 +71,9 @@ def parse_size(value: object) -> int:
         # So large a number is one of bytes, as programs tell it.
         if not unit and number >= _SIZE_UNITS["MiB"]:
             raise ValueError(f"no unit; did you mean {value}B?")
+        if not unit and number >= _SECTOR:
+            told = format_size(int(number))
+            raise ValueError(f"no unit; did you mean {told}, which is so many bytes, or {float(number):g}KiB?")
         shown = f"{float(number):g}"
         meant = " or ".join(f"{shown}{known}" for known in _meant_sizes(unit)) or f"{shown}KiB"
         said = "no unit" if not unit else f"no size unit '{unit}' is known"

@@ -202,14 +202,17 @@ class Workload(Model):
         """What is not for the map of fio's own options."""
         for option, value in self.fio.items():
             if self.runtime is None and option.startswith(("rate", "thinktime")):
-                yield Problem("fio", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both")
+                yield Problem(
+                    f"fio.{option}", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both"
+                )
             if (why := refused(option, value)) is not None:
-                yield Problem("fio", why)
+                yield Problem(f"fio.{option}", why)
             elif self.each is not None and option.startswith("zone"):
-                yield Problem("fio", f"`{option}` and `each:` both say where places are; write one of them")
+                yield Problem(f"fio.{option}", f"`{option}` and `each:` both say where places are; write one of them")
             elif option in type(self).model_fields:
                 yield Problem(
-                    "fio", f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`"
+                    f"fio.{option}",
+                    f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`",
                 )
 
     def _profile_problems(self) -> Iterator[Problem]:

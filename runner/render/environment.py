@@ -7,11 +7,13 @@ job nothing with a line break gets in. A name that nobody defined is an error in
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError, Undefined
+from jinja2.meta import find_referenced_templates
 
 from runner.errors import BadInput
 
@@ -62,6 +64,22 @@ def in_effect(own: Path | None) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def unread(own: Path) -> list[str]:
+    """Templates of the user's that nothing reads: no shipped one is called so, and none of the others includes them."""
+    texts = {
+        str(path.relative_to(own)): path.read_text(encoding="utf-8", errors="replace")
+        for path in sorted(own.rglob("*"))
+        if path.is_file() and path.suffix in {".sh", ".fio"}
+    }
+    shipped = in_effect(None).keys()
+    included = set[str | None]()
+    for text in texts.values():
+        with suppress(TemplateError):  # told where it is rendered
+            included.update(find_referenced_templates(_environment(own, quoted).parse(text)))
+    # What it includes by a name that is made up on the way may be any.
+    return [] if None in included else [name for name in texts if name not in shipped and name not in included]
 
 
 def render(template: str, own: Path | None, *, title: str, **values: Any) -> str:

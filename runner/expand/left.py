@@ -1,0 +1,104 @@
+"""The space of a matrix of which something is malformed: what is impossible about the rest, and not because of that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.expand.fit import flaws_of
+from runner.expand.known import Known
+from runner.expand.space import Space, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from runner.expand.cut import Remains
+    from runner.model.matrix import Matrix
+    from runner.model.source import Flaw, Path, Source
+
+#: Sections that say which cells there are.
+_CELLS = frozenset(("machine", "disks", "bus_limit", "faults", "layouts", "tune", "workloads"))
+#: Where nobody knows how many disks were meant, how large, or how much memory, all of these are tried: of any one can
+#: build nearly anything, and they are so different that nothing is said of all that is only true of one.
+_GUESSES = ((12, 2**40, 2**30), (15, 3 * 2**40, 2**36), (24, 5 * 2**40, 2**37))
+#: What others beside it mean, may be or need depends on what these say; None: all of them.
+_DECIDES: dict[str, frozenset[str] | None] = {
+    **dict.fromkeys(("type", "how", "rw")),
+    "scheduler": frozenset({"iosched"}),
+    "direct": frozenset({"ioengine"}),
+    "ioengine": frozenset({"direct"}),
+    "ramp": frozenset({"steady"}),
+    "runtime": frozenset({"size", "steady", "rate", "rate_iops", "thinktime"}),
+    "steady": frozenset({"runtime"}),
+    "size": frozenset({"offset", "skip", "files"}),
+    "files": frozenset({"size"}),
+    "bs": frozenset({"size", "offset", "skip"}),
+}
+
+
+def what_is_left(source: Source, matrix: Matrix, remains: Remains[Matrix]) -> tuple[Space, list[Flaw], Known]:
+    """The space of what is left of a matrix, what is impossible in it for certain, and what may be spoken of."""
+    gone = {*remains.gone, *(("layouts", name) for name in source.lacking)}
+    each = [_impossible(guess, gone) for guess in _guesses(matrix, gone)]
+    space, _ = each[0]
+    shared = set.intersection(*(set(found) for _, found in each))
+    found = [*_certain(shared, [flaw.path for flaw in remains.flaws], gone)]
+    if _CELLS.isdisjoint([path[0] for path in gone] + [flaw.path[0] for flaw in found]):
+        return space, found, Known.of(space)
+    return space, found, Known.of_what_is_left(space, source, remains)
+
+
+def _impossible(matrix: Matrix, gone: Collection[Path]) -> tuple[Space, list[Flaw]]:
+    """The space of a matrix, and what is impossible about it."""
+    space, findings = expand(matrix)
+    found = flaws_of(space, findings)
+    # What uses it may be among what is gone or impossible.
+    lost = {path[0] for path in gone if path[0] != "disks" or path[-1] not in {"count", "size"}}
+    sure = {"layouts", "disks"}.isdisjoint((*lost, *(flaw.path[0] for flaw in found)))
+    return space, [*found, *(findings.unused if sure else ())]
+
+
+def _guesses(matrix: Matrix, gone: Collection[Path]) -> Iterator[Matrix]:
+    """The matrix, or several with one guess each at what nothing can stand in for."""
+    unknown = {path for path in gone if path[0] == "disks" and path[-1] in {"count", "size"}}
+    if all(("layouts", name) in gone for name in matrix.layouts):  # how large what stands in for them is, says nothing
+        unknown |= {("disks", at, "size") for at in range(len(matrix.disks))}
+    lacks_memory = ("machine", "memory") in gone
+    if not (unknown or lacks_memory):
+        yield matrix
+        return
+    for count, size, memory in _GUESSES:
+        machine = matrix.machine.model_copy(update={"memory": memory} if lacks_memory else {})
+        disks = list(matrix.disks)
+        for _, *at, key in unknown:
+            place = at[0] if at and isinstance(at[0], int) else 0
+            disks[place] = disks[place].model_copy(update={"count": count} if key == "count" else {"size": size})
+        yield matrix.model_copy(update={"machine": machine, "disks": tuple(disks)})
+
+
+def _certain(found: Iterable[Flaw], told: Collection[Path], gone: Collection[Path]) -> Iterator[Flaw]:
+    """Without what stands where something malformed did, and what may only be so because of it."""
+    for flaw in found:
+        malformed = any(path and flaw.path[: len(path)] == path for path in told)
+        over = flaw.path[0] == "faults" and flaw.path[-1] == "at" and any(path[0] == "workloads" for path in gone)
+        if not (malformed or over or any(_decides(path, flaw.path) for path in gone)):
+            yield flaw
+
+
+def _decides(gone: Path, found: Path) -> bool:
+    """Whether something may only be wrong because of what is gone beside it."""
+    around = _around(gone)
+    if around != _around(found) or len(gone) == len(around):
+        return False
+    decided, beside = _DECIDES.get(str(gone[len(around)]), frozenset()), found[len(around) :]
+    return decided is None or not decided.isdisjoint(map(str, beside))
+
+
+def about(gone: Path, found: Path) -> bool:
+    """Whether something that was found is about a workload, a layer or a value of which something is gone."""
+    around = _around(gone)
+    return found == gone or (len(around) > 1 and _around(found) == around)
+
+
+def _around(path: Path) -> Path:
+    """The layer, the workload or the section that something belongs to."""
+    return path[: {"layouts": 4, "workloads": 2}.get(str(path[0]), 1)]

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import click
 
+from runner.cli.inputs import results
+
 _EPILOG = """\b
 Examples:
+  matrix report latest                                             the run that was begun last
   matrix report results/chunk-sweep-qemu-20260304-050607
   matrix report results/sweep-qemu-20260304-* --junit night.xml    the parts of one night as one document
 """
@@ -20,16 +23,30 @@ Examples:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write what their junit.xml hold to this file, as one document.",
 )
-def command(runs: tuple[Path, ...], junit: Path | None) -> None:
+@results
+def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
     """Write report.html, junit.xml and the CSV files of each RUN, a folder below results/, anew from its journal."""
     from runner.reports.junit import together
     from runner.store.files import write_atomically
 
-    for run in runs:
-        _report(run)
+    folders = [_latest(results) if str(run) == "latest" and not run.exists() else run for run in runs]
+    for folder in folders:
+        _report(folder)
     if junit:
-        write_atomically(junit, together([(run / "junit.xml").read_bytes() for run in runs]))
+        write_atomically(junit, together([(folder / "junit.xml").read_bytes() for folder in folders]))
         click.echo(f"written to {junit}", err=True)
+
+
+def _latest(results: Path) -> Path:
+    from runner.errors import BadInput
+    from runner.store.run import latest, runs
+
+    found = latest(runs(results))
+    if found is None:
+        raise BadInput(
+            f"{results}: there is no run", resolution="name the folder of one, or where runs are with --results"
+        )
+    return found.path
 
 
 def _report(run: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.expand.notes import few
 from runner.history.comparison import Speed, differences
 from runner.history.metrics import METRICS
 from runner.reports.figures import figure, times
@@ -11,9 +12,9 @@ from runner.reports.grid import Grid
 from runner.reports.terminal import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from runner.history.comparison import Comparison, Line
+    from runner.history.comparison import Comparison, Line, Missing
     from runner.reports.grid import Value
     from runner.stats.compare import Ratio
 
@@ -75,11 +76,17 @@ def shown(done: Comparison, *, most: int | None) -> Grid:
     notes = [_sentence(done)]
     if len(cut) < len(lines):
         notes.append(f"{len(lines) - len(cut):,} more lines; `--rows` shows more, `--format csv` all")
-    notes += [f"no ratio of {one.name}: {one.why} in {one.side}" for one in done.missing[:most]]
-    if most is not None and len(done.missing) > most:
-        notes.append(f"and {len(done.missing) - most:,} more of which one side has no figures")
+    notes += _without_ratio(done.missing)
     told = _told(differences(done.a, done.b))
     return Grid(columns, rows, (*done.notes, *notes, *_doubts(done), *told), frozenset(columns[2:6]))
+
+
+def _without_ratio(missing: Sequence[Missing]) -> Iterator[str]:
+    """Cells with figures on one side alone: those that lack them for one reason in one line; tidy data has each."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for one in missing:
+        names.setdefault((one.why, one.side), []).append(one.name)
+    return (f"no ratio of {few(cells)}: {why} in {side}" for (why, side), cells in names.items())
 
 
 def _ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:

@@ -61,6 +61,11 @@ class Night:
         return [run for run in self.runs if run.finished and run.id not in measured]
 
     @property
+    def strained(self) -> list[Samples]:
+        """Cells of which trials count that the host could not keep up with."""
+        return [one for one in self.found if one.strained]
+
+    @property
     def failing(self) -> list[Judgement]:
         """Guidelines that were refuted."""
         return [one for one in self.judgements if one.failed]
@@ -96,8 +101,9 @@ class Night:
             (len(self.slower), "figure slower", "figures slower"),
         )
         wrong = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)
+        doubtful = f", {count:,} {'cell' if count == 1 else 'cells'} strained" if (count := len(self.strained)) else ""
         made_up = " (made up: nothing was measured)" if any(run.made_up for run in self.runs) else ""
-        return f"{matrices}: {wrong or 'all measured'}{made_up}"
+        return f"{matrices}: {wrong or 'all measured'}{doubtful}{made_up}"
 
 
 def page(night: Night) -> str:

@@ -83,6 +83,19 @@ def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> 
     assert "<bogus_option=2>" in result.stderr
 
 
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_what_fio_and_the_machine_refuse_is_told_with_all_that_the_language_does(
+    matrix: Matrix, tmp_path: Path, command: str
+) -> None:
+    text = SMALL.replace("level: 5", "level: 3").replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: 1}")
+    (tmp_path / "bad.yaml").write_text(text + "machine: {kernel: ./none}\n")
+    result = matrix(command, "bad.yaml")
+    assert result.returncode == 2
+    assert "bad.yaml: 3 errors" in result.stderr
+    for place in ("4:23: '3' is none of", "6:62: fio refuses it: Bad option <bogus_option=1>", "8:19: no such kernel"):
+        assert f"bad.yaml:{place}" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("template", "more", "said"),
     [
@@ -107,6 +120,34 @@ def test_templates_of_ones_own_are_checked_before_anything_starts(
     assert result.returncode == 2
     assert said in result.stderr
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("command", ["validate", "render", "run"])
+def test_a_template_that_nothing_reads_is_refused(matrix: Matrix, tmp_path: Path, command: str) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "job.fio").write_text("{% include 'more.fio' %}\n" + (ROOT / "templates/job.fio").read_text())
+    (own / "more.fio").write_text("# of one's own\n")
+    (own / "README.md").write_text("Why these differ.\n")
+    (own / "tune.sh~").write_text("an editor's\n")
+    assert (
+        matrix(command, "small.yaml", "--templates", "own", *(["--on", "dry"] if command == "run" else [])).returncode
+        == 0
+    )
+    (own / "measrue.sh").write_text("true\n")
+    result = matrix(command, "small.yaml", "--templates", "own")
+    assert result.returncode == 2
+    assert "nothing reads own/measrue.sh\nmeasrue.sh: did you mean bare.sh or measure.sh?" in result.stderr
+
+
+def test_a_template_of_ones_own_that_is_none_hides_no_mistake(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "job.fio").write_text("{{ nobody }} {% if")
+    text = SMALL.replace("level: 5", "level: 3").replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: 1}")
+    (tmp_path / "bad.yaml").write_text(text)
+    said = matrix("validate", "bad.yaml", "--templates", "own").stderr
+    assert "bad.yaml: 2 errors" in said
+    assert "template job.fio: " in matrix("validate", "small.yaml", "--templates", "own").stderr
 
 
 def test_what_stands_twice_in_a_job_does_not_stop_the_dry_machine(matrix: Matrix, tmp_path: Path) -> None:
@@ -182,6 +223,9 @@ def test_a_size_may_be_asked_for_in_any_spelling(matrix: Matrix) -> None:
     for size in ("4096", "4KiB", "4096B"):
         assert "cells  4" in matrix("plan", "small.yaml", "--only", f"bs={size}").stdout
     assert matrix("plan", "small.yaml", "--only", "bs=4097").returncode == 2
+    told = matrix("plan", "small.yaml", "--only", "bs=4097,layuot=raid5").stderr
+    assert "no cell has workload.bs=4097; " in told
+    assert "and unknown axis 'layuot'; did you mean layout?" in told
     assert "any of them" in " ".join(matrix("plan", "--help").stdout.split())
 
 

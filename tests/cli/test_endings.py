@@ -193,7 +193,11 @@ def test_reports_can_be_made_anew(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix("report", f"results/{folder.name}")
     assert (result.returncode, result.stderr) == (0, "")
     assert {name: (folder / name).read_bytes() for name in before} == before
+    (folder / "report.html").unlink()
+    assert matrix("report", "latest").returncode == 0
+    assert (folder / "report.html").read_bytes() == before["report.html"]
     assert matrix("report", "results").returncode == 2
+    assert "nowhere: there is no run" in matrix("report", "latest", "--results", "nowhere").stderr
 
 
 def test_what_broke_is_tried_again_in_the_same_run(matrix: Matrix, tmp_path: Path) -> None:
@@ -306,6 +310,12 @@ def test_a_machine_that_the_host_cannot_hold_is_refused_before_anything_is_made(
     assert result.returncode == 2
     assert "more than this host can hold" in result.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_nothing_is_made_up_about_a_kernel_that_nobody_knows(matrix: Matrix) -> None:
+    result = matrix(*RUN, "--kernel", "debian-11")
+    assert result.returncode == 2
+    assert "--kernel debian-11: no such kernel; did you mean debian-12 or debian-13?" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "run"])

@@ -526,6 +526,15 @@ def test_a_run_that_is_on_both_sides_counts_once(call: Call, tmp_path: Path) -> 
     assert "run-* and run-[1-4] are the very same 4 runs" in same.err
 
 
+def test_many_cells_of_one_side_only_take_one_line(call: Call, tmp_path: Path) -> None:
+    more = [replace(WRITES, id=f"more{number}", name=f"more/{number}") for number in range(9)]
+    lone = [past.measured(cell.id, 1, 1e8) for cell in more]
+    past.recorded(tmp_path / "results", [*trials(), *lone], 1, [*CELLS, *more])
+    past.recorded(tmp_path / "results", trials(), 2, CELLS)
+    told = [line for line in call("compare", "run-1", "run-2").out.splitlines() if "no ratio" in line]
+    assert told == ["no ratio of more/0, more/1, more/2, more/3, more/4 and 4 more: not there in B"]
+
+
 def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", trials()[:1] + trials()[3:4], 1, CELLS)
     broken = [Trial(SMALL_CHUNK.id, block, Outcome.BROKEN, "it broke") for block in (1, 2)]
@@ -556,7 +565,8 @@ def test_where_all_of_b_is_broken_that_is_what_is_told(call: Call, tmp_path: Pat
     assert "one run a side" not in said.out + said.err, "there is no ratio that a mood could be part of"
     if form == "table":
         assert "nothing to compare, as no cell has figures on both sides" in said.out
-        assert f"no ratio of {WRITES.name}: broken: no such device in B" in said.out
+        names = ", ".join(cell.name for cell in CELLS)
+        assert f"no ratio of {names}: broken: no such device in B" in said.out
     if form == "csv":
         assert [one["verdict"] for one in rows(said.out)] == ["broken: no such device in B"] * 3
     other = call("compare", "run-2", "run-1")

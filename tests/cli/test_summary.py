@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,12 @@ def test_nothing_got_worse(call: Call, results: Path) -> None:
     assert "B against A: 0 slower, 0 faster, 1 same" in said.out
     assert not Path("issue.md").exists()
     assert Path("annotations").read_text() == ""
+
+
+def test_what_the_host_could_not_keep_up_with_is_in_the_title(call: Call, results: Path) -> None:
+    late = [replace(one, notes={"strained": "vda: 3 % late"}) for one in trials(2e8)]
+    past.recorded(results, late, 2, [CELL], exit=0, planned=5)
+    assert call("summary", "latest").out.splitlines()[0] == "# sweep on qemu: all measured, 1 cell strained"
 
 
 def test_it_got_slower_and_a_guideline_fails(call: Call, results: Path) -> None:

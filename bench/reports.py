@@ -24,18 +24,19 @@ import sqlalchemy as sa
 
 from runner.fio.result import Direction, Figures
 from runner.reports.html import page
-from runner.reports.recorded import Recorded
-from runner.reports.write import rendered
+from runner.reports.write import recorded, rendered
 from runner.stats.histogram import Histogram
 from runner.store import schema
 from runner.store.environment import Host
 from runner.store.journal import Journal
 from runner.store.record import CellRow, Outcome, Reading, Trial
 from runner.store.rows import latencies_of, row_of
-from runner.store.run import Manifest
+from runner.store.run import Manifest, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from runner.reports.recorded import Recorded
 
 PER_CELL = 3
 ROUNDS = 5
@@ -93,7 +94,7 @@ def rows_of(one: Trial) -> dict[str, object]:
 
 def ours(path: Path) -> Recorded:
     with Journal.existing(path) as journal:
-        content = Recorded("bench", "qemu", False, journal.cells(), list(journal.trials()), journal.attempts())
+        content = recorded(RunFolder(path.parent, MANIFEST), journal, over=True)
     rendered(content)
     return content
 

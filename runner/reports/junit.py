@@ -131,7 +131,7 @@ def _claim(classname: str, judgement: Judgement) -> TestCase:
         _put(case, [Skipped(why)])
     facts = {"verdict": said(judgement), "claim": judgement.guideline.claim, "source": judgement.guideline.source}
     lines = [f"[[PROPERTY|{name}={_one_line(value)}]]" for name, value in facts.items() if value]
-    _put(case, [SystemOut(legal("\n".join((*lines, why))))])
+    _put(case, [SystemOut("\n".join((*lines, why)))])
     return case
 
 
@@ -162,8 +162,8 @@ def _case(classname: str, what: str, trial: Trial, tails: Tails) -> TestCase:
     case = TestCase(legal(f"{what} trial {trial.block}".strip()), classname, round(trial.seconds, 3))
     if result := _result(trial, tails):
         _put(case, [result])
-    lines = [f"[[PROPERTY|{name}={_one_line(value)}]]" for name, value in _of_trial(trial)]
-    _put(case, [SystemOut(legal("\n".join(lines)))])
+    lines = [f"[[PROPERTY|{_one_line(name)}={_one_line(value)}]]" for name, value in _of_trial(trial)]
+    _put(case, [SystemOut("\n".join(lines))])
     return case
 
 
@@ -212,7 +212,7 @@ def _titled(recorded: Recorded, title: str) -> str:
 
 
 def _one_line(value: str) -> str:
-    return value if value.isprintable() else " ".join(value.split())
+    return value if value.isprintable() else " ".join(legal(value).split())
 
 
 def _count(trials: Iterable[Trial], outcome: Outcome) -> int:

@@ -23,6 +23,19 @@ if TYPE_CHECKING:
     from runner.store.run import RunFolder
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Reports make millions of values, none of which refer to each other in a ring: looking for rings takes a tenth."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@_uncollected()
 def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
     """All that a run has recorded so far; `over`: that is all there will be."""
     return Recorded(
@@ -40,29 +53,17 @@ def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
     )
 
 
+@_uncollected()
 def rendered(content: Recorded) -> dict[str, bytes]:
     """Every report for programs by the name of its file; people have a page beside them."""
-    with _uncollected():
-        verdicts = {"verdicts.csv": as_csv(tidy(content.judgements))} if content.judgements else {}
-        return {
-            "junit.xml": junit(content),
-            "trials.csv": trials_csv(content).encode(),
-            "summary.csv": summary_csv(content).encode(),
-            **verdicts,
-            **(_published(content) if content.published else {}),
-        }
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Reports make millions of values, none of which refer to each other in a ring: looking for rings takes a tenth."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
+    verdicts = {"verdicts.csv": as_csv(tidy(content.judgements))} if content.judgements else {}
+    return {
+        "junit.xml": junit(content),
+        "trials.csv": trials_csv(content).encode(),
+        "summary.csv": summary_csv(content).encode(),
+        **verdicts,
+        **(_published(content) if content.published else {}),
+    }
 
 
 def _published(content: Recorded) -> dict[str, bytes]:

@@ -62,14 +62,15 @@ def _woodruff(
     if n < 2:
         return None
     # A bin may hold so many that its end says nothing of how far trials are apart: then its beginning does.
-    off = max(_apart(trials, whole, value - 1), _apart(trials, whole, value))
+    off = max(_apart(trials, total, value - 1), _apart(trials, total, value))
     half = t_factor(n - 1, confidence) * sqrt(off * n / (n - 1)) / total
     low = float(min(whole.at(share - half), value)) if half < share else 0.0
     high = float(max(whole.at(share + half), value)) if share + half <= 1 else inf
     return Interval(float(value), low, high, n, confidence)
 
 
-def _apart(trials: Sequence[Distribution], whole: Distribution, value: int) -> float:
+def _apart(trials: Sequence[Distribution], total: int, value: int) -> float:
     """How far trials are from having the same part of their requests up to a value: squares of requests, summed."""
-    part = whole.up_to(value) / whole.reached[-1]
-    return fsum([(one.up_to(value) - part * one.reached[-1]) ** 2 for one in trials])
+    reached = [one.up_to(value) for one in trials]
+    part = sum(reached) / total
+    return fsum([(up_to - part * one.reached[-1]) ** 2 for up_to, one in zip(reached, trials, strict=True)])

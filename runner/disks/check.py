@@ -125,12 +125,12 @@ class Alone:
 
 
 @asynccontextmanager
-async def served(disk: Disk) -> AsyncIterator[Alone]:
-    """A server for a disk with nothing on it."""
+async def served(disk: Disk, writes: float = math.inf) -> AsyncIterator[Alone]:
+    """A server for a disk with nothing on it, on which so many bytes are going to be written."""
     code = library(await built())
     with (
         tempfile.TemporaryDirectory(prefix="matrix-") as folder,
-        blank(disk.size) as image,
+        blank(disk.size, int(min(writes, disk.size))) as image,
         tempfile.TemporaryFile() as sheet,
     ):
         board = Board(code, sheet.fileno())
@@ -146,10 +146,17 @@ async def served(disk: Disk) -> AsyncIterator[Alone]:
 
 
 @contextmanager
-def blank(size: int) -> Iterator[IO[bytes]]:
-    """A file of zeros. In memory where there is plenty: a host that writes it back is late with the disk's answers."""
-    plenty = spare_memory() > 2 * size
+def blank(size: int, writes: int) -> Iterator[IO[bytes]]:
+    """A file of zeros, on which so much is going to be written.
+
+    In memory where there is plenty: a host that writes it back is late with the disk's answers. So is one that is
+    itself virtual and has to get the memory first, so this is done beforehand.
+    """
+    plenty = spare_memory() > 2 * writes
     with os.fdopen(os.memfd_create("disk"), "w+b") if plenty else tempfile.TemporaryFile() as file:
+        if plenty and writes:
+            os.posix_fallocate(file.fileno(), 0, writes)
+            file.truncate(0)
         file.truncate(size)
         yield file
 
@@ -179,7 +186,7 @@ async def checked(disk: Disk, seconds: float) -> AsyncIterator[Checked]:
     for probe in probes(disk):
         by_chance = probe.job.random and disk.physics.kind == "hdd"
         lasts = seconds * PATIENCE if by_chance else seconds
-        async with served(disk) as alone:
+        async with served(disk, await _writes(disk, probe.job, lasts)) as alone:
             before = [alone.board.report(0)]
             measured = await asyncio.to_thread(_measured, [*ahead, *fio(alone.uri, disk, probe.job, lasts)])
             done: tuple[Report, ...] = between(before, [alone.board.report(0)])
@@ -189,6 +196,13 @@ async def checked(disk: Disk, seconds: float) -> AsyncIterator[Checked]:
             for seed in range(CHANCES if by_chance else 1)
         ]
         yield Checked(probe, sum(rates) / len(rates), measured, _lost(done[0], measured, probe.job))
+
+
+async def _writes(disk: Disk, job: Job, seconds: float) -> float:
+    """Bytes, on a host that takes no time."""
+    if job.what != "write" or disk.physics is None:
+        return 0.0
+    return predicted(library(await built()), disk.physics, disk.size, job, seconds=seconds).bytes * seconds
 
 
 def _lost(done: Report, iops: float, job: Job) -> Strain:

@@ -11,6 +11,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from runner.model.unreadable import told
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -185,9 +187,8 @@ def _readable(name: str) -> Iterator[None]:
     try:
         yield
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        problem = " ".join(filter(None, (error.context, error.problem)))
-        raise UnreadableError(Place.of(mark) if mark else Place(name, 1, 1), problem) from None
+        words, mark = told(error)
+        raise UnreadableError(Place.of(mark) if mark else Place(name, 1, 1), words) from None
     except (YAMLError, ValueError, RecursionError) as error:
         problem = str(error).splitlines()[0] if str(error) else "nested too deeply"
         raise UnreadableError(Place(name, 1, 1), problem) from None

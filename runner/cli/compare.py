@@ -36,8 +36,6 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     name = "percent"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
         from runner.model.units import parse_percent
 
         try:
@@ -59,8 +57,8 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.option("--runs", multiple=True, help="With --by: only among these runs; may be given repeatedly.")
 @only
 @click.option("--metric", "metrics", multiple=True, help="Figures to compare.  [default: read_bw, write_bw]")
-@click.option("--within", type=_Percent(), default=0.05, show_default="5%", help="So much of a difference is none.")
-@click.option("--confidence", type=_Percent(), default=0.95, show_default="95%", help="Of intervals and verdicts.")
+@click.option("--within", type=_Percent(), default="5%", show_default=True, help="So much of a difference is none.")
+@click.option("--confidence", type=_Percent(), default="95%", show_default=True, help="Of intervals and verdicts.")
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
 @form
 @to

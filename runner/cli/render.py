@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 @only
 @on
 @templates
-@click.option("--to", type=click.Path(path_type=Path, file_okay=False), default=Path("rendered"), show_default=True)
+@click.option(
+    "--to", type=click.Path(path_type=Path, file_okay=False), help="The folder for them.  [default: rendered/NAME]"
+)
 @click.option("--disks", help="Paths of the disks, separated by commas, to write into the scripts.")
 def command(
     matrix: Path,
@@ -34,7 +36,7 @@ def command(
     only: tuple[str, ...],
     place: str,
     templates: Path | None,
-    to: Path,
+    to: Path | None,
     disks: str | None,
 ) -> None:
     """Write the scripts and fio jobs of CELLS (ids, names, patterns; all if none is given) without running them.
@@ -50,7 +52,7 @@ def command(
         raise BadInput(f"--disks names {len(paths)} disks, and the matrix declares {count}")
     # Disks that somebody names are his own: nothing is known of what is on them.
     zeroed = machine(place, Wishes()).zeroed and not disks
-    written = 0
+    to, written = to or Path("rendered", request.space.matrix.name), 0
     with _writable(to):
         for cell in request.selection.cells():
             if _meant(cell, cells):

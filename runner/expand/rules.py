@@ -123,6 +123,17 @@ def each(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
     return wanted if isinstance(wanted, tuple) else (wanted,)
 
 
+def told(condition: Condition) -> str:
+    """As it may have been written."""
+    return ", ".join(f"{key}: {_told(wanted)}" for key, wanted in condition.items())
+
+
+def _told(wanted: Scalar | tuple[Scalar, ...]) -> str:
+    if isinstance(wanted, tuple):
+        return f"[{', '.join(map(_told, wanted))}]"
+    return str(wanted).lower() if isinstance(wanted, bool) else str(wanted)
+
+
 def parse_only(text: str) -> Condition:
     """`layout=raid5,bs=64KiB|128KiB` as a condition."""
     condition: dict[str, tuple[str, ...]] = {}

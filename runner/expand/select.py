@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Self
 
 from runner.errors import BadInput
 from runner.expand.notes import few
-from runner.expand.rules import BadRule, Rule, amiss, parse_only, rule_of
+from runner.expand.rules import BadRule, Rule, amiss, parse_only, rule_of, told
 from runner.expand.space import Cell
 
 if TYPE_CHECKING:
@@ -113,7 +115,22 @@ class Selection:
         wanted = self.layouts()
         without = [layout for layout in self.space.matrix.layouts if layout not in wanted]
         told = f"no cell is left of {few(without)}: the rules (`only`, `exclude`, --only) leave out all of them"
-        return [*([told] if without else ()), *self.space.notes_on(wanted)]
+        return [*([told] if without else ()), *self._idle(), *self.space.notes_on(wanted)]
+
+    def _idle(self) -> Iterator[str]:
+        """Rules of the matrix that no cell answers to: each axis has such a value, and no cell has all of them."""
+        matrix, used = self.space.matrix, 0
+        for array in self.space.arrays:
+            stack = self._marks("stack", (array.coords, *array.also))
+            tunes = (self._marks("tune", (tune.coords, *tune.also)) for tune in array.tunes)
+            workloads = (self._marks("workload", (one.coords, *one.also)) for one in array.workloads)
+            used |= stack & reduce(or_, tunes, 0) & reduce(or_, workloads, 0)
+        written = [*(("exclude", one) for one in matrix.exclude), *(("only", one) for one in matrix.only)]
+        rules = [*self.exclude, *itertools.chain.from_iterable(self.only)]  # those of the command line are last
+        for bit, ((kind, condition), rule) in enumerate(zip(written, rules, strict=False)):
+            if not used >> bit & 1 and not any(_may_match(rule, coords) for coords in self.space.impossible):
+                what = "leaves nothing out" if kind == "exclude" else "lets nothing in"
+                yield f"`{kind}: {{{told(condition)}}}` {what}: no cell has all of that"
 
     def _marks(self, factor: str, spellings: tuple[Coords, ...]) -> int:
         """One bit for each rule whose part about this factor matches: for `exclude` every spelling, for `only` any."""
@@ -160,6 +177,12 @@ def _factor(axis: str) -> str:
 def _matches(part: Rule, coords: Coords) -> bool:
     found = dict(coords)
     return all(found.get(axis) in values for axis, values in part.items())
+
+
+def _may_match(rule: Rule, coords: Coords) -> bool:
+    """Whether cells that stand there, of which only a part is known, may answer to a rule that speaks of that part."""
+    found = dict(coords)
+    return bool(rule.keys() & found.keys()) and all(found.get(axis) in {None, *rule[axis]} for axis in rule)
 
 
 def select(space: Space, only: Iterable[str] = ()) -> Selection:

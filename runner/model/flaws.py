@@ -195,6 +195,8 @@ def _of_nothing(error: ErrorDetails) -> str:
 def _of_value(error: ErrorDetails) -> str:
     """What is wrong with what stands there."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "tuple_type" and isinstance(given, dict):
+        return f"a map, where a list is needed; write `[{_cut(_written(given)[1:-1])}]`"
     if kind in _KINDS:
         hint = "; quotes make it a text" if _quoted(given, kind) else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"
@@ -239,8 +241,13 @@ def _in_unit_of(given: Any, bound: Any) -> str:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return _cut(_written(value))
     shown = str(value).lower() if isinstance(value, bool) else str(value)
-    text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in shown)
+    return _cut("".join(char if char.isprintable() else repr(char)[1:-1] for char in shown))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -257,10 +257,10 @@ def test_what_is_rendered_is_what_runs(matrix: Matrix, tmp_path: Path) -> None:
     assert matrix("render", "small.yaml", "--on", "dry").returncode == 0
     matrix("run", "--on", "dry", "small.yaml")
     (folder,) = folders_of_runs(tmp_path / "results")
-    rendered = [path for path in (tmp_path / "rendered").rglob("*") if path.is_file()]
+    rendered = [path for path in (tmp_path / "rendered" / "small").rglob("*") if path.is_file()]
     assert len(rendered) == 4 * 7
     for path in rendered:
-        assert path.read_text() == (folder / "cells" / path.relative_to(tmp_path / "rendered")).read_text()
+        assert path.read_text() == (folder / "cells" / path.relative_to(tmp_path / "rendered" / "small")).read_text()
     assert all("--assume-clean" in path.read_text() for path in rendered if path.name == "1-set-up.sh")
     matrix("render", "small.yaml", "--to", "own", "--disks", "/dev/a,/dev/b,/dev/c,/dev/d")
     assert not any("--assume-clean" in path.read_text() for path in (tmp_path / "own").rglob("1-set-up.sh"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from runner.errors import BadInput
 from runner.expand.load import BadMatrix
-from runner.expand.select import select
+from runner.expand.select import select, values_of
 from runner.expand.space import Space
 from tests.matrices import SMALL, SWEEP, space
 
@@ -237,6 +237,30 @@ def test_layouts_that_rules_leave_out_are_told_and_not_spoken_of_otherwise() -> 
     ]
     assert select(space(), ["layout=parity"]).notes()[1:] == []
     assert select(space()).notes() == list(space().notes)
+
+
+def test_a_rule_that_no_cell_answers_to_is_told() -> None:
+    exclude = "exclude:\n  - {layout: parity, md.chunk: 64KiB}\n  - {layout: single, md.chunk: 64KiB}\n"
+    only = "only:\n  - {layout: [single, parity]}\n  - {layout: single, stripe_cache_size: [256, 16384]}\n"
+    assert select(space(SWEEP + exclude + only)).notes()[1:3] == [
+        "`exclude: {layout: single, md.chunk: 64KiB}` leaves nothing out: no cell has all of that",
+        "`only: {layout: single, stripe_cache_size: [256, 16384]}` lets nothing in: no cell has all of that",
+    ]
+
+
+def test_a_rule_that_only_what_is_impossible_answers_to_does_its_work() -> None:
+    text = SMALL.replace("level: 5", "level: 5, devices: [2, 4]") + "exclude: [{devices: 2, rw: read}, {devices: 2}]\n"
+    assert select(space(text)).notes() == []
+
+
+@given(st.data())
+def test_a_rule_is_told_to_be_idle_if_and_only_if_there_are_as_many_cells_without_it(data: st.DataObject) -> None:
+    everything = space(SWEEP)
+    values = {axis: sorted(texts) for axis, texts in values_of(everything).items()}
+    axes = data.draw(st.lists(st.sampled_from(sorted(values)), min_size=1, max_size=3, unique=True))
+    rule = ", ".join(f"{axis}: {data.draw(st.sampled_from(values[axis]))}" for axis in axes)
+    ruled = select(space(f"{SWEEP}exclude: [{{{rule}}}]\n"))
+    assert any("leaves nothing out" in note for note in ruled.notes()) == (ruled.count() == everything.count())
 
 
 def test_a_layout_that_is_another_one_as_well_is_left_with_it() -> None:

@@ -228,16 +228,14 @@ def _lacking_kernels(space: Space, place: str) -> Iterator[Flaw]:
 def _refused_jobs(space: Space, own: Path | None) -> Iterator[Flaw]:
     """Every different workload that fio itself will not take."""
     from runner.fio.check import missing, refused
-    from runner.render.scripts import Files, Place, job_of
 
     if missing():
         return
-    devices, folder = Place(("/dev/null",)), Place(files=Files("/", 2**40, 1, 2**40, spent=False))
     mine = f" (in a job of {own / 'job.fio'})" if own and (own / "job.fio").exists() else ""
     works = space.workloads
 
     def refusals(numbers: Iterable[int]) -> dict[int, str]:
-        jobs = {str(at): job_of(works[at][0], folder if works[at][1] else devices, 1, own) for at in numbers}
+        jobs = {str(at): _job(*works[at], own) for at in numbers}
         return {int(at): message for at, message in refused(jobs).items()}
 
     # fio stops at the first that it refuses: those that say the same of its own options are asked about once.
@@ -248,6 +246,14 @@ def _refused_jobs(space: Space, own: Path | None) -> Iterator[Flaw]:
     others = refusals(at for numbers in alike.values() if numbers[0] not in first for at in numbers[1:])
     for at, message in {**first, **others}.items():
         yield from _flaws(works[at][0], message, mine)
+
+
+def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
+    """The fio job of a workload, on something or other."""
+    from runner.render.scripts import Files, Place, job_of
+
+    place = Place(files=Files("/", 2**40, 1, 2**40, spent=False)) if in_files else Place(("/dev/null",))
+    return job_of(work, place, 1, own)
 
 
 def _flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
@@ -266,7 +272,10 @@ def _flaws(work: Variant[Workload], message: str, mine: str) -> Iterator[Flaw]:
 
 
 def check_templates(request: Asked, own: Path | None) -> None:
-    """Render the scripts of a cell of every layout: what a user's own templates lack is told before anything starts."""
+    """Render the scripts of a cell of every layout and the jobs of all workloads.
+
+    What a user's own templates lack is told before anything starts.
+    """
     from runner.render.scripts import array_scripts, cell_scripts, files_of, job
 
     if own is None:
@@ -280,6 +289,8 @@ def check_templates(request: Asked, own: Path | None) -> None:
         for name, text in files_of(scripts, cell_scripts(cell, scripts.stack, own, matrix.monitor)).items():
             _is_bash(name, text, own)
         job(cell, scripts.stack, 1, own)
+    for work, in_files in request.space.workloads:
+        _job(work, in_files, own)
 
 
 def check_names(own: Path | None) -> None:

@@ -41,11 +41,14 @@ def _latest(results: Path) -> Path:
     from runner.errors import BadInput
     from runner.store.run import latest, runs
 
-    found = latest(runs(results))
-    if found is None:
+    every = list(runs(results))
+    newest, found = latest(every), latest(one for one in every if not one.manifest.made_up) or latest(every)
+    if found is None or newest is None:
         raise BadInput(
             f"{results}: there is no run", resolution="name the folder of one, or where runs are with --results"
         )
+    if newest.path != found.path:
+        click.echo(f"note: {newest.path.name} is later, but made up; name it to see it", err=True)
     return found.path
 
 

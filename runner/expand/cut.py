@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from runner.model.base import Model
-from runner.model.flaws import from_pydantic
+from runner.model.flaws import from_pydantic, keys_at, near
 from runner.model.matrix import Matrix
 from runner.model.source import Flaw
 
@@ -105,12 +105,14 @@ def _cut(data: Any, path: Path, bad: frozenset[Path], gone: set[Path]) -> bool:
     goes, or something stands in for it. What went with an earlier cut is gone already.
     """
     if not _exists(data, path):
+        gone.add(path)
         return True
-    while isinstance(path[-1], int) and path[:-1] != ("disks",):
-        *_, siblings, _ = _walk(data, path)
-        others = [one for place, one in enumerate(siblings) if (*path[:-1], place) not in bad]
+    while isinstance(place := path[-1], int) and isinstance(siblings := _at(data, path[:-1]), list):
+        if path[:-1] == ("disks",):
+            break
+        others = [one for at, one in enumerate(siblings) if (*path[:-1], at) not in bad]
         if others and (path[0] in {"exclude", "only"} or not isinstance(others[0], dict)):
-            siblings[path[-1]] = others[0]
+            siblings[place] = others[0]
             gone.add(path)
             return True
         path = path[:-1]
@@ -125,12 +127,22 @@ def _cut(data: Any, path: Path, bad: frozenset[Path], gone: set[Path]) -> bool:
             return True
     gone.add(path)
     parent.pop(path[-1])
-    instead = _STANDS_IN.get((str(path[0]), str(path[-1])))
+    instead = _STANDS_IN.get((str(path[0]), str(path[-1]))) if path[0] != "workloads" or len(path) > 2 else None
+    if _was_meant("model", path) and "model" not in parent:
+        parent["model"] = dict(_DISKS["model"])
     if len(path) == 2 and not parent:
         instead = _LAST.get(str(path[0]))
     if instead:
         parent[path[-1]] = copy.deepcopy(instead)
     return True
+
+
+def _was_meant(key: str, path: Path) -> bool:
+    """Whether what is gone of a set of disks is this key, misspelt."""
+    match path:
+        case ["disks", str(word)] | ["disks", int(), str(word)]:
+            return key in near(word, keys_at(path[:-1]))
+    return False
 
 
 def _set_of_disks(value: Any, path: Path, gone: set[Path]) -> dict[str, Any]:
@@ -146,6 +158,11 @@ def _exists(data: Any, path: Path) -> bool:
     except (KeyError, IndexError, TypeError):
         return False
     return True
+
+
+def _at(data: Any, path: Path) -> Any:
+    *_, found = _walk(data, path)
+    return found
 
 
 def _walk(data: Any, path: Path) -> Iterator[Any]:

@@ -55,8 +55,15 @@ def malformed_too(known: Known, data: Any, sound: Collection[int]) -> Iterator[F
             continue
         for shape in SHAPES.keys() & one.keys():
             claim = one[shape] if isinstance(one[shape], dict) else {}
+            place: Path = ("guidelines", at, shape)
             for side in claim.keys() & _SIDES:
-                yield from _wrong_in_text(known, claim[side], ("guidelines", at, shape, side))
+                yield from _wrong_in_text(known, claim[side], (*place, side))
+            parts = claim.get("parts")
+            for number, part in enumerate(parts if isinstance(parts, list) else ()):
+                yield from _wrong_in_text(known, part, (*place, "parts", number))
+            along = claim.get("along")
+            if isinstance(along, str) and (unknown := known.wrong_axis(along)):
+                yield Flaw((*place, "along"), unknown.message)
 
 
 def _wrong_in_text(known: Known, text: Any, place: Path) -> Iterator[Flaw]:

@@ -13,6 +13,7 @@ from runner.expand.layouts import axis_names
 from runner.expand.rules import BadRule, NoSuchAxis, NoSuchValue, amiss, axis_named, rule_of, spellings
 from runner.expand.select import values_of
 from runner.model.axes import model_in
+from runner.model.flaws import near
 from runner.model.knobs import IOSCHED
 from runner.model.layers import LAYERS
 from runner.model.presets import Program
@@ -63,10 +64,15 @@ class Known:
         lacking = (("layout", name) for name in source.lacking)
         for axis, one in (*_written(source.data), *lacking):
             meant = spellings(one)
-            if not meant & values.setdefault(axis, set()):
-                told.setdefault(axis, set()).add(str(one))
+            shown = told.setdefault(axis, set())
+            if not meant & values.setdefault(axis, set()) and _may_be(axis, one):
+                shown.add(str(one))
             values[axis] |= meant
         doubtful = {*map(_doubted, remains.flaws), *(("layouts",) if source.lacking else ())}
+        for flaw in remains.flaws:
+            if flaw.of_key and len(flaw.path) == 1:  # a section that is misspelt
+                for section in near(str(flaw.path[0]), _SECTIONS.values()):
+                    doubtful.update((section, _NAMES.get(section, "")))
         for path in remains.gone:
             if len(path) == 1:  # its names as well
                 doubtful.update((str(path[0]), _NAMES.get(str(path[0]), "")))
@@ -181,8 +187,13 @@ def _values(axis: str, written: object) -> Iterator[tuple[str, Scalar]]:
 
 def never(error: NoSuchValue) -> bool:
     """Whether nothing that may be written there could be this value."""
-    field = _field(error.axis)
-    return field is not None and not any(_takes(field, one) for one in _meant(error.value))
+    return not _may_be(error.axis, error.value)
+
+
+def _may_be(axis: str, value: Scalar) -> bool:
+    """Whether it could be a value of this axis, for all that its type says."""
+    field = _field(axis)
+    return field is None or any(_takes(field, one) for one in _meant(value))
 
 
 def _meant(value: Scalar) -> Iterator[Scalar]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runner.expand.fit import flaws_of
 from runner.expand.known import Known
 from runner.expand.space import Space, expand
+from runner.model.flaws import keys_at, near
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -24,25 +25,35 @@ _GUESSES = ((12, 2**40, 2**30), (15, 3 * 2**40, 2**36), (24, 5 * 2**40, 2**37))
 _DECIDES: dict[str, frozenset[str] | None] = {
     **dict.fromkeys(("type", "how", "rw")),
     "scheduler": frozenset({"iosched"}),
-    "direct": frozenset({"ioengine"}),
+    "direct": frozenset({"ioengine", "bs"}),
     "ioengine": frozenset({"direct"}),
     "ramp": frozenset({"steady"}),
     "runtime": frozenset({"size", "steady", "rate", "rate_iops", "thinktime"}),
     "steady": frozenset({"runtime"}),
-    "size": frozenset({"offset", "skip", "files"}),
-    "files": frozenset({"size"}),
-    "bs": frozenset({"size", "offset", "skip"}),
+    "size": frozenset({"offset", "skip", "files", "profile", "each"}),
+    "files": frozenset({"size", "file_size"}),
+    "file_size": frozenset({"bs", "files", "size"}),
+    "bs": frozenset({"size", "offset", "skip", "direct", "profile", "each", "file_size"}),
+    "profile": frozenset({"each"}),
+    "each": frozenset({"profile"}),
+    "numjobs": frozenset({"shared"}),
+    "stripes": frozenset({"stripe_size"}),
+    "devices": frozenset({"order", "stripes"}),
 }
+#: How many devices stand on a layer, and of what kind, depends on these: so does what may stand above.
+_DECIDES_ABOVE = frozenset({"type", "count", "devices", "volumes", "groups", "number", "level"})
 
 
 def what_is_left(source: Source, matrix: Matrix, remains: Remains[Matrix]) -> tuple[Space, list[Flaw], Known]:
     """The space of what is left of a matrix, what is impossible in it for certain, and what may be spoken of."""
     gone = {*remains.gone, *(("layouts", name) for name in source.lacking)}
+    gone |= {("machine", key) for path in remains.gone if path[0] == "machine" and path[1:] for key in _meant(path, 1)}
     each = [_impossible(guess, gone) for guess in _guesses(matrix, gone)]
     space, _ = each[0]
     shared = set.intersection(*(set(found) for _, found in each))
     found = [*_certain(shared, [flaw.path for flaw in remains.flaws], gone)]
-    if _CELLS.isdisjoint([path[0] for path in gone] + [flaw.path[0] for flaw in found]):
+    touched = {str(path[0]) for path in (*gone, *(flaw.path for flaw in found))}
+    if _CELLS.isdisjoint(meant for section in touched for meant in (section, *near(section, _CELLS))):
         return space, found, Known.of(space)
     return space, found, Known.of_what_is_left(space, source, remains)
 
@@ -60,7 +71,8 @@ def _impossible(matrix: Matrix, gone: Collection[Path]) -> tuple[Space, list[Fla
 def _guesses(matrix: Matrix, gone: Collection[Path]) -> Iterator[Matrix]:
     """The matrix, or several with one guess each at what nothing can stand in for."""
     unknown = {path for path in gone if path[0] == "disks" and path[-1] in {"count", "size"}}
-    if all(("layouts", name) in gone for name in matrix.layouts):  # how large what stands in for them is, says nothing
+    lacking = ("layouts",) in gone or all(("layouts", name) in gone for name in matrix.layouts)
+    if lacking:  # how large what stands in for them is, says nothing
         unknown |= {("disks", at, "size") for at in range(len(matrix.disks))}
     lacks_memory = ("machine", "memory") in gone
     if not (unknown or lacks_memory):
@@ -85,12 +97,31 @@ def _certain(found: Iterable[Flaw], told: Collection[Path], gone: Collection[Pat
 
 
 def _decides(gone: Path, found: Path) -> bool:
-    """Whether something may only be wrong because of what is gone beside it."""
+    """Whether something may only be wrong because of what is gone beside it, or below."""
     around = _around(gone)
-    if around != _around(found) or len(gone) == len(around):
+    if len(gone) == len(around):
         return False
-    decided, beside = _DECIDES.get(str(gone[len(around)]), frozenset()), found[len(around) :]
-    return decided is None or not decided.isdisjoint(map(str, beside))
+    keys = _meant(gone, len(around))
+    if around != _around(found):
+        return not _DECIDES_ABOVE.isdisjoint(keys) and _stands_on(found, around)
+    beside = {str(step) for step in found[len(around) :]}
+    decided = [_DECIDES.get(key, frozenset()) for key in keys]
+    return any(one is None or not one.isdisjoint(beside) for one in decided)
+
+
+def _meant(path: Path, at: int) -> set[str]:
+    """The key there, or those that it may be a misspelling of."""
+    key = str(path[at])
+    known = keys_at(path[:at]) if path[0] in {"layouts", "workloads", "machine"} else [key]
+    return {key} if key in known else set(near(key, known))
+
+
+def _stands_on(found: Path, layer: Path) -> bool:
+    """Whether what was found is about a layer above this one."""
+    match layer, found:
+        case ["layouts", below, int(at), *_], ["layouts", above, int(place), *_]:
+            return below == above and place > at
+    return False
 
 
 def about(gone: Path, found: Path) -> bool:

@@ -169,8 +169,9 @@ def _refuse_library(source: Source) -> None:
             f"{source.name}: has what a study published, which is read with the matrix beside it",
             resolution="name the study's folder",
         )
-    if isinstance(data, dict) and "layouts" in data and not {"disks", "workloads"} & data.keys():
-        example = next(iter(data["layouts"] if isinstance(data["layouts"], dict) else ()), "NAME")
+    layouts = data.get("layouts") if isinstance(data, dict) else None
+    if isinstance(layouts, dict) and layouts and not {"disks", "workloads"} & data.keys():
+        example = next(iter(layouts))
         raise BadInput(
             f"{source.name}: has only layouts, for matrices to use",
             resolution=f"in a matrix, write for example  mine: [use: {source.name}#{example}]",

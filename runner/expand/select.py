@@ -130,13 +130,19 @@ class Selection:
         for bit, ((kind, condition), rule) in enumerate(zip(written, rules, strict=False)):
             if not used >> bit & 1 and not any(_may_match(rule, coords) for coords in self.space.impossible):
                 what = "leaves nothing out" if kind == "exclude" else "lets nothing in"
-                yield f"`{kind}: {{{told(condition)}}}` {what}: no cell has all of that"
+                named = any(_names_any(rule, array) for array in self.space.arrays)
+                why = (
+                    "those cells have other names as well, which it does not say"
+                    if named
+                    else "no cell has all of that"
+                )
+                yield f"`{kind}: {{{told(condition)}}}` {what}: {why}"
 
     def _marks(self, factor: str, spellings: tuple[Coords, ...]) -> int:
         """One bit for each rule whose part about this factor matches: for `exclude` every spelling, for `only` any."""
         marks = 0
         for bit, rule in enumerate((*self.exclude, *itertools.chain.from_iterable(self.only))):
-            part = {axis: values for axis, values in rule.items() if _factor(axis) == factor}
+            part = _part(rule, factor)
             agree = all if bit < len(self.exclude) else any
             if agree(_matches(part, coords) for coords in spellings):
                 marks |= 1 << bit
@@ -177,6 +183,23 @@ def _factor(axis: str) -> str:
 def _matches(part: Rule, coords: Coords) -> bool:
     found = dict(coords)
     return all(found.get(axis) in values for axis, values in part.items())
+
+
+def _names_any(rule: Rule, array: Array) -> bool:
+    """Whether any cell of an array is called so, whatever else it is called."""
+    found = {
+        "stack": [(array.coords, *array.also)],
+        "tune": [(tune.coords, *tune.also) for tune in array.tunes],
+        "workload": [(one.coords, *one.also) for one in array.workloads],
+    }
+    return all(
+        any(_matches(_part(rule, factor), coords) for spellings in several for coords in spellings)
+        for factor, several in found.items()
+    )
+
+
+def _part(rule: Rule, factor: str) -> Rule:
+    return {axis: values for axis, values in rule.items() if _factor(axis) == factor}
 
 
 def _may_match(rule: Rule, coords: Coords) -> bool:

@@ -58,12 +58,15 @@ class Uses:
         if not (file and hash_ and layout):
             self.wrong.append((place, f"'{used.value}': write the file and the layout in it, like raids.yaml#far"))
             return []
-        known = _layouts(self._tree(file, place))
+        tree = self._tree(file, place)
+        if tree is None:
+            return []
+        known = _layouts(tree)
         if layout in known:
             return known[layout]
         if known:
             self.wrong.append((place, f"{file} has no layout '{layout}'; {did_you_mean(layout, known)}"))
-        elif not self.wrong:
+        else:
             self.wrong.append((place, f"{file} has no layouts"))
         return []
 
@@ -110,8 +113,9 @@ class Uses:
                 self.trees[name] = compose(name, self.texts[name])
             except FileNotFoundError:
                 self.wrong.append((place, f"there is no file {name}{self._elsewhere(file, place)}"))
-            except (OSError, UnicodeDecodeError) as error:
-                self.wrong.append((place, f"{name} cannot be read: {error}"))
+            except (OSError, ValueError) as error:  # no text in UTF-8, or no name of a file at all
+                shown = name if name.isprintable() else repr(name)
+                self.wrong.append((place, f"{shown} cannot be read: {error}"))
             except UnreadableError as error:
                 self.wrong.append((error.place, error.message))
         return self.trees[name]
@@ -120,7 +124,7 @@ class Uses:
         """The remedy, if a file of that name is not far from where it is sought."""
         folder = posixpath.dirname(place.file)
         for name in _nearby(file, folder):
-            with suppress(OSError, UnicodeDecodeError):
+            with suppress(OSError, ValueError):
                 self.text_of(name)
                 right = posixpath.relpath(name, folder or ".")
                 return f"; a file is sought from the one that says it: write {right}"

@@ -39,7 +39,8 @@ _KINDS = {
     "tuple_type": "a list",
 }
 
-
+#: Complained of together where neither a value nor a list of values stands.
+_ANYTHING = {"bool_type", "float_type", "int_type", "string_type", "tuple_type"}
 _BOUNDS = {
     "greater_than": "must be more than",
     "greater_than_equal": "must be at least",
@@ -63,12 +64,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     names = list(dict.fromkeys(known))
     if (fio := _FIO_NAMES.get(word)) in names:
         return f"did you mean {fio}?"
-    return _near(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
+    return _hint(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
 
 
-def _near(word: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(word.lower(), [name.lower() for name in names], n=2, cutoff=0.6)
-    meant = [name for name in names if name.lower() in near]
+def near(word: str, names: Iterable[str]) -> list[str]:
+    """The one or two known words that somebody may have misspelt so."""
+    known = list(names)
+    found = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=2, cutoff=0.6)
+    return [name for name in known if name.lower() in found]
+
+
+def _hint(word: str, names: list[str]) -> str:
+    meant = near(word, names)
     return f"; did you mean {' or '.join(meant)}?" if meant else ""
 
 
@@ -213,11 +220,17 @@ def _of_value(error: ErrorDetails) -> str:
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
+def _of_no_condition(given: Any) -> str:
+    if given is None:
+        return "nothing stands here; a value or a list of values is needed"
+    return f"'{_short(given)}' is neither a value nor a list of values"
+
+
 def _none_of(given: Any, expected: str) -> str:
     """`expected` as pydantic writes it: 'a', 'b' or 'c'."""
     expected = expected.replace("'", "")
     choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
-    return f"'{_short(given)}' is none of {expected}{_near(str(given), choices)}"
+    return f"'{_short(given)}' is none of {expected}{_hint(str(given), choices)}"
 
 
 def _quoted(given: Any, kind: str) -> bool:
@@ -268,6 +281,9 @@ def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, 
     for one in error.errors(include_url=False):
         by_place.setdefault(_place(one, data), []).append(one)
     for path, found in by_place.items():
+        if {one["type"] for one in found} >= _ANYTHING:  # one for each kind of thing that a condition may name
+            yield Flaw(path, _of_no_condition(found[0]["input"]))
+            continue
         told = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
         yield from (Flaw(path, message, of_key) for message, of_key in told)
 

@@ -21,6 +21,8 @@ Path = tuple[str | int, ...]
 #: More than any matrix needs; a few lines of nested aliases would otherwise unfold to gigabytes.
 MAX_BYTES = 1 << 20
 MAX_NODES = 200_000
+#: Python writes none of more than some thousand digits.
+LONGEST_NUMBER = 1000
 
 
 class Flaw(NamedTuple):
@@ -95,7 +97,7 @@ class Source:
 
     def line(self, place: Place) -> str:
         """The whole line of a place."""
-        lines = {self.name: self.text, **self.used}[place.file].splitlines()
+        lines = {self.name: self.text, **self.used}.get(place.file, "").splitlines()
         return lines[place.line - 1] if 0 < place.line <= len(lines) else ""
 
 
@@ -118,6 +120,8 @@ def _unfolded(node: Node, known: dict[int, int]) -> int:
         children = [one for pair in node.value for one in pair]
     elif isinstance(node, SequenceNode):
         children = node.value
+    elif node.tag == "tag:yaml.org,2002:int" and len(node.value) > LONGEST_NUMBER:
+        raise UnreadableError(Place.of(node.start_mark), "no number here is that large")
     elif any("\ud800" <= char <= "\udfff" for char in str(node.value)):
         raise UnreadableError(Place.of(node.start_mark), "half a surrogate pair is no character")
     known[id(node)] = 1 + sum(_unfolded(child, known) for child in children)

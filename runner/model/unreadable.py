@@ -25,6 +25,10 @@ class _Mistake(NamedTuple):
 
 _MISTAKES = (
     _Mistake(
+        r"^while parsing a flow .* got ':' in the same line$",
+        "a second `key:` without a comma before it, or in one text: that wants quotes, or braces around it",
+    ),
+    _Mistake(
         r"^while parsing a flow .* expected ',' or '(?P<what>.)'",
         "is not closed: `{what}` or a comma is missing before {here}",
         where_begun=True,
@@ -33,9 +37,10 @@ _MISTAKES = (
         r"^while parsing a block .* found '(<block (mapping|sequence) start>|-|\?)'",
         "neither deeper than its neighbours nor in their column: what it stands in begins at {begun}",
     ),
-    _Mistake(r"found '(?P<what>[]}])'$", "`{what}` closes nothing"),
+    _Mistake(r"found '<stream end>'", "the file ends here, within brackets"),
+    _Mistake(r"found '(?P<what>[]}])'", "`{what}` closes nothing"),
     _Mistake(
-        r"^while parsing a block .* found '",
+        r"^while parsing a block .* found '<scalar>'",
         "there is an end before this: put quotes around the whole of a text that has any of its own",
     ),
     _Mistake(r"^expected '<document start>', but found \('<block", "not in the column in which the first line begins"),
@@ -59,11 +64,13 @@ def told(error: MarkedYAMLError) -> tuple[str, Any]:
     """What is wrong, and the mark of the place where it is."""
     said = " ".join(filter(None, (error.context, error.problem)))
     mark = error.problem_mark or error.context_mark
+    if mark and error.context_mark and mark.line == error.context_mark.line:
+        said += " in the same line"
     for mistake in _MISTAKES:
         if found := re.search(mistake.said, said, re.DOTALL):
             words = mistake.meant.format(**found.groupdict(), here=_line(mark), begun=_line(error.context_mark))
             return words, error.context_mark if mistake.where_begun else mark
-    return said, mark
+    return said.removesuffix(" in the same line"), mark
 
 
 def _line(mark: Any) -> str:

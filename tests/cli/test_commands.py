@@ -101,6 +101,11 @@ def test_what_fio_and_the_machine_refuse_is_told_with_all_that_the_language_does
     [
         ("job.fio", "bogus_option=1\n", " (in a job of own/job.fio)"),
         ("job.fio", "{{ nobody }}\n", "template job.fio: 'nobody' is undefined"),
+        (
+            "job.fio",
+            "{% if work.rw == 'randwrite' %}{{ nobody }}{% endif %}\n",
+            "template job.fio: 'nobody' is undefined",
+        ),
         ("tune.sh", "{{ nobody }}\n", "template tune.sh: 'nobody' is undefined"),
         ("set-up/md.sh", "{{ nobody }}\n", "template set-up.sh: 'nobody' is undefined"),
         (

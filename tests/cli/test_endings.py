@@ -200,6 +200,19 @@ def test_reports_can_be_made_anew(matrix: Matrix, tmp_path: Path) -> None:
     assert "nowhere: there is no run" in matrix("report", "latest", "--results", "nowhere").stderr
 
 
+def test_the_latest_report_is_that_of_what_was_measured(matrix: Matrix, tmp_path: Path) -> None:
+    matrix(*RUN)
+    measured = folder_of(tmp_path)
+    manifest = measured / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"made_up": true', '"made_up": false'))
+    matrix(*RUN, "--fresh")
+    (measured / "junit.xml").unlink()
+    (later,) = {folder.name for folder in (tmp_path / "results").iterdir() if folder.is_dir()} - {measured.name}
+    result = matrix("report", "latest")
+    assert result.stderr == f"note: {later} is later, but made up; name it to see it\n"
+    assert (measured / "junit.xml").exists()
+
+
 def test_what_broke_is_tried_again_in_the_same_run(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     assert matrix(*RUN, code=BREAKING).returncode == 3

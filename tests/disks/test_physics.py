@@ -123,6 +123,24 @@ def test_what_is_read_in_order_is_read_as_fast_with_any_queue(
     assert predicted(code, named(name), SIZE, job, seconds=4).bytes == pytest.approx(alone, rel=0.03)
 
 
+def test_what_continues_something_written_over_and_over_waits_no_longer_than_anything(code: Library) -> None:
+    """The block before it is written again as soon as it is written, by two at a time."""
+    disk, middle, tags, ended = Simulated(code, hdd(write_cache=0), SIZE), SIZE // 2, 2, 0.0
+    disk.submit(0.0, "write", middle, 4 * KIB, 0)
+    for tag in (1, 2):
+        disk.submit(0.0, "write", middle - 4 * KIB, 4 * KIB, tag)
+    now = 0.0
+    while not ended and now < 5:
+        now = max(now + 1e-4, disk.wakes())
+        for tag, end in [*disk.certain(now)]:
+            if not tag:
+                ended = end
+            else:
+                tags += 1
+                disk.submit(max(now, end), "write", middle - 4 * KIB, 4 * KIB, tags)
+    assert 0 < ended < 1.1  # PATIENCE, and whatever is at work then
+
+
 def test_a_random_read_is_a_seek_and_half_a_turn(code: Library) -> None:
     numbers = dict(hdd().numbers)
     # Of two random places: the mean of the root of their distance is 8/15 (zones of other sizes change little of it).

@@ -19,7 +19,7 @@ from runner.expand.select import values_of
 from runner.expand.space import Space
 from runner.model.matrix import Matrix
 from runner.model.source import Flaw, UnreadableError, read
-from tests.matrices import SWEEP
+from tests.matrices import SMALL, SWEEP
 
 #: Nine lists of nine aliases each: a few hundred bytes that would unfold to 9⁹ values.
 BOMB = "k0: &k0 [1]\n" + "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]\n" for n in range(1, 10))
@@ -292,6 +292,7 @@ workloads:
   bonnie: {preset: bonnie, phase: [seeks, write], size: 256MiB}
 """
 _SLIPS = [
+    ("tune:", "tuen:"), ("faults:", "fautls:"), ("machine:", "machin:"), ("kernel:", "kernal:"), ("model: {kind: ideal}}, {", "modle: {kind: ideal}}, {"),
     ("debian-13]", "debian-31]"), ("{count: 2, size: 1GiB, bus: sata, model: {kind: ideal}}]", "{count: 2, sise: 1GiB, model: {kind: ideal}}]"),
     ("{count: 2, size: 1GiB, bus: sata, model: {kind: ideal}}]", "3]"), ("model: {kind: ideal}}]", "model: {kind: hdd, outer: x}}]"),
     ("count: 2", "count: x"), ("size: 1GiB", "size: 1Gib"), ("raid5, 6", "raid5, 15"), ("chunk: [64KiB", "chunk: [64Kib"),
@@ -313,6 +314,30 @@ def test_one_slip_makes_nothing_else_wrong(old: str, new: str) -> None:
     text = f"{RULED.replace(old, new, 1)}exclude: [{', '.join(rules)}]\n"
     malformed = {flaw.message for flaw in validated(read("m.yaml", text).data, Matrix).flaws}
     assert {one.partition(": ")[2] for one in errors(text)} == malformed
+
+
+#: What is malformed decides what else in the same layer or workload is used, may be, or has room.
+_DECIDED = [
+    ("lvm: {stripes: 4x, stripe_size: [64KiB, 1MiB]}", "rw: read", "'4x'"),
+    ("lvm: {stipes: 4, stripe_size: [64KiB, 1MiB]}", "rw: read", "unknown key 'stipes'"),
+    ("lvm: {devices: 2x, order: '1 2'}", "rw: read", "'2x'"),
+    ("lvm: {volumes: 4x}, pick: {number: 3}", "rw: read", "'4x'"),
+    ("md: {level: 1, groups: 2x}, md: {level: 0}", "rw: read", "'2x'"),
+    ("disks: {count: 1x}, fs: {type: ext4}", "rw: read", "'1x'"),
+    ("md: {level: 0}, fs: {type: ext4}", "rw: read, numjobs: 4x, shared: true", "'4x'"),
+    ("disks", "rw: read, profile: postion, each: 1MiB", "'postion'"),
+    ("disks", "rw: read, bs: 1000B, direct: nope", "'nope'"),
+    ("disks", "rw: read, bs: 1Kib, profile: position, each: 2KiB", "'1Kib'"),
+    ("md: {level: 0}, fs: {type: ext4}", "rw: read, files: 100000, file_size: 64Kib, bs: 64KiB", "'64Kib'"),
+]
+
+
+@pytest.mark.parametrize(("layers", "work", "told"), _DECIDED)
+def test_what_hangs_on_something_malformed_is_not_called_wrong(layers: str, work: str, told: str) -> None:
+    stack = ", ".join(f"{{{one}}}" if ":" in one else one for one in re.split(r"(?<=}), ", layers))
+    text = f"name: m\ndisks: {{count: 4, size: 1GiB}}\nlayouts: {{a: [{stack}]}}\nworkloads: {{w: {{{work}}}}}\n"
+    (only,) = errors(text)
+    assert told in only
 
 
 def _readable(text: str) -> bool:
@@ -387,6 +412,36 @@ def test_keys_that_stand_twice_are_told_with_everything_else() -> None:
         "16:1: 'repeat' stands here once more, and a key stands once; it is in line 15 already",
         "17:1: 'name' stands here once more, and a key stands once; it is in line 1 already",
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("raid0:", "1:"), ("work:", "rw: 5\n  work:"), ("bs: [4KiB", "fio: {1: 2}, bs: [4KiB"), ("repeat: 2", "true: x")],
+)
+def test_keys_that_are_no_text_hide_nothing(old: str, new: str) -> None:
+    told = errors(SMALL.replace(old, new, 1) + "exclude: [{layout: nope}]\n")
+    assert any("no cell has layout=nope" in one for one in told)
+
+
+def test_what_is_malformed_is_not_told_to_be_known() -> None:
+    told = errors(SWEEP.replace("bs: [4KiB", "bs: [4Kib") + "exclude: [{bs: 5Kib}]\n")
+    assert "4Kib" not in next(one for one in told if "no cell has workload.bs=5Kib" in one)
+
+
+def test_a_condition_on_nothing_is_one_mistake() -> None:
+    told = errors(SMALL + "exclude: [{layout: }, {layout: {a: b}}]\n")
+    assert [one.partition(": ")[2] for one in told] == [
+        "nothing stands here; a value or a list of values is needed",
+        "'{a: b}' is neither a value nor a list of values",
+    ]
+
+
+@pytest.mark.parametrize("file", ['"a\\0b.yaml"', "missing.yaml", "."])
+def test_a_file_that_cannot_be_is_told_with_its_place(file: str) -> None:
+    text = SMALL.replace(
+        "raid5: [", f'raid5: [use: {file[:-1]}#x", ' if file.endswith('"') else f"raid5: [use: {file}#x, "
+    )
+    assert errors(text)[0].startswith("4:")
 
 
 def test_where_no_value_of_an_axis_is_sound_the_rest_is_checked() -> None:
@@ -560,7 +615,8 @@ def test_an_error_shows_the_line_with_a_mark_under_the_place() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name: [", "while parsing a flow"),
+        ("name: [", "the file ends here, within brackets"),
+        ("repeat: 0x" + "F" * 5000, "no number here is that large"),
         ("a: &x [*x]", "unfold to more"),
         (BOMB, "unfold to more"),
         ("x" * (1 << 21), "larger than 1 MiB"),

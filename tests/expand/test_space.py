@@ -248,6 +248,13 @@ def test_a_rule_that_no_cell_answers_to_is_told() -> None:
     ]
 
 
+def test_a_rule_that_says_one_of_two_names_of_a_layout_leaves_it_and_is_told() -> None:
+    text = SMALL.replace("layouts:\n", "layouts:\n  same: [md: {level: 5, chunk: [16KiB, 64KiB]}]\n")
+    assert select(space(f"{text}exclude: [{{layout: same}}]\n")).notes()[:1] == [
+        "`exclude: {layout: same}` leaves nothing out: those cells have other names as well, which it does not say"
+    ]
+
+
 def test_a_rule_that_only_what_is_impossible_answers_to_does_its_work() -> None:
     text = SMALL.replace("level: 5", "level: 5, devices: [2, 4]") + "exclude: [{devices: 2, rw: read}, {devices: 2}]\n"
     assert select(space(text)).notes() == []

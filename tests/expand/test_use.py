@@ -71,7 +71,7 @@ def test_other_files_unreadable_as_yaml_are_told_with_their_place(tmp_path: Path
     (tmp_path / "layouts" / "raids.yaml").write_text("layouts: {a: [md: {level: 0}\n")
     with pytest.raises(BadMatrix, match="1 error") as caught:
         load(path)
-    assert f"{tmp_path}/layouts/raids.yaml:2:1: " in str(caught.value.details)
+    assert f"{tmp_path}/layouts/raids.yaml:1:14: " in str(caught.value.details)
 
 
 @pytest.mark.parametrize(

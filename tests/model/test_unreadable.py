@@ -17,6 +17,9 @@ MISTAKES = {
     "column 1",
     "- a\nb: 1\n": "2:1 neither deeper than its neighbours nor in their column: what it stands in begins at line 1, "
     "column 1",
+    "a: {b: c, d: e: f}\n": "1:15 a second `key:` without a comma before it, or in one text: that wants quotes, or braces "
+    "around it",
+    "bs: [4KiB], [8KiB]\n": "1:11 while parsing a block mapping expected <block end>, but found ','",
     "a: }\n": "1:4 `}` closes nothing",
     "a: {b: 1}}\n": "1:10 `}` closes nothing",
     "a: 'b' c\n": "1:8 there is an end before this: put quotes around the whole of a text that has any of its own",

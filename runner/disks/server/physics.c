@@ -350,7 +350,8 @@ static int beginning(const struct physics *p, int at, double now) {
     const struct command *c = &p->waiting[before], *goes_on = &p->waiting[at];
     if (c->what == PHYSICS_FLUSH || caches_writes(p, c)) continue;
     if (seen++ >= (int)p->model.window) break;
-    if (c->what == goes_on->what && c->offset + c->length == goes_on->offset) return beginning(p, before, now);
+    int joined = c->length > 0 && c->offset + c->length == goes_on->offset;
+    if (joined && c->what == goes_on->what) return beginning(p, before, now);
   }
   return at;
 }
@@ -379,7 +380,8 @@ static struct choice chosen(const struct physics *p, double now) {
     if (cost < 0) break;
   }
   if (streams && now - p->waiting[oldest].arrival > HURRY) best.command = oldest;
-  if (best.command >= 0 && !streams) best.command = beginning(p, best.command, now);
+  int patient = best.cost >= 0; /* what has waited for too long comes first, whatever it continues */
+  if (best.command >= 0 && patient && !streams) best.command = beginning(p, best.command, now);
   if (best.command >= 0 && !blocked && !must) return best;
   if (urgent && p->extents) best = (struct choice){-1, -1, INFINITY};
   for (int at = 0; at < p->extents; at++) {

@@ -58,12 +58,20 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
     if every_host:
         raise click.exceptions.Exit(Exit.BROKEN if _everywhere(hosts, state_dir(), labelled, dry=dry_run) else 0)
     state, reach = state_dir(), reach_for(hosts, host)
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        click.echo(text)
+
     # First: what works on a disk holds it.
-    left = _swept(dry=dry_run) if reach == "local" else False
-    left |= _cleaned(state, reach, labelled, click.echo, dry_run=dry_run)
+    left = _swept(tell, dry=dry_run) if reach == "local" else False
+    left |= _cleaned(state, reach, labelled, tell, dry_run=dry_run)
     for one in handed(state):
         if host is None and one.reach != reach:
-            click.echo(f"{one.disk} of {one.reach}: with the run {one.run}; `matrix clean --host` is for other hosts")
+            tell(f"{one.disk} of {one.reach}: with the run {one.run}; `matrix clean --host` is for other hosts")
+    if not told:
+        click.echo(f"nothing of ours is left on {host or 'this machine'}", err=True)
     if left:
         raise click.exceptions.Exit(Exit.BROKEN)
 
@@ -75,13 +83,13 @@ def reach_for(hosts: Path | None, host: str | None) -> str:
     return reach_of(lab_of(hosts), host) if host else "local"
 
 
-def _swept(*, dry: bool) -> bool:
+def _swept(tell: Callable[[str], None], *, dry: bool) -> bool:
     """Take away what machines left beside disks; whether some of it stays."""
     from runner.machines import SWEEPERS, swept
 
     found = [one for name in SWEEPERS for one in swept(name, dry=dry)]
     for one in found:
-        click.echo(one.told)
+        tell(one.told)
     return any(one.stays for one in found)
 
 

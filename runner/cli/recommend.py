@@ -91,6 +91,10 @@ def _found(
         if others:
             raise BadInput(f"{run} means {len(others) + 1} runs", resolution="name one, as `latest` or its folder")
         there = [one.cell for one in shared.cells({row.id})]
+        if not there:
+            raise BadInput(
+                f"{row.name}: nothing was measured yet", resolution="`matrix run` with the same matrix goes on with it"
+            )
         try:
             cells = chosen(None, wanted, there)
         except BadInput as error:

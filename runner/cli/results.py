@@ -100,6 +100,13 @@ def command(
             found = of_outcome(read(shared, among, asked, cells), outcome)
         runs_shown = [one.run for one in found]
         notes = unfinished(runs_shown, shared.recorded({run.id for run in runs_shown if not run.finished}))
+    if not found and not (only or outcome):
+        from runner.expand.notes import few
+
+        raise BadInput(
+            f"nothing was measured yet by {few(run.name for run in among)}",
+            resolution="`matrix run` with the same matrix goes on with it; `matrix results` alone lists all runs",
+        )
     if not found:
         raise BadInput(
             "no trial in the store is all that was asked for",

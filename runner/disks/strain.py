@@ -22,15 +22,16 @@ class Strain:
 
     @property
     def share(self) -> float:
-        """All of it."""
-        return self.late + self.starved
+        """All of it: of the time that was left by waiting, answers took their part for being late."""
+        return 1 - (1 - self.late) * (1 - self.starved)
 
     def beyond(self, bound: float) -> bool:
         """More than may be taken for nothing: figures are as much about the host as about the disks."""
         return self.share > bound
 
     def __str__(self) -> str:
-        return f"{self.share:.1%} (answers late {self.late:.1%}, disks left waiting {self.starved:.1%})"
+        late = self.late * (1 - self.starved)
+        return f"{self.share:.1%} (answers late {late:.1%}, disks left waiting {self.starved:.1%})"
 
 
 def between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:

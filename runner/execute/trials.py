@@ -16,7 +16,7 @@ from runner.execute.interpret import Finding, finding, notes_of, told_apart
 from runner.execute.service import watched
 from runner.machines.seam import RigLost, Step
 from runner.model.metrics import DECIMALS
-from runner.monitor.beside import buses, notes, seen
+from runner.monitor.beside import behind_caches, buses, notes, seen
 from runner.render.scripts import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 from runner.shielded import to_its_end
 from runner.store.record import UNSETTLED
@@ -185,7 +185,7 @@ class ArrayOnRig:
             return {}
         spares = sum(getattr(layer, "spare", 0) for layer in self._array.stack.value)
         links = buses(self._matrix.every_disk(), done, beside.seconds)
-        return notes(beside, figures, work, spares, links, strain)
+        return notes(behind_caches(beside, done), figures, work, spares, links, strain)
 
     async def _aftermath(self) -> str:
         """How the array stands now that its disks failed; raises RigLost."""

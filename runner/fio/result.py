@@ -180,7 +180,7 @@ def _figures(jobs: Sequence[Mapping[str, Any]]) -> Figures:
 
 
 def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
-    busy = [side for side in sides if side["total_ios"]]
+    busy = [side for side in sides if _completed(side)]
     if not busy:
         return None
     longest = max((float(side["lat_ns"]["max"]) for side in busy if _counted(side)), default=None)
@@ -188,14 +188,28 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
     histogram = Histogram.of(bins) if bins else None
     return Direction(
         bw=float(sum(side["bw_bytes"] for side in busy)),
-        iops=float(sum(side["iops"] for side in busy)),
+        iops=float(sum(_iops(side) for side in busy)),
         bytes=sum(side["io_bytes"] for side in busy),
-        ios=sum(side["total_ios"] for side in busy),
+        ios=sum(map(_completed, busy)),
         lat_mean=_mean_latency(busy),
         **_percentiles(busy, histogram, longest),
         lat_max=longest,
         latencies=histogram,
     )
+
+
+def _completed(side: Mapping[str, Any]) -> int:
+    """fio counts requests when they are made, and their bytes and times when they end: those that were under way at the
+    end of a ramp are in the latter alone, as many as the queue is deep."""
+    return max(int(side["total_ios"]), int(side.get("lat_ns", {}).get("N", 0)))
+
+
+def _iops(side: Mapping[str, Any]) -> float:
+    """In the time in which all that were completed came to an end."""
+    counted, completed = side["total_ios"], _completed(side)
+    if not counted:
+        return float(completed * 1000 / side["runtime"])
+    return float(side["iops"]) * completed / int(counted)
 
 
 def _percentiles(
@@ -205,7 +219,7 @@ def _percentiles(
         found = percentiles(histogram.unpacked(), [*PERCENTILES.values()])
     elif len(busy) == 1:  # plain `json` has no histogram; of one job, fio's own are what it would give
         told = busy[0].get("lat_ns", {}).get("percentile", {})
-        count = busy[0]["total_ios"]
+        count = _completed(busy[0])
         found = [told.get(f"{one:.6f}") if count >= needs(one) else None for one in PERCENTILES.values()]
     else:
         found = [None] * len(PERCENTILES)

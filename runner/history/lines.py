@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from runner.stats.compare import Ratio
 
 
+#: So far may the ratio of geometric means be from that of means without a word.
+_APART = 0.02
+
+
 def tidy(done: Comparison) -> Grid:
     """Plain numbers in plain units."""
     head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
@@ -76,9 +80,20 @@ def shown(done: Comparison, *, most: int | None) -> Grid:
     notes = [_sentence(done)]
     if len(cut) < len(lines):
         notes.append(f"{len(lines) - len(cut):,} more lines; `--rows` shows more, `--format csv` all")
-    notes += _without_ratio(done.missing)
+    notes += [*_of_means(done.lines), *_without_ratio(done.missing)]
     told = _told(differences(done.a, done.b))
     return Grid(columns, rows, (*done.notes, *notes, *_doubts(done), *told), frozenset(columns[2:6]))
+
+
+def _of_means(lines: Sequence[Line]) -> Iterator[str]:
+    """Where nobody gets from A to B by the ratio that stands beside them."""
+    quotients = [(*line.means, line.ratio.ratio) for line in lines if line.ratio and all(line.means)]
+    differing = sum(abs(b / a / ratio - 1) > _APART for a, b, ratio in quotients if a and b)
+    if differing:
+        yield (
+            "B / A is of geometric means, over the blocks of both where these are compared: in "
+            f"{differing:,} of {len(lines):,} lines more than {percent(_APART)} from that of the columns' means"
+        )
 
 
 def _without_ratio(missing: Sequence[Missing]) -> Iterator[str]:

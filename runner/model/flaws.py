@@ -181,6 +181,8 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
             return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
         what = "layer" if len(around) == 3 and around[0] == "layouts" else "key"
         return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around, top))}"
+    if kind == "invalid_key":
+        return f"'{_short(given)}' is no key; several values of one key stand in brackets, like [{_short(given)}, …]"
     if kind in {"missing", "union_tag_not_found"}:
         name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
         return f"'{name}' is missing here"
@@ -204,6 +206,8 @@ def _of_value(error: ErrorDetails) -> str:
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "tuple_type" and isinstance(given, dict):
         return f"a map, where a list is needed; write `[{_cut(_written(given)[1:-1])}]`"
+    if kind in {"model_type", "model_attributes_type", "dict_type"} and _is_list_of_maps(given):
+        return f"a list, where a map is needed; write `{{{_cut(', '.join(_written(one)[1:-1] for one in given))}}}`"
     if kind in _KINDS:
         hint = "; quotes make it a text" if _quoted(given, kind) else ""
         return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"
@@ -224,6 +228,10 @@ def _of_no_condition(given: Any) -> str:
     if given is None:
         return "nothing stands here; a value or a list of values is needed"
     return f"'{_short(given)}' is neither a value nor a list of values"
+
+
+def _is_list_of_maps(given: Any) -> bool:
+    return isinstance(given, list) and bool(given) and all(isinstance(one, dict) and len(one) == 1 for one in given)
 
 
 def _none_of(given: Any, expected: str) -> str:
@@ -278,7 +286,11 @@ def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
 def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, within: Path = ()) -> Iterator[Flaw]:
     """Each thing that is wrong with a place once; `within`: where in a matrix it would stand."""
     by_place: dict[Path, list[ErrorDetails]] = {}
-    for one in error.errors(include_url=False):
+    every = error.errors(include_url=False)
+    misspelt = {meant for one in every if one["type"] == "extra_forbidden" for meant in _meant(one, top, within)}
+    for one in every:
+        if one["type"] == "missing" and one["loc"] in misspelt:
+            continue
         by_place.setdefault(_place(one, data), []).append(one)
     for path, found in by_place.items():
         if {one["type"] for one in found} >= _ANYTHING:  # one for each kind of thing that a condition may name
@@ -286,6 +298,12 @@ def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, 
             continue
         told = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
         yield from (Flaw(path, message, of_key) for message, of_key in told)
+
+
+def _meant(error: ErrorDetails, top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:
+    """Where the keys belong that an unknown one may be a misspelling of."""
+    *around, key = error["loc"]
+    return ((*around, one) for one in near(str(key), keys_at((*within, *around), top)))
 
 
 def _place(error: ErrorDetails, data: Any) -> Path:

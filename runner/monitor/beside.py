@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,13 @@ def seen(
         return None
     at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
     return Beside(used(before, after, readings), processors(before, after), at_work)
+
+
+def behind_caches(beside: Beside, done: Sequence[Report]) -> Beside:
+    """With disks busy as well while they write back what their own caches hold, of which the kernel sees nothing."""
+    media = {f"disk{number}": report.busy for number, report in enumerate(done)}
+    devices = (replace(one, busy=max(one.busy, media.get(one.device, 0.0))) for one in beside.devices)
+    return replace(beside, devices=tuple(devices))
 
 
 def notes(

@@ -108,6 +108,7 @@ def test_this_machine_is_asked_where_no_host_is_named(call: Call, shelf: Path) -
 def test_clean_has_nothing_to_do_where_nothing_was_handed_out(call: Call, shelf: Path) -> None:
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
+    assert said.err.endswith("nothing of ours is left on this machine\n")
 
 
 def test_this_machine_is_cleaned_whatever_stands_in_a_file_that_lies_here(

@@ -279,7 +279,7 @@ def test_strain_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something() 
     assert strain_of(()) is None
     assert strain_of((QUIET,)) is None
     busy = replace(QUIET, occupied=2.0, late=0.2, owed=1.8)
-    assert str(strain_of((busy, QUIET))) == "30.0% (answers late 10.0%, disks left waiting 20.0%)"
+    assert str(strain_of((busy, QUIET))) == "28.0% (answers late 8.0%, disks left waiting 20.0%)"
     assert strain_of((replace(busy, starved=0.0, late=0.02, owed=1.98),)) == Strain(late=0.01, starved=0.0)
     assert Strain(late=0.03, starved=0.03).beyond(0.05)
     assert not Strain(late=0.02, starved=0.03).beyond(0.05)

@@ -360,9 +360,9 @@ def _told(text: str) -> set[str]:
         ("name: m\n", "", ["1:1: 'name' is missing here"]),
         ("disks: {count: 4, size: 1GiB}", "disks: 4", ["2:8: '4' is not a map"]),
         ("disks: {count: 4, size: 1GiB}\n", "", ["1:1: 'disks' is missing here"]),
-        ("size: 1GiB", "sise: 1GiB", ["2:1: 'size' is missing here", "2:19: unknown key 'sise'"]),
+        ("size: 1GiB", "sise: 1GiB", ["2:19: unknown key 'sise'"]),
         ("level: 5", "level: 3", ["4:19: '3' is none of linear, 0, 1, 4, 5, 6 or 10"]),
-        ("level: 5", "levle: 5", ["4:7: 'level' is missing here", "4:12: unknown key 'levle'"]),
+        ("level: 5", "levle: 5", ["4:12: unknown key 'levle'"]),
         ("rw: read", "rv: read", ["6:3: 'rw' is missing here", "6:7: unknown key 'rv'"]),
     ],
 )
@@ -426,6 +426,27 @@ def test_keys_that_are_no_text_hide_nothing(old: str, new: str) -> None:
 def test_what_is_malformed_is_not_told_to_be_known() -> None:
     told = errors(SWEEP.replace("bs: [4KiB", "bs: [4Kib") + "exclude: [{bs: 5Kib}]\n")
     assert "4Kib" not in next(one for one in told if "no cell has workload.bs=5Kib" in one)
+
+
+def test_what_is_missing_as_it_is_misspelt_is_one_mistake() -> None:
+    text = SMALL.replace("disks:", "disk:").replace("layouts:", "layout:").replace("workloads:", "workload:")
+    assert [one.partition(";")[0] for one in errors(text)] == [
+        "2:1: unknown key 'disk'",
+        "3:1: unknown key 'layout'",
+        "5:1: unknown key 'workload'",
+    ]
+
+
+def test_a_list_of_names_is_shown_as_the_map_that_it_should_be() -> None:
+    text = SMALL.replace("  raid5: [", "  - raid5: [")
+    assert errors(text) == [
+        "3:1: a list, where a map is needed; write `{raid5: [{md: {level: 5, chunk: [16KiB, 64KiB]}}]}`"
+    ]
+
+
+def test_values_without_brackets_are_no_keys() -> None:
+    text = SMALL.replace("bs: 4KiB", "iodepth: 1, 4")
+    assert errors(text) == ["6:45: '4' is no key; several values of one key stand in brackets, like [4, …]"]
 
 
 def test_a_condition_on_nothing_is_one_mistake() -> None:

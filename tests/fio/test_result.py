@@ -52,6 +52,24 @@ def test_a_group_of_jobs_is_read_as_fio_reports_it() -> None:
     assert figures.errors == 0
 
 
+def test_requests_under_way_at_the_end_of_a_ramp_count_with_their_bytes_and_times() -> None:
+    """fio counted them before, and forgot that when the ramp was over."""
+    changed = document(NEWER)
+    write = changed["jobs"][0]["write"]
+    all_of_them, rate = write["total_ios"], write["iops"]
+    assert write["lat_ns"]["N"] == all_of_them
+    write["total_ios"], write["iops"] = all_of_them // 2, rate * (all_of_them // 2) / all_of_them
+    half = parse(dumped(changed)).write
+    assert half is not None
+    assert half.ios == all_of_them
+    assert half.iops == pytest.approx(rate)
+    write["total_ios"], write["iops"] = 0, 0.0
+    none = parse(dumped(changed)).write
+    assert none is not None
+    assert none.ios == all_of_them
+    assert none.iops == pytest.approx(rate, rel=1e-3)
+
+
 @pytest.mark.parametrize("text", [GROUPED, SEVERAL, NEWER], ids=["3.33 psync", "3.33 libaio", "3.39 libaio"])
 def test_percentiles_are_those_that_fio_prints(text: str) -> None:
     compared = 0

@@ -7,7 +7,7 @@ from runner.disks import Disk, Link
 from runner.disks.native import Report
 from runner.fio.result import Figures
 from runner.model.workload import Workload
-from runner.monitor.beside import buses, in_flight, notes, seen
+from runner.monitor.beside import behind_caches, buses, in_flight, notes, seen
 from runner.monitor.bottleneck import Bus
 from runner.monitor.counters import split
 from tests.monitor.test_counters import AFTER, BEFORE, READINGS
@@ -49,6 +49,10 @@ def test_notes_tell_what_limits_and_how_evenly_disks_were_used() -> None:
         "iowait": "0.1111",
         "bottleneck": "queue depth: at most 16 under way, and the busiest disk was so for 50% of the time",
     }
+    report = replace(NOTHING, busy=1.9)
+    assert notes(behind_caches(found, [report]), FIGURES, WORK, 0, (), "")["bottleneck"] == (
+        "disks: each busy for at least 95% of the time"
+    )
     (disk,) = found.disks
     two = replace(found, devices=(disk, replace(disk, device="disk1", read_bytes=0, written_bytes=disk.moved // 2)))
     assert notes(two, FIGURES, WORK, 0, (Bus("pci", 1e6, 1e6),), "") == {

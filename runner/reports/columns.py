@@ -57,8 +57,8 @@ TRIAL_HEAD = (
 TRIAL_FIGURES = (
     Column("read_bw", "bytes/s", "read bandwidth; empty where nothing was read"),
     Column("write_bw", "bytes/s", "write bandwidth; empty where nothing was written"),
-    Column("read_iops", "1/s", "read requests per second"),
-    Column("write_iops", "1/s", "write requests per second"),
+    Column("read_iops", "1/s", "read requests completed per second"),
+    Column("write_iops", "1/s", "write requests completed per second"),
     *_latencies("read"),
     *_latencies("write"),
     Column("read_ios", "", "read requests that these figures rest on: of fewer than 10 they say little"),

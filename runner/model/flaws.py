@@ -6,6 +6,8 @@ import difflib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from runner.model.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.model.faults import FAULTS
 from runner.model.guidelines import SHAPES, Guideline
@@ -23,7 +25,6 @@ from runner.model.units import format_size, format_time, parse_size, parse_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
     from runner.model.base import Model
@@ -38,6 +39,7 @@ _KINDS = {
     "string_type": "text",
     "tuple_type": "a list",
 }
+_NO_MAP = {kind for kind, needed in _KINDS.items() if needed == "a map"}
 
 #: Complained of together where neither a value nor a list of values stands.
 _ANYTHING = {"bool_type", "float_type", "int_type", "string_type", "tuple_type"}
@@ -188,7 +190,26 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         return f"'{name}' is missing here"
     if kind in {"union_tag_invalid", "literal_error"} and given is not None:
         return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
-    return _of_nothing(error) if given is None else _of_value(error)
+    if given is None:
+        return _of_nothing(error)
+    alone = kind in _NO_MAP and isinstance(given, str | int | float)
+    return _of_value(error) + (_in_a_map(given, (*within, *error["loc"])) if alone else "")
+
+
+def _in_a_map(given: str | float, path: Path) -> str:
+    """A hint, where a value stands by itself that a single key of the map there would take: `fs: ext4`."""
+    match path:
+        case ["layouts", _, int(), str(kind), *_] if kind in LAYERS:
+            model: type[Model] = LAYERS[kind]
+        case ["workloads", _]:
+            model = WorkloadAxes
+        case _:
+            return ""
+    for key in model.model_fields:
+        with suppress(ValidationError):
+            model.model_validate({key: given})
+            return f"; write `{{{key}: {_written(given)}}}`"
+    return ""
 
 
 def _of_nothing(error: ErrorDetails) -> str:

@@ -444,6 +444,24 @@ def test_a_list_of_names_is_shown_as_the_map_that_it_should_be() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("md: {level: 5, chunk: [16KiB, 64KiB]}", "md: 5", "'5' is not a map; write `{level: 5}`"),
+        ("64KiB]}]", "64KiB]}, fs: ext4]", "'ext4' is not a map; write `{type: ext4}`"),
+        (
+            "{rw: [read, randwrite], bs: 4KiB, runtime: 1s}",
+            "randwrite",
+            "'randwrite' is not a map; write `{rw: randwrite}`",
+        ),
+        ("{count: 4, size: 64MiB}", "4", "'4' is not a map"),
+    ],
+)
+def test_a_value_by_itself_is_shown_in_the_map_that_it_belongs_in(right: str, wrong: str, said: str) -> None:
+    assert right in SMALL
+    assert [one.partition(": ")[2] for one in errors(SMALL.replace(right, wrong))] == [said]
+
+
 def test_values_without_brackets_are_no_keys() -> None:
     text = SMALL.replace("bs: 4KiB", "iodepth: 1, 4")
     assert errors(text) == ["6:45: '4' is no key; several values of one key stand in brackets, like [4, …]"]

@@ -70,7 +70,8 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
                 return "tcg"
             memory.write_text(json.dumps({"accel": accel}))
     if accel == "tcg":
-        notice(f"KVM is there but does not boot our appliance: emulating (TCG) instead (remembered in {memory})")
+        again = f"remembered; without {memory} it is tried again"
+        notice(f"KVM is there but does not boot our appliance: emulating (TCG) instead ({again})")
     return accel
 
 

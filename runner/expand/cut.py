@@ -12,9 +12,10 @@ from runner.model.base import Model
 from runner.model.flaws import from_pydantic, keys_at, near
 from runner.model.matrix import Matrix
 from runner.model.source import Flaw
+from runner.model.workload import misplaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from runner.model.source import Path
 
@@ -77,7 +78,7 @@ def _read(data: Any, top: type[M]) -> tuple[M | None, list[Flaw]]:
         whole = top.model_validate(data)
     except ValidationError as error:
         return None, list(from_pydantic(error, data, top))
-    return whole, list(_beyond(data))
+    return whole, list(_beyond(data)) or list(_misplaced(data) if top is Matrix else ())
 
 
 def _beyond(data: Any, path: Path = ()) -> Iterator[Flaw]:
@@ -87,6 +88,18 @@ def _beyond(data: Any, path: Path = ()) -> Iterator[Flaw]:
             yield from _beyond(value, (*path, key))
     elif isinstance(data, int) and abs(data) >= 2**63:
         yield Flaw(path, "no number here is that large")
+
+
+def _misplaced(data: Mapping[str, Any]) -> Iterator[Flaw]:
+    """Options that are for no `fio:` map: fio is asked about the others."""
+    for name, work in data["workloads"].items():
+        for option, values in (work.get("fio") or {}).items():
+            path: Path = ("workloads", name, "fio", option)
+            if isinstance(values, list):
+                each = ((at, misplaced(option, one)) for at, one in enumerate(values))
+                yield from (Flaw((*path, at), why) for at, why in each if why)
+            elif why := misplaced(option, values):
+                yield Flaw(path, why)
 
 
 def _filled(data: dict[str, Any], gone: set[Path]) -> bool:

@@ -75,6 +75,10 @@ def report_idle(
             findings.notes.append(replace(about, rest=f": {name} is no axis where {told}"))
 
 
+#: So different that nothing is said of both that is only true of one.
+_MANY, _LARGE = (1, 24), 2**50
+
+
 @dataclass(frozen=True, slots=True)
 class _Step:
     """A stack so far: its layers, and the devices on top of them."""
@@ -165,7 +169,22 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
         stack = tuple(part.value for part in built)
         yield Variant(stack, coords, label, digest([part.digest.hex() for part in built]))
     for layer in declared:
+        if not layer.seen:
+            findings.flaws += _wrong_anywhere(layer)
+    for layer in declared:
         report_idle(layer.base, layer.axes, layer.seen, findings, Note("layout ", (layout,)))
+
+
+def _wrong_anywhere(layer: _Declared) -> Iterator[Flaw]:
+    """What is impossible about a layer that nothing possible stands below: on one device, and on many."""
+    found = []
+    for count in _MANY:
+        alone, on = Findings(), _Step((), Below((Shape(_LARGE),) * count))
+        for _ in layer.on(on, alone):
+            pass
+        found.append(dict.fromkeys(flaw for _, flaw in alone.impossible))
+    layer.seen.clear()  # nothing is known of what it uses
+    return (flaw for flaw in found[0] if all(flaw in others for others in found))
 
 
 def _present(layers: tuple[Variant[Layer], ...]) -> tuple[Variant[Layer], ...]:

@@ -205,15 +205,10 @@ class Workload(Model):
                 yield Problem(
                     f"fio.{option}", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both"
                 )
-            if (why := refused(option, value)) is not None:
+            if (why := misplaced(option, value)) is not None:
                 yield Problem(f"fio.{option}", why)
             elif self.each is not None and option.startswith("zone"):
                 yield Problem(f"fio.{option}", f"`{option}` and `each:` both say where places are; write one of them")
-            elif option in type(self).model_fields:
-                yield Problem(
-                    f"fio.{option}",
-                    f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`",
-                )
 
     def _profile_problems(self) -> Iterator[Problem]:
         """What has no place after the other."""
@@ -361,3 +356,10 @@ def _told(length: int | str, share: int) -> int:
     """Bytes as they are; of a share whole pages."""
     size = bytes_of(length, share)
     return size if isinstance(length, int) else size // 4096 * 4096
+
+
+def misplaced(option: str, value: object) -> str | None:
+    """Why an option is not for the `fio:` map of any workload; None if it is."""
+    if option in Workload.model_fields and refused(option, value) is None:
+        return f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`"
+    return refused(option, value)

@@ -462,6 +462,31 @@ def test_a_value_by_itself_is_shown_in_the_map_that_it_belongs_in(right: str, wr
     assert [one.partition(": ")[2] for one in errors(SMALL.replace(right, wrong))] == [said]
 
 
+def test_what_stands_on_something_impossible_is_checked_as_far_as_it_would_be_wrong_anywhere() -> None:
+    text = SMALL.replace("{level: 5,", "{level: 10, groups: 3,").replace(
+        "]}]", "]}, fs: {type: xfs, block_size: 8KiB}]"
+    )
+    assert [one.partition(": ")[2] for one in errors(text)] == [
+        "4 disks are declared: they do not make 3 equal groups",
+        "the kernel takes no blocks larger than a page of memory, which is 4KiB",
+    ]
+    # An impossible array of four may well be the only thing that a RAID 6 could not stand on.
+    text = SMALL.replace("{level: 5,", "{level: 10, groups: 3,").replace("]}]", "]}, md: {level: 6}]")
+    assert len(errors(text)) == 1
+
+
+def test_fio_is_asked_about_what_is_left_of_its_options() -> None:
+    asked: list[str] = []
+
+    def ask(space: Space) -> list[Flaw]:
+        asked.extend(option for work, _ in space.workloads for option in work.value.fio)
+        return []
+
+    told = errors(SMALL.replace("bs: 4KiB", "fio: {iodpth: 4, filename: [x, y], bs: 8KiB}"), ask)
+    assert [one.partition("`")[2].partition("`")[0] for one in told] == ["filename", "filename", "bs"]
+    assert set(asked) == {"iodpth"}
+
+
 def test_values_without_brackets_are_no_keys() -> None:
     text = SMALL.replace("bs: 4KiB", "iodepth: 1, 4")
     assert errors(text) == ["6:45: '4' is no key; several values of one key stand in brackets, like [4, …]"]

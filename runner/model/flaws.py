@@ -199,7 +199,7 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
 def _in_a_map(given: str | float, path: Path) -> str:
     """A hint, where a value stands by itself that a single key of the map there would take: `fs: ext4`."""
     match path:
-        case ["layouts", _, int(), str(kind), *_] if kind in LAYERS:
+        case ["layouts", _, int(), str(kind)] if kind in LAYERS:
             model: type[Model] = LAYERS[kind]
         case ["workloads", _]:
             model = WorkloadAxes

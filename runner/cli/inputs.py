@@ -204,10 +204,11 @@ def asked(
     if next(selection.cells(), None) is None:
         rules = [name for name in ("only", "exclude") if getattr(matrix, name)]
         places = [(declared.source.place_of_key((name,)), name) for name in rules]
+        named = [*(["--only"] if only else []), *(f"`{name}:`" for name in rules)]
         raise BadInput(
-            f"{path}: no cell is left after --only, `only:` and `exclude:`",
+            f"{path}: no cell is left after {' and '.join(named)}",
             details="\n".join(f"{place.file}:{place.line}:{place.column}: {name}:" for place, name in places),
-            resolution="`matrix plan` shows what there is",
+            resolution="take one of these away: `matrix plan --cells` shows what is left then",
         )
     if shard is not None:
         selection = sharded(selection, shard)

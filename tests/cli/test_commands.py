@@ -127,6 +127,14 @@ def test_templates_of_ones_own_are_checked_before_anything_starts(
     assert not (tmp_path / "results").exists()
 
 
+def test_the_rules_that_leave_nothing_are_named_and_no_others(matrix: Matrix, tmp_path: Path) -> None:
+    text = (tmp_path / "small.yaml").read_text()
+    (tmp_path / "none.yaml").write_text(text + "exclude: [{layout: raid5}]\n")
+    assert "none.yaml: no cell is left after `exclude:`\n" in matrix("plan", "none.yaml").stderr
+    both = matrix("plan", "none.yaml", "--only", "layout=raid5").stderr
+    assert "none.yaml: no cell is left after --only and `exclude:`\n" in both
+
+
 @pytest.mark.parametrize("command", ["validate", "render", "run"])
 def test_a_template_that_nothing_reads_is_refused(matrix: Matrix, tmp_path: Path, command: str) -> None:
     own = tmp_path / "own"

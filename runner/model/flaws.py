@@ -181,19 +181,29 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         if top is Matrix and (home := _home(str(key), around)) is not None:
             what = f"{around[1]} has no '{key}'" if around[:1] == ["tune"] and around[1:] else f"'{key}' is a tunable"
             return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
-        what = "layer" if len(around) == 3 and around[0] == "layouts" else "key"
+        is_layer = len(around) == 3 and around[0] == "layouts"
+        if is_layer and (owners := [name for name, layer in LAYERS.items() if key in layer.model_fields]):
+            return f"unknown layer '{key}'; it is a key of {' or '.join(owners)}, and stands deeper than that"
+        what = "layer" if is_layer else "key"
         return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around, top))}"
     if kind == "invalid_key":
         return f"'{_short(given)}' is no key; several values of one key stand in brackets, like [{_short(given)}, …]"
     if kind in {"missing", "union_tag_not_found"}:
         name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
         return f"'{name}' is missing here"
+    if kind == "tuple_type" and top is Matrix and isinstance(given, dict) and _is_section((*within, *error["loc"])):
+        return f"'{error['loc'][-1]}' stands inside `layouts`: begin it in the column of that"
     if kind in {"union_tag_invalid", "literal_error"} and given is not None:
         return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
     if given is None:
         return _of_nothing(error)
     alone = kind in _NO_MAP and isinstance(given, str | int | float)
     return _of_value(error) + (_in_a_map(given, (*within, *error["loc"])) if alone else "")
+
+
+def _is_section(path: Path) -> bool:
+    """Whether a layout is called as only another section of a matrix can be."""
+    return len(path) == 2 and path[0] == "layouts" and path[1] in Matrix.model_fields
 
 
 def _in_a_map(given: str | float, path: Path) -> str:

@@ -487,6 +487,13 @@ def test_fio_is_asked_about_what_is_left_of_its_options() -> None:
     assert set(asked) == {"iodpth"}
 
 
+def test_what_is_not_as_deep_as_it_should_be_is_told_so() -> None:
+    text = SMALL.replace("raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]", "raid5:\n    - md:\n      level: 5")
+    assert "6:7: unknown layer 'level'; it is a key of md, and stands deeper than that" in errors(text)
+    text = SMALL.replace("workloads:\n  work: {", "  workloads:\n    work: {")
+    assert "5:3: 'workloads' stands inside `layouts`: begin it in the column of that" in errors(text)
+
+
 def test_values_without_brackets_are_no_keys() -> None:
     text = SMALL.replace("bs: 4KiB", "iodepth: 1, 4")
     assert errors(text) == ["6:45: '4' is no key; several values of one key stand in brackets, like [4, …]"]

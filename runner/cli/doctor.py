@@ -39,6 +39,7 @@ def command(place: Where | None) -> None:
     click.echo(f"fio       {_version('fio', '--version')}  (checks jobs before they run)")
     click.echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
     click.echo(f"disks     {_modelled()}")
+    click.echo(f"kvm       {_kvm()}")
     missing = {one: _refusals(one) for one in ([place] if place else map(Where, MACHINES))}
     for one, refusals in missing.items():
         click.echo(f"{one.machine:<9} {'cannot be used' if refusals else _ready(one)}")
@@ -89,6 +90,12 @@ def _modelled() -> str:
 
     lacking = [packages for tool, packages in TOOLS.items() if shutil.which(tool) is None]
     return f"cannot be modelled: apt install {' '.join(lacking)}" if lacking else "can be modelled"
+
+
+def _kvm() -> str:
+    from runner.machines.qemu.probe import outlook
+
+    return outlook()
 
 
 def _refusals(place: Where) -> list[Refusal]:

@@ -170,7 +170,8 @@ def _table(found: Sequence[Samples], axis: str) -> _Table:
     among = [one for one in found if axis in one.cell.axes]
     values = sorted(dict.fromkeys(one.cell.axes[axis] for one in among), key=of_value)
     several = len({one.run.id for one in among}) > 1
-    varying = _varying(among, axis)
+    along = _along(among, axis)
+    varying = [name for name in _varying(among, axis) if name not in along]
     places: dict[tuple[str, ...], dict[str, Samples]] = {}
     for one in among:
         key = (*((one.run.name,) if several else ()), *(one.cell.axes.get(name, "") for name in varying))
@@ -203,6 +204,7 @@ def _notes(found: Sequence[Samples], among: Sequence[Samples], axis: str, metric
         *_lacking(among, metric),
         *_strained(among, metric),
         *((f"all of {shared}",) if shared else ()),
+        *(f"{name} goes with {axis}: {_told_along(values)}" for name, values in _along(among, axis).items()),
     )
 
 
@@ -335,6 +337,25 @@ def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
 def _varying(found: Sequence[Samples], but: str) -> list[str]:
     """The axes by which these cells differ."""
     return [name for name in axes_of(found) if name != but and len({one.cell.axes.get(name) for one in found}) > 1]
+
+
+def _along(found: Sequence[Samples], axis: str) -> dict[str, dict[str, str]]:
+    """The axes that have one value for each value of this one, as a level has for each layout; and those values.
+
+    They tell no lines apart: cells of two layouts could never stand in the same one.
+    """
+    along: dict[str, dict[str, str]] = {}
+    for name in _varying(found, axis):
+        pairs = {(one.cell.axes[axis], one.cell.axes.get(name)) for one in found}
+        if len(pairs) == len({value for value, _ in pairs}):
+            along[name] = {value: theirs for value, theirs in pairs if theirs is not None}
+    return along
+
+
+def _told_along(values: Mapping[str, str]) -> str:
+    return ", ".join(
+        f"{theirs} ({value})" for value, theirs in sorted(values.items(), key=lambda item: of_value(item[0]))
+    )
 
 
 def _shared(found: Sequence[Samples], but: str) -> str:

@@ -435,6 +435,7 @@ def test_doctor(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix("doctor", "--on", "dry")
     assert result.returncode == 0
     assert "dry       ready" in result.stdout
+    assert "kvm       " in result.stdout
     assert f"GB free for {tmp_path}/results/" in result.stdout
 
 

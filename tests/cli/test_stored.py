@@ -255,6 +255,25 @@ def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path:
     assert "cells have no" not in shown
 
 
+def test_a_pivot_has_no_line_for_what_goes_with_its_axis(call: Call, tmp_path: Path) -> None:
+    """No cell of RAID 5 shares a level with one of RAID 10, and they are to stand beside each other all the same."""
+    of_layout = {"bare": {}, "mirrors": {"md.level": "10"}, "parity": {"md.level": "5"}}
+    cells = [
+        CellRow(
+            f"{layout}-{rw}", f"{layout}/seq/rw={rw}", {"layout": layout, **level, "workload": "seq", "workload.rw": rw}
+        )
+        for layout, level in of_layout.items()
+        for rw in ("read", "write")
+    ]
+    past.recorded(tmp_path / "results", [past.measured(one.id, 1, 1e8) for one in cells], 1, cells)
+    found = rows(call("results", "latest", "--pivot", "layout", "--metric", "read_bw", "--format", "csv").out)
+    assert [one["workload.rw"] for one in found] == ["read", "write"]
+    assert all(found[0][f"layout={layout}"] for layout in of_layout)
+    assert "md.level" not in found[0]
+    assert "md.level goes with layout: 10 (mirrors), 5 (parity)" in call("results", "latest", "--pivot", "layout").out
+    assert "layout goes with md.level: mirrors (10)" not in call("results", "latest", "--pivot", "rw").out
+
+
 def test_a_pivot_says_how_many_cells_it_cannot_place(call: Call, tmp_path: Path) -> None:
     bare = CellRow("bare", "bare/seq", {"layout": "bare", "workload": "seq", "workload.rw": "read"})
     broken = Trial(LARGE_CHUNK.id, 1, Outcome.BROKEN, "the guest panicked")

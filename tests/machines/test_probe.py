@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from runner.errors import HarnessBroken
 from runner.machines.qemu import probe
 
 BASE: Any = None
@@ -112,6 +113,31 @@ async def test_a_kvm_out_of_reach_is_told_and_nothing_is_booted_for_it(
     assert "emulating (TCG)" in line
     assert not over
     assert probe.remembered(with_kvm) is None, "it may be opened tomorrow"
+
+
+@pytest.mark.parametrize(("kvm", "tcg", "said"), [("up", "up", "works"), ("dies", "up", "does not boot")])
+async def test_what_is_known_of_kvm_is_told_without_trying_it(
+    with_kvm: Path, monkeypatch: pytest.MonkeyPatch, kvm: str, tcg: str, said: str
+) -> None:
+    over = race(monkeypatch, kvm, tcg)
+    assert "the first run finds out" in probe.outlook()
+    assert not over
+    await probe.accelerator(BASE, Path(), lambda _: None)
+    assert said in probe.outlook()
+    assert (str(with_kvm) in probe.outlook()) == (said == "does not boot")
+    monkeypatch.setenv("MATRIX_ACCEL", "tcg")
+    assert "MATRIX_ACCEL=tcg" in probe.outlook()
+    monkeypatch.delenv("MATRIX_ACCEL")
+    probe.KVM.unlink()
+    assert "there is no" in probe.outlook()
+
+
+def test_nobody_has_tried_kvm_where_there_is_no_qemu(with_kvm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise HarnessBroken("qemu-system-x86_64 is not installed")
+
+    monkeypatch.setattr(probe, "identity", missing)
+    assert "the first run finds out" in probe.outlook()
 
 
 def test_another_host_kernel_is_another_host(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
     if not os.access(KVM, os.R_OK | os.W_OK):
         notice(_out_of_reach())
         return "tcg"
-    memory = cache_dir() / "accelerator" / f"{identity()}.json"
+    memory = _memory()
     async with locked(memory.with_suffix(".lock")):
         accel = remembered(memory)
         if accel is None:
@@ -70,8 +70,7 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
                 return "tcg"
             memory.write_text(json.dumps({"accel": accel}))
     if accel == "tcg":
-        again = f"remembered; without {memory} it is tried again"
-        notice(f"KVM is there but does not boot our appliance: emulating (TCG) instead ({again})")
+        notice(f"KVM is there but does not boot our appliance: emulating (TCG) instead ({_again()})")
     return accel
 
 
@@ -82,6 +81,32 @@ def _out_of_reach() -> str:
         return f"{KVM} is there but this user may not open it ({who}): emulating (TCG) instead, many times slower"
     why = "no virtualization in the processor, its firmware or the machine around this one, or no module of it loaded"
     return f"there is no {KVM} ({why}): emulating (TCG) instead, many times slower"
+
+
+def outlook() -> str:
+    """What is known of KVM without starting anything."""
+    if chosen := os.environ.get("MATRIX_ACCEL"):
+        return f"not asked for, as MATRIX_ACCEL={chosen} says what is used"
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return _out_of_reach()
+    with suppress(HarnessBroken):  # without QEMU nobody has tried
+        match remembered(_memory()):
+            case "kvm":
+                return "works: our appliance boots by it"
+            case "tcg":
+                return (
+                    f"is there but does not boot our appliance: emulating (TCG) instead, many times slower ({_again()})"
+                )
+    return "is there; the first run finds out whether our appliance boots by it"
+
+
+def _memory() -> Path:
+    """Where the answer is kept."""
+    return cache_dir() / "accelerator" / f"{identity()}.json"
+
+
+def _again() -> str:
+    return f"remembered; without {_memory()} it is tried again"
 
 
 def remembered(memory: Path) -> str | None:

@@ -10,7 +10,7 @@ from runner.history.metrics import METRICS, is_percentile
 from runner.history.ordering import of_value
 from runner.reports.figures import figure
 from runner.reports.grid import Grid
-from runner.reports.terminal import is_large, percent, rate, unsettled_of
+from runner.reports.terminal import is_large, percent, rate, told_by, unsettled_of
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -293,7 +293,8 @@ def _usual(one: Samples) -> tuple[str, ...]:
     bw = {side: one.estimate(f"{side}_bw") for side in ("read", "write")}
     iops = {side: one.estimate(f"{side}_iops") for side in ("read", "write")}
     rates = [_rate(bw[side], iops[side]) for side in ("read", "write")]
-    widths = [found.relative for found in bw.values() if found and found.relative is not None]
+    told = [told_by(bw[side], iops[side]) for side in ("read", "write")]
+    widths = [found.relative for found in told if found and found.relative is not None]
     return (*rates, percent(max(widths)) if widths else "")
 
 

@@ -14,7 +14,7 @@ from runner.reports.charts import Line, chart, interval
 from runner.reports.figures import figure
 from runner.reports.junit import legal, split_name
 from runner.reports.summary import SIDES
-from runner.reports.terminal import is_large, outcome
+from runner.reports.terminal import outcome, told_by
 from runner.store.record import Outcome
 
 if TYPE_CHECKING:
@@ -179,9 +179,8 @@ def _rate(summary: CellSummary, side: str) -> tuple[str, str]:
 
 def _rate_of(summary: CellSummary, side: str) -> tuple[str, Estimate] | None:
     bw, iops = (summary.figures.get(f"{side}_{measure}") for measure in ("bw", "iops"))
-    if bw is None or iops is None:
-        return None
-    return ("bytes/s", bw) if is_large(bw.mean, iops.mean) else ("1/s", iops)
+    found = told_by(bw, iops)
+    return ("bytes/s" if found is bw else "1/s", found) if found else None
 
 
 def _tail(summary: CellSummary, side: str) -> tuple[str, str]:

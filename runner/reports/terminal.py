@@ -85,6 +85,13 @@ def is_large(bw: float, iops: float) -> bool:
     return bw >= (LARGE - _SECTOR / 2) * iops
 
 
+def told_by(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
+    """The one of the two that `rate` tells, whose doubt it is that stands beside it."""
+    if bw is None or iops is None:
+        return None
+    return bw if is_large(bw.mean, iops.mean) else iops
+
+
 def percent(share: float) -> str:
     """A share of a mean: two significant digits, whole numbers from 10 on, never an exponent."""
     value = share * 100
@@ -95,8 +102,9 @@ def percent(share: float) -> str:
 
 def _numbers(summary: CellSummary) -> tuple[str, str, str, str, str]:
     read, write = (_rate(summary, side) for side in ("read", "write"))
-    doubts = [estimate.relative for name, estimate in summary.figures.items() if name.endswith(("_bw", "_iops"))]
-    known = [doubt for doubt in doubts if doubt is not None]
+    of = summary.figures.get
+    told = [told_by(of(f"{side}_bw"), of(f"{side}_iops")) for side in ("read", "write")]
+    known = [one.relative for one in told if one and one.relative is not None]
     doubt = percent(max(known)) if known else ""
     slowest = max((one.mean for name, one in summary.figures.items() if name.endswith("_lat_p99")), default=None)
     return read, write, doubt, figure(slowest, "ns"), str(summary.counts.get(Outcome.MEASURED, 0))

@@ -47,6 +47,13 @@ def test_small_requests_are_counted_in_iops() -> None:
     assert "92.8 IOPS" in text
 
 
+def test_the_doubt_is_that_of_the_rate_that_is_told() -> None:
+    steady, wild = direction(200e6, 1 << 20), replace(direction(200e6, 1 << 20), iops=300.0)
+    trials = [measured("c1", block, one) for block, one in enumerate((steady, wild, steady), start=1)]
+    text = line(shown(Recorded("m", "qemu", False, [samples.SEQ], trials)), "seqread")
+    assert "│ 200 MB/s │       │ 0 % │" in text
+
+
 def test_a_broken_cell_tells_why_and_comes_first() -> None:
     text = shown(RUN)
     assert "1 measured, 1 broken, 1 skipped: the guest panicked" in line(text, "oltp")

@@ -271,9 +271,11 @@ def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> No
 def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
     """Judge the disks before there is a run that would be left behind. All of it is done again when it has them."""
     from runner.disks.real.ask import asked
+    from runner.disks.real.here import HERE
     from runner.disks.real.hold import DisksRefused
     from runner.disks.real.intent import asked_for
     from runner.disks.real.refusals import judged_all
+    from runner.execute.lending import measured_alone
     from runner.render.census import census_script
     from runner.store.lab import ours, state_dir
 
@@ -281,6 +283,9 @@ def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
     known = ours(state_dir(), reach=found.reach)
     judged = judged_all(asked(found.reach, census_script()), claims, known, matrix.name)
     if any(one.refusals for one in judged):
+        if found.reach == "local" and not found.apart:
+            with measured_alone(HERE, "", found.reach):
+                pass  # what another run has put on them meanwhile is no reason to look further
         raise DisksRefused(judged)
     asked_for(judged, destroy, found.standing)
 

@@ -7,7 +7,7 @@ given back. A disk on which something is left stays with the run, for `matrix cl
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -67,14 +67,11 @@ _ANY_DISK = "any disk"
 
 
 @contextmanager
-def _measured_alone(loan: Loan) -> Iterator[None]:
+def measured_alone(hands: Hands, run: str, reach: str) -> Iterator[None]:
     """Disks of one host may share a controller: two runs that measure some of them would measure each other."""
-    if loan.apart:
-        yield
-        return
-    lock, holder = loan.hands.lock(_ANY_DISK, loan.run)
+    lock, holder = hands.lock(_ANY_DISK, run)
     if lock is None:
-        where = "this host" if loan.reach == "local" else loan.reach
+        where = "this host" if reach == "local" else reach
         raise BadInput(
             f"disks of {where} are being measured already, by {holder}",
             resolution="wait for it; or if its disks share neither controller nor bus, say so of the host in "
@@ -101,7 +98,7 @@ def lent(
     """
     known = ours(loan.state, loan.run, loan.reach)
     with (
-        _measured_alone(loan),
+        nullcontext() if loan.apart else measured_alone(loan.hands, loan.run, loan.reach),
         held(claims, ask, ours=known, purpose=loan.matrix, hands=loan.hands) as disks,
     ):
         say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))

@@ -221,5 +221,6 @@ def test_two_runs_do_not_share_a_disk(place: Place, shares: str) -> None:
     assert second.returncode == 2, output
     assert ("are being measured already" in output) == (not shares)
     assert not shares or "is used by" in output or "left over" in output
+    assert "wipe: allowed" not in output
     rest, _ = first.communicate()
     assert first.returncode == 0, rest

@@ -32,9 +32,10 @@ def foreign(node: Node, claim: Claim, ours: Ours) -> Iterator[Refused]:
     if node.unreadable:
         yield Refused(Why.UNREADABLE, node.unreadable)
         return
-    for run in sorted(_others(node, ours)):
+    others = sorted(_others(node, ours))
+    for run in others:
         yield Refused(Why.LEFT_OVER, f"{node.path} was handed to the run {run}, which did not give it back")
-    if claim.wipe:
+    if others or claim.wipe:  # what is on it then is theirs, and nothing to be told to wipe
         return
     by_kind: dict[Why, list[Signature]] = defaultdict(list)
     for one in node.signatures:

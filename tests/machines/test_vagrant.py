@@ -138,7 +138,8 @@ def test_disks_that_the_plugin_knows_nothing_of_stand_in_the_domain(tmp_path: Pa
 
 @pytest.mark.parametrize("script", ["build", "customize"])
 def test_the_scripts_of_the_box_pass_shellcheck(script: str) -> None:
-    done = subprocess.run(["shellcheck", str(ROOT / "vagrant/box" / script)], capture_output=True, text=True)
+    shellcheck = Path(sys.executable).parent / "shellcheck"
+    done = subprocess.run([shellcheck, ROOT / "vagrant/box" / script], capture_output=True, text=True)
     assert done.stdout == ""
 
 

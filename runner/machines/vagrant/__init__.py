@@ -43,6 +43,7 @@ TOOLS = {
     QEMU_NBD: "qemu-utils",
     "ssh": "openssh-client",
     "ip": "iproute2",
+    "dnsmasq": "dnsmasq-base",  # of libvirt's networks, which only recommends it
     "setpriv": "util-linux",
 }
 PLUGIN = "vagrant-libvirt"

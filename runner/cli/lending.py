@@ -275,6 +275,7 @@ def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
     from runner.disks.real.hold import DisksRefused
     from runner.disks.real.intent import asked_for
     from runner.disks.real.refusals import judged_all
+    from runner.disks.real.why import Why
     from runner.execute.lending import measured_alone
     from runner.render.census import census_script
     from runner.store.lab import ours, state_dir
@@ -283,9 +284,10 @@ def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
     known = ours(state_dir(), reach=found.reach)
     judged = judged_all(asked(found.reach, census_script()), claims, known, matrix.name)
     if any(one.refusals for one in judged):
-        if found.reach == "local" and not found.apart:
+        handed = any(why.why is Why.LEFT_OVER for one in judged for why in one.refusals)
+        if handed and found.reach == "local" and not found.apart:
             with measured_alone(HERE, "", found.reach):
-                pass  # what another run has put on them meanwhile is no reason to look further
+                pass  # or else the run that has them is still at work, and that is all there is to say
         raise DisksRefused(judged)
     asked_for(judged, destroy, found.standing)
 

@@ -208,7 +208,7 @@ def _iops(side: Mapping[str, Any]) -> float:
     """In the time in which all that were completed came to an end."""
     counted, completed = side["total_ios"], _completed(side)
     if not counted:
-        return float(completed * 1000 / side["runtime"])
+        return float(completed * 1000 / max(side["runtime"], 1))  # told in whole milliseconds
     return float(side["iops"]) * completed / int(counted)
 
 

@@ -130,7 +130,7 @@ def _claim(classname: str, judgement: Judgement) -> TestCase:
     elif _is_open(judgement):
         _put(case, [Skipped(why)])
     facts = {"verdict": said(judgement), "claim": judgement.guideline.claim, "source": judgement.guideline.source}
-    lines = [f"[[PROPERTY|{name}={_one_line(value)}]]" for name, value in facts.items() if value]
+    lines = [_line(name, _one_line(value)) for name, value in facts.items() if value]
     _put(case, [SystemOut("\n".join((*lines, why)))])
     return case
 
@@ -154,16 +154,16 @@ def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]
         yield "until_reached", "true" if reached else "false"
     for name, estimate in summary.figures.items():
         yield name, repr(estimate.mean)
-        if estimate.relative is not None:
-            yield f"{name}_rel", f"{estimate.relative:.4g}"
+        relative = estimate.relative
+        if relative is not None:
+            yield f"{name}_rel", f"{relative:.4g}"
 
 
 def _case(classname: str, what: str, trial: Trial, tails: Tails) -> TestCase:
     case = TestCase(legal(f"{what} trial {trial.block}".strip()), classname, round(trial.seconds, 3))
     if result := _result(trial, tails):
         _put(case, [result])
-    lines = [f"[[PROPERTY|{_one_line(name)}={_one_line(value)}]]" for name, value in _of_trial(trial)]
-    _put(case, [SystemOut("\n".join(lines))])
+    _put(case, [SystemOut("\n".join(_of_trial(trial)))])
     return case
 
 
@@ -177,30 +177,35 @@ def _result(trial: Trial, tails: Tails) -> Result | None:
     return error
 
 
-def _of_trial(trial: Trial) -> Iterator[tuple[str, str]]:
-    """What is true of one trial."""
+def _of_trial(trial: Trial) -> Iterator[str]:
+    """What is true of one trial, a line each."""
     if trial.figures:
         yield from _figures("read", trial.figures.read)
         yield from _figures("write", trial.figures.write)
-        yield "runtime", f"{trial.figures.runtime:g} s"
-    yield "attempts", str(trial.attempts)
-    yield "folder", trial.folder
-    yield from trial.notes.items()
+        yield _line("runtime", f"{trial.figures.runtime:g} s")
+    yield _line("attempts", str(trial.attempts))
+    yield _line("folder", _one_line(trial.folder))
+    for name, note in trial.notes.items():
+        yield _line(_one_line(name), _one_line(note))
     for reading in trial.readings:
         wanted = "" if reading.wanted is None else f" (wanted {reading.wanted})"
-        yield reading.setting, f"{reading.got}{wanted}"
+        yield _line(_one_line(reading.setting), _one_line(f"{reading.got}{wanted}"))
 
 
-def _figures(side: str, direction: Direction | None) -> Iterator[tuple[str, str]]:
+def _figures(side: str, direction: Direction | None) -> Iterator[str]:
     if direction is None:
         return
-    yield f"{side}_bw", f"{direction.bw:.0f} bytes/s"
-    yield f"{side}_iops", f"{direction.iops:.6g}"
-    yield f"{side}_ios", str(direction.ios)
+    yield _line(f"{side}_bw", f"{direction.bw:.0f} bytes/s")
+    yield _line(f"{side}_iops", f"{direction.iops:.6g}")
+    yield _line(f"{side}_ios", str(direction.ios))
     for name in LATENCIES:
         value = getattr(direction, name)
         if value is not None:
-            yield f"{side}_{name}", f"{value:.0f} ns"
+            yield _line(f"{side}_{name}", f"{value:.0f} ns")
+
+
+def _line(name: str, value: str) -> str:
+    return f"[[PROPERTY|{name}={value}]]"
 
 
 def _put(parent: Element, children: Sequence[Element]) -> None:

@@ -272,11 +272,9 @@ def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
     """Judge the disks before there is a run that would be left behind. All of it is done again when it has them."""
     from runner.disks.real.ask import asked
     from runner.disks.real.here import HERE
-    from runner.disks.real.hold import DisksRefused
+    from runner.disks.real.hold import DisksRefused, seen_at_work
     from runner.disks.real.intent import asked_for
     from runner.disks.real.refusals import judged_all
-    from runner.disks.real.why import Why
-    from runner.execute.lending import measured_alone
     from runner.render.census import census_script
     from runner.store.lab import ours, state_dir
 
@@ -284,11 +282,7 @@ def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
     known = ours(state_dir(), reach=found.reach)
     judged = judged_all(asked(found.reach, census_script()), claims, known, matrix.name)
     if any(one.refusals for one in judged):
-        handed = any(why.why is Why.LEFT_OVER for one in judged for why in one.refusals)
-        if handed and found.reach == "local" and not found.apart:
-            with measured_alone(HERE, "", found.reach):
-                pass  # or else the run that has them is still at work, and that is all there is to say
-        raise DisksRefused(judged)
+        raise DisksRefused([seen_at_work(one, HERE) for one in judged] if found.reach == "local" else judged)
     asked_for(judged, destroy, found.standing)
 
 

@@ -43,7 +43,9 @@ _USUAL = ("read_bw", "write_bw", "read_iops", "write_iops")
 @click.option(
     "--outcome", type=click.Choice(["measured", "broken", "skipped"]), help="Only trials that this became of."
 )
-@click.option("--pivot", metavar="AXIS", help="A column for each value of this axis, a row for all others.")
+@click.option(
+    "--pivot", metavar="AXIS", help="A column for each value of this axis, a row for what else they differ in."
+)
 @click.option(
     "--metric", "metrics", multiple=True, help="Figures, e.g. read_bw, write_lat_p99; may be given repeatedly."
 )

@@ -208,7 +208,8 @@ def _iops(side: Mapping[str, Any]) -> float:
     """In the time in which all that were completed came to an end."""
     counted, completed = side["total_ios"], _completed(side)
     if not counted:
-        return float(completed * 1000 / max(side["runtime"], 1))  # told in whole milliseconds
+        # Told in whole milliseconds; of a side of none, fio tells no rate either.
+        return float(completed * 1000 / side["runtime"]) if side["runtime"] else 0.0
     return float(side["iops"]) * completed / int(counted)
 
 

@@ -212,6 +212,8 @@ _MEANS = (
     "means over trials: bandwidth where a row has requests of 64 KiB and more, requests per second where it has not"
 )
 _SIDES = ("read", "write")
+#: What axes begin with that are not of a layer of a layout.
+_OF_NO_LAYER = {"workload", "tune"}
 
 
 def _what(metric: str) -> str:
@@ -341,16 +343,25 @@ def _varying(found: Sequence[Samples], but: str) -> list[str]:
 
 
 def _along(found: Sequence[Samples], axis: str) -> dict[str, dict[str, str]]:
-    """The axes that have one value for each value of this one, as a level has for each layout; and those values.
+    """What a layout or a workload of some name is made of, if it has one value for each name; and those values.
 
-    They tell no lines apart: cells of two layouts could never stand in the same one.
+    It tells no lines apart: cells of two layouts could never stand in the same one. Whatever else happens to change
+    with an axis does, as a line would say that the axis is all that its cells differ in.
     """
     along: dict[str, dict[str, str]] = {}
     for name in _varying(found, axis):
+        if not _is_part(name, axis):
+            continue
         pairs = {(one.cell.axes[axis], one.cell.axes.get(name)) for one in found}
         if len(pairs) == len({value for value, _ in pairs}):
             along[name] = {value: theirs for value, theirs in pairs if theirs is not None}
     return along
+
+
+def _is_part(name: str, axis: str) -> bool:
+    """It belongs to what the values of the other axis are names of."""
+    of, dot, _ = name.partition(".")
+    return bool(dot) and (of == axis if axis == "workload" else axis == "layout" and of not in _OF_NO_LAYER)
 
 
 def _told_along(values: Mapping[str, str]) -> str:

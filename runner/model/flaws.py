@@ -191,7 +191,8 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
     if kind in {"missing", "union_tag_not_found"}:
         name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
         return f"'{name}' is missing here"
-    if kind == "tuple_type" and top is Matrix and isinstance(given, dict) and _is_section((*within, *error["loc"])):
+    no_layers = isinstance(given, dict) and not given.keys() & LAYERS.keys()
+    if kind == "tuple_type" and top is Matrix and no_layers and _is_section((*within, *error["loc"])):
         return f"'{error['loc'][-1]}' stands inside `layouts`: begin it in the column of that"
     if kind in {"union_tag_invalid", "literal_error"} and given is not None:
         return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
@@ -202,7 +203,7 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
 
 
 def _is_section(path: Path) -> bool:
-    """Whether a layout is called as only another section of a matrix can be."""
+    """Whether a layout is called as a section of a matrix is."""
     return len(path) == 2 and path[0] == "layouts" and path[1] in Matrix.model_fields
 
 

@@ -255,6 +255,26 @@ def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path:
     assert "cells have no" not in shown
 
 
+def test_the_doubt_in_a_table_is_that_of_the_rate_beside_it(call: Call, tmp_path: Path) -> None:
+    """Of large requests the bandwidth is told, of small ones how many there were."""
+    steady, wild = (1e8, 1.001e8, 0.999e8), (1.0, 1.6, 0.5)
+    kept = [
+        replace(past.measured(of.id, block, 1e8), figures=Figures(past.direction(bw, bw / bs * off), None, 1, 3, 4, 0))
+        for of, bs in ((LARGE_CHUNK, 1 << 20), (SMALL_CHUNK, 1 << 12))
+        for block, (bw, off) in enumerate(zip(steady, wild, strict=True), start=1)
+    ]
+    past.recorded(tmp_path / "results", kept, 1, (SMALL_CHUNK, LARGE_CHUNK))
+    told = rows(call("results", "latest", "--format", "csv").out)
+    shown = {
+        line.split("│")[1].strip(): line for line in call("results", "latest").out.splitlines() if "chunk=" in line
+    }
+    assert [float(one["read_iops_rel"]) > 1 for one in told] == [True, True]
+    assert "MB/s" in shown[LARGE_CHUNK.name]
+    assert "0.25 %" in shown[LARGE_CHUNK.name]
+    assert "IOPS" in shown[SMALL_CHUNK.name]
+    assert "0.25 %" not in shown[SMALL_CHUNK.name]
+
+
 def test_a_pivot_has_no_line_for_what_goes_with_its_axis(call: Call, tmp_path: Path) -> None:
     """No cell of RAID 5 shares a level with one of RAID 10, and they are to stand beside each other all the same."""
     of_layout = {"bare": {}, "mirrors": {"md.level": "10"}, "parity": {"md.level": "5"}}
@@ -271,7 +291,26 @@ def test_a_pivot_has_no_line_for_what_goes_with_its_axis(call: Call, tmp_path: P
     assert all(found[0][f"layout={layout}"] for layout in of_layout)
     assert "md.level" not in found[0]
     assert "md.level goes with layout: 10 (mirrors), 5 (parity)" in call("results", "latest", "--pivot", "layout").out
-    assert "layout goes with md.level: mirrors (10)" not in call("results", "latest", "--pivot", "rw").out
+    assert "goes with" not in call("results", "latest", "--pivot", "rw").out
+
+
+def test_a_pivot_does_not_set_unlike_work_beside_each_other(call: Call, tmp_path: Path) -> None:
+    """Each size of requests belongs to one workload; a single line of both would show what the size does not do."""
+    cells = [
+        CellRow(
+            f"{workload}-{bs}",
+            f"bare/{workload}/bs={bs}",
+            {"layout": "bare", "workload": workload, "workload.iodepth": depth, "workload.bs": bs},
+        )
+        for workload, depth, sizes in (("seqread", "8", ("64KiB", "1MiB")), ("oltp", "64", ("4KiB", "16KiB")))
+        for bs in sizes
+    ]
+    past.recorded(tmp_path / "results", [past.measured(one.id, 1, 1e8) for one in cells], 1, cells)
+    found = rows(call("results", "latest", "--pivot", "bs", "--metric", "read_bw", "--format", "csv").out)
+    assert [(one["workload"], one["workload.iodepth"]) for one in found] == [("oltp", "64"), ("seqread", "8")]
+    told = call("results", "latest", "--pivot", "workload", "--metric", "read_bw").out
+    assert "workload.iodepth goes with workload: 64 (oltp), 8 (seqread)" in told
+    assert "workload.bs goes with" not in told
 
 
 def test_a_pivot_says_how_many_cells_it_cannot_place(call: Call, tmp_path: Path) -> None:

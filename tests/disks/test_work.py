@@ -15,7 +15,7 @@ from runner.disks.real import label
 from runner.disks.real.ask import here
 from runner.disks.real.census import Signature
 from runner.disks.real.claims import Claim, Ours
-from runner.disks.real.hold import DisksRefused, held
+from runner.disks.real.hold import DisksRefused, held, seen_at_work
 from runner.disks.real.intent import NotAskedFor, asked_for, intent
 from runner.disks.real.refusals import judged, judged_all
 from runner.disks.real.smart import Smart, parse
@@ -172,6 +172,17 @@ def test_clean_runs_no_script_that_others_can_write(empty: Bay, tmp_path: Path) 
     (found,) = clean(state, empty.ask, empty.hands)
     assert "can be written by others" in found.left
     assert empty.digest() == before
+
+
+@on_loops
+def test_what_a_run_at_work_has_is_not_left_over(empty: Bay) -> None:
+    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
+        prepare(have, "night-1")
+        (told,) = seen_at_work(judged(empty.ask(), empty.claim), empty.hands).refusals
+        assert told.why is Why.LOCKED
+        assert "is used by the run night-1" in told.evidence
+    (told,) = seen_at_work(judged(empty.ask(), empty.claim), empty.hands).refusals
+    assert told.why is Why.LEFT_OVER
 
 
 @on_loops

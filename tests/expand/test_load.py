@@ -492,6 +492,9 @@ def test_what_is_not_as_deep_as_it_should_be_is_told_so() -> None:
     assert "6:7: unknown layer 'level'; it is a key of md, and stands deeper than that" in errors(text)
     text = SMALL.replace("workloads:\n  work: {", "  workloads:\n    work: {")
     assert "5:3: 'workloads' stands inside `layouts`: begin it in the column of that" in errors(text)
+    text = SMALL.replace("raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]", "disks: {md: {level: 5}}")
+    (told,) = [one for one in errors(text) if "a map, where a list is needed" in one]
+    assert told.endswith("write `[md: {level: 5}]`"), "a layout may be called like a section"
 
 
 def test_values_without_brackets_are_no_keys() -> None:

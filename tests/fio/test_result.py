@@ -68,6 +68,10 @@ def test_requests_under_way_at_the_end_of_a_ramp_count_with_their_bytes_and_time
     assert none is not None
     assert none.ios == all_of_them
     assert none.iops == pytest.approx(rate, rel=1e-3)
+    write["runtime"] = 0
+    none = parse(dumped(changed)).write
+    assert none is not None
+    assert none.iops == 0, "fio tells none either"
 
 
 @pytest.mark.parametrize("text", [GROUPED, SEVERAL, NEWER], ids=["3.33 psync", "3.33 libaio", "3.39 libaio"])

@@ -33,9 +33,13 @@ def foreign(node: Node, claim: Claim, ours: Ours) -> Iterator[Refused]:
         yield Refused(Why.UNREADABLE, node.unreadable)
         return
     others = sorted(_others(node, ours))
-    for run in others:
-        yield Refused(Why.LEFT_OVER, f"{node.path} was handed to the run {run}, which did not give it back")
-    if others or claim.wipe:  # what is on it then is theirs, and nothing to be told to wipe
+    if others:
+        # Most likely of theirs, and nothing to be told to wipe; whoever wrote it himself knows it by this.
+        what = f"; on it is {', '.join(map(str, node.signatures))}" if node.signatures else ""
+        for run in others:
+            yield Refused(Why.LEFT_OVER, f"{node.path} was handed to the run {run}, which did not give it back{what}")
+        return
+    if claim.wipe:
         return
     by_kind: dict[Why, list[Signature]] = defaultdict(list)
     for one in node.signatures:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import NOTHING
@@ -100,6 +100,17 @@ def held(
         second = judged_all(ask(), tuple(claims), ours, purpose)
         _unless_refused([_unchanged(*pair) for pair in zip(first, second, strict=True)])
         yield tuple(have for have, _ in taken if have)
+
+
+def seen_at_work(one: Judged, hands: Hands) -> Judged:
+    """What was handed to a run that is still at work is used by it, and all that stands on it is that run's."""
+    if one.node is None or all(refused.why is not Why.LEFT_OVER for refused in one.refusals):
+        return one
+    lock, holder = hands.lock(one.node.identity, "")
+    if lock is not None:
+        lock.close()
+        return one
+    return replace(one, refusals=(Refused(Why.LOCKED, f"{one.node.path} is used by {holder}"),))
 
 
 def _unless_refused(judged: Sequence[Judged]) -> Sequence[Judged]:

@@ -86,7 +86,7 @@ def _out_of_reach() -> str:
 def outlook() -> str:
     """What is known of KVM without starting anything."""
     if chosen := os.environ.get("MATRIX_ACCEL"):
-        return f"not asked for, as MATRIX_ACCEL={chosen} says what is used"
+        return _chosen(chosen)
     if not os.access(KVM, os.R_OK | os.W_OK):
         return _out_of_reach()
     with suppress(HarnessBroken):  # without QEMU nobody has tried
@@ -98,6 +98,16 @@ def outlook() -> str:
                     f"is there but does not boot our appliance: emulating (TCG) instead, many times slower ({_again()})"
                 )
     return "is there; the first run finds out whether our appliance boots by it"
+
+
+def _chosen(accelerator: str) -> str:
+    """As the user says; no run asks whether that goes."""
+    said = f"MATRIX_ACCEL={accelerator}"
+    if accelerator not in ACCELERATORS:
+        return f"cannot be used: {said} is neither of {', '.join(ACCELERATORS)}"
+    if accelerator == "kvm" and not os.access(KVM, os.R_OK | os.W_OK):
+        return f"cannot be used, as {KVM} {'may not be opened' if KVM.exists() else 'is not there'}: {said} asks for it"
+    return f"not asked for, as {said} says what is used"
 
 
 def _memory() -> Path:

@@ -10,8 +10,6 @@ from urllib.parse import quote
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -91,7 +89,11 @@ def postgresql_engine(url: sa.URL) -> sa.Engine:
 
 def upsert(engine: sa.Engine, table: sa.Table, columns: Collection[str]) -> Any:
     """An insert which, where the key exists, replaces only the named columns; without any, leaves the row as it is."""
-    statement = (sqlite_insert if engine.dialect.name == "sqlite" else postgresql_insert)(table)
+    if engine.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert
+    else:  # slow to import, and most never have a server
+        from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
+    statement: Any = insert(table)
     key = list(table.primary_key)
     if not columns:
         return statement.on_conflict_do_nothing(index_elements=key)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.expand.guidelines import narrowed
 from runner.expand.rules import BadRule, axis_named, rule_of
-from runner.guidelines.contexts import fitting, matched, partitioned
+from runner.guidelines.contexts import alone, compared, fitting, partitioned
 from runner.model.guidelines import Best, Bound, Claim, Compare, Effect, Monotone, Profile, RatioOf, Scaling, SumOf
 from runner.model.units import parse_percent, parse_size, parse_time
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.expand.rules import Rule
-    from runner.guidelines.contexts import Matched
+    from runner.guidelines.contexts import Context, Matched
     from runner.model.condition import Condition
     from runner.store.record import CellRow
 
@@ -193,7 +193,8 @@ def _(claim: Bound, field: Field) -> Asked:
 @asked.register
 def _(claim: SumOf, field: Field) -> Asked:
     sides = [field.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
-    found = matched([_some_of(fitting(field.cells, rule)) for rule in sides], _compared(sides))
+    among = [_some_of(fitting(field.cells, rule)) for rule in sides]
+    found = compared(among, _compared(sides))
     labels = _labels([context.places for context in found.contexts])
     questions = [
         Question(
@@ -205,7 +206,7 @@ def _(claim: SumOf, field: Field) -> Asked:
         for context, label in zip(found.contexts, labels, strict=True)
         for whole, *parts in (context.cells,)
     ]
-    return _some(questions, "no whole was measured where its parts were", _notes(found))
+    return _some(questions, "no whole was measured where its parts were", _notes(among, found))
 
 
 @asked.register
@@ -235,13 +236,14 @@ def number_of(value: str) -> float | None:
 def _of_pairs(claim: Claim, of: Condition, to: Condition, field: Field, low: float, high: float) -> Asked:
     field.chosen(claim.where, of), field.chosen(claim.where, to)
     sides = [field.rule(claim.where, one) for one in (of, to)]
-    found = matched([fitting(field.cells, rule) for rule in sides], _compared(sides))
-    labels = _labels([context.places for context in found.contexts])
+    among, named = [fitting(field.cells, rule) for rule in sides], _compared(sides)
+    found = compared(among, named)
+    labels = _labels([{**context.places, **_against(context, named)} for context in found.contexts])
     questions = [
         Question(label, _ratio(*context.cells), low, high)
         for context, label in zip(found.contexts, labels, strict=True)
     ]
-    return _some(questions, "the cells of both sides differ in more than what is compared", _notes(found))
+    return _some(questions, "the cells of both sides differ in more than what is compared", _notes(among, found))
 
 
 def _compared(rules: Sequence[Rule]) -> set[str]:
@@ -278,8 +280,21 @@ def _some_of(cells: list[CellRow]) -> list[CellRow]:
     return cells
 
 
-def _notes(found: Matched) -> tuple[str, ...]:
-    return tuple(f"{axis} differs as well: {' against '.join(values)}" for axis, values in found.tied.items())
+def _notes(sides: Sequence[Sequence[CellRow]], found: Matched) -> tuple[str, ...]:
+    """What is compared as well, and what is not although it was named."""
+    tied = (
+        f"{axis} differs as well: {' against '.join('|'.join(sorted(one)) for one in values)}"
+        for axis, values in found.tied.items()
+    )
+    left = [cell.name for cell in alone(sides, found.contexts)]
+    told = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}" if left else ""
+    return (*tied, *((f"held against nothing, as no cell of the other side is like it: {told}",) if left else ()))
+
+
+def _against(context: Context, named: Iterable[str]) -> dict[str, str]:
+    """What is compared, as a place: which it is, where a side has several."""
+    values = {axis: [cell.axes[axis] for cell in context.cells if axis in cell.axes] for axis in named}
+    return {axis: " against ".join(dict.fromkeys(several)) for axis, several in values.items() if several}
 
 
 def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:

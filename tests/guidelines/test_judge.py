@@ -213,6 +213,51 @@ def test_what_changes_along_with_the_name_of_a_layout_is_compared_with_it_and_sa
     assert said.notes == ("md.chunk differs as well: 512KiB against 64KiB", "md.level differs as well: 10 against 0")
 
 
+MIRRORS = [
+    row({"layout": "raid1", "md.level": "1", "workload": "seq"}),
+    *(
+        row({"layout": name, "md.level": "10", "md.layout": name, "md.chunk": "64KiB", "workload": "seq"})
+        for name in ("n2", "o2", "f2")
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("shape", "asked"),
+    [
+        (
+            {"ratio": {"of": {"layout": "f2"}, "to": {"layout": ["raid1", "n2", "o2"]}, "at_least": 1.5}},
+            {f"layout=f2 against {other}" for other in ("raid1", "n2", "o2")},
+        ),
+        ({"best": {"along": "layout", "is": "f2"}}, {f"f2 / {other}" for other in ("raid1", "n2", "o2")}),
+        ({"effect": {"of": {"layout": "f2"}, "over": {"layout": ["raid1", "n2", "o2"]}, "at_least": 1.5}}, None),
+    ],
+)
+def test_no_layout_that_was_named_is_left_out_as_it_is_of_another_level(
+    shape: dict[str, dict[str, Any]], asked: set[str] | None
+) -> None:
+    """A RAID 1 that reads faster than all of them would be seen."""
+    claim = guideline(**{kind: {"metric": "read.bw", **words} for kind, words in shape.items()})
+
+    levels = {"raid1": 100.0, "n2": 100.0, "o2": 100.0, "f2": 200.0}
+    said = verdict(claim, run(MIRRORS, lambda axes: levels[axes["layout"]]))
+    assert said.verdict is Verdict.HOLDS
+    assert asked is None or {one.question.label for one in said.answers} == asked
+    assert {cell for one in said.answers for cell in one.question.cells} == {cell.id for cell in MIRRORS}
+    levels["raid1"] = 1600.0
+    assert verdict(claim, run(MIRRORS, lambda axes: levels[axes["layout"]])).verdict is not Verdict.HOLDS
+
+
+def test_what_was_named_and_is_held_against_nothing_is_told() -> None:
+    field = [
+        *MIRRORS,
+        row({"layout": "f2", "md.level": "10", "md.layout": "f2", "md.chunk": "64KiB", "workload": "rnd"}),
+    ]
+    said = verdict(of_layout(of={"layout": "f2"}, to={"layout": "n2"}, within="10%"), run(field, lambda _: 100.0))
+    assert said.verdict is Verdict.HOLDS
+    assert said.notes[-1] == f"held against nothing, as no cell of the other side is like it: {field[-1].name}"
+
+
 def test_cells_that_differ_in_their_work_as_well_are_no_pair() -> None:
     field = [row({"layout": "raid0", "workload": "seq"}), row({"layout": "far", "workload": "rnd"})]
     said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))

@@ -13,6 +13,7 @@ from runner.model.axes import written
 from runner.model.layers import LAYERS, Layer, Problem
 from runner.model.shape import Below, Shape
 from runner.model.source import Flaw
+from runner.model.tune import QUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -203,7 +204,7 @@ def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Ite
 
 def disks_of(matrix: Matrix) -> Below:
     """What every stack stands on."""
-    return Below(tuple(Shape(disk.size) for disk in matrix.every_disk()))
+    return Below(tuple(Shape(disk.size, queued=disk.bus in QUEUED) for disk in matrix.every_disk()))
 
 
 def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Stack], ...]:

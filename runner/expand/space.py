@@ -24,7 +24,7 @@ from runner.model.axes import constructed, written
 from runner.model.faults import UNNAMED
 from runner.model.layers import Fs
 from runner.model.source import Flaw
-from runner.model.tune import Tune, clashes, exclusive, impossible, meaningless
+from runner.model.tune import Tune, clashes, exclusive, impossible, meaningless, used
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -251,10 +251,11 @@ class _Tunes:
             findings.flaw(_path_of(name), message)
         self._check_clashes(stacks, findings)
         seen: list[dict[str, str]] = []
+        on = tuple({disk for stack in stacks for disk in used(stack.value, self.disks)})
         for choice in choices(self.axes):
             values, idle = without_idle(Tune, choice)
             seen.append(idle)
-            for name, message in impossible(values, self.disks).items():
+            for name, message in impossible(values, on).items():
                 findings.flaw(place_of(("tune",), choice, name), f"'{values[name]}': {message}")
         report_idle(("tune",), self.axes, seen, findings, Note("tune"))
 

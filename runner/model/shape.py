@@ -19,6 +19,8 @@ class Shape:
     files: bool = False
     #: What can be read or written at least.
     sector: int = 512
+    #: A disk: whether it has a queue whose depth can be set.
+    queued: bool = True
 
     @property
     def full_stripe(self) -> int | None:

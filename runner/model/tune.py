@@ -16,7 +16,7 @@ from runner.model.knobs import (
     ReadaheadOnly,
     Whole,
 )
-from runner.model.layers import LAYERS, Layer, Md
+from runner.model.layers import LAYERS, Layer, Md, OneDisk, SomeDisks
 from runner.model.layers.md import PARITY, REDUNDANT
 from runner.model.sysfs import ALSO_TYPED
 from runner.model.units import format_size, parse_size, size_schema
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from runner.disks import Disk
 
 OF_PARITY = frozenset({"stripe_cache_size", "group_thread_cnt", "preread_bypass_threshold"})
+#: Buses whose disks have a queue with a depth that can be set.
+QUEUED = frozenset({"sata", "scsi"})
 OF_REDUNDANT = frozenset({"sync_speed_min", "sync_speed_max"})
 #: The kinds of layers whose devices have knobs of their own, each with what these are.
 _SPECIAL: dict[str, type[Model]] = {"disk": DiskKnobs, "md": MdKnobs, "partition": ReadaheadOnly}
@@ -147,9 +149,20 @@ def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...])
         return "there is no array with redundancy in it"
     if key.startswith("sysfs.md/") and (kind not in {"", "md"} or "md" not in kinds):
         return "only md arrays have md/…" if kind else "there is no md in it"
-    if key == "ncq_depth" and all(disk.bus == "virtio" for disk in disks):
-        return "disks on virtio have no queue depth to set; use `bus: sata` or `bus: scsi`"
+    buses = sorted({disk.bus for disk in used(stack, disks)})
+    if key == "ncq_depth" and QUEUED.isdisjoint(buses):
+        return f"disks on {' and '.join(buses)} have no queue depth to set; use `bus: sata` or `bus: scsi`"
     return ""
+
+
+def used(stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
+    """The disks that a stack stands on."""
+    match stack:
+        case (OneDisk(number=number), *_):
+            return disks[number : number + 1]
+        case (SomeDisks(count=count), *_):
+            return disks[:count]
+    return disks
 
 
 def impossible(values: Mapping[str, Any], disks: tuple[Disk, ...]) -> dict[str, str]:

@@ -141,7 +141,8 @@ def _devices(name: str, stack: Built) -> tuple[str, ...]:
     if not kind:
         return _with_queues(stack.tops, stack)
     if kind == "disk":
-        return stack.disks
+        only = stack.queued if split(name)[1] == "ncq_depth" else stack.disks
+        return tuple(disk for disk in stack.disks if disk in only)
     views = [view for view in stack.layers if view.kind == kind and _has(view, split(name)[1])]
     return _with_queues(tuple(device for view in views for device in view.tops), stack)
 

@@ -26,6 +26,8 @@ class Built:
     disks: tuple[str, ...]
     #: What every device of it is called in readings.
     names: Mapping[str, str]
+    #: Those of the disks that have a queue whose depth can be set.
+    queued: frozenset[str]
     #: Names what the host keeps for whoever has these disks: mount points, and what knobs were.
     bay: str
 
@@ -60,7 +62,8 @@ def built(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> 
         layers += made
         zeroed = zeroed and layer.keeps_zeros
     used = {member for layer in layers for member in layer.members}
-    return Built(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names, bay)
+    queued = frozenset(disk for disk, shape in zip(disks, below.devices, strict=False) if shape.queued)
+    return Built(tuple(layers), devices, tuple(disk for disk in disks if disk in used), names, queued, bay)
 
 
 def bay_of(disks: Sequence[str]) -> str:

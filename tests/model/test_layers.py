@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.disks import Disk
-from runner.model.layers import Crypt, Integrity, Layer, Lvm, Md, OneDisk, Partition, Pick, Precondition
+from runner.model.layers import Crypt, Integrity, Layer, Lvm, Md, OneDisk, Partition, Pick, Precondition, SomeDisks
 from runner.model.layers.superblock import usable
 from runner.model.shape import Below, Shape
 from runner.model.tune import impossible, meaningless
@@ -106,6 +106,10 @@ def test_tunables_have_meaning_only_where_there_is_something_to_tune() -> None:
     assert "RAID 4, 5 or 6" in meaningless("stripe_cache_size", (OneDisk(),), sata)
     assert "no queue depth" in meaningless("ncq_depth", parity, virtio)
     assert meaningless("ncq_depth", parity, sata) == meaningless("readahead", mirror, virtio) == ""
+    mixed = (*sata[:1], Disk(GIB, "nvme"), Disk(GIB))
+    assert "disks on nvme have no queue depth" in meaningless("ncq_depth", (OneDisk(number=1),), mixed)
+    assert "disks on virtio have no queue depth" in meaningless("ncq_depth", (OneDisk(number=2),), mixed)
+    assert meaningless("ncq_depth", parity, mixed) == meaningless("ncq_depth", (SomeDisks(count=2),), mixed) == ""
     assert impossible({"ncq_depth": 64}, sata).keys() == {"ncq_depth"}
     assert not impossible({"ncq_depth": 32}, sata)
     assert not impossible({"ncq_depth": 64}, (Disk(GIB, "scsi"),))

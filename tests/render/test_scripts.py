@@ -216,6 +216,28 @@ def test_a_template_with_a_mistake_is_bad_input(tmp_path: Path, text: str) -> No
         render("measure.sh", tmp_path, title="x")
 
 
+def test_a_depth_is_set_only_of_disks_that_have_a_queue() -> None:
+    text = SWEEP.replace(
+        "{count: 4, size: 1GiB, bus: sata}", "[{count: 2, size: 1GiB, bus: sata}, {count: 2, size: 1GiB, bus: nvme}]"
+    )
+    tune = rendered(cell_called(PINNED["raid0"], text))["2-tune.sh"]
+    turned = [line for line in tune.splitlines() if line.startswith("turn ") and "device/queue_depth" in line]
+    assert [line.split()[1] for line in turned] == [*DISKS[:2]]
+
+
+def test_a_value_that_no_used_disk_refuses_may_be_declared() -> None:
+    """A sata disk takes 32 requests without a scheduler, but this layout stands on the other disk."""
+    text = SWEEP.replace(
+        "{count: 4, size: 1GiB, bus: sata}", "[{count: 1, size: 1GiB, bus: sata}, {count: 1, size: 1GiB, bus: nvme}]"
+    )
+    head, _, tail = text.partition("layouts:\n")
+    _, _, rest = tail.partition("tune:\n")
+    one = f"{head}layouts: {{one: [disk: {{number: NUMBER}}]}}\ntune: {{scheduler: none, nr_requests: 256}}\n{rest[rest.index('workloads') :]}"
+    assert space(one.replace("NUMBER", "1")).count() == 4
+    with pytest.raises(BadInput, match="takes 32 requests"):
+        space(one.replace("NUMBER", "0"))
+
+
 def test_set_up_rules_the_resync_out_only_on_zeroed_disks() -> None:
     cell = cell_called(PINNED["raid6"])
     assert "--assume-clean" in rendered(cell, zeroed=True)["1-set-up.sh"]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tomllib
+from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,6 +40,11 @@ def test_only_what_is_locked_and_needs_no_compiler(place: Place) -> None:
 
 def test_the_environment_finds_the_checkout(set_up: Place) -> None:
     [link] = set_up.venv.glob("lib/python3*/site-packages/*.pth")
+    [told] = metadata.distributions(name="matrix-runner", path=[str(link.parent)])
+    declared = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())["project"][
+        "entry-points"
+    ]
+    assert {one.group: {one.name: one.value} for one in told.entry_points} == declared
     assert link.read_text() == f"{set_up.checkout}\n"
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -18,9 +18,6 @@ from runner.machines.seam import Step, StepResult
 from runner.reports import verdicts  # noqa: F401
 from tests.cli.test_commands import ROOT
 from tests.matrices import SMALL
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GUIDELINES = """\
 guidelines:
@@ -40,7 +37,9 @@ def matrix(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning", "-p", "no:asyncio")
-    return pytester.runpytest_inprocess("-p", "runner.pytest_plugin", *quiet, "--matrix-on", "dry", "-rA", *words)
+    # As this very checkout has it, whatever is installed beside.
+    ours = ("-p", "no:matrix", "-p", "runner.pytest_plugin")
+    return pytester.runpytest_inprocess(*ours, *quiet, "--matrix-on", "dry", "-rA", *words)
 
 
 def runs(pytester: pytest.Pytester) -> list[str]:
@@ -130,6 +129,16 @@ def test_the_last_failures_alone_are_measured_again(
     monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"made_up": False}))
     run(pytester, "small.yaml")
     run(pytester, "small.yaml", "--lf").assert_outcomes(failed=1)
+
+
+def test_pytest_finds_it_in_an_environment_that_bootstrap_made() -> None:
+    """A user names no plugin."""
+    if not Path(sys.prefix, ".ready-test").exists():
+        pytest.skip("this environment is of somebody else's making")
+    collect = (sys.executable, "-m", "pytest", "matrix/chunk-sweep.yaml", "--matrix-on", "dry", "--collect-only", "-q")
+    done = subprocess.run(collect, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "matrix/chunk-sweep.yaml::raid0/chunk=" in done.stdout
 
 
 @pytest.mark.skipif(find_spec("xdist") is None, reason="without pytest-xdist in this environment")

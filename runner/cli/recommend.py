@@ -65,19 +65,22 @@ def command(
     """Say which setting of RUN is best, what cannot be told apart from it, and what to paste to have it."""
     from runner.reports.recommended import shown, tidy
 
-    row, samples, found = _found(run, wanted, metric, results, store)
+    row, samples, left, found = _found(run, wanted, metric, results, store)
     cells = {one.cell.id: one.cell for one in samples}
     made_up = ("made up by the dry machine: this recommends nothing",) if row.made_up else ()
+    lost = (
+        f"left out are cells of arrays that had lost a disk ({left:,}); --for 'state=…' asks for them" if left else ""
+    )
     grid = shown(found, cells, rows) if form in SHOWN else tidy(found, cells)
-    answer(grid.with_notes(*made_up), form, None)
+    answer(grid.with_notes(*made_up, *filter(None, (lost,))), form, None)
     _paste(_cell(row, found, results), templates, script, MADE_UP if row.made_up else "", with_table=form in SHOWN)
 
 
 def _found(
     run: str, wanted: Sequence[str], metric: str, results: Path, store: str | None
-) -> tuple[RunRow, list[Samples], Recommendation]:
+) -> tuple[RunRow, list[Samples], int, Recommendation]:
     from runner.errors import BadInput
-    from runner.guidelines.recommend import recommended
+    from runner.guidelines.recommend import recommended, to_choose_from
     from runner.history.advice import as_measured
     from runner.history.choose import wanted as chosen
     from runner.history.samples import read
@@ -100,18 +103,23 @@ def _found(
         except BadInput as error:
             raise BadInput(error.brief.replace("--only", "--for"), resolution=error.resolution) from None
         samples = read(shared, [row], KNOWN[metric].columns, cells)
-    found = recommended([as_measured(one) for one in samples], KNOWN[metric], row.confidence)
-    return row, samples, found
+    measured = [as_measured(one) for one in samples]
+    among = to_choose_from(measured)
+    return row, samples, len(measured) - len(among), recommended(among, KNOWN[metric], row.confidence)
 
 
 def _cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
-    """The best cell as the matrix of the run declares it; None where its folder is not here."""
+    """The best cell as the matrix of the run declares it; None where its folder is not here, or never had one."""
+    from runner.cli.importing import MACHINE as IMPORTED
     from runner.history.advice import declared_by
     from runner.store.run import load
 
     if not (results / row.name / "manifest.json").is_file():
         return None
-    declared = declared_by(load(results / row.name).manifest)
+    manifest = load(results / row.name).manifest
+    if manifest.machine == IMPORTED:
+        return None
+    declared = declared_by(manifest)
     wanted = set(found.best.cells)
     return next((cell for cell in declared.space.cells() if cell.id in wanted), None)
 
@@ -123,9 +131,10 @@ def _paste(cell: Cell | None, templates: Path | None, script: Path | None, warni
     from runner.store.files import write_atomically
 
     if cell is None:
+        why = "no matrix of this run is here (its folder, or a matrix at all), so nobody knows how its cells are built"
         if script:
-            raise BadInput("the folder of this run is not here, so nobody knows how its cells are built")
-        click.echo("note: the folder of this run is not here, so nobody knows how its cells are built", err=True)
+            raise BadInput(why)
+        click.echo(f"note: {why}", err=True)
         return
     first, newline, rest = pasteable(cell, templates).partition("\n")
     text = f"{first}{newline}{warning}{rest}"

@@ -59,6 +59,24 @@ class Recommendation:
         return [one for one in self.settings[1:] if one.candidate]
 
 
+def to_choose_from(found: Sequence[Measured]) -> list[Measured]:
+    """What somebody can choose: no faults, and no array that has lost a disk unless there are no others.
+
+    BadInput where it is not said which faults are meant.
+    """
+    faults = sorted({one.cell.axes["faults"] for one in found if "faults" in one.cell.axes})
+    if len(faults) > 1:
+        raise BadInput(
+            f"this was measured with different faults ({', '.join(faults)}), and nobody chooses those",
+            resolution=f"say which are meant: --for 'faults={faults[0]}'",
+        )
+    return [one for one in found if _has_all_disks(one)] or list(found)
+
+
+def _has_all_disks(one: Measured) -> bool:
+    return all(value == "clean" for axis, value in one.cell.axes.items() if axis.endswith(".state"))
+
+
 def recommended(found: Sequence[Measured], metric: Metric, confidence: float = 0.95) -> Recommendation:
     """What to take, by cells of one run; BadInput if nothing of it has the figure."""
     having = [one for one in found if one.has(metric)]

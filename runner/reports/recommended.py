@@ -84,6 +84,12 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
     notes = [f"{work}{best if others else f'{called(found.best, cells)} is all there is: there was nothing to choose'}"]
     if any(one.ratio is None for one in others) or (others and all(one.ratio and not one.ratio.low for one in others)):
         notes.append("settings of a single trial, or that share no block with the best, cannot be told apart from it")
+    if any(
+        one.candidate and one.ratio and one.ratio.low and not one.ratio.low <= 1 <= one.ratio.high for one in others
+    ):
+        notes.append(
+            "an interval is that of its pair alone; what cannot be told apart is asked of all of them together"
+        )
     if found.left_out:
         notes.append(f"{found.left_out:,} settings left out, of which some of this work has no figures")
     if any(one.strained for one in found.settings):

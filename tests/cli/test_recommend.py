@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fio.test_result import NEWER
 from tests.matrices import SMALL
 
 if TYPE_CHECKING:
@@ -100,6 +101,50 @@ def test_raw_arrays_are_held_against_file_systems_on_them(call: Call, tmp_path: 
     said = call("recommend", "latest", "--metric", "read.bw", "--format", "json")
     assert said.status == 0, said.err
     assert {row["setting"] for row in json.loads(said.out)["rows"]} == {"raw", "on-files"}
+
+
+CIRCUMSTANCES = """\
+name: circumstances
+disks: {count: 4, size: 64MiB}
+layouts:
+  striped: [md: {level: 0}]
+  parity: [md: {level: 5, state: [clean, {degraded: 1}]}]
+FAULTS
+workloads: {work: {rw: read, bs: 64KiB, runtime: 1s}}
+repeat: 2
+"""
+
+
+def test_nobody_is_told_to_lose_a_disk(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "some.yaml").write_text(CIRCUMSTANCES.replace("FAULTS", ""))
+    assert call("run", "--on", "dry", "some.yaml").status == 0
+    said = call("recommend", "latest")
+    assert "left out are cells of arrays that had lost a disk (1)" in said.out
+    assert "degraded" not in said.out.partition("left out are")[0]
+    assert "degraded" in call("recommend", "latest", "--for", "state=degraded").out
+
+
+def test_faults_are_named_and_not_chosen(call: Call, tmp_path: Path) -> None:
+    faults = "faults: {none: [], dies: [{disk: 1, at: 0s, kind: dies}]}"
+    text = (
+        CIRCUMSTANCES.replace("FAULTS", faults)
+        .replace("64MiB}", "64MiB, model: nas-7200}")
+        .replace("striped: [md: {level: 0}]", "mirror: [md: {level: 1}]")
+    )
+    (tmp_path / "some.yaml").write_text(text)
+    assert call("run", "--on", "dry", "some.yaml").status == 0
+    said = call("recommend", "latest")
+    assert said.status == 2
+    assert "--for 'faults=dies'" in said.err
+    assert call("recommend", "latest", "--for", "faults=none").status == 0
+
+
+def test_an_import_has_figures_but_no_commands(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text(NEWER)
+    assert call("import", "old.json", "--name", "old").status == 0
+    said = call("recommend", "old")
+    assert said.status == 0, said.err
+    assert "nobody knows how its cells are built" in said.err
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ PERCENTILES: dict[str, float] = {
     "lat_p999": 99.9,
     "lat_p9999": 99.99,
 }
+#: What stands for fio's version where nothing was measured.
+MADE_UP = "made up by the dry machine"
 _EVIDENCE = 2000  # characters of output that an error carries along
 
 

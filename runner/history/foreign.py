@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import BadInput
-from runner.fio.result import Figures, FioFailed, document, figures_of, jobs_of, unsettled
+from runner.fio.result import MADE_UP, Figures, FioFailed, document, figures_of, jobs_of, unsettled
 from runner.store.schema import DIRECTION
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ def groups(text: str, file: str) -> list[Group]:
             details=failed.evidence[-300:],
             resolution="it takes what `fio --output-format=json+` (or json) writes",
         ) from failed
+    if whole.get("fio version") == MADE_UP:
+        raise BadInput(
+            f"{file} was {MADE_UP}, so there is nothing in it that was measured",
+            resolution="import what fio wrote; runs of `--on dry` are in the store as they are, marked as made up",
+        )
     ended = _ended(whole)
     common = _options(whole.get("global options"))
     by_group = groupby(sorted(jobs, key=_number), key=_number)

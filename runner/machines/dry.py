@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
+from runner.fio.result import MADE_UP
 from runner.kernels import misnamed
 from runner.machines.seam import Refusal, RigSpec, Step, StepResult, Wishes
 
@@ -77,7 +78,7 @@ def _fio_json(job: str) -> str:
     }
     steady = {"steadystate": {"ss": options["steadystate"], "attained": 1}} if "steadystate" in options else {}
     told = {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
-    made_up = {"fio version": "made up by the dry machine", "jobs": [told | directions | steady]}
+    made_up = {"fio version": MADE_UP, "jobs": [told | directions | steady]}
     return orjson.dumps(made_up).decode()
 
 

@@ -64,6 +64,11 @@ def test_what_is_no_result_is_refused_with_its_name(text: str) -> None:
     assert caught.value.resolution
 
 
+def test_what_was_made_up_does_not_become_a_measurement() -> None:
+    with pytest.raises(BadInput, match=r"old\.json was made up by the dry machine"):
+        groups(GROUPED.replace('"fio-3.33"', '"made up by the dry machine"'), "old.json")
+
+
 def test_older_formats_are_no_guess() -> None:
     whole: dict[str, Any] = orjson.loads(GROUPED[GROUPED.index("{\n") :])
     for side in ("read", "write"):

@@ -59,7 +59,7 @@ class Held:
     #: Of the ratio, and of the figure itself, as they were measured.
     answer: Answer | None
     level: Answer | None
-    #: Why it is not within 15 %, or was not measured.
+    #: Why it is not within 15 %, or may not be, or was not measured.
     why: str = ""
     made_up: bool = False
 
@@ -122,7 +122,7 @@ def _held(table: Table, row: Row, judgement: Judgement | None, level: Answer | N
         said = None if ratio is None else Said.MISSING
         return Held(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, made_up)
     said = None if ratio is None else _BY_VERDICT[judgement.verdict]
-    why = table.why(row) if said is Said.BEYOND else judgement.why
+    why = table.why(row) if said in {Said.BEYOND, Said.UNKNOWN} else judgement.why
     return Held(table, row, ratio, said, next(iter(judgement.answers), None), level, why, made_up)
 
 

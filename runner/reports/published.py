@@ -125,7 +125,7 @@ def _of_table(table: Table, held: Sequence[Held]) -> list[str]:
         f"### {table.title or table.id}",
         f"{about}{met}.",
         _markdown(grid),
-        *(["Not within 15 %, or not measured:\n\n" + "\n".join(reasons)] if reasons else []),
+        *(["Not within 15 %, undecided, or not measured:\n\n" + "\n".join(reasons)] if reasons else []),
     ]
 
 
@@ -134,11 +134,13 @@ def _markdown(grid: Grid) -> str:
 
 
 def _reasons(held: Iterable[Held]) -> list[str]:
-    """Why, with all rows for which that is so."""
+    """Why, with all rows for which that is so; of what may yet be met, if there is a reason why it might not be."""
     told: dict[tuple[str, str], list[str]] = {}
     for one in held:
-        if one.said in {Said.BEYOND, Said.MISSING}:
+        if one.said in {Said.BEYOND, Said.MISSING} or (one.said is Said.UNKNOWN and one.why):
             why = one.why or "no reason is known"
+            if one.said is Said.UNKNOWN:
+                why = f"undecided; should it not be met: {why}"
             told.setdefault((one.table.id, why), []).append(where_of(one.row.where) or f"{one.row.value:.10g}")
     return [f"{table}: {'; '.join(rows)}: {why}" for (table, why), rows in told.items()]
 

@@ -15,6 +15,7 @@ from runner.guidelines.published import MARGIN, Held, Said, columns_of, held_aga
 from runner.guidelines.verdict import Verdict
 from runner.model.metrics import BESIDE, DECIMALS, KNOWN
 from runner.model.published import Published
+from runner.reports.published import shown
 from runner.stats.stopping import Rule
 from tests.guidelines.world import cells, guideline, row, run, verdict
 from tests.store import past
@@ -82,6 +83,10 @@ def test_a_reason_is_given_only_where_it_is_needed() -> None:
     reasoned = twice(why="a kernel of 2007")
     assert second(held_against(reasoned, run(PAIR, times(2.0)))).why == ""
     assert second(held_against(reasoned, run(PAIR, times(1.0)))).why == "a kernel of 2007"
+    undecided = held_against(reasoned, run(PAIR, times(2.0), blocks=1))
+    assert second(undecided).why == "a kernel of 2007"
+    assert "layout=raid0: undecided; should it not be met: a kernel of 2007" in shown(undecided).notes[1]
+    assert len(shown(held_against(twice(), run(PAIR, times(2.0), blocks=1))).notes) == 1, "where nothing is known"
 
 
 def test_what_was_not_measured_says_why() -> None:

@@ -43,6 +43,13 @@ def plain(socket: Path, image: int) -> list[str]:
     return [QEMU_NBD, *words, f"/dev/fd/{image}"]
 
 
+def whole(socket: Path, device: int, *, discards: bool) -> list[str]:
+    """The same for a device of the host: past the host's memory, and what is flushed is flushed there."""
+    words = ("--persistent", "--format=raw", "--cache=none", "--aio=native")
+    discard = f"--discard={'unmap' if discards else 'ignore'}"
+    return [QEMU_NBD, *words, discard, "--socket", str(socket), f"/dev/fd/{device}"]
+
+
 def ended(disk: int, status: int) -> tuple[str, str]:
     """Why the server of a disk is gone, and what to do about that, as far as its status tells."""
     wrong = status - HOST_FAILED

@@ -19,8 +19,11 @@ MACHINES = {
     "dry": "runner.machines.dry:Dry",
 }
 #: What a machine is called that is given disks of this host instead of making its own, and where that is.
-PASSTHROUGH = {"qemu": "qemu-passthrough"}
-_PASSED = {"qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough"}
+PASSTHROUGH = {"qemu": "qemu-passthrough", "vagrant": "vagrant-passthrough"}
+_PASSED = {
+    "qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough",
+    "vagrant-passthrough": "runner.machines.vagrant.passthrough:Passthrough",
+}
 #: Where something of a machine may be left although its run is gone: says so, and takes it away unless `dry`.
 SWEEPERS = {
     "vagrant": "runner.machines.vagrant.leftovers:swept",

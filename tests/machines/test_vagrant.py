@@ -8,11 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -24,11 +25,18 @@ from runner import process
 from runner.cli import cli
 from runner.disks import Disk
 from runner.disks.physics import Physics
+from runner.disks.real.census import Node
+from runner.disks.real.claims import Claim
+from runner.disks.real.here import HERE, Descriptor
+from runner.disks.real.hold import Held
+from runner.disks.server import whole
 from runner.errors import BadInput, HarnessBroken
+from runner.machines.qemu.argv import Passed
 from runner.machines.seam import Refusal, RigLost, RigSpec, Swept
 from runner.machines.vagrant import Vagrant, box, impossible, leftovers, libvirt
 from runner.machines.vagrant.leftovers import Record
-from runner.machines.vagrant.plan import Box, Network, Plan, found, node
+from runner.machines.vagrant.passthrough import Passthrough, refuse_large_sectors
+from runner.machines.vagrant.plan import FIND, Box, Network, Plan, found, node, passed, served
 from runner.machines.vagrant.rig import entered, without
 from runner.machines.vagrant.served import bay
 from runner.machines.vagrant.up import Order, command, configuration, lines, plan, tell
@@ -46,9 +54,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def the_plan(spec: RigSpec = SPEC) -> Plan:
-    order = Order(spec, Box(name="matrix/trixie-1", catalogue="/c/box.json"), "qemu", Path("/r"))
-    sockets = [Path(f"/s/{number}") for number in range(len(spec.disks))]
-    return plan(order, RECORD, sockets, Network(name="matrix", address="192.168.131.0/24"), ("apparmor",))
+    order = Order(spec, Box(name="matrix/trixie-1", catalogue="/c/box.json"), "qemu", Path("/r"), bay)
+    disks = [served(disk, number, Path(f"/s/{number}")) for number, disk in enumerate(spec.disks)]
+    return plan(order, RECORD, disks, Network(name="matrix", address="192.168.131.0/24"), ("apparmor",))
 
 
 def test_a_plan_says_all_that_the_vagrantfile_reads() -> None:
@@ -147,9 +155,46 @@ def test_the_scripts_of_the_box_pass_shellcheck(script: str) -> None:
 def test_disks_are_found_by_their_serial_numbers_whatever_else_is_there(buses: list[str]) -> None:
     """`matrix-1` is no part of `matrix-11`, and what is not there is missed."""
     names = {"scsi": "scsi-0QEMU_QEMU_HARDDISK_", "sata": "ata-QEMU_HARDDISK_", "virtio": "virtio-"}
-    said = "".join(f"matrix-{at} /dev/disk/by-id/{names[bus]}matrix-{at}\n" for at, bus in enumerate(buses))
-    assert found(said, len(buses)) == tuple(f"/dev/disk/by-id/{names[bus]}matrix-{at}" for at, bus in enumerate(buses))
-    assert found("matrix-0 \n", 1) == ("",)
+    with tempfile.TemporaryDirectory() as folder:
+        for at, bus in enumerate(buses):
+            Path(folder, f"{names[bus]}matrix-{at}").write_text(str(at))
+        for _ in range(2):
+            script = FIND.replace("/dev/disk/by-id", folder).replace("udevadm settle", "true")
+            words = [f"matrix-{at}" for at in range(len(buses) + 1)]
+            done = subprocess.run(["bash", "-c", script, "it", *words], capture_output=True, text=True, check=True)
+            *there, missing = found(done.stdout, len(words))
+            assert there == [f"{folder}/matrix-{at}" for at in range(len(buses))], "as in machines of QEMU's"
+            assert [Path(one).read_text() for one in there] == [str(at) for at in range(len(buses))]
+            assert missing == ""
+
+
+def test_a_disk_of_the_host_is_flushed_and_looks_as_it_is() -> None:
+    turns = passed(Disk(MIB, "scsi"), 3, Path("/s/x"), Passed(rotation=5400))
+    assert (turns.serial, turns.cache, turns.rotation, turns.discard) == ("matrix-3", "writeback", 5400, "ignore")
+    flash = passed(Disk(MIB, "virtio"), 0, Path("/s/x"), Passed(discard=4096, rotation=1))
+    assert (flash.rotation, flash.discard) == (None, "unmap"), "virtio cannot say"
+    with pytest.raises(ValueError, match="no NVMe"):
+        passed(Disk(MIB, "nvme"), 0, Path("/s/x"), Passed())
+
+
+def test_the_server_of_such_a_disk_keeps_nothing_in_memory() -> None:
+    line = " ".join(whole(Path("/s/x"), 9, discards=False))
+    assert "--cache=none --aio=native --discard=ignore --socket /s/x /dev/fd/9" in line
+    assert "--discard=unmap" in whole(Path("/s/x"), 9, discards=True)
+
+
+def test_sectors_that_such_a_machine_cannot_have_are_refused() -> None:
+    held = Held(Claim("x", 1), Node("sdx", "8:0", MIB), HERE, Descriptor(-1))
+    refuse_large_sectors([held], [Passed()])
+    with pytest.raises(BadInput, match="x has sectors of 4096 bytes") as caught:
+        refuse_large_sectors([held], [Passed(logical=4096)])
+    assert "--on qemu --passthrough" in caught.value.resolution
+
+
+def test_what_disks_that_exist_cannot_do_is_refused() -> None:
+    spec = replace(SPEC, disks=(Disk(MIB, "scsi", Physics("hdd")),))
+    assert "disks that exist follow no model" in [one.brief for one in Passthrough().refusals(spec)]
+    assert (Passthrough.zeroed, Passthrough.brings_disks, Passthrough().room(spec)) == (False, False, 1)
 
 
 def test_what_such_a_machine_cannot_have_is_refused() -> None:
@@ -179,7 +224,7 @@ workloads: {work: {rw: randread, bs: 4KiB, runtime: 1s}}
         ("sata", (), "cannot fail on demand"),
         ("nvme", ("--only", "faults=none"), "has no NVMe bus"),
         ("sata", ("--only", "faults=none", "--jobs", "2"), "vagrant has one machine at a time"),
-        ("sata", ("--passthrough",), "a disk could be passed through to"),
+        ("sata", ("--only", "faults=none", "--passthrough"), "disks that exist follow no model"),
         ("sata", ("--only", "faults=none", "--destroy", "wwn-0x1"), "vagrant makes disks of its own"),
     ],
 )
@@ -486,7 +531,7 @@ async def test_whatever_was_begun_ends_with_the_block(monkeypatch: pytest.Monkey
 
 
 def test_a_rig_has_the_memory_that_its_trials_were_promised() -> None:
-    assert node(SPEC, [Path("/a"), Path("/b")]).memory * MIB > SPEC.memory
+    assert node(SPEC, []).memory * MIB > SPEC.memory
 
 
 class Comes:
@@ -523,7 +568,7 @@ def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
 
     @asynccontextmanager
     async def nothing(*_: object) -> AsyncIterator[SimpleNamespace]:
-        yield SimpleNamespace(sockets=())
+        yield SimpleNamespace(shown=())
 
     @contextmanager
     def recorded(_: Path) -> Iterator[tuple[Record, Path]]:
@@ -539,13 +584,13 @@ def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
             await asyncio.sleep(0)
         said.append(words[0])
 
-    fakes = {"recorded": recorded, "bay": nothing, "line": nothing, "_made": made, "vagrant": vagrant}
+    fakes = {"recorded": recorded, "line": nothing, "_made": made, "vagrant": vagrant}
     for name, fake in {**fakes, "made_of": lambda _: {}}.items():
         monkeypatch.setattr(sys.modules["runner.machines.vagrant.up"], name, fake)
     monkeypatch.setattr(libvirt, "removed", said.append)
 
     async def run() -> None:
-        async with came_up(Order(SPEC, Box(name="b"), "qemu", tmp_path), lambda *_: None):
+        async with came_up(Order(SPEC, Box(name="b"), "qemu", tmp_path, cast("Any", nothing)), lambda *_: None):
             pass
 
     async def whole() -> None:

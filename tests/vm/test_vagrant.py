@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cache import cache_dir
+from runner.disks.real.refusals import judged
 from runner.machines.seam import RigSpec
 from runner.machines.vagrant import Vagrant, leftovers, libvirt
 from runner.store.journal import Journal
 from runner.store.record import Outcome
+from tests.disks import loops
+from tests.machines.test_local import Place as Desk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from runner.store.record import Trial
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
 
@@ -212,3 +217,82 @@ def test_modelled_disks_on_every_bus_keep_their_pace_and_tell_of_it(place: Place
         assert 0 < told["iops"] < 3 * 400 * 1.3
     assert not place.records()
     assert not list(cache_dir().glob("vagrant/uploading"))
+
+
+PASSED = """\
+name: passed
+disks: {count: 2, size: 64MiB, bus: scsi}
+layouts:
+  mirror: [md: {level: 1, metadata: "1.0"}, fs: {type: ext4}]
+  volume: [lvm: {stripes: 2}]
+workloads: {work: {rw: [randread, randwrite], bs: 4KiB, iodepth: 4, runtime: 100ms, size: 8MiB}}
+repeat: 1
+"""
+BY_US = ("run", "--on", "vagrant", "--passthrough", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[loops.Bay]:
+    if reason := loops.why_not():
+        pytest.skip(reason)
+    with loops.bay(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def desk(disks: loops.Bay, tmp_path: Path) -> Iterator[Desk]:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    (folder / "m.yaml").write_text(PASSED)
+    entries = "".join(
+        f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
+        for claim in (disks.claim, disks.beside)
+    )
+    (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
+    made = Desk(disks, folder)
+    # Its namespace has a /run of its own; libvirt listens in the host's.
+    made.said("ln", "-s", f"/proc/{os.getpid()}/root/run/libvirt", "/run/libvirt")
+    yield made
+    made.holder.kill()
+    made.holder.communicate()
+    list(leftovers.swept())
+
+
+def recorded(desk: Desk) -> list[Trial]:
+    (run,) = (desk.folder / "results").glob("passed-vagrant-passthrough-*")
+    with Journal.open(run / "journal.sqlite") as journal:
+        return list(journal.trials())
+
+
+def all_free(disks: loops.Bay) -> bool:
+    """Both are given back, with nothing on them."""
+    found = [judged(disks.ask(), claim).node for claim in (disks.claim, disks.beside)]
+    return all(one and one.label and one.label.state == "free" and not one.signatures for one in found)
+
+
+def test_disks_of_the_host_are_measured_there_and_come_back(disks: loops.Bay, desk: Desk) -> None:
+    runner = desk.start(*BY_US)
+    output, _ = runner.communicate()
+    assert runner.returncode == 0, output
+    assert [(trial.outcome, trial.reason) for trial in recorded(desk)] == [(Outcome.MEASURED, "")] * 4
+    assert all_free(disks)
+
+
+def test_killed_with_an_array_on_disks_of_the_host_they_are_given_back(disks: loops.Bay, desk: Desk) -> None:
+    """The machine outlives its runner, but not with the disks: nothing is written on them any more."""
+    runner = desk.start(*BY_US, "--only", "layout=mirror")
+    assert runner.stdout is not None
+    for said in runner.stdout:
+        if '"trial"' in said and "measured" in said:
+            break
+    runner.kill()
+    runner.communicate()
+    cleaner = desk.start("clean")
+    cleaned, _ = cleaner.communicate()
+    assert cleaned.count("given back by the run") == 2, cleaned
+    assert "taken away" in cleaned
+    assert all_free(disks)
+    again = desk.start(*BY_US, "--only", "layout=mirror")
+    output, _ = again.communicate()
+    assert again.returncode == 0, output
+    assert {trial.outcome for trial in recorded(desk)} == {Outcome.MEASURED}

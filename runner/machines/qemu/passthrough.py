@@ -107,10 +107,19 @@ async def lent(
 ) -> AsyncIterator[Served]:
     """These disks as they are, each opened for writing by way of the descriptor that was judged."""
     with ExitStack() as stack:
-        opened, kept = [], []
-        for one, _ in zip(held, disks, strict=False):
-            mine = [grip for grip in (one.lock, one.alone) if isinstance(grip, Descriptor)]
-            opened.append(mine[-1].writable())
-            stack.callback(os.close, opened[-1])
-            kept += [grip.number for grip in mine]
-        yield Served(tuple(opened), kept=tuple(kept))
+        used = [*zip(held, disks, strict=False)]
+        opened = tuple(writable(one, stack) for one, _ in used)
+        yield Served(opened, kept=tuple(number for one, _ in used for number in grips(one)))
+
+
+def grips(held: Held) -> tuple[int, ...]:
+    """The descriptors by which nobody else has a disk: its lock, and the device, opened exclusively."""
+    return tuple(grip.number for grip in (held.lock, held.alone) if isinstance(grip, Descriptor))
+
+
+def writable(held: Held, stack: ExitStack) -> int:
+    """A disk, opened for writing by way of what was judged, until the stack is left."""
+    judged = held.alone
+    assert isinstance(judged, Descriptor)  # noqa: S101 - for the type checker; disks of other hosts are not passed on
+    stack.callback(os.close, descriptor := judged.writable())
+    return descriptor

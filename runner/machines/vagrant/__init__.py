@@ -25,6 +25,7 @@ from runner.machines.seam import Refusal, Wishes
 from runner.machines.vagrant import box, libvirt
 from runner.machines.vagrant.plan import OWN_MEMORY
 from runner.machines.vagrant.rig import VagrantRig, fit
+from runner.machines.vagrant.served import bay
 from runner.machines.vagrant.up import VAGRANT, Order, home, up
 from runner.shielded import to_its_end
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from runner.machines.seam import Rig, RigSpec
     from runner.machines.vagrant.rig import Up
+    from runner.machines.vagrant.served import Bays
 
 #: Programs of this host, and the packages they are in.
 TOOLS = {
@@ -72,6 +74,7 @@ class Vagrant:
 
     def __init__(self, wishes: Wishes = AS_USUAL) -> None:
         self.wishes = wishes
+        self._bays: Bays = bay
         self._idle: list[Kept] = []
         self._told: set[str] = set()
         #: Asked once, as Vagrant takes a second or two to answer.
@@ -137,7 +140,7 @@ class Vagrant:
     async def _made(self, spec: RigSpec, scratch: Path) -> Kept:
         self._tell_once(crowded(spec, this_host()))
         driver = await self._driver(scratch)
-        order = Order(spec, await box.provide(spec.kernel, self.wishes.progress), driver, scratch)
+        order = Order(spec, await box.provide(spec.kernel, self.wishes.progress), driver, scratch, self._bays)
         stack = AsyncExitStack()
         return Kept(_kind(spec), await stack.enter_async_context(up(order, self.wishes.progress)), stack)
 

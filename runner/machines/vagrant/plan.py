@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.disks import Disk
+    from runner.machines.qemu.argv import Passed
     from runner.machines.seam import RigSpec
 
 #: What Vagrant calls the one machine of a rig.
@@ -32,7 +33,7 @@ class Served(_Part):
     bus: Literal["virtio", "scsi", "sata"]
     serial: str
     socket: str
-    discard: Literal["unmap"] = "unmap"
+    discard: Literal["unmap", "ignore"] = "unmap"
     errors: Literal["enospace"] = "enospace"
     cache: Literal["writeback", "unsafe"]
     #: Revolutions a minute, as the kernel is to believe them; 1: it does not turn. None: nothing is said.
@@ -78,20 +79,15 @@ class Plan(_Part):
     machines: tuple[Node, ...]
 
 
-def node(spec: RigSpec, sockets: Sequence[Path]) -> Node:
+def node(spec: RigSpec, disks: Sequence[Served]) -> Node:
     """The machine of a rig."""
-    disks = tuple(
-        served(disk, number, socket) for number, (disk, socket) in enumerate(zip(spec.disks, sockets, strict=True))
-    )
-    return Node(cpus=spec.cpus, memory=(spec.memory + OWN_MEMORY) // _MIB, disks=disks)
+    return Node(cpus=spec.cpus, memory=(spec.memory + OWN_MEMORY) // _MIB, disks=tuple(disks))
 
 
 def served(disk: Disk, number: int, socket: Path) -> Served:
-    """One disk. What is flushed to a disk without a model goes nowhere: it lives no longer than the machine."""
-    if disk.bus == "nvme":
-        raise ValueError("vagrant-libvirt has no NVMe bus")
+    """A disk of ours. What is flushed to one without a model goes nowhere: it lives no longer than the machine."""
     return Served(
-        bus=disk.bus,
+        bus=bus_of(disk),
         serial=serial(number),
         socket=str(socket),
         cache="writeback" if disk.physics else "unsafe",
@@ -99,12 +95,32 @@ def served(disk: Disk, number: int, socket: Path) -> Served:
     )
 
 
+def passed(disk: Disk, number: int, socket: Path, looks: Passed) -> Served:
+    """A disk of the host, which outlives the machine."""
+    return Served(
+        bus=bus_of(disk),
+        serial=serial(number),
+        socket=str(socket),
+        discard="unmap" if looks.discard else "ignore",
+        cache="writeback",
+        rotation=None if disk.bus == "virtio" else looks.rotation,
+    )
+
+
+def bus_of(disk: Disk) -> Literal["virtio", "scsi", "sata"]:
+    """The bus of a disk that may be had here."""
+    if disk.bus == "nvme":
+        raise ValueError("vagrant-libvirt has no NVMe bus")
+    return disk.bus
+
+
 def serial(number: int) -> str:
     """By which a disk is found in the machine, whatever its letter is this time."""
     return f"matrix-{number}"
 
 
-#: Says for each serial number given which name of /dev/disk/by-id is its, once udev has made them.
+#: Finds for each serial number given which name of /dev/disk/by-id is its, once udev has made them; gives it the name
+#: that it has in machines of QEMU's, as what is built on a disk is known by what that is called; and says so.
 FIND = """\
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 udevadm settle || :
@@ -113,6 +129,7 @@ for serial do
   for link in /dev/disk/by-id/*"$serial"; do
     case ${link##*/} in *_"$serial" | virtio-"$serial") found=$link; break ;; esac
   done
+  if [[ $found ]]; then ln -sfn "${found##*/}" "/dev/disk/by-id/$serial" && found=/dev/disk/by-id/$serial; fi
   echo "$serial $found"
 done
 """

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -14,13 +15,24 @@ from runner.disks.native import Board, built, library
 from runner.disks.server import ended, listening, plain
 from runner.errors import HarnessBroken
 from runner.machines.qemu.backing import nameless
+from runner.machines.vagrant.plan import served
 from runner.process import is_gone, killed, spawn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from typing import Protocol
 
     from runner.disks import Disk
     from runner.disks.native import Library, Report
+    from runner.machines.vagrant.plan import Served
+
+    class Bays(Protocol):
+        """What puts disks behind a machine."""
+
+        def __call__(self, disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AbstractAsyncContextManager[Bay]:
+            """At sockets in `folder`; let go of when the block is left."""
+
 
 DEADLINE = 30.0
 
@@ -32,6 +44,8 @@ class Bay:
     disks: tuple[Disk, ...]
     files: tuple[IO[bytes], ...]
     sockets: tuple[Path, ...]
+    #: As the machine is told of them.
+    shown: tuple[Served, ...]
     board: Board | None = None
     servers: list[asyncio.subprocess.Process] = field(default_factory=list)
 
@@ -57,7 +71,8 @@ async def bay(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIter
     """Fresh disks, at sockets in `folder`; what is written is nowhere when the block is left."""
     async with AsyncExitStack() as stack:
         files = tuple(stack.enter_context(nameless(scratch)) for _ in disks)
-        made = Bay(disks, files, tuple(folder / secrets.token_hex(8) for _ in disks))
+        sockets = sockets_in(folder, len(disks))
+        made = Bay(disks, files, sockets, tuple(map(served, disks, count(), sockets)))
         made.emptied()
         sheet = stack.enter_context(nameless(scratch)).fileno()
         code = library(await built()) if any(disk.physics for disk in disks) else None
@@ -66,11 +81,23 @@ async def bay(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIter
             stack.callback(made.board.close)
         for number, socket in enumerate(made.sockets):
             argv, descriptors = command(made, code, number, sheet)
-            server = await spawn(argv, pass_fds=descriptors)
-            stack.push_async_callback(killed, server)
-            made.servers.append(server)
-            await _there(socket, server)
+            made.servers.append(await answering(socket, argv, descriptors, stack))
         yield made
+
+
+def sockets_in(folder: Path, number: int) -> tuple[Path, ...]:
+    """Where servers are to answer; not to be guessed."""
+    return tuple(folder / secrets.token_hex(8) for _ in range(number))
+
+
+async def answering(
+    socket: Path, argv: Sequence[str], descriptors: Sequence[int], stack: AsyncExitStack
+) -> asyncio.subprocess.Process:
+    """A server that answers at a socket, until the stack is left."""
+    server = await spawn(argv, pass_fds=descriptors)
+    stack.push_async_callback(killed, server)
+    await _there(socket, server)
+    return server
 
 
 def command(made: Bay, code: Library | None, number: int, sheet: int) -> tuple[list[str], tuple[int, ...]]:

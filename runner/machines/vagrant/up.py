@@ -19,7 +19,6 @@ from runner.machines.vagrant import libvirt
 from runner.machines.vagrant.leftovers import half_uploaded, recorded, uploading, written
 from runner.machines.vagrant.plan import PLAN, Plan, node
 from runner.machines.vagrant.rig import Up, entered, master
-from runner.machines.vagrant.served import bay
 from runner.shielded import to_its_end
 
 if TYPE_CHECKING:
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 
     from runner.machines.seam import Progress, RigSpec
     from runner.machines.vagrant.leftovers import Record
-    from runner.machines.vagrant.plan import Box, Network
+    from runner.machines.vagrant.plan import Box, Network, Served
+    from runner.machines.vagrant.served import Bays
 
 VAGRANT = "vagrant"
 EVIDENCE_LINES = 15
@@ -102,18 +102,19 @@ class Order:
     box: Box
     driver: Literal["kvm", "qemu"]
     scratch: Path
+    bays: Bays
 
 
 @asynccontextmanager
 async def up(order: Order, progress: Progress) -> AsyncIterator[Up]:
-    """A machine with fresh disks, for as long as the block lasts."""
+    """A machine with its disks, for as long as the block lasts."""
     began = time.monotonic()
     with recorded(order.scratch) as (record, folder):
         sockets = Path(record.sockets)
-        async with bay(order.spec.disks, order.scratch, sockets) as disks:
+        async with order.bays(order.spec.disks, order.scratch, sockets) as disks:
             whole = False
             try:
-                await _made(order, record, folder, disks.sockets, progress)
+                await _made(order, record, folder, disks.shown, progress)
                 async with line(folder, sockets / "line") as enter:
                     whole = True
                     ready = f"{time.monotonic() - began:.1f}"
@@ -127,13 +128,13 @@ def made_of(order: Order) -> dict[str, str]:
     return {"accel": "kvm" if order.driver == "kvm" else "tcg", "box": order.box.name, **libvirt.versions()}
 
 
-async def _made(order: Order, record: Record, folder: Path, sockets: Sequence[Path], progress: Progress) -> None:
+async def _made(order: Order, record: Record, folder: Path, disks: Sequence[Served], progress: Progress) -> None:
     """Let Vagrant make it. Only one at a time may bring a box to where all others find it."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(locked(home().with_name("up.lock")))
         network = await asyncio.to_thread(libvirt.prepared)
         unconfined = await asyncio.to_thread(libvirt.security_models)
-        wanted = plan(order, record, sockets, network, unconfined)
+        wanted = plan(order, record, disks, network, unconfined)
         written(folder / PLAN, wanted.model_dump_json(indent=2))
         if await asyncio.to_thread(libvirt.box_volumes, order.box.name) and not half_uploaded(home().parent):
             await stack.aclose()
@@ -144,7 +145,7 @@ async def _made(order: Order, record: Record, folder: Path, sockets: Sequence[Pa
         progress(f"vagrant: {record.domain} is up", 1)
 
 
-def plan(order: Order, record: Record, sockets: Sequence[Path], network: Network, unconfined: tuple[str, ...]) -> Plan:
+def plan(order: Order, record: Record, disks: Sequence[Served], network: Network, unconfined: tuple[str, ...]) -> Plan:
     """What the Vagrantfile reads."""
     return Plan(
         box=order.box.name,
@@ -156,7 +157,7 @@ def plan(order: Order, record: Record, sockets: Sequence[Path], network: Network
         pool=libvirt.POOL,
         network=network,
         unconfined=unconfined,
-        machines=(node(order.spec, sockets),),
+        machines=(node(order.spec, disks),),
     )
 
 

@@ -1,0 +1,93 @@
+"""Vagrant's machines with disks of this host: judged, locked and held by us, each behind a server of ours.
+
+libvirt's QEMU is no child of ours and inherits nothing. So a server that is one has the disk, opened by way of what was
+judged, and with it the lock and the exclusive opening; the machine is told of a socket, never of a path. Whoever kills
+us has the kernel kill the servers, and until they are gone nobody else may have the disks; a machine that is left has
+none any more.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING, ClassVar
+
+from runner.disks.server import whole
+from runner.errors import BadInput
+from runner.machines.local import unreal_disks
+from runner.machines.qemu.passthrough import BLOCK_DEVICES, grips, seen, writable
+from runner.machines.vagrant import AS_USUAL, Vagrant
+from runner.machines.vagrant.plan import passed
+from runner.machines.vagrant.served import Bay, answering, sockets_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
+
+    from runner.disks import Disk
+    from runner.disks.real.hold import Held
+    from runner.machines.qemu.argv import Passed
+    from runner.machines.seam import Refusal, RigSpec, Wishes
+
+#: What a disk at a socket shows: libvirt has no word for another size.
+SECTOR = 512
+
+
+class Passthrough(Vagrant):
+    """A machine as `Vagrant` makes them; what is on its disks outlives it, so arrays are taken apart in the guest."""
+
+    name: ClassVar[str] = "vagrant-passthrough"
+    zeroed: ClassVar[bool] = False
+    brings_disks: ClassVar[bool] = False
+
+    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
+        super().__init__(wishes)
+        self._bays = partial(lent, wishes.held)
+
+    def refusals(self, spec: RigSpec) -> list[Refusal]:
+        """What such disks cannot do, and what is missing on the host."""
+        return [*unreal_disks(spec), *super().refusals(spec)]
+
+    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
+        """A disk is in one machine at a time."""
+        return 1
+
+
+class Lent(Bay):
+    """The disks of one machine, which are the host's."""
+
+    def emptied(self) -> None:
+        """They stay as they are: an array is taken apart by its own script."""
+
+
+@asynccontextmanager
+async def lent(
+    held: Sequence[Held],
+    disks: tuple[Disk, ...],
+    scratch: Path,  # noqa: ARG001
+    folder: Path,
+) -> AsyncIterator[Bay]:
+    """These disks as they are, at sockets in `folder`."""
+    used = [one for one, _ in zip(held, disks, strict=False)]
+    looks = [seen(one, BLOCK_DEVICES / one.node.name) for one in used]
+    refuse_large_sectors(used, looks)
+    sockets = sockets_in(folder, len(used))
+    async with AsyncExitStack() as stack:
+        opened = stack.enter_context(ExitStack())
+        made = Lent(disks, (), sockets, tuple(map(passed, disks, count(), sockets, looks)))
+        for one, look, socket in zip(used, looks, sockets, strict=True):
+            device = writable(one, opened)
+            argv = whole(socket, device, discards=bool(look.discard))
+            made.servers.append(await answering(socket, argv, (device, *grips(one)), stack))
+        yield made
+
+
+def refuse_large_sectors(held: Sequence[Held], looks: Sequence[Passed]) -> None:
+    """A disk that shows smaller sectors than it has would read, change and write what it is asked to write."""
+    for one, look in zip(held, looks, strict=True):
+        if look.logical != SECTOR:
+            raise BadInput(
+                f"{one.claim.id} has sectors of {look.logical} bytes, and disks of vagrant only have {SECTOR}",
+                resolution="`--on qemu --passthrough` has them as they are",
+            )

@@ -108,7 +108,8 @@ def _judgement(
     try:
         wanted = _asked_of_all(claim, fields)
     except NotTested as lacking:
-        return Judgement(guideline, Verdict.NOT_TESTED, why=str(lacking), made_up=made_up)
+        why = (_without_figure(claim, runs) if any(one.cells for one in fields.values()) else "") or str(lacking)
+        return Judgement(guideline, Verdict.NOT_TESTED, why=why, made_up=made_up)
     alone = Level(guideline.confidence, len(wanted.contexts) or 1, share)
     contexts = [answered(one, runs, claim.figure, alone) for one in wanted.contexts]
     kept = [one.question for one in contexts if one.value is not None]
@@ -149,6 +150,15 @@ def _asked_of_all(claim: Claim, fields: Mapping[str, Field]) -> Asked:
         _told_apart({run: each.contexts for run, each in found.items()}),
         tuple(dict.fromkeys(note for each in found.values() for note in each.notes)),
     )
+
+
+def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str:
+    """That there are such cells, but not with that figure; empty where that is not why."""
+    for run in runs:
+        with suppress(NotTested):
+            asked(claim, Field.of([one.cell for one in run.values()]))
+            return f"cells that it is about have no {claim.metric}"
+    return ""
 
 
 def _told_apart(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:

@@ -16,6 +16,8 @@ from runner.model.units import Percent, parse_percent, parse_rate, parse_time
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.model.condition import Condition
+
 _FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
 _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
 
@@ -117,12 +119,22 @@ def _check_bounds(least: float | None, most: float | None) -> None:
         raise ValueError(f"`at_least` ({least:g}) is more than `at_most` ({most:g})")
 
 
+def _unlike(one: Condition, other: Condition) -> None:
+    if one == other:
+        raise ValueError("both sides say the same, and cells are like themselves")
+
+
 class Compare(Claim):
     """One is like the other, up to a margin."""
 
     of: SomeCells
     to: SomeCells
     within: Margin
+
+    @model_validator(mode="after")
+    def _of_two(self) -> Self:
+        _unlike(self.of, self.to)
+        return self
 
 
 class RatioOf(_Bounded):
@@ -131,12 +143,22 @@ class RatioOf(_Bounded):
     of: SomeCells
     to: SomeCells
 
+    @model_validator(mode="after")
+    def _of_two(self) -> Self:
+        _unlike(self.of, self.to)
+        return self
+
 
 class Effect(_Bounded):
     """One value of an axis against another, over all that else is an axis."""
 
     of: SomeCells
     over: SomeCells
+
+    @model_validator(mode="after")
+    def _of_two(self) -> Self:
+        _unlike(self.of, self.over)
+        return self
 
 
 class Best(Claim):

@@ -258,6 +258,24 @@ def test_what_was_named_and_is_held_against_nothing_is_told() -> None:
     assert said.notes[-1] == f"held against nothing, as no cell of the other side is like it: {field[-1].name}"
 
 
+def test_cells_that_are_there_without_the_figure_are_told_from_none() -> None:
+    reads, writes = cells(layout=["one"], workload_rw=["read", "write"])
+    found = [*run([reads], lambda _: 100.0), *run([writes], lambda _: 100.0, column="write_bw")]
+    claim = guideline(bound={"metric": "write.bw", "where": {"workload.rw": "read"}, "at_least": "1MB/s"})
+    assert verdict(claim, found).why == "cells that it is about have no write.bw"
+    nowhere = guideline(bound={"metric": "write.bw", "where": {"layout": "two"}, "at_least": "1MB/s"})
+    assert "two" in verdict(nowhere, found).why
+
+
+@pytest.mark.parametrize(
+    ("shape", "other", "bound"),
+    [("compare", "to", {"within": "10%"}), ("ratio", "to", {"at_least": 1.1}), ("effect", "over", {"at_least": 1.1})],
+)
+def test_nothing_is_compared_with_itself(shape: str, other: str, bound: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="both sides say the same"):
+        guideline(**{shape: {"metric": "read.bw", "of": {"layout": "far"}, other: {"layout": "far"}, **bound}})
+
+
 def test_cells_that_differ_in_their_work_as_well_are_no_pair() -> None:
     field = [row({"layout": "raid0", "workload": "seq"}), row({"layout": "far", "workload": "rnd"})]
     said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))

@@ -65,7 +65,8 @@ def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
     "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Judge those of this file (of guidelines, or a matrix) instead of those that the runs were done for.",
+    help="Judge those of this file (of guidelines, or a matrix; FILE#ID: that one alone) instead of those that the "
+    "runs were done for.",
 )
 @only
 @form

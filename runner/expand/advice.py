@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from runner.errors import BadInput
 from runner.expand.guidelines import impossible_axes, sound
 from runner.expand.load import BadMatrix, load, placed, text_of, unreadable
-from runner.model.flaws import from_pydantic
+from runner.model.flaws import did_you_mean, from_pydantic
 from runner.model.guidelines import Guideline, Guidelines
 from runner.model.source import Flaw, Source, UnreadableError, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
 
 
 def guidelines_in(path: Path) -> tuple[Guideline, ...]:
+    """Those of a file, or the one that is named behind it (`FILE#id`), as in a matrix."""
+    file, hash_, name = str(path).rpartition("#")
+    if not hash_ or path.exists():
+        return _all_in(path)
+    there = _all_in(Path(file))
+    if found := tuple(one for one in there if one.id == name):
+        return found
+    raise BadInput(f"{file}: no guideline is called {name}; {did_you_mean(name, [one.id for one in there])}")
+
+
+def _all_in(path: Path) -> tuple[Guideline, ...]:
     """Those of a file, be it one of guidelines or a matrix; raises BadMatrix with everything that is wrong with it."""
     name, text = str(path), text_of(path)
     try:

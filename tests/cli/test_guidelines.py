@@ -55,6 +55,15 @@ def test_a_run_ends_with_what_is_said_of_its_guidelines(ran: Said, tmp_path: Pat
     assert "small.guidelines" in (folder(tmp_path) / "junit.xml").read_text()
 
 
+def test_one_of_a_file_is_named_as_in_a_matrix(ran: Said, call: Call) -> None:
+    said = call("guidelines", "check", "latest", "--guidelines", "small.yaml#quick", "--format", "csv")
+    assert {row["guideline"] for row in csv.DictReader(io.StringIO(said.out))} == {"quick"}
+    assert "shared.yaml#doubled" in call("guidelines", "list", "shared.yaml#doubled").out
+    said = call("guidelines", "list", "shared.yaml#doubl")
+    assert said.status == 2
+    assert "no guideline is called doubl; did you mean doubled?" in said.err
+
+
 def test_reports_are_the_same_when_they_are_made_anew(ran: Said, call: Call, tmp_path: Path) -> None:
     before = (folder(tmp_path) / "verdicts.csv").read_bytes()
     (folder(tmp_path) / "verdicts.csv").unlink()

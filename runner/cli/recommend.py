@@ -87,6 +87,7 @@ def _found(
     from runner.model.flaws import did_you_mean
     from runner.model.metrics import KNOWN
 
+    metric = metric if metric in KNOWN else metric.replace("_", ".", 1)
     if metric not in KNOWN:
         raise BadInput(f"--metric {metric}: no figure is called so; {did_you_mean(metric, KNOWN)}")
     with opened(store, results) as shared:

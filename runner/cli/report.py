@@ -11,7 +11,7 @@ from runner.cli.inputs import results
 _EPILOG = """\b
 Examples:
   matrix report latest                                             the run that was begun last
-  matrix report results/chunk-sweep-qemu-20260304-050607
+  matrix report chunk-sweep-qemu-20260304-050607                   or results/chunk-sweep-qemu-20260304-050607
   matrix report results/sweep-qemu-20260304-* --junit night.xml    the parts of one night as one document
 """
 
@@ -29,12 +29,19 @@ def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
     from runner.reports.junit import together
     from runner.store.files import write_atomically
 
-    folders = [_latest(results) if str(run) == "latest" and not run.exists() else run for run in runs]
+    folders = [_folder_of(run, results) for run in runs]
     for folder in folders:
         _report(folder)
     if junit:
         write_atomically(junit, together([(folder / "junit.xml").read_bytes() for folder in folders]))
         click.echo(f"written to {junit}", err=True)
+
+
+def _folder_of(run: Path, results: Path) -> Path:
+    """A folder itself, or what one below results/ is called."""
+    if run.exists():
+        return run
+    return _latest(results) if str(run) == "latest" else next(filter(Path.exists, [results / run]), run)
 
 
 def _latest(results: Path) -> Path:

@@ -128,20 +128,21 @@ def command(
 
 
 def checked(metrics: Sequence[str]) -> tuple[str, ...]:
-    """The figures that were asked for; refused, if there is no such figure."""
+    """Figures that were asked for, as guidelines write them (`read.bw`) or the tables; refused if there is none."""
     from difflib import get_close_matches
 
     from runner.errors import BadInput
     from runner.history.metrics import METRICS
 
-    for metric in metrics:
-        if metric not in METRICS:
+    written = [metric if metric in METRICS else metric.replace(".", "_", 1) for metric in metrics]
+    for metric, name in zip(metrics, written, strict=True):
+        if name not in METRICS:
             near = get_close_matches(metric, METRICS, n=2)
             raise BadInput(
                 f"there is no figure '{metric}'" + (f"; did you mean {' or '.join(near)}?" if near else ""),
                 resolution=f"there are {', '.join(METRICS)}",
             )
-    return tuple(dict.fromkeys(metrics))
+    return tuple(dict.fromkeys(written))
 
 
 def of_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:

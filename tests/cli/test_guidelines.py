@@ -64,6 +64,13 @@ def test_one_of_a_file_is_named_as_in_a_matrix(ran: Said, call: Call) -> None:
     assert "no guideline is called doubl; did you mean doubled?" in said.err
 
 
+def test_a_report_is_made_of_a_run_by_its_name(ran: Said, call: Call, tmp_path: Path) -> None:
+    (folder(tmp_path) / "verdicts.csv").unlink()
+    assert call("report", folder(tmp_path).name).status == 0
+    assert (folder(tmp_path) / "verdicts.csv").exists()
+    assert call("report", "nothing-such").status == 2
+
+
 def test_reports_are_the_same_when_they_are_made_anew(ran: Said, call: Call, tmp_path: Path) -> None:
     before = (folder(tmp_path) / "verdicts.csv").read_bytes()
     (folder(tmp_path) / "verdicts.csv").unlink()

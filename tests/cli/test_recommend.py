@@ -86,6 +86,11 @@ def test_only_what_was_made_up_is_marked_so(ran: Said, call: Call, tmp_path: Pat
     assert "MADE UP" not in text
 
 
+def test_a_figure_may_be_called_as_in_tables(ran: Said, call: Call) -> None:
+    dotted, plain = (call("recommend", "latest", "--metric", one).out for one in ("read.lat_p99", "read_lat_p99"))
+    assert dotted == plain != ""
+
+
 def test_a_run_that_is_in_the_store_alone_has_no_commands(ran: Said, call: Call, tmp_path: Path) -> None:
     call("results", "latest")
     (tmp_path / "results" / "store.db").rename(tmp_path / "other.db")

@@ -294,6 +294,15 @@ def test_a_pivot_has_no_line_for_what_goes_with_its_axis(call: Call, tmp_path: P
     assert "goes with" not in call("results", "latest", "--pivot", "rw").out
 
 
+def test_a_figure_is_called_as_in_guidelines_or_as_in_tables(call: Call, two_runs: Path) -> None:
+    dotted, plain = (
+        call("results", "latest", "--metric", one, "--format", "csv").out for one in ("read.bw", "read_bw")
+    )
+    assert dotted == plain
+    assert "read_bw" in dotted
+    assert "there is no figure 'raed.bw'; did you mean read_bw" in call("results", "--metric", "raed.bw").err
+
+
 def test_a_pivot_does_not_set_unlike_work_beside_each_other(call: Call, tmp_path: Path) -> None:
     """Each size of requests belongs to one workload; a single line of both would show what the size does not do."""
     cells = [

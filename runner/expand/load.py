@@ -170,7 +170,7 @@ def _refuse_library(source: Source) -> None:
             resolution="name the study's folder",
         )
     layouts = data.get("layouts") if isinstance(data, dict) else None
-    if isinstance(layouts, dict) and layouts and not {"disks", "workloads"} & data.keys():
+    if isinstance(layouts, dict) and layouts and data.keys() == {"layouts"}:
         example = next(iter(layouts))
         raise BadInput(
             f"{source.name}: has only layouts, for matrices to use",

@@ -431,6 +431,16 @@ def test_a_file_of_layouts_is_told_from_a_matrix(matrix: Matrix) -> None:
     assert "use: " in result.stderr
 
 
+def test_a_matrix_with_two_misspelt_sections_is_no_file_of_layouts(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "m.yaml").write_text(
+        "disk: {count: 4, size: 1GiB}\nlayouts: {a: [md: {level: 5}]}\nworkload: {w: {rw: read}}\n"
+    )
+    result = matrix("validate", str(tmp_path / "m.yaml"))
+    assert result.returncode == 2
+    assert "did you mean disks" in result.stderr
+    assert "did you mean workloads" in result.stderr
+
+
 def test_doctor(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix("doctor", "--on", "dry")
     assert result.returncode == 0

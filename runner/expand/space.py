@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.expand.layouts import (
     Findings,
@@ -153,6 +154,8 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     tunes = _Tunes(matrix, stacks, findings)
     faulty = _faults(matrix)
     findings.notes += map(Note, _same_faults(faulty))
+    findings.notes += map(Note, _same("layout", stacks))
+    findings.notes += map(Note, _same("workload", [work for work, _ in workloads.every]))
     arrays = tuple(
         _array(matrix, kernel, stack, faults, tunes.of(stack), workloads.of(stack))
         for kernel in _kernels(matrix)
@@ -197,6 +200,17 @@ def _same_faults(variants: Iterable[Variant[tuple[Fault, ...]]]) -> Iterator[str
         if others:
             verbs = ("are", "count") if len(others) > 1 else ("is", "counts")
             yield f"faults: {' and '.join(others)} {verbs[0]} the same as {first}, and {verbs[1]} once"
+
+
+def _same(axis: str, variants: Iterable[Variant[Any]]) -> Iterator[str]:
+    """A word on what is declared by two names and comes to the same: it is measured once, and found by the first."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    for one in variants:
+        first, *others = dict.fromkeys(dict(coords)[axis] for coords in (one.coords, *one.also))
+        pairs.update((first, other) for other in others)
+    for (first, other), times in pairs.items():
+        where = f" {times} times" if times > 1 else ""
+        yield f"{axis} {other} comes{where} to the same as {first}: it is measured once, and results have it as {first}"
 
 
 def _array(

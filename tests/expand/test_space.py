@@ -75,6 +75,21 @@ def test_what_is_run_changes_every_id(old: str, new: str) -> None:
     assert not before & {cell.id for cell in space(SMALL.replace(old, new)).cells()}
 
 
+def test_names_that_come_to_the_same_are_told() -> None:
+    """512 KiB is the chunk that md takes by itself."""
+    text = SMALL.replace(
+        "raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]",
+        "vendor: [md: {level: 5}]\n  ours: [md: {level: 5, chunk: 512KiB}]",
+    )
+    text = text.replace("bs: 4KiB, runtime: 1s}", "bs: 4KiB, runtime: 1s}\n  again: {rw: read, bs: 4KiB, runtime: 1s}")
+    found = space(text)
+    assert found.count() == 2
+    assert found.notes == (
+        "layout ours comes to the same as vendor: it is measured once, and results have it as vendor",
+        "workload again comes to the same as work: it is measured once, and results have it as work",
+    )
+
+
 def test_two_spellings_of_one_cell_are_run_once_and_found_under_both() -> None:
     doubled = space(
         SMALL.replace(

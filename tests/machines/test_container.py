@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ from runner.store.record import Outcome
 from runner.store.run import create
 from tests.disks.loops import SIZE, Bay, bay
 from tests.machines.engines import storage, why_not
-from tests.machines.test_local import Place
+from tests.machines.test_local import Place, placed
 from tests.matrices import space
 from tests.store.past import manifest
 
@@ -284,18 +285,8 @@ class Around(Place):
 
 @pytest.fixture
 def place(disks: Bay, tmp_path: Path, told: dict[str, str]) -> Iterator[Around]:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    (folder / "m.yaml").write_text(SMALL)
-    entries = "".join(
-        f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
-        for claim in (disks.claim, disks.beside)
-    )
-    (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
-    made = Around(disks, folder, told)
-    yield made
-    made.holder.kill()
-    made.holder.communicate()
+    with placed(disks, tmp_path, SMALL, partial(Around, told=told)) as made:
+        yield made
 
 
 @pytest.mark.exhaustive

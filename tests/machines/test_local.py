@@ -6,9 +6,10 @@ import asyncio
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -28,7 +29,7 @@ from tests.matrices import space
 from tests.store.past import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from runner.machines.seam import Machine
     from runner.store.record import Trial
@@ -121,20 +122,30 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 RUN = ("run", "--on", "local", "--json", "--destroy", "disk-a", "--destroy", "disk-b", "m.yaml")
 
 
-@pytest.fixture
-def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
+AnyPlace = TypeVar("AnyPlace", bound=Place)
+
+
+@contextmanager
+def placed(disks: Bay, tmp_path: Path, matrix: str, kind: Callable[[Bay, Path], AnyPlace]) -> Iterator[AnyPlace]:
+    """A folder with a matrix and a hosts.yaml that allows both disks, in such a place."""
     folder = tmp_path / "place"
     folder.mkdir()
-    (folder / "m.yaml").write_text(SMALL)
+    (folder / "m.yaml").write_text(matrix)
     entries = "".join(
         f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
         for claim in (disks.claim, disks.beside)
     )
     (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
-    made = Place(disks, folder)
+    made = kind(disks, folder)
     yield made
     made.holder.kill()
     made.holder.communicate()
+
+
+@pytest.fixture
+def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
+    with placed(disks, tmp_path, SMALL, Place) as made:
+        yield made
 
 
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: Place) -> None:

@@ -183,6 +183,21 @@ def test_the_server_of_such_a_disk_keeps_nothing_in_memory() -> None:
     assert "--discard=unmap" in whole(Path("/s/x"), 9, discards=True)
 
 
+def test_only_root_may_give_disks_of_the_host_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "only root can give disks" in " ".join(one.brief for one in Passthrough().refusals(SPEC))
+
+
+def test_whom_machines_run_as_is_asked_of_libvirt() -> None:
+    dac = "<secmodel><model>dac</model><doi>0</doi>{}</secmodel>"
+    label = "<baselabel type='{}'>+{}:+108</baselabel>"
+    other = "<secmodel><model>apparmor</model><doi>0</doi></secmodel>"
+    assert libvirt.user_in(other + dac.format(label.format("kvm", 1) + label.format("qemu", 64055))) == 64055
+    assert libvirt.user_in(dac.format(label.format("qemu", 0))) == 0
+    with pytest.raises(HarnessBroken, match="whom its machines run as"):
+        libvirt.user_in(other)
+
+
 def test_sectors_that_such_a_machine_cannot_have_are_refused() -> None:
     held = Held(Claim("x", 1), Node("sdx", "8:0", MIB), HERE, Descriptor(-1))
     refuse_large_sectors([held], [Passed()])

@@ -22,7 +22,7 @@ from runner.machines.seam import RigSpec, Step, Wishes
 from runner.store.journal import Journal
 from runner.store.record import Outcome
 from tests.disks.loops import SIZE, Bay, bay, why_not
-from tests.machines.test_local import Place
+from tests.machines.test_local import Place, placed
 from tests.matrices import space
 
 if TYPE_CHECKING:
@@ -54,18 +54,8 @@ def disks(tmp_path: Path) -> Iterator[Bay]:
 
 @pytest.fixture
 def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    (folder / "m.yaml").write_text(SMALL)
-    entries = "".join(
-        f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
-        for claim in (disks.claim, disks.beside)
-    )
-    (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
-    made = Place(disks, folder)
-    yield made
-    made.holder.kill()
-    made.holder.communicate()
+    with placed(disks, tmp_path, SMALL, Place) as made:
+        yield made
 
 
 async def said(rig: Rig, text: str) -> str:

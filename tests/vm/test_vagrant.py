@@ -22,6 +22,7 @@ from runner.store.journal import Journal
 from runner.store.record import Outcome
 from tests.disks import loops
 from tests.machines.test_local import Place as Desk
+from tests.machines.test_local import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -241,20 +242,10 @@ def disks(tmp_path: Path) -> Iterator[loops.Bay]:
 
 @pytest.fixture
 def desk(disks: loops.Bay, tmp_path: Path) -> Iterator[Desk]:
-    folder = tmp_path / "place"
-    folder.mkdir()
-    (folder / "m.yaml").write_text(PASSED)
-    entries = "".join(
-        f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
-        for claim in (disks.claim, disks.beside)
-    )
-    (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
-    made = Desk(disks, folder)
-    # Its namespace has a /run of its own; libvirt listens in the host's.
-    made.said("ln", "-s", f"/proc/{os.getpid()}/root/run/libvirt", "/run/libvirt")
-    yield made
-    made.holder.kill()
-    made.holder.communicate()
+    with placed(disks, tmp_path, PASSED, Desk) as made:
+        # Its namespace has a /run of its own; libvirt listens in the host's.
+        made.said("ln", "-s", f"/proc/{os.getpid()}/root/run/libvirt", "/run/libvirt")
+        yield made
     list(leftovers.swept())
 
 

@@ -138,6 +138,24 @@ def security_models() -> tuple[str, ...]:
     return tuple(model for model in ("apparmor", "selinux") if f"<model>{model}</model>" in told("capabilities"))
 
 
+def qemu_user() -> int:
+    """Whom the machines run as."""
+    return user_in(told("capabilities"))
+
+
+def user_in(capabilities: str) -> int:
+    """The user that libvirt says it gives QEMU's files to."""
+    models = (secmodel.split("</secmodel>")[0] for secmodel in capabilities.split("<secmodel>")[1:])
+    for model in models:
+        found = re.search(r"<baselabel type='qemu'>\+(\d+):\+\d+</baselabel>", model)
+        if "<model>dac</model>" in model and found:
+            return int(found[1])
+    raise HarnessBroken(
+        "libvirt does not say whom its machines run as, so nobody knows who may have the disks",
+        resolution="`virsh capabilities` shows it where the security driver `dac` is on",
+    )
+
+
 @cache
 def versions() -> dict[str, str]:
     """Of libvirt and of the QEMU that it starts, and of Vagrant."""

@@ -8,6 +8,8 @@ none any more.
 
 from __future__ import annotations
 
+import asyncio
+import os
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from functools import partial
 from itertools import count
@@ -17,7 +19,8 @@ from runner.disks.server import whole
 from runner.errors import BadInput
 from runner.machines.local import unreal_disks
 from runner.machines.qemu.passthrough import BLOCK_DEVICES, grips, seen, writable
-from runner.machines.vagrant import AS_USUAL, Vagrant
+from runner.machines.seam import Refusal
+from runner.machines.vagrant import AS_USUAL, Vagrant, libvirt
 from runner.machines.vagrant.plan import passed
 from runner.machines.vagrant.served import Bay, answering, sockets_in
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from runner.disks import Disk
     from runner.disks.real.hold import Held
     from runner.machines.qemu.argv import Passed
-    from runner.machines.seam import Refusal, RigSpec, Wishes
+    from runner.machines.seam import RigSpec, Wishes
 
 #: What a disk at a socket shows: libvirt has no word for another size.
 SECTOR = 512
@@ -47,11 +50,18 @@ class Passthrough(Vagrant):
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What such disks cannot do, and what is missing on the host."""
-        return [*unreal_disks(spec), *super().refusals(spec)]
+        return [*unreal_disks(spec), *not_root(), *super().refusals(spec)]
 
     def room(self, spec: RigSpec) -> int:  # noqa: ARG002
         """A disk is in one machine at a time."""
         return 1
+
+
+def not_root() -> list[Refusal]:
+    """Only root can let QEMU's user have a socket and keep out everybody else."""
+    if os.geteuid() == 0:
+        return []
+    return [Refusal("only root can give disks of this host to libvirt's machines", "run the whole command by sudo")]
 
 
 class Lent(Bay):
@@ -72,6 +82,8 @@ async def lent(
     used = [one for one, _ in zip(held, disks, strict=False)]
     looks = [seen(one, BLOCK_DEVICES / one.node.name) for one in used]
     refuse_large_sectors(used, looks)
+    # Whoever else may write to the socket could write to the disk, and /proc/net/unix tells everybody where it is.
+    user = await asyncio.to_thread(libvirt.qemu_user)
     sockets = sockets_in(folder, len(used))
     async with AsyncExitStack() as stack:
         opened = stack.enter_context(ExitStack())
@@ -80,6 +92,8 @@ async def lent(
             device = writable(one, opened)
             argv = whole(socket, device, discards=bool(look.discard))
             made.servers.append(await answering(socket, argv, (device, *grips(one)), stack))
+            os.chown(socket, user, -1)
+            socket.chmod(0o600)
         yield made
 
 

@@ -82,6 +82,7 @@ async def bay(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIter
         for number, socket in enumerate(made.sockets):
             argv, descriptors = command(made, code, number, sheet)
             made.servers.append(await answering(socket, argv, descriptors, stack))
+            socket.chmod(0o666)  # QEMU is another user, and what is behind it is ours to lose
         yield made
 
 
@@ -93,7 +94,7 @@ def sockets_in(folder: Path, number: int) -> tuple[Path, ...]:
 async def answering(
     socket: Path, argv: Sequence[str], descriptors: Sequence[int], stack: AsyncExitStack
 ) -> asyncio.subprocess.Process:
-    """A server that answers at a socket, until the stack is left."""
+    """A server that answers at a socket, as yet only to ourselves, until the stack is left."""
     server = await spawn(argv, pass_fds=descriptors)
     stack.push_async_callback(killed, server)
     await _there(socket, server)
@@ -109,10 +110,9 @@ def command(made: Bay, code: Library | None, number: int, sheet: int) -> tuple[l
 
 
 async def _there(socket: Path, server: asyncio.subprocess.Process) -> None:
-    """Wait for a socket, and let QEMU's user in."""
+    """Wait for a socket."""
     async with asyncio.timeout(DEADLINE):
         while not socket.exists():  # noqa: ASYNC240 - nothing tells when it is there, and looking is quick
             if server.returncode is not None:
                 raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
             await asyncio.sleep(0.01)
-    socket.chmod(0o666)  # noqa: ASYNC240 - as quick

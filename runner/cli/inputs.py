@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,8 @@ WITH_HOSTS = frozenset({"ssh"})
 PLACE = _Place()
 _IS = "Where to run; of several hosts in hosts.yaml, HOST or the first that has what is needed."
 on_host = click.option("--on", "place", type=PLACE, default="qemu", show_default=True, help=_IS)
+#: Of so many cells at most it is told beforehand which guidelines they cannot decide: of more it would take seconds.
+FORESEEN = 10_000
 #: Where it makes no difference on which of its kind.
 on = click.option(
     "--on",
@@ -166,7 +169,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Checks:
-    """What others than the language have to say of a matrix: a kind of machine, and fio itself."""
+    """What others than the language have to say of a matrix: a kind of machine, who judges guidelines, and fio."""
 
     #: Has it the kernels that are named by their paths? The others are known.
     place: str
@@ -176,6 +179,7 @@ class Checks:
     def __call__(self, space: Space) -> Iterator[Flaw]:
         """Everything they would refuse in what is left of it."""
         yield from _lacking_kernels(space, self.place)
+        yield from _beyond_judging(space)
         try:
             yield from _refused_jobs(space, self.own)
         except BadInput:  # a template of theirs, which is told of when nothing is wrong with the matrix itself
@@ -224,6 +228,21 @@ def _lacking_kernels(space: Space, place: str) -> Iterator[Flaw]:
     for at, kernel in enumerate(space.matrix.machine.kernel or ()):
         if is_path(kernel) and (why := machine(place, Wishes()).lacks(kernel)):
             yield Flaw(("machine", "kernel", at), why)
+
+
+def _beyond_judging(space: Space) -> Iterator[Flaw]:
+    """Guidelines that no measuring would decide."""
+    from runner.guidelines.judge import beyond_judging
+    from runner.model.source import Flaw
+    from runner.store.record import CellRow
+
+    guidelines = space.matrix.guidelines
+    cells = list(islice(space.cells(), FORESEEN + 1)) if guidelines else []
+    if len(cells) > FORESEEN:
+        return
+    rows = [CellRow(cell.id, cell.name, cell.axes) for cell in cells]
+    for at, why in beyond_judging(guidelines, rows):
+        yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 
 
 def _refused_jobs(space: Space, own: Path | None) -> Iterator[Flaw]:

@@ -73,16 +73,20 @@ def _wrong_in_text(known: Known, text: Any, place: Path) -> Iterator[Flaw]:
 
 
 def unfounded(
-    space: Space, known: Known, guidelines: Mapping[int, Guideline], loose: frozenset[int] = frozenset()
+    space: Space, known: Known, guidelines: Mapping[int, Guideline], ahead: Mapping[int, Flaw], loose: frozenset[int]
 ) -> tuple[list[Flaw], list[str]]:
-    """What guidelines speak of that this matrix has not, as far as it is known.
+    """What guidelines speak of that this matrix has not, as far as it is known; `ahead`: which none of its cells could
+    decide.
 
     That is a flaw, but where they came along with a whole file, which serves many matrices: those are only mentioned,
     unless no matrix at all could have such an axis.
     """
     flaws, idle = list[Flaw](), list[str]()
     for at, guideline in guidelines.items():
-        for flaw, certain in _amiss(guideline, at, known, space):
+        amiss = list(_amiss(guideline, at, known, space))
+        if not (amiss or known.partly) and at in ahead:
+            amiss = [(ahead[at], False)]
+        for flaw, certain in amiss:
             if at in loose and not certain:
                 idle.append(f"guideline {guideline.id} is not tested: {flaw.message.partition(';')[0]}")
             else:

@@ -65,7 +65,7 @@ class Declared:
     space: Space
 
 
-#: Asks others (fio, a machine) about what is left of a matrix once everything malformed is cut out.
+#: Asks others (fio, a machine, who judges guidelines) about what is left of a matrix without what is malformed.
 Ask = Callable[[Space], Iterable[Flaw]]
 
 
@@ -125,9 +125,15 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask:
     space, impossible, known = what_is_left(source, remains.whole, remains)
     advice = source.data.get("guidelines")
     well_formed = sound(advice)
-    amiss, idle = unfounded(space, known, well_formed, source.loose)
+    said = list(ask(space))
+    ahead = {int(flaw.path[1]): flaw for flaw in said if flaw.path[0] == "guidelines"}
+    amiss, idle = unfounded(space, known, well_formed, ahead, source.loose)
     amiss += malformed_too(known, advice, {*well_formed, *source.loose})
-    asked = (flaw for flaw in ask(space) if flaw.of_key or not any(about(path, flaw.path) for path in remains.gone))
+    asked = (
+        flaw
+        for flaw in said
+        if flaw not in ahead.values() and (flaw.of_key or not any(about(path, flaw.path) for path in remains.gone))
+    )
     found = [*remains.flaws, *impossible, *_of_rules(remains, known), *amiss, *asked]
     if misused or found:
         raise BadMatrix(source, [*misused, *placed(source, found)])

@@ -8,16 +8,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.guidelines.answers import Level, answered, answered_in_mean
+from runner.guidelines.measured import Measured
 from runner.guidelines.questions import Asked, Field, NotTested, asked
 from runner.guidelines.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.guidelines.answers import Answer
-    from runner.guidelines.measured import Measured
     from runner.guidelines.questions import Question
     from runner.model.guidelines import Claim, Guideline
+    from runner.store.record import CellRow
 
 #: Where it is looked again and again until a claim is decided, so much of the stated chance of error is used each
 #: time: with looks that lie farther and farther apart (`steering.looks`), all of them together err no more than stated.
@@ -93,6 +94,17 @@ def judged(
     return [_judgement(one, runs, made_up=made_up, share=share) for one in guidelines]
 
 
+def beyond_judging(guidelines: Sequence[Guideline], cells: Iterable[CellRow]) -> Iterator[tuple[int, str]]:
+    """Those that no figures of these cells could decide, by their places, and why."""
+    run = {cell.id: Measured("", cell) for cell in cells}
+    for at, guideline in enumerate(guidelines):
+        claim = guideline.claimed
+        try:
+            _asked_of_all(claim, {"": _field(claim, run)})
+        except NotTested as lacking:
+            yield at, _without_figure(claim, [run]) or str(lacking)
+
+
 def _judgement(
     guideline: Guideline,
     found: Mapping[str, Mapping[str, Measured]],
@@ -102,9 +114,7 @@ def _judgement(
 ) -> Judgement:
     claim = guideline.claimed
     runs = list(found.values())
-    fields = {
-        name: Field.of([one.cell for one in run.values() if one.has(claim.figure)]) for name, run in found.items()
-    }
+    fields = {name: _field(claim, run) for name, run in found.items()}
     try:
         wanted = _asked_of_all(claim, fields)
     except NotTested as lacking:
@@ -133,6 +143,11 @@ def _judgement(
         ),
         made_up,
     )
+
+
+def _field(claim: Claim, run: Mapping[str, Measured]) -> Field:
+    """The cells of a run that have, or would have, what it is about."""
+    return Field.of([one.cell for one in run.values() if one.has(claim.figure)])
 
 
 def _asked_of_all(claim: Claim, fields: Mapping[str, Field]) -> Asked:

@@ -55,6 +55,38 @@ def test_a_run_ends_with_what_is_said_of_its_guidelines(ran: Said, tmp_path: Pat
     assert "small.guidelines" in (folder(tmp_path) / "junit.xml").read_text()
 
 
+#: Claims that nothing measured in MATRIX would decide, and why.
+BEYOND = {
+    "scaling: {metric: read.bw, along: layout, at_least: 0.9 per layout}": "layout has a single value",
+    "profile: {metric: read.bw, along: chunk, follows: [1, 2, 3], within: 5%}": "the shape has 3 places, and chunk 2",
+    "bound: {metric: read.bw, where: {rw: randwrite}, at_least: 1MB/s}": "cells that it is about have no read.bw",
+    "ratio: {metric: read.bw, of: {rw: read}, to: {rw: randwrite}, at_least: 2x}": "cells that it is about have no read.bw",
+}
+
+
+@pytest.mark.parametrize(("shape", "why"), BEYOND.items())
+def test_what_no_cells_of_a_matrix_can_decide_is_told_before_anything_is_measured(
+    call: Call, tmp_path: Path, shape: str, why: str
+) -> None:
+    own = SMALL + f"guidelines:\n  - {{id: beyond, {shape}}}\n"
+    (tmp_path / "small.yaml").write_text(own)
+    said = call("validate", "small.yaml")
+    assert said.status == 2
+    line, column = own.count("\n"), own.splitlines()[-1].index(shape.split(":")[0]) + 1
+    assert f"small.yaml:{line}:{column}: no cells of this matrix can decide it: {why}" in said.err
+    assert call("run", "--on", "dry", "small.yaml").status == 2
+    assert not (tmp_path / "results").exists()
+
+
+def test_guidelines_of_many_matrices_that_this_one_cannot_decide_are_only_mentioned(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(MATRIX)
+    (tmp_path / "shared.yaml").write_text("".join(f"- {{id: b{at}, {one}}}\n" for at, one in enumerate(BEYOND)))
+    said = call("validate", "small.yaml")
+    assert said.status == 0
+    for at, why in enumerate(BEYOND.values()):
+        assert f"guideline b{at} is not tested: no cells of this matrix can decide it: {why}" in said.out
+
+
 def test_one_of_a_file_is_named_as_in_a_matrix(ran: Said, call: Call) -> None:
     said = call("guidelines", "check", "latest", "--guidelines", "small.yaml#quick", "--format", "csv")
     assert {row["guideline"] for row in csv.DictReader(io.StringIO(said.out))} == {"quick"}

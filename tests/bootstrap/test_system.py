@@ -43,6 +43,12 @@ def test_only_what_is_missing_is_installed(fio_missing: Place) -> None:
     assert apt_calls(fio_missing)[-1].endswith("--no-install-recommends fio (noninteractive)")
 
 
+def test_what_only_tests_need_is_installed_for_tests_only(set_up: Place) -> None:
+    assert "bonnie++" not in (set_up.folder / "installed").read_text()
+    assert set_up.bootstrap("test", "-q").returncode == 0
+    assert apt_calls(set_up)[-1].endswith("--no-install-recommends bonnie++ (noninteractive)")
+
+
 def test_a_package_removed_but_for_its_configuration_is_missing(set_up: Place) -> None:
     set_up.program("dpkg-query", 'while read -r name; do echo "rc  $name"; done <"$PLACE/installed"')
     set_up.bootstrap("plan")

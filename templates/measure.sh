@@ -93,6 +93,17 @@ if [[ -e $output ]]; then
   printf '%s\n' "${text[@]}"
 fi
 ((status == 0)) || exit "$status"
+{% for one in host if one.wanted is not none %}
+{% if loop.first %}
+# setting wanted file: what is the whole machine's may have been turned by somebody else of it meanwhile
+still() {
+  first_line "$3"
+  [[ $REPLY == "$2" ]] || fail "not as declared: $1 wanted $2 until the end of the measurement, kernel says $REPLY" \
+    "(somebody else at this machine turned it)"
+}
+{% endif %}
+still {{ one.setting }} {{ one.wanted }} {{ one.file }}
+{% endfor %}
 {% for layer in stack.layers if layer.under_way %}
 {% include 'after/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}

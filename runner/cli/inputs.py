@@ -272,7 +272,7 @@ def _job(work: Variant[Workload], in_files: bool, own: Path | None) -> str:
     """The fio job of a workload, on something or other."""
     from runner.render.scripts import Files, Place, job_of
 
-    place = Place(files=Files("/", 2**40, 1, 2**40, spent=False)) if in_files else Place(("/dev/null",))
+    place = Place(files=Files("/", "/whole", 2**40, 1, 2**40, spent=False)) if in_files else Place(("/dev/null",))
     return job_of(work, place, 1, own)
 
 

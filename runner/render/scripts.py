@@ -28,9 +28,15 @@ BEGINS = {"exec_prerun": """sh -c 'test -z "$MATRIX_BELL" || printf b >"$MATRIX_
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files that a job works on: laid out before it, or found as an earlier cell of that shape left them."""
+    """The files that a job works on: laid out before it, or found as an earlier cell of that shape left them.
+
+    They lie in the topmost directory: the first others lie wherever a file system thinks best to put new ones, and a
+    disk is twice as fast at its beginning as at its end.
+    """
 
     directory: str
+    #: What is there once all of them are.
+    whole: str
     each: int
     #: Of one job.
     count: int
@@ -129,11 +135,11 @@ def place_of(cell: Cell, stack: Built) -> Place:
     """Where a cell works."""
     if stack.directory is None or cell.files is None:
         return Place(stack.tops, span=cell.span)
-    name = f"{cell.files.name}{'' if cell.leaves_files else '-spent'}"
     return Place(
         span=cell.span,
         files=Files(
-            directory=f"{stack.directory}/matrix/{name}",
+            directory=stack.directory,
+            whole=f"{stack.directory}/{cell.files.name}.whole",
             each=cell.files.each,
             count=cell.files.count,
             span=cell.files.span,

@@ -1,19 +1,19 @@
-
 {% include 'retry.sh' %}
 
 {% include 'fs/mounted.sh' %}
 
-# Files of another shape would fill the disk, and those of a trial that moved them about are not as they were laid out.
-for old in {{ layer.directory }}/matrix/*; do
-  if [[ -e $old{% if not files.spent %} && $old != {{ files.directory }}{% endif %} ]]; then rm -rf -- "$old"; fi
-done
-if [[ ! -e {{ files.directory }}/whole ]]; then
-  mkdir -p {{ files.directory }}
+# Files of another shape would fill the disk, and those of a trial that moved them about are not as they were laid out:
+# of such it is never noted that they are whole.
+if [[ ! -e {{ files.whole }} ]]; then
+  rm -f -- {{ layer.directory }}/*.whole
+  find {{ layer.directory }} -maxdepth 1 -type f -delete
   said=$(printf '%s' {{ lay_out }} | fio - 2>&1) || {
     printf '%s\n' "$said" >&2
     fail "laying files out:"
   }
-  : >{{ files.directory }}/whole
+{% if not files.spent %}
+  : >{{ files.whole }}
+{% endif %}
 fi
 {% if work.direct and layer.bypasses_memory %}
 sync -f {{ layer.directory }}

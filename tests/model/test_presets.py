@@ -301,7 +301,7 @@ def test_jobs_may_share_a_file_without_a_preset() -> None:
     assert cell.files is not None
     assert (cell.files.jobs, cell.files.total) == (1, 256 << 20)
     found = options(cell)
-    assert re.search(r"/matrix/1x1x268435456/trial\.0\.0$", found["filename"])
+    assert re.search(r"/mnt-\w+-1/trial\.0\.0$", found["filename"])
     assert not {"directory", "nrfiles"} & found.keys()
     alone = only(f"rw: randread, size: {format_size(256 << 20)}", FS)
     assert alone.files == cell.files

@@ -70,7 +70,7 @@ def on_file(disk: Disk, work: str) -> Seen:
     """What a workload asks of the disk, on a file that is laid out already."""
     found = cell(work, ", fs: {type: ext4}")
     assert found.files is not None
-    files = Files(str(disk.directory), found.files.each, found.files.count, found.files.span, spent=False)
+    files = Files(str(disk.directory), "", found.files.each, found.files.count, found.files.span, spent=False)
     (disk.directory / "trial.0.0").write_bytes(os.urandom(found.files.each))
     with disk.watched() as seen:
         run_fio(disk, job_of(found.workload, Place(files=files, span=found.span), 1))

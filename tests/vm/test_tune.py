@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -224,9 +225,15 @@ async def _sabotaged(scratch: Path) -> dict[str, str]:
             assert again.outcome is Outcome.MEASURED, (text, again.reason)
         for text in REFUSED:
             reasons[text] = (await on.finding(YAML(typ="safe").load(f"{{{text}}}"))).reason
+        on.built._rig = MeddledMeanwhile(on.rig, "echo 65536 >/proc/sys/vm/dirty_bytes")
+        reasons[MEANWHILE] = (await on.finding({"vm": {"dirty_ratio": 11}})).reason
+        on.built._rig = on.rig
         last = await on.finding({"cpu_governor": "default"})
         assert last.outcome is Outcome.MEASURED, last.reason
     return reasons
+
+
+MEANWHILE = "of the whole machine, while it is measured"
 
 
 class Meddled:
@@ -246,10 +253,23 @@ class Meddled:
         ]
 
 
+class MeddledMeanwhile(Meddled):
+    """A rig on which somebody else is at work when all has been read back."""
+
+    async def run(self, steps: list[Step], *, expected: float, deadline: float) -> list[StepResult]:
+        begin = "\ncounted before\n"
+        assert sum(step.text.count(begin) for step in steps) == 1
+        steps = [replace(step, text=step.text.replace(begin, f"\n{self._text}{begin}")) for step in steps]
+        return list(await self._rig.run(steps, expected=expected, deadline=deadline))
+
+
 def test_a_knob_turned_behind_our_back_and_one_the_kernel_will_not_turn_are_told(tmp_path: Path) -> None:
     reasons = asyncio.run(_sabotaged(tmp_path))
     for text, (_, said) in SABOTAGE.items():
         assert reasons[text] == f"not as declared: {said}", text
+    assert reasons[MEANWHILE].startswith(
+        "not as declared: vm.dirty_ratio wanted 11 until the end of the measurement, kernel says 0"
+    )
     for text, said in REFUSED.items():
         assert reasons[text].startswith(said), (text, reasons[text])
 

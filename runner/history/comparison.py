@@ -114,7 +114,7 @@ def compared(
         for place in names
         if place in left and place in right
         for metric in metrics
-        if _values(left[place], metric) and _values(right[place], metric)
+        if all(any(one.blocks(metric) for one in side[place]) for side in (left, right))
     ]
     missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
     broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -85,7 +84,10 @@ class Samples:
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Trials by outcome."""
-        return Counter(row[_OUTCOME] for row in self.rows)
+        found: dict[str, int] = {}
+        for row in self.rows:
+            found[row[_OUTCOME]] = found.get(row[_OUTCOME], 0) + 1
+        return found
 
     @property
     def outcome(self) -> str:
@@ -148,10 +150,18 @@ class Samples:
         rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._settled]
         return stopped(rates, len(self.rows), rule)
 
-    def blocks(self, metric: str) -> dict[int, float]:
+    def blocks(self, metric: str) -> Mapping[int, float]:
         """What the trials themselves have of a figure, by block."""
-        at = self._at(metric)
-        return {row[_BLOCK]: row[at] for row in self._settled if row[at] is not None}
+        found = self._blocks.get(metric)
+        if found is None:
+            at = self._at(metric)
+            found = self._blocks[metric] = {row[_BLOCK]: row[at] for row in self._settled if row[at] is not None}
+        return found
+
+    @cached_property
+    def _blocks(self) -> dict[str, Mapping[int, float]]:
+        """Those that were asked for already: some are, again and again."""
+        return {}
 
     def estimate(self, metric: str) -> Estimate | None:
         """The mean of a figure, or a percentile of all requests, and its doubt; None where nothing was measured."""

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from runner.reports.grid import Grid, Value
+    from runner.reports.grid import Grid
+
+
+#: What Python would call otherwise.
+_WORDS = {True: "true", False: "false"}
 
 
 def as_csv(grid: Grid) -> bytes:
@@ -21,7 +25,7 @@ def as_csv(grid: Grid) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(grid.columns)
-    writer.writerows([[_plain(value) for value in row] for row in grid.rows])
+    writer.writerows([_WORDS[value] if value.__class__ is bool else value for value in row] for row in grid.rows)
     return text.getvalue().encode()
 
 
@@ -79,12 +83,6 @@ def as_table(grid: Grid) -> Table:
     for row in grid.rows:
         table.add_row(*(Text("" if value is None else str(value)) for value in row))
     return table
-
-
-def _plain(value: Value) -> Any:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None else value
 
 
 def _line(values: Any, *, escape: bool = True) -> str:

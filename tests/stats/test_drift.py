@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from runner.stats.compare import unpaired
-from runner.stats.drift import SETTLED, changes, drift
+from runner.stats.drift import ORDERS, SETTLED, _chance, _steps, changes, drift
 
 levels = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=6)
 
@@ -139,3 +139,19 @@ def test_blocks_that_have_nothing_to_do_with_each_other_have_bounds_beyond_what_
     found = drift([{1: 1e-300, 2: 1e300, 3: 1e-300, 4: 1e250}])
     assert found is not None
     assert found.high == math.inf
+
+
+@pytest.mark.parametrize("step", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("nights", [8, 30, 120])
+def test_the_chance_of_a_step_is_that_of_scipys_permutation_test(nights: int, step: float) -> None:
+    logs = np.random.default_rng(nights).standard_normal(nights) + step * (np.arange(nights) >= nights // 2)
+    theirs = stats.permutation_test(
+        (logs,),
+        lambda one, axis: np.moveaxis(_steps(np.moveaxis(one, axis, -1)), -1, 0).max(axis=0),
+        permutation_type="pairings",
+        vectorized=True,
+        n_resamples=ORDERS,
+        alternative="greater",
+        rng=7,
+    ).pvalue
+    assert _chance(logs, 1) == pytest.approx(theirs, abs=4 * math.sqrt(2 * theirs * (1 - theirs) / ORDERS) + 1 / ORDERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
     from runner.expand.layouts import Stack
     from runner.model.shape import Below
+
+
+#: Disks that we gave a machine, or a reader: nobody else's are beside them. On a host there may be another run, whose
+#: arrays must be called otherwise.
+_GIVEN = re.compile(r"matrix-(disk)?\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +60,9 @@ def built(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> 
     names = {disk: f"disk{number}" for number, disk in enumerate(disks)}
     axes = axis_names(layer.kind for layer in stack)
     bay = bay_of(disks)
+    prefix = "matrix" if all(map(_GIVEN.search, disks)) else f"matrix-{bay}"
     for depth, (layer, ground) in enumerate(levels(stack, below)):
-        made = _named(views(layer, Ground(devices, ground, depth, zeroed, bay)), axes[depth])
+        made = _named(views(layer, Ground(devices, ground, depth, zeroed, bay, prefix)), axes[depth])
         for view in made:
             names = {**dict(zip(view.tops, view.names, strict=False)), **names}  # what only passes on renames nothing
         devices = tops(made) or devices  # a file system leaves no device

@@ -165,7 +165,9 @@ def test_a_concatenation_of_equal_stripes_is_striped_alike() -> None:
 
 def view(count: int = 4, **fields: Any) -> LvmView:
     below = disks(count)
-    ground = Ground(tuple(f"/dev/disk/by-id/a.b-{one}" for one in range(count)), below, 0, zeroed=True, bay="0")
+    ground = Ground(
+        tuple(f"/dev/disk/by-id/a.b-{one}" for one in range(count)), below, 0, zeroed=True, bay="0", prefix="matrix"
+    )
     (found,) = views(Lvm.model_construct(**fields).settled(below), ground)
     assert isinstance(found, LvmView)
     return found
@@ -200,7 +202,7 @@ def test_several_volumes_are_equal_parts_of_their_group() -> None:
     assert len(layer.above(below)) == 6
     one = Lvm.model_construct(groups=2).settled(below).above(below)[0].size
     assert 0 <= one / 6 - layer.above(below)[0].size < 4 * MIB
-    ground = Ground(tuple(f"/dev/{letter}" for letter in "abcd"), below, 1, zeroed=True, bay="0")
+    ground = Ground(tuple(f"/dev/{letter}" for letter in "abcd"), below, 1, zeroed=True, bay="0", prefix="matrix")
     assert tops(views(layer, ground)) == (
         "/dev/mapper/matrix--1--0-volume1", "/dev/mapper/matrix--1--1-volume1",
         "/dev/mapper/matrix--1--0-volume2", "/dev/mapper/matrix--1--1-volume2",
@@ -215,12 +217,12 @@ def test_linear_volumes_lie_one_behind_the_other_in_the_order_of_the_devices() -
         [(0, 0, 31)], [(1, 0, 31)], [(1, 32, 63)],
     ]  # fmt: skip
     half = Lvm.model_construct(extent_size=MIB, size="50%").settled(below)
-    (found,) = views(half, Ground(("/dev/a:1", "/dev/b"), below, 0, zeroed=True, bay="0"))
+    (found,) = views(half, Ground(("/dev/a:1", "/dev/b"), below, 0, zeroed=True, bay="0", prefix="matrix"))
     assert isinstance(found, LvmView)
     assert found.commands[1][-3:] == ("48", "matrix-0", "/dev/a\\:1:0-47")
     assert {one.setting: one.wanted for one in found.volumes[0].readings}["order"] == "1"
     most = half.model_copy(update={"size": "75%"})
-    (found,) = views(most, Ground(("/dev/a", "/dev/b"), below, 0, zeroed=True, bay="0"))
+    (found,) = views(most, Ground(("/dev/a", "/dev/b"), below, 0, zeroed=True, bay="0", prefix="matrix"))
     assert isinstance(found, LvmView)
     assert found.commands[2] == ("lvextend", "--extents", "+8", "matrix-0/volume", "/dev/b:0-7")
     assert {one.setting: one.wanted for one in found.volumes[0].readings}["order"] == "1 2"
@@ -246,7 +248,7 @@ def test_a_group_of_one_volume_is_what_it_was_before_there_could_be_several() ->
 def test_concatenating_unequal_devices_keeps_their_order() -> None:
     below = Below((Shape(GIB), Shape(2 * GIB)))
     layer = Lvm.model_construct().settled(below)
-    (found,) = views(layer, Ground(("/dev/a", "/dev/b"), below, 0, zeroed=True, bay="0"))
+    (found,) = views(layer, Ground(("/dev/a", "/dev/b"), below, 0, zeroed=True, bay="0", prefix="matrix"))
     assert isinstance(found, LvmView)
     assert [command[0] for command in found.commands] == ["vgcreate", "lvcreate", "lvextend"]
     assert [command[-1] for command in found.commands[1:]] == ["/dev/a", "/dev/b"]

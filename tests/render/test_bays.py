@@ -33,6 +33,26 @@ def test_nothing_is_mounted_where_others_mount() -> None:
     assert one.stack.directory not in other.set_up + other.tear_down
 
 
+STACKED = TEXT.replace("md: {level: 1}, fs", "md: {level: 1}, crypt: {}, lvm: {}, fs")
+
+
+def test_arrays_and_volumes_of_runs_beside_each_other_on_one_host_are_called_differently() -> None:
+    (array,) = space(STACKED).arrays
+    bays = (("/dev/disk/by-id/ata-a", "/dev/disk/by-id/ata-b"), ("/dev/disk/by-id/ata-c", "/dev/disk/by-id/ata-d"))
+    one, other = (array_scripts(array, disks, zeroed=True).stack for disks in bays)
+    assert not {top for layer in one.layers for top in layer.tops} & {
+        top for layer in other.layers for top in layer.tops
+    }
+    assert one.layers[0].tops == (f"/dev/md/matrix-{one.bay}-0",)
+
+
+def test_in_a_machine_of_ours_there_is_nobody_beside_them() -> None:
+    (array,) = space(STACKED).arrays
+    for name in ("matrix-{}", "virtio-matrix-{}", "scsi-0QEMU_QEMU_HARDDISK_matrix-{}", "matrix-disk0{}"):
+        disks = tuple(f"/dev/disk/by-id/{name.format(number)}" for number in range(2))
+        assert array_scripts(array, disks, zeroed=True).stack.layers[0].tops == ("/dev/md/matrix-0",)
+
+
 def _say(root: Path, bay: str, command: str) -> None:
     parts = "\n".join((SHIPPED / part).read_text() for part in ("prelude.sh", "knobs.sh"))
     functions = re.sub(r"\{#.*?#\}|\{% (end)?raw %\}", "", parts, flags=re.DOTALL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,18 +39,20 @@ class Ground:
     zeroed: bool
     #: Of all disks together: names what the host keeps for whoever has them.
     bay: str
+    #: What all names begin with that it gives.
+    prefix: str
 
     def parts(self, groups: int) -> list[Ground]:
         """The ground of each of several equal groups."""
         each = len(self.devices) // groups
         return [
-            Ground(self.devices[at * each : (at + 1) * each], part, self.depth, self.zeroed, self.bay)
+            replace(self, devices=self.devices[at * each : (at + 1) * each], below=part)
             for at, part in enumerate(self.below.grouped(groups))
         ]
 
     def name(self, part: int, parts: int) -> str:
         """A name of ours for what is built here: `matrix-0`, or `matrix-0-1` for the second of several."""
-        return f"matrix-{self.depth}" + (f"-{part}" if parts > 1 else "")
+        return f"{self.prefix}-{self.depth}" + (f"-{part}" if parts > 1 else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ them, and after a restart only what a disk of the system would have kept is ther
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from runner.disks.strain import strain_of
 from runner.execute.rigs import rig_spec
+from runner.execute.service import watched
 from runner.fio.result import parse
 from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig, Step, Wishes
@@ -25,14 +28,17 @@ from runner.render.stack import built
 from tests.matrices import space
 
 if TYPE_CHECKING:
+    from runner.disks.strain import Strain
     from runner.expand.space import Cell
     from runner.machines.qemu.rig import QemuRig
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
+#: Of the time of disks, so much may be lost to the host before their pace says nothing.
+STRAIN = 0.05
 RUN = """\
 name: pasted
-disks: {count: 4, size: 212MiB, bus: sata}
+disks: {count: 4, size: 212MiB, bus: sata, model: {kind: volume, iops: 2000, bandwidth: 6MB/s}}
 layouts:
   raid5: [md: {level: 5, chunk: 64KiB}, fs: {type: xfs}]
   raid10: [md: {level: 10, layout: f2, chunk: 128KiB}, fs: {type: ext4, options: noatime}]
@@ -47,8 +53,8 @@ tune:
   write_cache: write through
   transparent_hugepages: never
   vm: {dirty_ratio: 11}
-workloads: {work: {rw: read, bs: 64KiB, iodepth: 8, size: 32MiB, runtime: 1s}}
-repeat: 2
+workloads: {work: {rw: read, bs: 64KiB, iodepth: 8, size: 32MiB, ramp: 1s, runtime: 3s}}
+repeat: 3
 """
 #: What udev calls the disks of a machine.
 STABLE = "/dev/disk/by-id/ata-QEMU_HARDDISK_matrix-{}"
@@ -134,6 +140,8 @@ class Advice:
     table: str
     script: str
     cell: Cell
+    #: Bytes per second, as it was measured.
+    predicted: float
 
 
 def matrix(folder: Path, *words: str) -> str:
@@ -163,7 +171,8 @@ def advice(folder: Path, layout: str) -> Advice:
     name = next(line for line in text.splitlines() if line.startswith("# Recommended: "))
     (cell,) = (one for one in space(RUN).cells() if one.name == name.removeprefix("# Recommended: "))
     assert cell.axes["layout"] == layout
-    return Advice(table, text, cell)
+    (row,) = (one for one in json.loads(matrix(folder, *words, "--format", "json"))["rows"] if one["best"])
+    return Advice(table, text, cell, row["value"])
 
 
 async def done(rig: Rig, text: str, files: dict[str, str] | None = None) -> str:
@@ -193,8 +202,8 @@ async def restarted(rig: Rig, layout: str) -> None:
     await done(rig, "mkdir -p /srv/data; mount /srv/data; systemd-tmpfiles --create /etc/tmpfiles.d/matrix.conf")
 
 
-async def measured(rig: Rig, cell: Cell, top: str) -> float:
-    """Bytes per second, which the device on top must have seen."""
+async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Strain]:
+    """Bytes per second, which the device on top must have seen; and what the host kept the disks from."""
     stack = built(cell.array.stack.value, rig.disks, cell.array.disks, zeroed=False)
     assert stack.directory is not None
     text = job(cell, stack, 1).replace(stack.directory, "/srv/data")
@@ -202,15 +211,18 @@ async def measured(rig: Rig, cell: Cell, top: str) -> float:
         f'read -r _ _ sectors _ </sys/class/block/"$(basename "$(readlink -f {top})")"/stat\necho "sectors=$sectors"\n'
     )
     folders = "grep -o '/srv/data[^ ]*' job.fio | sort -u | xargs mkdir -p\nfio --create_only=1 job.fio >/dev/null\n"
-    said = await done(rig, f"{folders}{read}fio --output-format=json+ job.fio\n{read}", {"job.fio": text})
+    async with watched(rig) as service:
+        said = await done(rig, f"{folders}{read}fio --output-format=json+ job.fio\n{read}", {"job.fio": text})
+    strain = strain_of(service.done)
+    assert strain is not None
     before, after = (int(line.removeprefix("sectors=")) for line in said.splitlines() if line.startswith("sectors="))
     figures = parse(said[said.index("{") : said.rindex("}") + 1])
     assert figures.read is not None
     assert (after - before) * 512 >= figures.read.bytes > 0
-    return figures.read.bw
+    return figures.read.bw, strain
 
 
-async def _pasted(one: Advice, layout: str, scratch: Path) -> float:
+async def _pasted(one: Advice, layout: str, scratch: Path) -> tuple[float, Strain]:
     found = space(RUN)
     async with Qemu(Wishes(cold=True)).rig(rig_spec(found.matrix, one.cell.array, None), scratch) as rig:
         await done(rig, UDEV)
@@ -218,7 +230,7 @@ async def _pasted(one: Advice, layout: str, scratch: Path) -> float:
         await done(rig, f"mdadm --wait {TOP[layout]} || true\n" if layout != "striped" else "")
         assert await looked(rig, layout) == WANTED[layout]
         await done(rig, "udevadm verify /etc/udev/rules.d/99-matrix.rules\n")
-        figure = await measured(rig, one.cell, TOP[layout])
+        found_so = await measured(rig, one.cell, TOP[layout])
 
         await done(rig, "echo this stays >/srv/data/witness; sync")
         before = await done(rig, WITNESS)
@@ -231,7 +243,7 @@ async def _pasted(one: Advice, layout: str, scratch: Path) -> float:
         assert await looked(rig, layout) == WANTED[layout]
         assert await done(rig, "cat /srv/data/witness") == "this stays\n"
         await _once_more(rig, one, layout)
-    return figure
+    return found_so
 
 
 async def _once_more(rig: Rig, one: Advice, layout: str) -> None:
@@ -259,5 +271,7 @@ def test_what_is_recommended_is_so_when_it_was_pasted_and_after_a_restart(
     night: Path, layout: str, tmp_path: Path
 ) -> None:
     one = advice(night, layout)
-    figure = asyncio.run(_pasted(one, layout, tmp_path))
-    sys.stdout.write(f"{layout}, pasted: {figure / 1e6:.0f} MB/s; recommended:\n{one.table}")  # told, not judged
+    figure, strain = asyncio.run(_pasted(one, layout, tmp_path))
+    sys.stdout.write(f"{layout}, pasted: {figure / 1e6:.1f} MB/s, {strain}; recommended:\n{one.table}")
+    # Four disks of 6 MB/s set the pace, unless the host does.
+    assert figure == pytest.approx(one.predicted, rel=0.1) or strain.beyond(STRAIN)

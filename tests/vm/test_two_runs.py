@@ -1,4 +1,4 @@
-"""Two whole runs at a time on one host, on disks of their own: neither is in the way of the other's arrays."""
+"""Two whole runs at a time on one host whose disks share nothing: neither is in the way of the other's arrays."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
 MATRIX = """\
 name: {tag}
 needs: {{disks: {{count: 2, tag: {tag}}}}}
-disks: {{count: 2, size: 128MiB, bus: scsi}}
+disks: {{count: 2, size: 320MiB, bus: scsi}}
 layouts:
   mirror: [md: {{level: 1}}, fs: {{type: xfs}}]
   nested: [md: {{level: 0, chunk: 64KiB}}, lvm: {{}}, fs: {{type: ext4}}]
@@ -34,7 +34,7 @@ TAGS = ("left", "right")
 
 def hosts(lab: Lab) -> str:
     """Two disks for either."""
-    text = lab.hosts_yaml()
+    text = lab.hosts_yaml().replace("    disks:\n", "    shares: nothing\n    disks:\n")
     for number, name in enumerate(lab.bay.names()):
         text = text.replace(f"id: {name},", f"id: {name}, tags: [{TAGS[number // 2]}],")
     return text

@@ -144,7 +144,7 @@ def test_the_tuned_array_of_the_wiki_is_measured_as_it_was_and_without_its_tunab
     settings = {tuple(value for axis, value in cell.axes.items() if axis.startswith("tune.")) for cell in cells}
     assert settings == {("default", "default", "default"), ("32MiB", "16384", "8MiB")}
     tuned = next(cell for cell in cells if cell.axes["tune.lvm.readahead"] == "8MiB")
-    scripts = array_scripts(tuned.array, [f"/dev/sd{letter}" for letter in "abcdef"], zeroed=True)
+    scripts = array_scripts(tuned.array, [f"/dev/disk/by-id/matrix-{number}" for number in range(6)], zeroed=True)
     assert "stride=16,stripe_width=80" in scripts.set_up
     assert "noatime,barrier=1,stripe=80,data=writeback" in scripts.set_up
     tune = cell_scripts(tuned, scripts.stack).tune

@@ -202,9 +202,12 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
 
     A run stays where it is all that a side has. One and the same run on both sides is what was asked for.
     """
-    trials = [{(one.run.id, *key) for one in side.found for key in one.identities} for side in (a, b)]
-    shared = {run for run, *_ in trials[0] & trials[1]}
     names = [{run.id for run in side.runs} for side in (a, b)]
+    both = names[0] & names[1]
+    trials = [
+        {(one.run.id, *key) for one in side.found if one.run.id in both for key in one.identities} for side in (a, b)
+    ]
+    shared = {run for run, *_ in trials[0] & trials[1]}
     if not shared or len(names[0] | names[1]) == 1:
         return a, b, ()
     if names[0] == names[1] == shared:
@@ -285,7 +288,7 @@ def _ratio(
     """
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
         return paired(a[0].blocks(metric), b[0].blocks(metric), confidence)
-    runs = [[list(one.blocks(metric).values()) for one in side if one.blocks(metric)] for side in (a, b)]
+    runs = [[list(values.values()) for one in side if (values := one.blocks(metric))] for side in (a, b)]
     if min(map(len, runs)) > 1:
         left, right = ([sum(values) / len(values) for values in side] for side in runs)
         return unpaired(left, right, confidence)

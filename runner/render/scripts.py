@@ -30,8 +30,8 @@ BEGINS = {"exec_prerun": """sh -c 'test -z "$MATRIX_BELL" || printf b >"$MATRIX_
 class Files:
     """The files that a job works on: laid out before it, or found as an earlier cell of that shape left them.
 
-    They lie in the topmost directory: the first others lie wherever a file system thinks best to put new ones, and a
-    disk is twice as fast at its beginning as at its end.
+    They lie in the topmost directory. Folders in it lie wherever a file system thinks best, and a disk is twice as fast
+    at its beginning as at its end.
     """
 
     directory: str

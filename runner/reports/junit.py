@@ -111,7 +111,11 @@ def _advice(recorded: Recorded) -> TestSuite:
     """The guidelines: a suite with a test case for each. What is made up is no verdict, whatever it says."""
     suite = TestSuite(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines")))
     classname = f"{recorded.matrix.replace('.', '_')}.guidelines"
-    _put(suite, [_claim(legal(classname), one) for one in recorded.judgements])
+    names = {cell.id: cell.name for cell in recorded.cells}
+    _put(
+        suite,
+        [_claim(legal(classname), one, [names.get(cell, cell) for cell in one.cells]) for one in recorded.judgements],
+    )
     suite.tests = len(recorded.judgements)
     suite.failures = sum(one.failed for one in recorded.judgements)
     suite.errors = 0
@@ -120,7 +124,8 @@ def _advice(recorded: Recorded) -> TestSuite:
     return suite
 
 
-def _claim(classname: str, judgement: Judgement) -> TestCase:
+def _claim(classname: str, judgement: Judgement, cells: Sequence[str]) -> TestCase:
+    """A test case of a claim; `cells`: those that the verdict rests on."""
     case = TestCase(judgement.guideline.id, classname, 0.0)
     why = legal(f"{said(judgement)}: {told(judgement)}")
     if judgement.failed:
@@ -131,7 +136,7 @@ def _claim(classname: str, judgement: Judgement) -> TestCase:
         _put(case, [Skipped(why)])
     facts = {"verdict": said(judgement), "claim": judgement.guideline.claim, "source": judgement.guideline.source}
     lines = [_line(name, _one_line(value)) for name, value in facts.items() if value]
-    _put(case, [SystemOut("\n".join((*lines, why)))])
+    _put(case, [SystemOut(legal("\n".join((*lines, why, *(f"rests on {name}" for name in cells)))))])
     return case
 
 

@@ -52,7 +52,10 @@ def test_a_run_ends_with_what_is_said_of_its_guidelines(ran: Said, tmp_path: Pat
         "doubled": "fails",
     }
     assert {row["made_up"] for row in rows} == {"true"}
-    assert "small.guidelines" in (folder(tmp_path) / "junit.xml").read_text()
+    junit = (folder(tmp_path) / "junit.xml").read_text()
+    assert "small.guidelines" in junit
+    for chunk in ("16KiB", "64KiB"):
+        assert f"rests on raid5/chunk={chunk}/work/rw=randwrite" in junit
 
 
 #: Claims that nothing measured in MATRIX would decide, and why.

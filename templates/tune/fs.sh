@@ -2,8 +2,10 @@
 
 {% include 'fs/mounted.sh' %}
 
-# Files of another shape would fill the disk, and those of a trial that moved them about are not as they were laid out:
-# of such it is never noted that they are whole.
+# Files of another shape would fill the disk, and those of a trial that moves them about are no other trial's.
+{% if files.spent %}
+rm -f -- {{ files.whole }}
+{% endif %}
 if [[ ! -e {{ files.whole }} ]]; then
   rm -f -- {{ layer.directory }}/*.whole
   find {{ layer.directory }} -maxdepth 1 -type f -delete

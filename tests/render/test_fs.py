@@ -115,6 +115,13 @@ def test_files_that_a_trial_moves_about_are_no_other_trials_files() -> None:
         writes, reads = (_files(f"nas/type={kind}/many/rw={rw},direct=true")["2-tune.sh"] for rw in ("write", "read"))
         assert (note in writes) is left
         assert note in reads
+        # Whoever moves them about takes the note of a trial before it away, and has them laid out anew.
+        gone, looks = (
+            f"\nrm -f -- {MOUNT}/1x600x1048576.whole\n",
+            f"if [[ ! -e {MOUNT}/1x600x1048576.whole ]]; then\n",
+        )
+        assert (gone in writes.partition(looks)[0]) is not left
+        assert gone not in reads
 
 
 def _view(text: str) -> FsView:

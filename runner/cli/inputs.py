@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from runner.model.workload import Workload
     from runner.plan.order import Plan
 
+#: Of so many cells at most it is told beforehand which guidelines they cannot decide: of more it would take seconds.
+FORESEEN = 10_000
 _BAD_OPTION = re.compile("(?:Bad option <|failed parsing )([a-z0-9_]+)=")
 
 
@@ -113,8 +115,6 @@ WITH_HOSTS = frozenset({"ssh"})
 PLACE = _Place()
 _IS = "Where to run; of several hosts in hosts.yaml, HOST or the first that has what is needed."
 on_host = click.option("--on", "place", type=PLACE, default="qemu", show_default=True, help=_IS)
-#: Of so many cells at most it is told beforehand which guidelines they cannot decide: of more it would take seconds.
-FORESEEN = 10_000
 #: Where it makes no difference on which of its kind.
 on = click.option(
     "--on",

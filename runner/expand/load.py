@@ -129,11 +129,8 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask:
     ahead = {int(flaw.path[1]): flaw for flaw in said if flaw.path[0] == "guidelines"}
     amiss, idle = unfounded(space, known, well_formed, ahead, source.loose)
     amiss += malformed_too(known, advice, {*well_formed, *source.loose})
-    asked = (
-        flaw
-        for flaw in said
-        if flaw not in ahead.values() and (flaw.of_key or not any(about(path, flaw.path) for path in remains.gone))
-    )
+    others = (flaw for flaw in said if flaw.path[0] != "guidelines")
+    asked = (flaw for flaw in others if flaw.of_key or not any(about(path, flaw.path) for path in remains.gone))
     found = [*remains.flaws, *impossible, *_of_rules(remains, known), *amiss, *asked]
     if misused or found:
         raise BadMatrix(source, [*misused, *placed(source, found)])

@@ -265,3 +265,40 @@ def test_files_lie_at_the_beginning_whatever_a_file_system_thinks_best_for_folde
     assert len(where) == 3
     for label, blocks in where.items():
         assert max(blocks) * 512 < 128 * 2**20, (label, blocks)
+
+
+MOVED = """\
+name: moved
+disks: {count: 1, size: 512MiB, bus: scsi}
+layouts: {files: [fs: {type: btrfs}]}
+workloads: {work: {rw: [read, randwrite], bs: 64KiB, size: 16MiB, runtime: 100ms}}
+repeat: 1
+"""
+
+
+async def _moved(found: Space, scratch: Path) -> list[tuple[str, str, bool]]:
+    """Work, its file, and whether that is noted to be whole, trial by trial on one file system."""
+    by_work = {cell.axes["workload.rw"]: cell for cell in found.cells()}
+    reads, writes = by_work["read"], by_work["randwrite"]
+    seen = []
+    async with Qemu().rig(rig_spec(found.matrix, reads.array, None), scratch) as rig:
+        built = await ArrayOnRig.build(found.matrix, reads.array, rig, Qemu(), None)
+        for block, cell in enumerate((reads, writes, reads, reads), start=1):
+            assert (await built.measure(cell, block)).finding.reason == ""
+            inode = (await _said(rig, "cd /run/matrix/mnt-*-? && stat -c %i trial.0.0")).strip()
+            noted = (await _said(rig, "cd /run/matrix/mnt-*-? && compgen -G '*.whole' || echo none")).strip()
+            seen.append((cell.axes["workload.rw"], inode, noted != "none"))
+    return seen
+
+
+def test_files_that_were_moved_about_are_laid_out_anew_and_others_are_kept(tmp_path: Path) -> None:
+    seen = asyncio.run(_moved(space(MOVED), tmp_path))
+    assert [(rw, noted) for rw, _, noted in seen] == [
+        ("read", True),
+        ("randwrite", False),
+        ("read", True),
+        ("read", True),
+    ]
+    first, moved, again, kept = (inode for _, inode, _ in seen)
+    assert len({first, moved, again}) == 3
+    assert kept == again

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Cells that are named of each kind of trouble.
 MOST_CONCERNS = 50
+#: Cells and answers that are shown of each guideline.
+MOST_GROUNDS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,18 @@ class Concerns:
         return max(0, len(self.found) - MOST_CONCERNS)
 
 
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What a verdict rests on."""
+
+    guideline: str
+    #: Where it asks several things.
+    answers: Grid | None
+    cells: tuple[str, ...]
+    #: There is more than is shown.
+    cut: bool
+
+
 def page(
     recorded: Recorded, manifest: Manifest, name: str, *, rows: int = MOST_ROWS, charts: int = MOST_CHARTS
 ) -> bytes:
@@ -79,6 +93,8 @@ def page(
             concerns=list(_concerns(recorded)),
             most_concerns=MOST_CONCERNS,
             verdicts=_verdicts(recorded),
+            grounds=list(_grounds(recorded)),
+            most_grounds=MOST_GROUNDS,
             published=published.shown(recorded.published) if recorded.published else None,
             sections=shown,
             left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
@@ -184,3 +200,14 @@ def _concern(cell: CellRow, trials: Sequence[Trial], why: _Why) -> Concern | Non
 
 def _verdicts(recorded: Recorded) -> Grid | None:
     return verdicts.shown(recorded.judgements) if recorded.judgements else None
+
+
+def _grounds(recorded: Recorded) -> Iterator[Grounds]:
+    names = {cell.id: cell.name for cell in recorded.cells}
+    for one in recorded.judgements:
+        if one.cells:
+            asked = verdicts.answers(one) if len(one.answers) > 1 else None
+            few = replace(asked, rows=asked.rows[:MOST_GROUNDS]) if asked else None
+            cells = tuple(names.get(cell, cell) for cell in one.cells)
+            cut = max(len(cells), len(one.answers)) > MOST_GROUNDS
+            yield Grounds(one.guideline.id, few, cells, cut)

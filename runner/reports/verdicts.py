@@ -39,6 +39,15 @@ def shown(judgements: Sequence[Judgement]) -> Grid:
     return Grid(columns, rows, tuple(_notes(ordered)), frozenset(("measured", "interval")))
 
 
+def answers(judgement: Judgement) -> Grid:
+    """Each thing that it asks, and what was measured of that."""
+    rows: list[tuple[Value, ...]] = [
+        (one.question.label, str(one.verdict), *_figures(judgement, one), str(one.n)) for one in judgement.answers
+    ]
+    columns = ("asked", "answer", "measured", "interval", "wanted", "trials")
+    return Grid(columns, rows, (), frozenset(("measured", "interval", "trials")))
+
+
 def said(judgement: Judgement) -> str:
     """The verdict; of what was made up, that it is none."""
     return f"made up: {judgement.verdict}" if judgement.made_up else str(judgement.verdict)
@@ -72,8 +81,10 @@ def patience(judgement: Judgement) -> str:
 
 def _measured(judgement: Judgement) -> tuple[str, str, str]:
     answer = judgement.telling
-    if answer is None:
-        return "", "", ""
+    return ("", "", "") if answer is None else _figures(judgement, answer)
+
+
+def _figures(judgement: Judgement, answer: Answer) -> tuple[str, str, str]:
     unit = judgement.guideline.claimed.figure.unit if answer.question.absolute else ""
     return _in(answer.value, unit), _between(answer.low, answer.high, unit), wanted(answer, unit)
 

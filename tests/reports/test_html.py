@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from runner.disks.real.smart import Health, Smart
-from runner.reports.html import MOST_CONCERNS, page
+from runner.reports.html import MOST_CONCERNS, MOST_GROUNDS, page
 from runner.reports.recorded import Recorded
 from runner.store.record import UNSETTLED, CellRow, Outcome, Trial
+from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN, SEQ, direction, measured
 from tests.reports.test_published import INVENTED, MISSED
@@ -26,6 +27,7 @@ from tests.store.test_run import manifest
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
+    from runner.guidelines.judge import Judgement
     from runner.store.run import Manifest
 
 
@@ -236,6 +238,33 @@ def test_guidelines_have_their_verdicts_figures_and_intervals() -> None:
     assert holding[:4] == ["good", "holds", "1.99\u00d7", "1.97\u00d7 to 2.01\u00d7"]
     assert "bad: bad in words" in words(found)
     assert "Guidelines" not in words(tree(RUN))
+
+
+def test_each_says_on_request_which_cells_it_rests_on_and_what_it_asked_of_them() -> None:
+    found = section(tree(replace(RUN, judgements=ALL)), "Guidelines")
+    opened = {words(one[0]): [words(cell) for cell in one.iterfind("ul/li")] for one in found.iterfind("details")}
+    both = ["layout=far", "layout=raid0"]
+    assert opened == {f"{name} rests on 2 cells": both for name in ("good", "bad", "open")}
+    rising = _rising(MOST_GROUNDS - 1)
+    (one,) = section(tree(replace(RUN, judgements=[rising])), "Guidelines").iterfind("details")
+    assert len(rows(one)) == len(rising.answers) == len(one.findall("ul/li")) - 1
+    label, answer, measured, _, wanted, trials = rows(one)[0]
+    assert (label, answer, measured) == ("8KiB / 4KiB", "holds", "1.99\u00d7")
+    assert (wanted, trials) == ("at least 1.000\u00d7", "5")
+    assert "verdicts.csv" not in words(one)
+
+
+def test_of_very_many_the_first_are_shown_and_where_the_others_are() -> None:
+    (one,) = section(tree(replace(RUN, judgements=[_rising(MOST_GROUNDS + 5)])), "Guidelines").iterfind("details")
+    assert len(rows(one)) == len(one.findall("ul/li")) == MOST_GROUNDS
+    assert f"The first {MOST_GROUNDS} of each; all are in verdicts.csv" in words(one)
+
+
+def _rising(steps: int) -> Judgement:
+    """A claim on so many cells that it asks as many questions but one."""
+    claim = guideline(monotone={"metric": "read.bw", "along": "md.chunk", "direction": "rises"})
+    found = cells(md_chunk=[f"{4 * (number + 1)}KiB" for number in range(steps)])
+    return verdict(claim, run(found, lambda axes: float(axes["md.chunk"].removesuffix("KiB"))))
 
 
 def test_what_a_study_published_stands_beside_it() -> None:

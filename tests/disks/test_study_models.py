@@ -20,7 +20,7 @@ TOLD = {
     "raid-wiki/martin/sata-90-slowly.yaml": 90 * MB / 2,
     "raid-wiki/tuned/wd20ears-slowly.yaml": 110 * MB / 4,
     "raid-wiki/tuned/hd204ui-slowly.yaml": 144 * MB / 4,
-    "raid-wiki/howto/ultrastar-9es.yaml": 13 * MB,
+    "raid-wiki/howto/ultrastar-9es-slowly.yaml": 13 * MB / 4,
     "multi-zone/st3320620as-slowly.yaml": 77 * MIB / 2,
 }
 #: Of the multi-zone study's disk: after 500 s, after 1000 s, and at the end.
@@ -30,7 +30,7 @@ PLACES = {0.13: 75, 0.26: 73, 0.95: 77 / 2}
 def rate(model: str, job: Job) -> float:
     """Bytes a second, on a disk of 64 GiB, which is large enough for nothing to be read twice."""
     physics = disk_model(str(STUDIES / model) if model.endswith(".yaml") else model).physics(1)
-    return predicted(library(asyncio.run(built())), physics, 64 << 30, job, ramp=0.5, seconds=4).bytes
+    return predicted(library(asyncio.run(built())), physics, 64 << 30, job, ramp=0.5, seconds=20).bytes
 
 
 def reading(place: float = 0.0, share: float = 0.04) -> Job:

@@ -43,6 +43,18 @@ class Sample(NamedTuple):
     values: tuple[float | None, ...]
 
 
+class _Seen(NamedTuple):
+    """What there is to be told of the trials of a cell, besides figures."""
+
+    counts: Mapping[str, int]
+    reasons: Sequence[str]
+    kernels: Sequence[str]
+    #: Those that have a say in figures.
+    settled: Sequence[Row]
+    strained: int
+    unsettled: int
+
+
 @dataclass(frozen=True)
 class Samples:
     """The trials of one cell in one run, by block: rows as they were read, of which there may be a hundred thousand."""
@@ -82,12 +94,33 @@ class Samples:
         return ((row[_CELL], row[_BLOCK]) for row in self.rows)
 
     @cached_property
+    def _seen(self) -> _Seen:
+        """All of that in one pass over the rows."""
+        counts: dict[str, int] = {}
+        reasons: dict[str, None] = {}
+        kernels: set[str] = set()
+        settled: list[Row] = []
+        strained = unsettled = 0
+        for row in self.rows:
+            outcome = row[_OUTCOME]
+            counts[outcome] = counts.get(outcome, 0) + 1
+            if row[_REASON]:
+                reasons[row[_REASON]] = None
+            if row[_KERNEL]:
+                kernels.add(row[_KERNEL])
+            if row[_STRAINED]:
+                strained += 1
+            if outcome == _MEASURED:
+                if row[_UNSETTLED]:
+                    unsettled += 1
+                else:
+                    settled.append(row)
+        return _Seen(counts, list(reasons), sorted(kernels), settled, strained, unsettled)
+
+    @property
     def counts(self) -> Mapping[str, int]:
         """Trials by outcome."""
-        found: dict[str, int] = {}
-        for row in self.rows:
-            found[row[_OUTCOME]] = found.get(row[_OUTCOME], 0) + 1
-        return found
+        return self._seen.counts
 
     @property
     def outcome(self) -> str:
@@ -96,38 +129,38 @@ class Samples:
         return next((outcome for outcome in order if self.counts.get(outcome)), "")
 
     @property
-    def reasons(self) -> list[str]:
+    def reasons(self) -> Sequence[str]:
         """Why trials are broken or skipped, each once."""
-        return list(dict.fromkeys(row[_REASON] for row in self.rows if row[_REASON]))
+        return self._seen.reasons
 
     @property
-    def kernels(self) -> list[str]:
+    def kernels(self) -> Sequence[str]:
         """Those that ran."""
-        return sorted({row[_KERNEL] for row in self.rows if row[_KERNEL]})
+        return self._seen.kernels
 
     @property
     def strained(self) -> int:
         """Trials in which the host could not keep up with modelled disks."""
-        return sum(bool(row[_STRAINED]) for row in self.rows)
+        return self._seen.strained
 
     @property
     def unsettled(self) -> int:
         """Measured trials that never came to the steady state that was asked for."""
-        return sum(bool(row[_UNSETTLED]) for row in self.rows if row[_OUTCOME] == Outcome.MEASURED)
+        return self._seen.unsettled
 
     def counted(self, metric: str) -> list[Row]:
         """The trials that a figure of the cell is of."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
         return [row for row in self._settled if row[at] is not None]
 
-    @cached_property
-    def _settled(self) -> list[Row]:
+    @property
+    def _settled(self) -> Sequence[Row]:
         """The trials that have a say in figures."""
-        return [row for row in self.rows if row[_OUTCOME] == _MEASURED and not row[_UNSETTLED]]
+        return self._seen.settled
 
     def strained_of(self, metric: str) -> int:
         """So many of these are such that the host could not keep up."""
-        return sum(bool(row[_STRAINED]) for row in self.counted(metric))
+        return sum(bool(row[_STRAINED]) for row in self.counted(metric)) if self.strained else 0
 
     def _at(self, metric: str) -> int:
         return len(_HEAD) + self.metrics.index(metric)

@@ -13,6 +13,8 @@ from math import dist, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from runner.stats.t_table import FACTORS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -55,6 +57,9 @@ def student(values: Sequence[float], confidence: float = 0.95) -> Interval | Non
 @lru_cache(maxsize=1024)
 def t_factor(freedom: float, confidence: float) -> float:
     """How many standard errors each bound lies from the mean, for so many degrees of freedom."""
+    known = FACTORS.get(confidence, ())
+    if freedom in range(1, len(known) + 1):
+        return known[int(freedom) - 1]
     from scipy.special import stdtrit  # a slow import that most commands never need
 
     return float(stdtrit(freedom, (1 + confidence) / 2))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _EPILOG = """\b
 Examples:
   matrix study matrix/studies/lvm-striping                its latest finished run beside what was published
-  matrix study matrix/studies/* --page                    writes that into the README.md of each of them
+  matrix study matrix/studies/*/ --page                   writes that into the README.md of each of them
   matrix study matrix/studies/mdadm-lvm --run 'mdadm-lvm-qemu-*' --format csv
 
 \b

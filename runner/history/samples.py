@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What there is to be told of the trials of a cell, besides figures."""
+    """What there is to be told of the trials of a cell, whatever figure is asked for."""
 
     counts: Mapping[str, int]
     reasons: Sequence[str]
@@ -151,12 +151,7 @@ class Samples:
     def counted(self, metric: str) -> list[Row]:
         """The trials that a figure of the cell is of."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
-        return [row for row in self._settled if row[at] is not None]
-
-    @property
-    def _settled(self) -> Sequence[Row]:
-        """The trials that have a say in figures."""
-        return self._seen.settled
+        return [row for row in self._seen.settled if row[at] is not None]
 
     def strained_of(self, metric: str) -> int:
         """So many of these are such that the host could not keep up."""
@@ -180,7 +175,7 @@ class Samples:
         """The same by another rule than that of its matrix."""
         if self.among:
             return self.among.stopped_by(rule)
-        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._settled]
+        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._seen.settled]
         return stopped(rates, len(self.rows), rule)
 
     def blocks(self, metric: str) -> Mapping[int, float]:
@@ -188,7 +183,7 @@ class Samples:
         found = self._blocks.get(metric)
         if found is None:
             at = self._at(metric)
-            found = self._blocks[metric] = {row[_BLOCK]: row[at] for row in self._settled if row[at] is not None}
+            found = self._blocks[metric] = {row[_BLOCK]: row[at] for row in self._seen.settled if row[at] is not None}
         return found
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.errors import BadInput
@@ -32,7 +33,7 @@ class Side:
     name: str
     found: Sequence[Samples]
 
-    @property
+    @cached_property
     def runs(self) -> list[RunRow]:
         """The runs that its trials are from, the latest first."""
         return list({one.run.id: one.run for one in self.found}.values())
@@ -41,7 +42,7 @@ class Side:
         """It without some runs."""
         return Side(self.name, [one for one in self.found if one.run.id not in runs])
 
-    @property
+    @cached_property
     def kernels(self) -> set[str]:
         """The kernels that ran."""
         return {kernel for one in self.found for kernel in one.kernels}

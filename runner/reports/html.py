@@ -204,8 +204,8 @@ def _verdicts(recorded: Recorded) -> Grid | None:
 
 def _grounds(recorded: Recorded) -> Iterator[Grounds]:
     names = {cell.id: cell.name for cell in recorded.cells}
-    for one in recorded.judgements:
-        if one.cells:
+    for one in verdicts.in_order(recorded.judgements):
+        if any(answer.n for answer in one.answers):
             asked = verdicts.answers(one) if len(one.answers) > 1 else None
             few = replace(asked, rows=asked.rows[:MOST_GROUNDS]) if asked else None
             cells = tuple(names.get(cell, cell) for cell in one.cells)

@@ -11,7 +11,7 @@ from runner.reports.figures import figure, times
 from runner.reports.grid import Grid
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from runner.guidelines.answers import Answer
     from runner.guidelines.judge import Judgement
@@ -31,7 +31,7 @@ def tidy(judgements: Sequence[Judgement]) -> Grid:
 
 def shown(judgements: Sequence[Judgement]) -> Grid:
     """For people: a line for each, what fails first, with the answer that its verdict comes from."""
-    ordered = sorted(judgements, key=lambda one: _ORDER.index(one.verdict))
+    ordered = in_order(judgements)
     rows: list[tuple[Value, ...]] = [
         (one.guideline.id, said(one), *_measured(one), _rests_on(one), patience(one)) for one in ordered
     ]
@@ -39,10 +39,19 @@ def shown(judgements: Sequence[Judgement]) -> Grid:
     return Grid(columns, rows, tuple(_notes(ordered)), frozenset(("measured", "interval")))
 
 
+def in_order(judgements: Iterable[Judgement]) -> list[Judgement]:
+    """What fails first, what holds last."""
+    return sorted(judgements, key=lambda one: _ORDER.index(one.verdict))
+
+
 def answers(judgement: Judgement) -> Grid:
     """Each thing that it asks, and what was measured of that."""
     rows: list[tuple[Value, ...]] = [
-        (one.question.label, str(one.verdict), *_figures(judgement, one), str(one.n)) for one in judgement.answers
+        (
+            *(one.question.label, _said(one.verdict, made_up=judgement.made_up)),
+            *(*_figures(judgement, one), str(one.n) if one.n else ""),
+        )
+        for one in judgement.answers
     ]
     columns = ("asked", "answer", "measured", "interval", "wanted", "trials")
     return Grid(columns, rows, (), frozenset(("measured", "interval", "trials")))
@@ -50,7 +59,11 @@ def answers(judgement: Judgement) -> Grid:
 
 def said(judgement: Judgement) -> str:
     """The verdict; of what was made up, that it is none."""
-    return f"made up: {judgement.verdict}" if judgement.made_up else str(judgement.verdict)
+    return _said(judgement.verdict, made_up=judgement.made_up)
+
+
+def _said(verdict: Verdict, *, made_up: bool) -> str:
+    return f"made up: {verdict}" if made_up else str(verdict)
 
 
 def told(judgement: Judgement) -> str:
@@ -86,7 +99,8 @@ def _measured(judgement: Judgement) -> tuple[str, str, str]:
 
 def _figures(judgement: Judgement, answer: Answer) -> tuple[str, str, str]:
     unit = judgement.guideline.claimed.figure.unit if answer.question.absolute else ""
-    return _in(answer.value, unit), _between(answer.low, answer.high, unit), wanted(answer, unit)
+    interval = "" if answer.value is None else _between(answer.low, answer.high, unit)
+    return _in(answer.value, unit), interval, wanted(answer, unit)
 
 
 def wanted(answer: Answer, unit: str) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: 95 %, and what is looked at where cells stop by their own doubt at 95 % (`stats.stopping`).
 # fmt: off
+#: 95 %, and what is looked at where cells stop by their own doubt at 95 % (`stats.stopping`).
 FACTORS: Mapping[float, tuple[float, ...]] = {
     0.95: (
         12.706204736174694, 4.302652729749462, 3.1824463052837078, 2.7764451051977934, 2.5705818356363146,
@@ -30,5 +30,4 @@ FACTORS: Mapping[float, tuple[float, ...]] = {
         2.2207651057711137, 2.213991450459675, 2.207840465181096, 2.2022301199247334, 2.1970921789451503,
         2.192369419681101, 2.1880134981160433, 2.183983291889098, 2.18024360094693, 2.1767641188825357,
     ),
-
 }

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
     from runner.guidelines.judge import Judgement
+    from runner.guidelines.measured import Measured
     from runner.store.run import Manifest
 
 
@@ -244,7 +245,8 @@ def test_each_says_on_request_which_cells_it_rests_on_and_what_it_asked_of_them(
     found = section(tree(replace(RUN, judgements=ALL)), "Guidelines")
     opened = {words(one[0]): [words(cell) for cell in one.iterfind("ul/li")] for one in found.iterfind("details")}
     both = ["layout=far", "layout=raid0"]
-    assert opened == {f"{name} rests on 2 cells": both for name in ("good", "bad", "open")}
+    assert opened == {f"{name} rests on 2 cells": both for name in ("bad", "open", "good")}
+    assert next(iter(opened)).startswith("bad")
     rising = _rising(MOST_GROUNDS - 1)
     (one,) = section(tree(replace(RUN, judgements=[rising])), "Guidelines").iterfind("details")
     assert len(rows(one)) == len(rising.answers) == len(one.findall("ul/li")) - 1
@@ -257,14 +259,35 @@ def test_each_says_on_request_which_cells_it_rests_on_and_what_it_asked_of_them(
 def test_of_very_many_the_first_are_shown_and_where_the_others_are() -> None:
     (one,) = section(tree(replace(RUN, judgements=[_rising(MOST_GROUNDS + 5)])), "Guidelines").iterfind("details")
     assert len(rows(one)) == len(one.findall("ul/li")) == MOST_GROUNDS
-    assert f"The first {MOST_GROUNDS} of each; all are in verdicts.csv" in words(one)
+    assert f"No more than {MOST_GROUNDS} are shown; verdicts.csv has all of them" in words(one)
+
+
+def test_a_verdict_on_nothing_rests_on_nothing_and_what_is_made_up_says_so_of_each_answer() -> None:
+    rising = _rising(3)
+    unmeasured = verdict(rising.guideline, [replace(one, columns={}) for one in _chunks(3)])
+    assert not section(tree(replace(RUN, judgements=[unmeasured])), "Guidelines").findall("details")
+    (one,) = section(tree(replace(MADE_UP, judgements=[replace(rising, made_up=True)])), "Guidelines").iterfind(
+        "details"
+    )
+    assert [row[1] for row in rows(one)] == ["made up: holds"] * 2
+
+
+def test_an_answer_without_figures_has_no_interval_either() -> None:
+    *measured, last = _chunks(3)
+    partly = verdict(_rising(3).guideline, [*measured, replace(last, columns={"read_bw": {}})])
+    (one,) = section(tree(replace(RUN, judgements=[partly])), "Guidelines").iterfind("details")
+    assert rows(one)[1][1:] == ["not tested", "", "", "at least 1.000\u00d7", ""]
 
 
 def _rising(steps: int) -> Judgement:
     """A claim on so many cells that it asks as many questions but one."""
     claim = guideline(monotone={"metric": "read.bw", "along": "md.chunk", "direction": "rises"})
+    return verdict(claim, _chunks(steps))
+
+
+def _chunks(steps: int) -> list[Measured]:
     found = cells(md_chunk=[f"{4 * (number + 1)}KiB" for number in range(steps)])
-    return verdict(claim, run(found, lambda axes: float(axes["md.chunk"].removesuffix("KiB"))))
+    return list(run(found, lambda axes: float(axes["md.chunk"].removesuffix("KiB"))))
 
 
 def test_what_a_study_published_stands_beside_it() -> None:

@@ -55,10 +55,13 @@ def command(
     request = asked(matrix, only, shard, Checks(place))
     pace = recorded_pace(results, place, request.space.matrix.name)
     specs = specs_of(request.space.matrix, request.arrays(), None)
-    level, alone = level_of(jobs, machine(place, Wishes()), specs, request.arrays())
+    where = machine(place, Wishes())
+    level, alone = level_of(jobs, where, specs, request.arrays())
+    refused = list(dict.fromkeys(refusal.told for spec in specs for refusal in where.refusals(spec)))
+    notes = [*filter(None, [alone]), *(f"`matrix run --on {place}` would be refused here: {told}" for told in refused)]
     found = estimate(request.plan, pace, level.now)
     if form == "json":
-        _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), [alone])
+        _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), notes)
         return
     if all_cells:
         for visit in request.plan.visits(1):
@@ -66,7 +69,7 @@ def command(
                 click.echo(f"{cell.id}  {cell.name}")
     begins = " to begin with" if level.most > level.now else ""
     side_by_side = f", {level.now} rigs side by side{begins}" if level.now > 1 else ""
-    _print_text(request, found, pace, place, side_by_side, [*request.selection.notes(), *filter(None, [alone])])
+    _print_text(request, found, pace, place, side_by_side, [*request.selection.notes(), *notes])
     if (wanted := Cost(budget, bytes_budget)) != ENDLESS:
         click.echo(f"{'budget':>8}  {_budget(wanted, found, request.plan.repeat, pace, place)}")
 

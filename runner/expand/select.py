@@ -218,7 +218,7 @@ def select(space: Space, only: Iterable[str] = ()) -> Selection:
             raise BadInput(
                 f"--only '{text}': {wrong[0]}",
                 details="\n".join(f"and {message}" for message in wrong[1:]),
-                resolution="`matrix plan --cells` shows all axes",
+                resolution=f"its axes are {', '.join(values)}",
             )
         asked.append(rule_of(condition, values))
     declared = tuple(rule_of(condition, values) for condition in space.matrix.only)

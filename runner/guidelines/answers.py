@@ -78,6 +78,8 @@ class Answer:
     strained: int = 0
     #: A mean is put together from so many parts, where no run has all of it.
     parts: int = 1
+    #: Of so many runs each is one of its values; of a single one, its blocks are.
+    runs: int = 1
 
     @property
     def seems(self) -> bool:
@@ -93,7 +95,8 @@ def answered(question: Question, runs: Sequence[Mapping[str, Measured]], metric:
     if not values:
         return Answer(question, Verdict.NOT_TESTED, strained=strained)
     alone = next((run[question.cells[0]] for run in known if question.absolute), None) if len(values) == 1 else None
-    return replace(_judged(question, _Spread.of([(1.0, values)]), level, alone), strained=strained)
+    said = _judged(question, _Spread.of([(1.0, values)]), level, alone)
+    return replace(said, strained=strained, runs=len(values))
 
 
 def answered_in_mean(
@@ -113,7 +116,8 @@ def answered_in_mean(
         for part in parts
     ]
     strained = sum(_strained(one, [run for run in runs if _blocks(one, run, metric)]) for one in contexts)
-    return replace(_judged(question, _Spread.of(values), level), strained=strained, parts=len(parts))
+    runs_a_part = max(len(found) for _, found in values)
+    return replace(_judged(question, _Spread.of(values), level), strained=strained, parts=len(parts), runs=runs_a_part)
 
 
 def _parted(

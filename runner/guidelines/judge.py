@@ -136,10 +136,10 @@ def _judgement(
         guideline,
         verdict,
         answers,
-        f"no cell of it has {claim.metric}" if verdict is Verdict.NOT_TESTED else "",
+        _without_cells(answers, runs, claim) if verdict is Verdict.NOT_TESTED else "",
         (
             *(*wanted.notes, *_untested(without, verdict), *_put_together(answers)),
-            *(*_interactions(verdict, contexts), *_strained(answers)),
+            *(*_interactions(verdict, contexts), *_strained(answers, verdict)),
         ),
         made_up,
     )
@@ -174,6 +174,18 @@ def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str
             asked(claim, Field.of([one.cell for one in run.values()]))
             return f"cells that it is about have no {claim.metric}"
     return ""
+
+
+def _without_cells(answers: Sequence[Answer], runs: Iterable[Mapping[str, Measured]], claim: Claim) -> str:
+    """Which cells lack what every one of its questions would have needed."""
+    known = {id_: one for run in runs for id_, one in run.items() if one.blocks(claim.figure)}
+    names = {id_: one.cell.name for run in runs for id_, one in run.items()}
+    wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
+    lacking = [names[cell] for cell in wanted if cell not in known]
+    if not lacking:
+        return f"its cells have {claim.metric}, but never of one block together"
+    more = f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
+    return f"no {claim.metric} of {'; '.join(lacking[:3])}{more}"
 
 
 def _told_apart(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:
@@ -238,6 +250,6 @@ def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
     return [f"by itself another verdict at {'; '.join(told)}{more}"] if told else []
 
 
-def _strained(answers: Sequence[Answer]) -> list[str]:
-    count = max((one.strained for one in answers), default=0)
+def _strained(answers: Sequence[Answer], verdict: Verdict) -> list[str]:
+    count = 0 if verdict is Verdict.NOT_TESTED else max((one.strained for one in answers), default=0)
     return ["rests on trials in which the host could not keep up with modelled disks"] if count else []

@@ -90,6 +90,8 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
         notes.append(
             "an interval is that of its pair alone; what cannot be told apart is asked of all of them together"
         )
+    if others:
+        notes.append("this figure alone decides: how many failed disks a setting survives has no say in it")
     if found.left_out:
         notes.append(f"{found.left_out:,} settings left out, of which some of this work has no figures")
     if any(one.strained for one in found.settings):

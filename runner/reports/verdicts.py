@@ -89,7 +89,7 @@ def patience(judgement: Judgement) -> str:
             return "figures that are missing"
         least = min((one.n for one in judgement.answers), default=0)
         return "nobody can tell from so few trials" if least < 2 else "hardly anything: it lies on the edge"
-    return f"some {judgement.more:,} more trials of each cell"
+    return f"some {judgement.more:,} more {_unit(judgement, judgement.more)} of each cell"
 
 
 def _measured(judgement: Judgement) -> tuple[str, str, str]:
@@ -129,7 +129,15 @@ def _rests_on(judgement: Judgement) -> str:
         return ""
     span = f"{min(blocks)}" if min(blocks) == max(blocks) else f"{min(blocks)} to {max(blocks)}"
     several = f", {len(judgement.answers)} answers" if len(judgement.answers) > 1 else ""
-    return f"{span} trials of {len(judgement.cells)} cells{several}"
+    cells = f"{len(judgement.cells)} cell{'s' if len(judgement.cells) > 1 else ''}"
+    strained = " (!)" if any(one.strained for one in judgement.answers) else ""
+    return f"{span} {_unit(judgement, max(blocks))} of {cells}{several}{strained}"
+
+
+def _unit(judgement: Judgement, count: int) -> str:
+    """What is counted: of several runs each is one value, whatever its number of trials."""
+    one = "run" if any(answer.runs > 1 for answer in judgement.answers) else "trial"
+    return one if count == 1 else f"{one}s"
 
 
 def _notes(judgements: Sequence[Judgement]) -> list[str]:

@@ -202,6 +202,14 @@ def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
     assert "a guess" in matrix("plan", "--on", "qemu", "small.yaml").stdout
 
 
+def test_the_plan_says_what_a_run_there_would_be_refused_for(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "modelled.yaml").write_text(SMALL.replace("count: 4,", "count: 4, model: nas-7200,"))
+    told = "note: `matrix run --on local` would be refused here: disks that exist follow no model"
+    planned = matrix("plan", "--on", "local", "modelled.yaml")
+    assert (planned.returncode, told in planned.stdout) == (0, True)
+    assert "refused" not in matrix("plan", "--on", "dry", "modelled.yaml").stdout
+
+
 def test_the_plan_for_machines(matrix: Matrix) -> None:
     plan = json.loads(matrix("plan", "small.yaml", "--format", "json").stdout)
     assert plan["cells"] == 4 == sum(len(visit["cells"]) for visit in plan["visits"])

@@ -105,7 +105,21 @@ def test_what_nobody_measured_is_not_tested(shape: str) -> None:
     assert elsewhere.verdict is Verdict.NOT_TESTED
     assert elsewhere.why
     without = verdict(claim, [replace(measured_as(cell, {}), trials=0) for cell in field])
-    assert (without.verdict, without.why) == (Verdict.NOT_TESTED, "no cell of it has read.bw")
+    assert (without.verdict, without.notes) == (Verdict.NOT_TESTED, ())
+    assert without.why.startswith("no read.bw of ")
+    assert all(name in {cell.name for cell in field} for name in named(without.why))
+
+
+def named(why: str) -> list[str]:
+    """The cells that a reason names."""
+    return why.removeprefix("no read.bw of ").partition(" and ")[0].split("; ")
+
+
+def test_of_what_is_half_measured_those_that_are_missing_are_named() -> None:
+    claim, _, truth = CASES["ratio"][:3]
+    *there, last = run(cells(layout=["raid0", "far"]), truth)
+    said = verdict(claim, [*(replace(one, strained=3) for one in there), replace(last, columns={}, trials=0)])
+    assert (said.verdict, said.why, said.notes) == (Verdict.NOT_TESTED, f"no read.bw of {last.cell.name}", ())
 
 
 @pytest.mark.parametrize("shape", CASES)

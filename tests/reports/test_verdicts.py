@@ -9,6 +9,7 @@ from lxml import etree
 from runner.cli.closing import verdict as exit_of
 from runner.errors import Exit
 from runner.guidelines.judge import Judgement
+from runner.guidelines.measured import Measured
 from runner.guidelines.verdict import Verdict
 from runner.reports.grids import as_csv
 from runner.reports.junit import junit
@@ -43,6 +44,21 @@ def test_each_is_told_with_its_figures_and_what_is_lacking() -> None:
     assert "more trials of each cell" in told(OPEN)
     assert told(NEVER) == "no cell has layout=far"
     assert "nobody can tell from so few trials" in told(claimed("one", 2.0, blocks=1))
+
+
+def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
+    def night(name: str, times: float) -> list[Measured]:
+        return list(run(PAIR, lambda axes: times if axes["layout"] == "far" else 1.0, name=name))
+
+    said = verdict(OPEN.guideline, [*night("one", 1.4), *night("two", 1.8), *night("three", 1.7)])
+    assert "; 3 runs of 2 cells; some " in told(said)
+    assert told(said).endswith(" more runs of each cell")
+
+
+def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
+    pair = [replace(one, strained=2) for one in run(PAIR, lambda axes: 2.0 if axes["layout"] == "far" else 1.0)]
+    (row,) = shown([verdict(HOLDS.guideline, pair)]).rows
+    assert row[5] == "5 trials of 2 cells (!)"
 
 
 def test_what_fails_comes_first_and_what_it_claims_is_said() -> None:

@@ -176,9 +176,9 @@ def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str
     return ""
 
 
-def _without_cells(answers: Sequence[Answer], runs: Iterable[Mapping[str, Measured]], claim: Claim) -> str:
+def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measured]], claim: Claim) -> str:
     """Which cells lack what every one of its questions would have needed."""
-    known = {id_: one for run in runs for id_, one in run.items() if one.blocks(claim.figure)}
+    known = {id_ for run in runs for id_, one in run.items() if one.blocks(claim.figure)}
     names = {id_: one.cell.name for run in runs for id_, one in run.items()}
     wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
     lacking = [names[cell] for cell in wanted if cell not in known]

@@ -187,6 +187,13 @@ def test_plan(matrix: Matrix) -> None:
     assert "a guess: nothing is recorded yet" in result.stdout
 
 
+def test_who_names_an_axis_that_is_none_is_told_those_there_are(matrix: Matrix) -> None:
+    refused = matrix("plan", "small.yaml", "--only", "chnk=16KiB")
+    assert refused.returncode == 2
+    axes = refused.stderr.partition("its axes are ")[2]
+    assert {"layout", "md.level", "md.chunk", "workload", "workload.rw"} <= set(axes.strip().split(", "))
+
+
 def test_the_plan_says_which_layouts_are_left_out(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(SMALL.replace("layouts:\n", "layouts:\n  mirror: [md: {level: 1}]\n"))
     for command in (("plan", "two.yaml", "--only", "layout=raid5"), ("plan", "two.yaml", "--only", "chunk=64KiB")):

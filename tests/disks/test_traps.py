@@ -15,7 +15,7 @@ from runner.disks.real import here, work
 from runner.disks.real.hold import DisksRefused, held
 from runner.disks.real.refusals import judged, unclaimed
 from runner.disks.real.why import ADVICE, Why
-from tests.disks.loops import Bay, attached, bay, why_not
+from tests.disks.loops import SIZE, Bay, attached, bay, why_not
 from tests.disks.traps import EXT4, PART, TRAPS, Trap, script
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _another_file(empty: Bay) -> Callable[[], object]:
     def act() -> None:
         subprocess.run(["losetup", "--detach", empty.disk], check=True)
         (empty.work / "third").touch()
-        os.truncate(empty.work / "third", 64 << 20)
+        os.truncate(empty.work / "third", SIZE)
         subprocess.run(["losetup", empty.disk, str(empty.work / "third")], check=True)
 
     return act

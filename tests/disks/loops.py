@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from runner.disks.real.census import Census
 
-#: Room for the file system that asks for most: btrfs wants 109 MiB.
-SIZE = 128 << 20
+SIZE = 64 << 20
 
 
 def why_not() -> str:

@@ -318,8 +318,8 @@ SIGNED = [
     written("ext3", "ext3", 'mkfs.ext3 -q -F "$DISK"', "mkfs.ext3"),
     written("ext4", "ext4", EXT4, "mkfs.ext4"),
     written("xfs", "xfs", 'mkfs.xfs -q -f --unsupported "$DISK"', "mkfs.xfs"),
-    written("btrfs", "btrfs", 'mkfs.btrfs -q -f "$DISK"', "mkfs.btrfs"),
-    written("one of several of a btrfs", "btrfs", 'mkfs.btrfs -q -f -m raid1 "$OTHER" "$DISK"', "mkfs.btrfs"),
+    written("btrfs", "btrfs", 'mkfs.btrfs -q -f --mixed "$DISK"', "mkfs.btrfs"),
+    written("one of several of a btrfs", "btrfs", 'mkfs.btrfs -q -f --mixed "$OTHER" "$DISK"', "mkfs.btrfs"),
     written("f2fs", "f2fs", 'mkfs.f2fs -q -f "$DISK"', "mkfs.f2fs"),
     written("vfat", "vfat", 'mkfs.vfat "$DISK" >/dev/null', "mkfs.vfat"),
     written(

@@ -21,7 +21,7 @@ from scipy.special import stdtrit
 from runner.stats.axis import highest
 from runner.stats.compare import Verdict, foreseen, paired, unpaired, verdicts
 from runner.stats.drift import changes, drift
-from runner.stats.stopping import Rule
+from runner.stats.stopping import AT_ONCE, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -119,6 +119,7 @@ def measured(values: Table, rule: Rule) -> Stops:
     known = narrow.copy()
     known[:, rule.first_look :] &= narrow[:, rule.first_look - 1 : -1]
     known[:, : rule.first_look - 1] = False
+    known[:, rule.first_look - 1] = (halves <= AT_ONCE * (rule.until or 0) * abs(means))[:, rule.first_look - 1]
     found = _at_stop(known, means, halves)
     least = (rule.until or 0) * abs(found.means) * (found.precise & (found.counts > rule.first_look))
     return Stops(found.counts, found.precise, found.means, np.maximum(found.halves, least))

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from runner.stats.interval import student
-from runner.stats.stopping import Rule, Stopped, interval_of, known, stopped
+from runner.stats.stopping import AT_ONCE, Rule, Stopped, doubt, interval_of, known, stopped
 
 RULE = Rule(least=3, most=20, until=0.05)
 FIXED = Rule(least=5, most=5)
@@ -55,6 +55,14 @@ def test_the_first_look_is_enough_where_noise_is_low() -> None:
     assert known(reads(100, 100.5, 101), RULE)
     assert not known(reads(100, 100.5), RULE)
     assert not known(reads(100, 110, 120), RULE)
+
+
+def test_the_first_look_must_show_a_quarter_less_than_was_asked_for() -> None:
+    nearly, quiet = reads(100, 101.5, 103), reads(100, 101, 102)
+    assert AT_ONCE * 0.05 < doubt(nearly, RULE) < 0.05
+    assert doubt(quiet, RULE) < AT_ONCE * 0.05
+    assert (known(nearly, RULE), known(quiet, RULE)) == (False, True)
+    assert known([*nearly, (101.5, 0.0)], RULE)  # twice in a row what was asked for
 
 
 def test_one_lucky_look_is_not_enough() -> None:

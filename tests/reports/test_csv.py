@@ -97,7 +97,7 @@ def test_no_bound_lies_where_nothing_can_be_measured() -> None:
 @pytest.mark.parametrize(
     ("until", "most", "reached", "stopped"),
     [
-        (0.85, 5, "true", "precise"),
+        (1.1, 5, "true", "precise"),
         (0.7, 5, "false", "unfinished"),
         (0.7, 2, "false", "max"),
         (None, 2, "", "fixed"),

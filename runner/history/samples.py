@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 from math import inf
 from operator import itemgetter
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "unsettled", "read_bw", "write_bw")
 _RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
+#: Cells of a run have theirs in common.
+_rule = lru_cache(maxsize=1024)(Rule)
 _MEASURED = Outcome.MEASURED.value
 
 
@@ -67,15 +69,18 @@ class Samples:
     latencies: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
     #: All of them, where these are what was chosen among them by outcome: the cell was not measured less often for it.
     among: Samples | None = None
+    #: What each metric's trials have of it, once it was asked for: some are, again and again.
+    _blocks: dict[str, Mapping[int, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def trials(self) -> list[Sample]:
         """They, one by one."""
+        places = [self._at(metric) for metric in self.metrics]
         return [
             Sample(
                 *(row[_BLOCK], row[_OUTCOME], row[_REASON]),
                 *(bool(row[_STRAINED]), bool(row[_UNSETTLED])),
-                tuple(row[len(_HEAD) :]),
+                tuple([row[at] for at in places]),
             )
             for row in self.rows
         ]
@@ -158,13 +163,13 @@ class Samples:
         return sum(bool(row[_STRAINED]) for row in self.counted(metric)) if self.strained else 0
 
     def _at(self, metric: str) -> int:
-        return len(_HEAD) + self.metrics.index(metric)
+        return _columns(self.metrics).index(metric)
 
     @cached_property
     def rule(self) -> Rule:
         """How long it was to be measured."""
         most = len((self.among or self).rows) if self.run.most is None else self.run.most
-        return Rule(self.run.least, most, self.run.until, self.run.confidence, self.run.finished)
+        return _rule(self.run.least, most, self.run.until, self.run.confidence, self.run.finished)
 
     @cached_property
     def stopped(self) -> Stopped:
@@ -175,7 +180,9 @@ class Samples:
         """The same by another rule than that of its matrix."""
         if self.among:
             return self.among.stopped_by(rule)
-        rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._seen.settled]
+        rates: list[tuple[float, float]] = []
+        if rule.until is not None:  # or else nobody asks how well it is known
+            rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._seen.settled]
         return stopped(rates, len(self.rows), rule)
 
     def blocks(self, metric: str) -> Mapping[int, float]:
@@ -185,11 +192,6 @@ class Samples:
             at = self._at(metric)
             found = self._blocks[metric] = {row[_BLOCK]: row[at] for row in self._seen.settled if row[at] is not None}
         return found
-
-    @cached_property
-    def _blocks(self) -> dict[str, Mapping[int, float]]:
-        """Those that were asked for already: some are, again and again."""
-        return {}
 
     def estimate(self, metric: str) -> Estimate | None:
         """The mean of a figure, or a percentile of all requests, and its doubt; None where nothing was measured."""
@@ -216,6 +218,12 @@ class Samples:
         """Of all trials that did I/O in a direction; of none, if one of them has no histogram."""
         kept = [self.latencies.get((side, row[_BLOCK])) for row in self.counted(f"{side}_lat_p50")]
         return [Histogram(one) for one in kept if one] if all(kept) else []
+
+
+@lru_cache
+def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a row, where these are asked for."""
+    return (*_HEAD, *(metric for metric in metrics if metric not in _HEAD))
 
 
 def together(several: Sequence[Samples], metric: str) -> float | None:
@@ -248,8 +256,8 @@ def read(
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
     known = {(one.run, one.cell.id): one.cell for one in store.cells(by_id, ids)}
-    rows = store.trials((*_HEAD, *metrics), by_id, ids)
     asked = tuple(metrics)
+    rows = store.trials(_columns(asked), by_id, ids)
     latencies = _latencies(store, asked, by_id, ids) if histograms else {}
     found = []
     for key, several in groupby(rows, key=itemgetter(_RUN, _CELL)):

@@ -251,14 +251,14 @@ class SharedStore:
         axes = sa.cast(table.axes, sa.Text)
         query = sa.select(table.run, table.id, table.name, axes, table.position)
         query = query.where(*_among({table.run: runs, table.id: ids}))
-        seen: dict[tuple[str, str, str, int | None], CellRow] = {}
+        seen: dict[tuple[Any, ...], CellRow] = {}
         found = []
-        for run, *content in self._rows(query):
-            key = cast("tuple[str, str, str, int | None]", tuple(content))
+        for row in self._plain(query):
+            key = row[1:]
             cell = seen.get(key)
             if cell is None:
                 cell = seen[key] = CellRow(key[0], key[1], orjson.loads(key[2]), key[3])
-            found.append(CellOfRun(run, cell))
+            found.append(CellOfRun(row[0], cell))
         return found
 
     def trials(

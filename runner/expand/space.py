@@ -94,8 +94,8 @@ class Cell:
     @property
     def leaves_files(self) -> bool:
         """Whether its files lie on the disks afterwards as they did before, so that others may work on them."""
-        top = self.array.stack.value[-1]
-        return not (isinstance(top, Fs) and self.workload.value.write_share and not top.in_place)
+        top, work = self.array.stack.value[-1], self.workload.value
+        return not (work.new or (isinstance(top, Fs) and work.write_share and not top.in_place))
 
     @property
     def span(self) -> int:

@@ -22,7 +22,7 @@ OWNED = {
     "create_only": "files are laid out before anything is measured",
     **dict.fromkeys(
         ("overwrite", "file_append", "fallocate"),
-        "files are laid out before anything is measured, so writes always overwrite",
+        "files are laid out before anything is measured, so writes overwrite; `new: true` has them made by writes",
     ),
     "readwrite": "write `rw:`",
     "rwmixwrite": "write `rwmixread:`",

@@ -99,6 +99,9 @@ class Workload(Model):
     ] = None
     file_size: Annotated[Length | None, Field(description="in a file system: how large each file is")] = None
     shared: Annotated[bool, Field(description="in a file system: all jobs work on one file, none on its own")] = False
+    new: Annotated[
+        bool, Field(description="in a file system: the files are made by what is written; else they are there before")
+    ] = False
     offset: Annotated[Extent, Field(description="where that part begins")] = 0
     skip: Annotated[
         Size, Field(description="sequential work: so much is left out behind every request (fio's rw=read:64k)")
@@ -146,6 +149,8 @@ class Workload(Model):
             idle["each"] = "only a profile over positions has places"
         if values.get("numjobs") == 1:
             idle["shared"] = "there is one job"
+        if values["rw"] != "write":
+            idle["new"] = f"rw={values['rw']} needs files that are there"
         if values.get("ioengine") in SYNCHRONOUS:
             idle["iodepth"] = f"ioengine={values['ioengine']} has one request under way"
         return idle
@@ -153,7 +158,7 @@ class Workload(Model):
     @staticmethod
     def idle_on_devices(values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG004 - answers as its sibling does
         """Fields that mean nothing on a raw device, and why."""
-        return dict.fromkeys(("files", "file_size", "shared"), "there are no files on a raw device")
+        return dict.fromkeys(("files", "file_size", "shared", "new"), "there are no files on a raw device")
 
     @staticmethod
     def idle_on_files(values: Mapping[str, Any]) -> dict[str, str]:
@@ -190,6 +195,8 @@ class Workload(Model):
             yield Problem("skip", "direct I/O goes in whole sectors of 512 bytes")
         if self.direct and self.ioengine == "mmap":
             yield Problem("ioengine", "mmap always goes through memory; write `direct: false` with it")
+        if self.new and self.ioengine == "mmap":
+            yield Problem("ioengine", "mmap writes what it maps, which is files that are there")
         if self.profile == "position":
             yield from self._profile_problems()
         if self.steady:

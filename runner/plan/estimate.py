@@ -66,7 +66,7 @@ def laid_out(cells: tuple[Cell, ...]) -> int:
         files = cell.files
         if files is None:
             return 0
-        if files.name != there or not cell.leaves_files:
+        if (files.name != there or not cell.leaves_files) and not cell.workload.value.new:
             total += files.total
         there = files.name if cell.leaves_files else ""
     return total

@@ -114,7 +114,7 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int
         "samples": interval(monitor, cell.workload.value),
         "files": place.files,
         "window": cell.workload.value.window(place.span),
-        "lay_out": _job("lay-out.fio", cell.workload, place, 1, own, {}) if place.files else "",
+        "lay_out": _lay_out(cell, place, own),
     }
 
     def script(phase: str) -> str:
@@ -146,6 +146,13 @@ def place_of(cell: Cell, stack: Built) -> Place:
             spent=not cell.leaves_files,
         ),
     )
+
+
+def _lay_out(cell: Cell, place: Place, own: Path | None) -> str:
+    """The job that makes the files which have to be there before; empty if none have to."""
+    if place.files is None or cell.workload.value.new:
+        return ""
+    return _job("lay-out.fio", cell.workload, place, 1, own, {})
 
 
 def job_of(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:

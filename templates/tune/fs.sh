@@ -9,10 +9,12 @@ rm -f -- {{ files.whole }}
 if [[ ! -e {{ files.whole }} ]]; then
   rm -f -- {{ layer.directory }}/*.whole
   find {{ layer.directory }} -maxdepth 1 -type f -delete
+{% if lay_out %}
   said=$(printf '%s' {{ lay_out }} | fio - 2>&1) || {
     printf '%s\n' "$said" >&2
     fail "laying files out:"
   }
+{% endif %}
 {% if not files.spent %}
   : >{{ files.whole }}
 {% endif %}

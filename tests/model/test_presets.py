@@ -17,7 +17,7 @@ from runner.model.fio_options import OWNED
 from runner.model.presets import PRESETS, Program, problems_of, values_of
 from runner.model.units import format_size
 from runner.model.workload import Workload
-from runner.plan.estimate import Pace, bytes_of
+from runner.plan.estimate import Pace, bytes_of, laid_out
 from runner.render.scripts import array_scripts, job
 
 if TYPE_CHECKING:
@@ -307,9 +307,27 @@ def test_jobs_may_share_a_file_without_a_preset() -> None:
     assert alone.files == cell.files
 
 
+def test_files_are_there_before_unless_writing_is_to_make_them() -> None:
+    there, made = (only(f"rw: write, bs: 1KiB, size: 64MiB, direct: false{new}", FS) for new in ("", ", new: true"))
+    assert (options(there)["overwrite"], options(made)["overwrite"]) == ("1", "0")
+    assert there.id != made.id
+    assert there.leaves_files
+    assert not made.leaves_files  # nobody after it may take them for whole
+    assert (laid_out((there,)), laid_out((made,)), laid_out((there, made, there))) == (64 << 20, 0, 128 << 20)
+    both = cells("rw: [write, read], size: 64MiB, new: true", FS)
+    assert [one.axes.get("workload.new") for one in both.values()] == ["true", None]
+
+
 @pytest.mark.parametrize(
     ("work", "layouts", "said"),
     [
+        ("rw: randwrite, new: true", FS, "20: nothing uses 'new': rw=randwrite needs files that are there"),
+        ("rw: write, new: true", RAW, "16: nothing uses 'new': there are no files on a raw device"),
+        (
+            "rw: write, new: true, ioengine: mmap, direct: false",
+            FS,
+            "32: mmap writes what it maps, which is files that are there",
+        ),
         ("rw: read, shared: true", FS, "18: nothing uses 'shared': there is one job"),
         ("rw: read, numjobs: 2, shared: true", RAW, "30: nothing uses 'shared': there are no files on a raw device"),
         (
@@ -319,5 +337,5 @@ def test_jobs_may_share_a_file_without_a_preset() -> None:
         ),
     ],
 )
-def test_what_cannot_be_shared(work: str, layouts: str, said: str) -> None:
+def test_what_cannot_be_shared_or_made_new(work: str, layouts: str, said: str) -> None:
     assert errors(work, layouts) == [said]

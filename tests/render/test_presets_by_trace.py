@@ -67,11 +67,12 @@ def on_device(disk: Disk, work: str) -> Seen:
 
 
 def on_file(disk: Disk, work: str) -> Seen:
-    """What a workload asks of the disk, on a file that is laid out already."""
+    """What a workload asks of the disk, on a file that is laid out already, unless it makes one."""
     found = cell(work, ", fs: {type: ext4}")
     assert found.files is not None
     files = Files(str(disk.directory), "", found.files.each, found.files.count, found.files.span, spent=False)
-    (disk.directory / "trial.0.0").write_bytes(os.urandom(found.files.each))
+    if not found.workload.value.new:
+        (disk.directory / "trial.0.0").write_bytes(os.urandom(found.files.each))
     with disk.watched() as seen:
         run_fio(disk, job_of(found.workload, Place(files=files, span=found.span), 1))
     return seen
@@ -218,3 +219,13 @@ def test_iozone_reads_every_record_once_in_random_order(mounted: Disk) -> None:
     assert covered(seen.reads) == pytest.approx(WHOLE, rel=0.05)
     assert total(seen.reads) == pytest.approx(WHOLE, rel=0.05)
     assert forward(seen.reads) < 0.2
+
+
+def test_only_writing_over_what_is_there_reads_the_rest_of_a_block(mounted: Disk) -> None:
+    work = "preset: iozone, phase: write, bs: 1KiB, size: 32MiB"
+    made = on_file(mounted, f"{work}, new: true")
+    over = on_file(mounted, work)
+    assert total(made.reads) < 0.01 * WHOLE
+    assert covered(over.reads) == pytest.approx(WHOLE, rel=0.05)
+    for seen in (made, over):
+        assert covered(seen.writes) == pytest.approx(WHOLE, rel=0.05)

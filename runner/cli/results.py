@@ -22,6 +22,7 @@ Examples:
   matrix results latest                                        what the latest run came to
   matrix results 'nightly-*' --only 'layout=raid5,bs=4KiB'     some cells of many runs
   matrix results latest --pivot md.chunk                       chunk sizes beside each other
+  matrix results latest --pivot lvm.stripes --scale            how much the second, third … stripe adds
   matrix results latest --as iozone                            in the columns of IOzone, dd or bonnie++
   matrix results --outcome broken                              what broke, and why
   matrix results --trials --metric read_lat_p99 --format csv   every trial, for a program
@@ -47,6 +48,9 @@ _USUAL = ("read_bw", "write_bw", "read_iops", "write_iops")
     "--pivot", metavar="AXIS", help="A column for each value of this axis, a row for what else they differ in."
 )
 @click.option(
+    "--scale", is_flag=True, help="With --pivot: so many times the first of its row, and how steeply it goes."
+)
+@click.option(
     "--metric", "metrics", multiple=True, help="Figures, e.g. read_bw, write_lat_p99; may be given repeatedly."
 )
 @click.option(
@@ -66,6 +70,7 @@ def command(
     only: tuple[str, ...],
     outcome: str | None,
     pivot: str | None,
+    scale: bool,
     metrics: tuple[str, ...],
     familiar: str | None,
     by_trial: bool,
@@ -81,15 +86,7 @@ def command(
     from runner.history.results import cells_grid, shown, shown_trials, trials_grid, unfinished
     from runner.history.samples import read, read_some
 
-    if pivot and (by_trial or len(metrics) > 1):
-        raise BadInput(
-            "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
-        )
-    if familiar and (pivot or by_trial or metrics):
-        raise BadInput(
-            "--as says which figures are shown, and how",
-            resolution="leave --pivot, --trials and --metric out",
-        )
+    _check(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
     asked = metrics_of(familiar) if familiar else checked(metrics) or _USUAL
     some = form == "table" and not (pivot or outcome or by_trial or familiar)
     unread = 0
@@ -117,7 +114,8 @@ def command(
     if familiar:
         grid = _familiar(familiar, found, form, rows)
     elif pivot:
-        grid = _pivoted(found, pivot, metrics, form)
+        along = _scaled if scale else _pivoted
+        grid = along(found, pivot, metrics, form)
     elif by_trial:
         grid = shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
     elif form in SHOWN:
@@ -125,6 +123,23 @@ def command(
     else:
         grid = cells_grid(found, asked)
     answer(grid.with_notes(*notes), form, to)
+
+
+def _check(pivot: str | None, familiar: str | None, metrics: tuple[str, ...], *, scale: bool, by_trial: bool) -> None:
+    """Refuse options that do not go together."""
+    from runner.errors import BadInput
+
+    if pivot and (by_trial or len(metrics) > 1):
+        raise BadInput(
+            "--pivot shows one figure of cells", resolution="leave --trials out, and name one --metric: e.g. read_bw"
+        )
+    if scale and not pivot:
+        raise BadInput("--scale is along an axis", resolution="name it: `--pivot AXIS --scale`")
+    if familiar and (pivot or by_trial or metrics):
+        raise BadInput(
+            "--as says which figures are shown, and how",
+            resolution="leave --pivot, --trials and --metric out",
+        )
 
 
 def checked(metrics: Sequence[str]) -> tuple[str, ...]:
@@ -168,9 +183,18 @@ def _at_most(grid: Grid, most: int) -> Grid:
 
 
 def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
-    from runner.history.results import full_name, pivot, plain_pivot
+    from runner.history.pivot import pivot, plain_pivot
+    from runner.history.results import full_name
 
     told = pivot if form in SHOWN else plain_pivot
+    return told(found, full_name(axis, found), metrics[0] if metrics else None)
+
+
+def _scaled(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
+    from runner.history.results import full_name
+    from runner.history.scaling import plain_scaled, scaled
+
+    told = scaled if form in SHOWN else plain_scaled
     return told(found, full_name(axis, found), metrics[0] if metrics else None)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a figure along an axis: how it scales, how steeply, and where it is highest.
+"""What becomes of a figure along an axis: how steeply it goes, and where it is highest.
 
 Samples are the values of one cell for each value of the axis, by block, in the order of the axis. They are compared
 over the blocks that they share, as `compare.paired` does, with its assumptions.
@@ -12,7 +12,7 @@ from statistics import linear_regression
 from typing import TYPE_CHECKING
 
 from runner.stats.blocks import levels
-from runner.stats.compare import Ratio, paired
+from runner.stats.compare import paired
 from runner.stats.interval import student
 
 if TYPE_CHECKING:
@@ -32,14 +32,6 @@ class Extreme:
     candidates: tuple[int, ...]
     #: With at least which confidence the true one is among them.
     confidence: float
-
-
-def factors(samples: Sequence[Sample], confidence: float = 0.95) -> list[Ratio | None]:
-    """Each sample as a multiple of the first: 1.00, 2.01, 3.05. The first is 1 for sure.
-
-    Each interval covers by itself; they err together where the first does.
-    """
-    return [paired(samples[0], sample, confidence) for sample in samples]
 
 
 def exponent(places: Sequence[float], samples: Sequence[Sample], confidence: float = 0.95) -> Interval | None:

@@ -232,6 +232,73 @@ def test_a_pivot(call: Call, two_runs: Path) -> None:
     assert "no cell that was chosen has an axis 'x'" in call("results", "--pivot", "x").err
 
 
+def stripes(count: int, rw: str) -> CellRow:
+    axes = {"layout": "lvm", "lvm.stripes": str(count), "workload": "seq", "workload.rw": rw}
+    return CellRow(f"{count}-{rw}", f"lvm/stripes={count}/seq/rw={rw}", axes)
+
+
+def striped(factors: Mapping[int, float]) -> list[Trial]:
+    """Reads of so many times 80 MB/s; blocks have a mood, which all of their cells share."""
+    return [
+        past.measured(stripes(count, "read").id, block, 8e7 * by * noise)
+        for block, noise in enumerate((1.0, 1.1, 0.9), start=1)
+        for count, by in factors.items()
+    ]
+
+
+def test_how_a_figure_scales(call: Call, tmp_path: Path) -> None:
+    """The striping study: 1, 2.01 and 3.05 times, whatever the host's mood was."""
+    cells_ = [stripes(count, "read") for count in (1, 2, 3)]
+    past.recorded(tmp_path / "results", striped({1: 1, 2: 2.01, 3: 3.05}), 1, tuple(cells_))
+    scale = ("results", "latest", "--pivot", "stripes", "--scale", "--metric", "read_bw")
+    (row,) = rows(call(*scale, "--format", "csv").out)
+    assert [row[f"lvm.stripes={n}_times"] for n in (1, 2)] == ["1.0", "2.01"]
+    assert float(row["lvm.stripes=3_times_low"]) == pytest.approx(3.05)
+    assert 1.0 < float(row["power_low"]) <= float(row["power"]) < 1.03
+    shown = call(*scale).out
+    assert "80.0 MB/s" in shown
+    assert "2.01\u00d7 (2.01\u00d7 to 2.01\u00d7)" in shown
+    assert "power: the figure goes with the axis to that power" in shown
+    assert "2.01\u00d7" in call("results", "latest", "--pivot", "stripes", "--scale").out, (
+        "the rates if nothing is asked for"
+    )
+
+
+def test_what_scales_begins_with_what_was_measured_first(call: Call, tmp_path: Path) -> None:
+    cells_ = tuple(stripes(count, "read") for count in (1, 2, 4))
+    past.recorded(tmp_path / "results", striped({2: 2, 4: 4}), 1, cells_)
+    scale = ("results", "latest", "--pivot", "stripes", "--scale", "--metric", "read_bw", "--format", "csv")
+    (row,) = rows(call(*scale).out)
+    assert (row["lvm.stripes=2_times"], row["lvm.stripes=4_times"]) == ("1.0", "2.0")
+    assert float(row["power"]) == pytest.approx(1)
+
+
+def test_words_have_no_power_and_single_trials_no_doubt(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", [one for one in trials() if one.block == 1], 1, CELLS)
+    told = call("results", "latest", "--pivot", "chunk", "--scale", "--metric", "read_bw")
+    assert "2.00\u00d7" in told.out
+    assert "2.00\u00d7 (" not in told.out
+    (row,) = rows(
+        call(
+            "results",
+            "latest",
+            "--pivot",
+            "layout",
+            "--scale",
+            "--only",
+            "chunk=64KiB,rw=read",
+            "--metric",
+            "read_bw",
+            "--format",
+            "csv",
+        ).out
+    )
+    assert (row["layout=raid5_times"], row["power"]) == ("1.0", "")
+    said = call("results", "latest", "--scale")
+    assert said.status == 2
+    assert "--scale is along an axis" in said.err
+
+
 def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path: Path) -> None:
     large = [
         replace(one, figures=Figures(None, past.direction(5e7, 50), 1, 3, 4, 0)) if one.cell == WRITES.id else one

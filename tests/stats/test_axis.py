@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.stats.axis import exponent, factors, highest
+from runner.stats.axis import exponent, highest
 from runner.stats.blocks import levels
 from runner.stats.compare import paired
 from runner.stats.interval import student
@@ -24,24 +24,6 @@ def noisy(chance: np.random.Generator, means: list[float], blocks: int, noise: f
     mood = 0.05 * chance.standard_normal(blocks)
     values = np.exp(np.log(means)[:, None] + mood + noise * chance.standard_normal((len(means), blocks)))
     return [sample(*row) for row in values]
-
-
-def test_the_striping_study() -> None:
-    one, two, three = (sample(*(by * 78e6 * mood for mood in (1.0, 0.9, 1.1))) for by in (1, 2.01, 3.05))
-    found = factors([one, two, three])
-    assert [ratio and round(ratio.ratio, 6) for ratio in found] == [1, 2.01, 3.05]
-    assert found[0] is not None
-    assert (found[0].low, found[0].high, found[0].p) == (1, 1, 1)
-
-
-@given(st.lists(st.lists(rates, min_size=4, max_size=4), min_size=1, max_size=5))
-def test_factors_are_ratios_to_the_first(values: list[list[float]]) -> None:
-    samples = [sample(*row) for row in values]
-    assert factors(samples, 0.9) == [paired(samples[0], one, 0.9) for one in samples]
-
-
-def test_what_shares_no_block_with_the_first_has_no_factor() -> None:
-    assert factors([{1: 5.0}, {2: 5.0}])[1] is None
 
 
 @given(st.lists(st.floats(0.1, 1000), min_size=2, max_size=6, unique=True), st.floats(-3, 3), moods)

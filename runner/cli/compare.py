@@ -18,6 +18,7 @@ _EPILOG = """\b
 Examples:
   matrix compare latest~1 latest                           what changed since the run before
   matrix compare latest~good latest                        since the last run that ended well
+  matrix compare latest latest                             with itself: how far noise alone goes
   matrix compare nightly-qemu-20260304-050607 latest --within 5%
   matrix compare --by kernel debian-12 debian-13           kernels, over all runs that had them
   matrix compare --by kernel --runs latest 6.1 6.12        within one run: block by block
@@ -125,6 +126,7 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
     from runner.history.before import earlier
     from runner.history.choose import measured_first, passed_over, wanted, with_hint
     from runner.history.comparison import compared
+    from runner.history.null import noise_floor, parts
     from runner.history.samples import read
     from runner.history.sides import BY_ID, Side, key_of, runs_of, side_of, told_of_tied
 
@@ -147,6 +149,9 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
             for word in (asked.a, asked.b):
                 ids = {run.id for run in of[word]}
                 sides.append(side_of(kind, word, [one for one in found if one.run.id in ids]))
+        alone = kind == "run" and len(every) == 1
+        if alone:
+            sides = list(parts(asked.a, found))
         # What a cell on an axis was in earlier runs is not told by its id.
         groups = earlier(sides[0], sides[1], shared.runs()) if kind in BY_ID else []
         history = [Side("", read(shared, group, asked.metrics, chosen, histograms=False)) for group in groups]
@@ -162,4 +167,5 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
             recorded=recorded,
             history=history,
         )
-    return replace(done, notes=(*done.notes, *filter(None, (over, left_out, told_of_tied(kind, sides)))))
+    null = noise_floor(done) if alone else ""
+    return replace(done, notes=(*done.notes, *filter(None, (over, left_out, told_of_tied(kind, sides), null))))

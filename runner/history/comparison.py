@@ -286,7 +286,7 @@ def _ratio(
     and would make the doubt look smaller than it is. A single run is then held against how far the others lie apart,
     and two single ones against how far earlier runs did.
     """
-    if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id:
+    if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id and not _parts_of_one(a[0], b[0], metric):
         return paired(a[0].blocks(metric), b[0].blocks(metric), confidence)
     runs = [[list(values.values()) for one in side if (values := one.blocks(metric))] for side in (a, b)]
     if min(map(len, runs)) > 1:
@@ -299,6 +299,11 @@ def _ratio(
         return known
     early = any(one.run.until is not None for one in (*a, *b))
     return unpaired(_values(a, metric), _values(b, metric), confidence, early=early)
+
+
+def _parts_of_one(a: Samples, b: Samples, metric: str) -> bool:
+    """One and the same cell, in blocks of which none is on both sides."""
+    return a.cell.id == b.cell.id and not a.blocks(metric).keys() & b.blocks(metric).keys()
 
 
 def _speed(verdict: Verdict, metric: str) -> Speed:

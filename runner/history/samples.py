@@ -89,6 +89,10 @@ class Samples:
         """Those trials alone that this became of."""
         return replace(self, rows=[row for row in self.rows if row[_OUTCOME] == outcome], among=self.among or self)
 
+    def in_blocks(self, meant: Callable[[int], bool]) -> Samples:
+        """Those trials alone that were done in such blocks."""
+        return replace(self, rows=[row for row in self.rows if meant(row[_BLOCK])], among=self.among or self)
+
     def under(self, meant: Callable[[str], bool]) -> Samples:
         """Those trials alone that ran under such kernels."""
         return replace(self, rows=[row for row in self.rows if meant(row[_KERNEL])])

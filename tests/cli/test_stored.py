@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 import pytest
@@ -524,6 +525,12 @@ def test_compare_a_run_with_itself(call: Call, two_runs: Path) -> None:
     assert said.status == 0
     assert "0 slower, 0 faster, 3 same" in said.out
     assert "environment" not in said.out
+    assert "A is its odd blocks and B its even ones, so what differs is noise" in said.out
+    (row, *_) = rows(call("compare", "run-1", "run-1", "--only", "chunk=64KiB,rw=read", "--format", "csv").out)
+    assert (row["values_a"], row["values_b"], row["paired"], row["stopped_a"]) == ("3", "2", "false", "fixed")
+    odd, even = ([NOISE[block - 1] for block in blocks] for blocks in ((1, 3, 5), (2, 4)))
+    assert float(row["ratio"]) == pytest.approx(geometric_mean(even) / geometric_mean(odd))
+    assert "so what differs is noise" not in call("compare", "run-1", "run-2").out
 
 
 def test_compare_kernels_hosts_and_values_of_an_axis(call: Call, two_runs: Path) -> None:

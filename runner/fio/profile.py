@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+from contextlib import suppress
+from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _READ, _WRITE = 0, 1
 _POSITIONS = ("offset", "bytes", "seconds", "bw")
@@ -41,6 +43,37 @@ def over_time(told: str, stretch: float) -> str:
         (f"{number * stretch:g}", rates.get((number, _READ), 0), rates.get((number, _WRITE), 0)) for number in numbers
     ]
     return _csv(("seconds", "read_bw", "write_bw"), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What was moved at one place of a device, or in one stretch of time."""
+
+    #: The column that says where it is: `offset` or `seconds`.
+    along: str
+    at: float
+    length: float
+    #: The direction; empty if the table does not tell, as there is but one.
+    side: str
+    moved: float
+    seconds: float
+
+
+def pieces(table: str) -> Iterator[Piece]:
+    """A table as it was written, read again; what somebody made of it since that is no number is left out."""
+    for row in csv.DictReader(StringIO(table)):
+        with suppress(KeyError, TypeError, ValueError):
+            yield from _over_a_device(row) if "offset" in row else _in_time(row)
+
+
+def _over_a_device(row: Mapping[str, str]) -> list[Piece]:
+    moved = float(row["bytes"])
+    return [Piece("offset", float(row["offset"]), moved, "", moved, float(row["seconds"]))]
+
+
+def _in_time(row: Mapping[str, str]) -> list[Piece]:
+    at = float(row["seconds"])
+    return [Piece("seconds", at, 0.0, side, float(row[f"{side}_bw"]), 1.0) for side in ("read", "write")]
 
 
 def made_up(table: str) -> str:

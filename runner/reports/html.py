@@ -11,6 +11,7 @@ import shlex
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from runner.reports import published, verdicts
+from runner.reports.courses import curves
 from runner.reports.junit import legal
 from runner.reports.remarks import drifted, unreached
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
@@ -99,6 +101,7 @@ def page(
             sections=shown,
             left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
             undrawn=sum(one.undrawn for one in shown),
+            curves=list(islice(curves(recorded), charts)),
         )
     )
     return text.encode()

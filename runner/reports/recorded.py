@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ class Recorded:
     over: bool = False
     #: What is said of the guidelines of its matrix.
     judgements: Sequence[Judgement] = ()
+    #: The course of its rate in each of its trials, by cell: what `profile.csv` says.
+    courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
     #: What its study published, beside what was measured; and who published it.
     published: Sequence[Held] = ()
     source: str = ""

@@ -16,10 +16,11 @@ from runner.reports.verdicts import tidy
 from runner.store.files import write_atomically
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from runner.store.journal import Journal
+    from runner.store.record import CellRow, Trial
     from runner.store.run import RunFolder
 
 
@@ -38,19 +39,31 @@ def _uncollected() -> Iterator[None]:
 @_uncollected()
 def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
     """All that a run has recorded so far; `over`: that is all there will be."""
+    cells, trials = journal.cells(), list(journal.trials())
     return Recorded(
         matrix=run.manifest.matrix,
         machine=run.manifest.machine,
         made_up=run.manifest.made_up,
-        cells=journal.cells(),
-        trials=list(journal.trials()),
+        cells=cells,
+        trials=trials,
         attempts=journal.attempts(),
         confidence=run.manifest.confidence,
         until=run.manifest.until,
         least=run.manifest.least,
         most=run.manifest.most,
         over=over,
+        courses=_courses(run.path, cells, trials),
     )
+
+
+def _courses(folder: Path, cells: Sequence[CellRow], trials: Sequence[Trial]) -> dict[str, list[str]]:
+    """Of the cells that were to keep it, what is there: a folder may have been thinned out."""
+    found: dict[str, list[str]] = {cell.id: [] for cell in cells if "workload.profile" in cell.axes}
+    for trial in trials:
+        path = folder / trial.folder / "profile.csv"
+        if trial.cell in found and trial.counted and path.is_file():
+            found[trial.cell].append(path.read_text(encoding="utf-8"))
+    return found
 
 
 @_uncollected()

@@ -37,14 +37,14 @@ TAGS = set(
     re.findall(
         r"\S+",
         "html head meta title style body p strong header h1 h2 h3 dl div dt dd code a ul li main section table caption thead "
-        "tbody tr th td nav figure figcaption svg desc line text g circle span sup details summary pre",
+        "tbody tr th td nav figure figcaption svg desc line text g circle span sup details summary pre polyline",
     )
 )
 ATTRIBUTES = set(
     re.findall(
         r"\S+",
         "lang charset name content http-equiv class role href scope tabindex aria-label aria-labelledby aria-hidden id width "
-        "height x y x1 x2 y1 y2 cx cy r text-anchor title",
+        "height x y x1 x2 y1 y2 cx cy r text-anchor title dy overflow points preserveAspectRatio viewBox",
     )
 )
 NASTY = (

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.fio.profile import Piece, over_positions, over_time, pieces
+from runner.reports.courses import curves
+from runner.reports.recorded import Recorded
+from runner.reports.write import recorded
+from runner.store.journal import Journal
+from runner.store.record import CellRow
+from runner.store.run import create
+from tests.reports.samples import direction, measured
+from tests.reports.test_html import tree
+from tests.store.test_run import manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLACES = CellRow("c1", "disk/whole", {"layout": "disk", "workload": "whole", "workload.profile": "position"})
+GIB = 1 << 30
+ZONES = over_positions("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 10_000}\n" for n in range(4)))
+
+
+def of_tables(*tables: str) -> Recorded:
+    trials = [measured("c1", block, direction(1e8, 100)) for block, _ in enumerate(tables, start=1)]
+    return Recorded("m", "qemu", False, [PLACES], trials, courses={"c1": tables})
+
+
+def test_what_was_written_is_read_again() -> None:
+    assert list(pieces(ZONES))[1] == Piece("offset", GIB, GIB, "", GIB, 10.0)
+    found = list(pieces(over_time("1\t0\t2000\n1\t1\t1000\n2\t0\t3000\n", 0.5)))
+    assert [(one.at, one.side, one.moved) for one in found] == [
+        (0.5, "read", 2_048_000),
+        (0.5, "write", 1_024_000),
+        (1.0, "read", 3_072_000),
+        (1.0, "write", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    "spoilt", ["", "offset,bytes\n1,2\n", "what,ever\n1,2\n", "offset,bytes,seconds,bw\nx,1,1,1\n"]
+)
+def test_what_is_no_course_is_not_drawn(spoilt: str) -> None:
+    assert list(pieces(spoilt)) == []
+    assert list(curves(of_tables(spoilt))) == []
+
+
+def test_every_place_has_what_all_trials_moved_there_in_all_their_time() -> None:
+    slower = over_positions("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 30_000}\n" for n in range(4)))
+    (one,) = curves(of_tables(ZONES, slower))
+    assert one.title == "disk/whole: bandwidth over the device"
+    # 2 GiB in 40 s everywhere: a level line at the top.
+    assert one.lines == (("read", "0.5,0 25.5,0 50.5,0 75.5,0"),)
+    assert [tick.text for tick in one.across] == ["0", "2,000 MB", "4,000 MB"]
+    assert one.up[-1].x <= 100
+
+
+def test_time_has_a_line_for_each_direction_that_was_there() -> None:
+    (mixed,) = curves(of_tables(over_time("1\t0\t2000\n1\t1\t1000\n2\t0\t1000\n2\t1\t500\n", 1)))
+    assert mixed.lines == (("read", "50.5,0 99.5,50"), ("write", "50.5,50 99.5,75"))
+    (reads,) = curves(of_tables(over_time("1\t0\t2000\n2\t0\t1000\n", 1)))
+    assert [side for side, _ in reads.lines] == ["read"]
+    assert reads.title == "disk/whole: bandwidth over time"
+
+
+def test_a_page_draws_it_in_its_own_section() -> None:
+    whole = tree(of_tables(ZONES))
+    assert [line.get("points") for line in whole.iter("{*}polyline")] == ["0.5,0 25.5,0 50.5,0 75.5,0"]
+    assert "Courses" in [heading.text for heading in whole.iter("{*}h2")]
+    without = tree(replace(of_tables(ZONES), courses={}))
+    assert "Courses" not in [heading.text for heading in without.iter("{*}h2")]
+
+
+def test_it_is_read_from_the_folders_of_trials_that_count(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest(matrix="sweep"))
+    trials = [measured("c1", block, direction(1e8, 100)) for block in (1, 2)]
+    with Journal.open(run.journal) as journal:
+        journal.remember([PLACES])
+        for trial in trials:
+            journal.record(trial)
+        assert recorded(run, journal, over=True).courses == {"c1": []}
+        kept = run.path / trials[0].folder / "profile.csv"
+        kept.parent.mkdir(parents=True)
+        kept.write_text(ZONES)
+        assert recorded(run, journal, over=True).courses == {"c1": [ZONES]}

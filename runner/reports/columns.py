@@ -129,7 +129,7 @@ SUMMARY_HEAD = (
         "",
         "why no more trials follow: `fixed` (so many were asked for), `precise` (known to `until`), "
         "`max` (not, after as many as there may be), `budget` (not, and there was no more to spend), "
-        "`unfinished` (more are to follow)",
+        "`decided` (as many as guidelines took: `--until-decided`), `unfinished` (more are to follow)",
     ),
     Column(
         "states",

@@ -46,6 +46,13 @@ class Rule:
     confidence: float = 0.95
     #: The run is finished: there are no more trials, whatever was wanted.
     over: bool = False
+    #: Beyond `least`, trials went where guidelines were open, whatever was wanted here.
+    steered: bool = False
+
+    @property
+    def early(self) -> bool:
+        """Whether what was measured had a say in how often."""
+        return self.until is not None or self.steered
 
     @property
     def first_look(self) -> int:
@@ -86,6 +93,7 @@ class Stopped(StrEnum):
     PRECISE = "precise"  # it is known as well as was asked for
     MAX = "max"  # it is not, and there were as many trials as there may be
     BUDGET = "budget"  # it is not, but the run had no more to spend
+    DECIDED = "decided"  # no guideline wanted more of it, or there was no more to spend
     UNFINISHED = "unfinished"  # more are to follow
 
 
@@ -108,10 +116,12 @@ def doubt(rates: Sequence[tuple[float, float]], rule: Rule) -> float:
 
 def stopped(rates: Sequence[tuple[float, float]], trials: int, rule: Rule) -> Stopped:
     """How a cell came to the trials it has; `trials`: how many, those without rates included."""
-    if known(rates, rule):
+    elsewhere = rule.steered and (trials > rule.least or not rule.over)  # decided, and not by what is known of it
+    if not elsewhere and known(rates, rule):
         return Stopped.PRECISE
-    if trials < rule.most:
-        return Stopped.BUDGET if rule.over else Stopped.UNFINISHED
+    if elsewhere or trials < rule.most:
+        ended = Stopped.DECIDED if rule.steered else Stopped.BUDGET
+        return ended if rule.over else Stopped.UNFINISHED
     return Stopped.FIXED if rule.until is None else Stopped.MAX
 
 

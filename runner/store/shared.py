@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from runner.errors import BadInput, HarnessBroken
 from runner.store import shared_tables as tables
 from runner.store.engines import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
-from runner.store.record import UNSETTLED, CellRow
+from runner.store.record import STEERED, UNSETTLED, CellRow
 from runner.store.rows import LATENCIES, latencies_of, row_of
 from runner.store.trouble import named
 
@@ -64,6 +64,11 @@ class RunRow:
     environment: Mapping[str, str]
     part: str = ""
     exit: int | None = None
+
+    @property
+    def steered(self) -> bool:
+        """Whether its trials went where guidelines were not decided."""
+        return STEERED in self.environment
 
 
 @dataclass(frozen=True, slots=True)

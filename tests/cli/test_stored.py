@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,7 @@ from runner.cli.choice import command_line
 from runner.fio.result import Figures
 from runner.history.metrics import METRICS
 from runner.history.samples import read
+from runner.stats.compare import unpaired
 from runner.stats.histogram import Histogram
 from runner.store.address import address_of
 from runner.store.environment import Host
@@ -457,6 +458,23 @@ def test_compare_a_run_with_itself(call: Call, two_runs: Path) -> None:
     assert said.status == 0
     assert "0 slower, 0 faster, 3 same" in said.out
     assert "environment" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("how", "stopped", "early"),
+    [({}, "fixed", False), ({"until": 0.05}, "precise", True), ({"steered": True}, "decided", True)],
+)
+def test_what_stopped_by_what_was_measured_is_compared_so(
+    call: Call, tmp_path: Path, how: dict[str, Any], stopped: str, early: bool
+) -> None:
+    for number, times in enumerate((1.0, 0.99), start=1):
+        past.recorded(tmp_path / "results", trials(times), number, CELLS, least=3, most=3, **how)
+    row = rows(call("compare", "run-1", "run-2", "--format", "csv").out)[0]
+    ratio = unpaired([1e8 * noise for noise in NOISE], [0.99e8 * noise for noise in NOISE], early=early)
+    assert ratio
+    assert (row["metric"], row["stopped_a"], row["stopped_b"]) == ("read_bw", stopped, stopped)
+    assert [float(row[name]) for name in ("ratio_low", "ratio_high")] == pytest.approx([ratio.low, ratio.high])
+    assert {one["stopped"] for one in rows(call("results", "--format", "csv").out)} == {stopped}
 
 
 def test_compare_kernels_hosts_and_values_of_an_axis(call: Call, two_runs: Path) -> None:

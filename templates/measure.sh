@@ -104,6 +104,6 @@ still() {
 {% endif %}
 still {{ one.setting }} {{ one.wanted }} {{ one.file }}
 {% endfor %}
-{% for layer in stack.layers if layer.under_way %}
+{% for layer in stack.layers if layer.under_way or (layer.kind == 'md' and layer.redundant and not faults) %}
 {% include 'after/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}

@@ -311,10 +311,15 @@ class SharedStore:
 
 
 def _column(name: str) -> sa.ColumnElement[Any]:
-    """A column of a trial, or else what its notes say under that name, as a number."""
-    if name in tables.trials.c:
-        return tables.trials.c[name]
-    return sa.cast(tables.trials.c.notes[name].as_string(), sa.Float)
+    """A column of a trial, the sum of both directions, or else what its notes say under that name, as a number."""
+    table = tables.trials.c
+    if name in table:
+        return table[name]
+    side, _, rate = name.partition("_")
+    if side == "total":
+        read, write = table[f"read_{rate}"], table[f"write_{rate}"]
+        return sa.func.coalesce(read + write, read, write)
+    return sa.cast(table.notes[name].as_string(), sa.Float)
 
 
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:

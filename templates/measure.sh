@@ -36,14 +36,15 @@ leave() {
 trap leave EXIT
 {% endif %}
 
-# What the kernel has counted of all devices and processors, as it says it, between two lines of ours.
+# What the kernel has counted of all devices and processors, and holds in memory, as it says it, between two lines of ours.
 counted() {
-  local disks processors
+  local disks processors memory
   mapfile -t disks </proc/diskstats
   mapfile -t processors </proc/stat
+  mapfile -t memory </proc/meminfo
   # All at once: lines one by one would be as many writes.
   local IFS=$'\n'
-  printf '%s\n' "counted $1 $EPOCHREALTIME"$'\n'"${disks[*]}"$'\n'"${processors[*]}"$'\n'"counted"
+  printf '%s\n' "counted $1 $EPOCHREALTIME"$'\n'"${disks[*]}"$'\n'"${processors[*]}"$'\n'"${memory[*]}"$'\n'"counted"
 }
 
 {% if samples %}
@@ -104,6 +105,6 @@ still() {
 {% endif %}
 still {{ one.setting }} {{ one.wanted }} {{ one.file }}
 {% endfor %}
-{% for layer in stack.layers if layer.under_way %}
+{% for layer in stack.layers if layer.under_way or (layer.kind == 'md' and layer.redundant and not faults) %}
 {% include 'after/' ~ layer.kind ~ '.sh' ignore missing %}
 {% endfor %}

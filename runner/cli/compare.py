@@ -95,7 +95,7 @@ def command(
     asked = checked(metrics) or USUAL
     if others := [one for one in asked if one not in COMPARED]:
         raise BadInput(
-            f"{', '.join(others)}: no figure of speed, so nothing is faster or slower by it",
+            f"{', '.join(others)}: no figure of speed in one direction, so nothing is faster or slower by it",
             resolution=f"there are {', '.join(COMPARED)}",
         )
     done = answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)

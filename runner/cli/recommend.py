@@ -81,7 +81,7 @@ def _found(
 ) -> tuple[RunRow, list[Samples], int, Recommendation]:
     from runner.errors import BadInput
     from runner.guidelines.recommend import recommended, to_choose_from
-    from runner.history.advice import as_measured
+    from runner.history.advice import as_measured, share_of
     from runner.history.choose import wanted as chosen
     from runner.history.samples import read
     from runner.model.flaws import did_you_mean
@@ -106,7 +106,8 @@ def _found(
         samples = read(shared, [row], KNOWN[metric].columns, cells)
     measured = [as_measured(one) for one in samples]
     among = to_choose_from(measured)
-    return row, samples, len(measured) - len(among), recommended(among, KNOWN[metric], row.confidence)
+    found = recommended(among, KNOWN[metric], row.confidence, share_of(samples))
+    return row, samples, len(measured) - len(among), found
 
 
 def _cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:

@@ -51,7 +51,10 @@ _USUAL = ("read_bw", "write_bw", "read_iops", "write_iops")
     "--scale", is_flag=True, help="With --pivot: so many times the first of its row, and how steeply it goes."
 )
 @click.option(
-    "--metric", "metrics", multiple=True, help="Figures, e.g. read_bw, write_lat_p99; may be given repeatedly."
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Figures, e.g. read_bw, write_lat_p99, total_iops, iowait; may be given repeatedly.",
 )
 @click.option(
     "--as",
@@ -147,17 +150,17 @@ def checked(metrics: Sequence[str]) -> tuple[str, ...]:
     from difflib import get_close_matches
 
     from runner.errors import BadInput
-    from runner.history.metrics import METRICS
+    from runner.history.metrics import METRICS, written
 
-    written = [metric if metric in METRICS else metric.replace(".", "_", 1) for metric in metrics]
-    for metric, name in zip(metrics, written, strict=True):
+    names = [written(metric) for metric in metrics]
+    for metric, name in zip(metrics, names, strict=True):
         if name not in METRICS:
             near = get_close_matches(metric, METRICS, n=2)
             raise BadInput(
                 f"there is no figure '{metric}'" + (f"; did you mean {' or '.join(near)}?" if near else ""),
                 resolution=f"there are {', '.join(METRICS)}",
             )
-    return tuple(dict.fromkeys(written))
+    return tuple(dict.fromkeys(names))
 
 
 def of_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:

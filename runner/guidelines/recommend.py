@@ -8,6 +8,7 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
+from runner.guidelines.answers import Level
 from runner.guidelines.contexts import kind_of
 from runner.stats.axis import highest
 from runner.stats.compare import paired
@@ -77,8 +78,13 @@ def _has_all_disks(one: Measured) -> bool:
     return all(value == "clean" for axis, value in one.cell.axes.items() if axis.endswith(".state"))
 
 
-def recommended(found: Sequence[Measured], metric: Metric, confidence: float = 0.95) -> Recommendation:
-    """What to take, by cells of one run; BadInput if nothing of it has the figure."""
+def recommended(
+    found: Sequence[Measured], metric: Metric, confidence: float = 0.95, share: float = 1.0
+) -> Recommendation:
+    """What to take, by cells of one run; BadInput if nothing of it has the figure.
+
+    `share`: so much of the stated chance of error is used, as where guidelines are judged.
+    """
     having = [one for one in found if one.has(metric)]
     if not any(one.blocks(metric) for one in having):
         raise BadInput(f"nothing that was asked for has {metric.name}", resolution="--metric names another figure")
@@ -93,11 +99,12 @@ def recommended(found: Sequence[Measured], metric: Metric, confidence: float = 0
             resolution="narrow it with --for",
         )
     places = list(samples)
-    extreme = highest(list(samples.values()), confidence, lowest=not metric.more_is_better)
+    sure = Level(confidence, share=share).yes
+    extreme = highest(list(samples.values()), sure, lowest=not metric.more_is_better)
     assert extreme is not None  # noqa: S101 - there are samples, and only positive figures are looked at
     best = places[extreme.at]
     settings = [
-        _setting(place, by_setting[place], samples, best, confidence, candidate=at in extreme.candidates)
+        _setting(place, by_setting[place], samples, best, sure, candidate=at in extreme.candidates)
         for at, place in enumerate(places)
     ]
     sign = -1 if metric.more_is_better else 1

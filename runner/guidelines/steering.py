@@ -45,7 +45,9 @@ class Steering:
         self._trials: dict[str, list[Trial]] = {}
         self._columns = {column for one in guidelines for column in one.claimed.figure.columns}
         self._looks = frozenset(looks(least))
-        self._wanted: dict[str, float] | None = None
+        self._wanted: dict[str, float] = {}
+        #: The block before which it was looked last.
+        self._looked = 0
 
     @property
     def blocks(self) -> range:
@@ -59,20 +61,25 @@ class Steering:
     def wanted(self, block: int) -> dict[str, float]:
         """The cells that are to be measured in a block, those that would soon decide something with the most weight.
 
-        Nothing is left of it once all is decided, or nothing more can be.
+        Nothing is left of it once all is decided, or nothing more can be. What the block itself adds changes nothing of
+        that: a verdict given in its midst would be one more look. So whoever goes on after a kill looks as before.
         """
-        if self._wanted is None or block - 1 in self._looks:
-            undecided = [one for one in self._judged() if one.verdict is Verdict.INCONCLUSIVE]
+        if not self._looked or (block - 1 in self._looks and block != self._looked):
+            self._looked = block
+            undecided = [one for one in self._judged_before(block) if one.verdict is Verdict.INCONCLUSIVE]
             self._open = [one.guideline for one in undecided]
             self._wanted = _weighed(undecided)
         return self._wanted
 
-    def _judged(self) -> list[Judgement]:
+    def _judged_before(self, block: int) -> list[Judgement]:
         found = (
-            of_cell("", cell, sorted(trials, key=_block), UNWATCHED, self._columns)
-            for cell, trials in ((one, self._trials.get(one.id, [])) for one in self._cells.values())
+            of_cell("", cell, self._before(block, id_), UNWATCHED, self._columns) for id_, cell in self._cells.items()
         )
         return judged(self._open, found, share=SHARE)
+
+    def _before(self, block: int, cell: str) -> list[Trial]:
+        """What a cell had when the block before was over."""
+        return sorted((one for one in self._trials.get(cell, ()) if one.block < block), key=_block)
 
 
 def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:

@@ -40,17 +40,13 @@ def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -
 
 def share_of(found: Iterable[Samples]) -> float:
     """How much of the chance of error each look at a verdict uses: less, where trials went where one was open."""
-    return SHARE if any(_steered(one) for one in found) else 1.0
-
-
-def _steered(samples: Samples) -> bool:
-    return "until-decided" in samples.run.environment
+    return SHARE if any(one.run.steered for one in found) else 1.0
 
 
 def as_measured(samples: Samples) -> Measured:
     """A cell of a run, by the rule of the run: not that of its matrix, where trials went where a verdict was open."""
     figures = samples.of_outcome(Outcome.MEASURED)
-    rule = UNWATCHED if _steered(samples) else samples.rule
+    rule = UNWATCHED if samples.run.steered else samples.rule
     return Measured(
         samples.run.id,
         samples.cell,

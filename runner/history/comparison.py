@@ -297,7 +297,7 @@ def _ratio(
     before = [[list(values.values()) for one in group if (values := one.blocks(metric))] for group in history]
     if known := foreseen(_values(a, metric), _values(b, metric), before, confidence):
         return known
-    early = any(one.run.until is not None for one in (*a, *b))
+    early = any(one.rule.early for one in (*a, *b))
     return unpaired(_values(a, metric), _values(b, metric), confidence, early=early)
 
 

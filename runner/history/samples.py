@@ -173,7 +173,8 @@ class Samples:
     def rule(self) -> Rule:
         """How long it was to be measured."""
         most = len((self.among or self).rows) if self.run.most is None else self.run.most
-        return _rule(self.run.least, most, self.run.until, self.run.confidence, self.run.finished)
+        run = self.run
+        return _rule(run.least, most, run.until, run.confidence, run.finished, run.steered)
 
     @cached_property
     def stopped(self) -> Stopped:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runner.disks.native import Report
     from runner.fio.result import Figures
     from runner.model.workload import Workload
-    from runner.monitor.counters import Counted, Processors
+    from runner.monitor.counters import Counted, Memory, Processors
     from runner.store.record import Reading
 
 
@@ -29,6 +29,8 @@ class Beside:
     devices: tuple[Use, ...]
     processors: Processors
     seconds: float
+    #: Before and after; None where it was not told.
+    memory: tuple[Memory | None, Memory | None] = (None, None)
 
     @property
     def disks(self) -> tuple[Use, ...]:
@@ -37,7 +39,11 @@ class Beside:
 
     def files(self) -> dict[str, str]:
         """As files of the trial."""
-        return {"devices.csv": _devices(self.devices, self.seconds), "processors.csv": _processors(self.processors)}
+        return {
+            "devices.csv": _devices(self.devices, self.seconds),
+            "processors.csv": _processors(self.processors),
+            **({"memory.csv": _memory(self.memory)} if any(self.memory) else {}),
+        }
 
 
 def seen(
@@ -47,7 +53,8 @@ def seen(
     if before is None or after is None:
         return None
     at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
-    return Beside(used(before, after, readings), processors(before, after), at_work)
+    held = (before.memory, after.memory)
+    return Beside(used(before, after, readings), processors(before, after), at_work, held)
 
 
 def behind_caches(beside: Beside, done: Sequence[Report]) -> Beside:
@@ -110,6 +117,12 @@ def _processors(found: Processors) -> str:
     shares = [f"{found.shares.get(kind, 0):.4f}" for kind in KINDS]
     head = ("seconds", *KINDS, "interrupts", "context_switches")
     return _csv((head, (f"{found.seconds:.3f}", *shares, found.interrupts, found.switches)))
+
+
+def _memory(held: tuple[Memory | None, Memory | None]) -> str:
+    told = zip(("before", "after"), held, strict=True)
+    rows = [(when, one.available, one.dirty, one.writeback) for when, one in told if one]
+    return _csv((("when", "available", "dirty", "writeback"), *rows))
 
 
 def _csv(rows: Sequence[Sequence[object]]) -> str:

@@ -1,13 +1,13 @@
-"""What the kernel counted while fio ran: of every block device, and of the processors.
+"""What the kernel counted while fio ran: of every block device, and of the processors; and what memory held.
 
-The script that measures tells `/proc/diskstats` and `/proc/stat` before and after fio, behind a line with the word
-`counted`, which of both it is, and the time, and before a line with that word alone. It is a few reads and no process,
-so it is done beside every trial.
+The script that measures tells `/proc/diskstats`, `/proc/stat` and `/proc/meminfo` before and after fio, behind a line
+with the word `counted`, which of both it is, and the time, and before a line with that word alone. It is a few reads
+and no process, so it is done beside every trial.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -55,12 +55,29 @@ class Processors:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """What memory held at a moment, in bytes."""
+
+    available: int  # could be had without swapping
+    dirty: int  # waited to be written out
+    writeback: int  # was being written out
+
+
+@dataclass(frozen=True, slots=True)
 class Counted:
-    """Lines of both files, and when they were read."""
+    """Lines of these files, and when they were read."""
 
     clock: float
     disks: Mapping[str, tuple[int, ...]]
     stat: Mapping[str, tuple[int, ...]]
+    meminfo: Mapping[str, int] = field(default_factory=dict)  # KiB
+
+    @property
+    def memory(self) -> Memory | None:
+        """What memory held; None where a template of the user's own does not tell."""
+        told = [self.meminfo.get(name) for name in ("MemAvailable:", "Dirty:", "Writeback:")]
+        known = [1024 * one for one in told if one is not None]
+        return Memory(*known) if len(known) == len(told) else None
 
 
 def split(output: str) -> tuple[str, Counted | None, Counted | None]:
@@ -81,18 +98,20 @@ def split(output: str) -> tuple[str, Counted | None, Counted | None]:
 
 
 def _read(clock: str, lines: Sequence[str]) -> Counted | None:
-    disks, stat = dict[str, tuple[int, ...]](), dict[str, tuple[int, ...]]()
+    disks, stat, meminfo = dict[str, tuple[int, ...]](), dict[str, tuple[int, ...]](), dict[str, int]()
     try:
         when = float(clock.replace(",", "."))
         for line in lines:
             words = line.split()
             if words[0].isdigit():
                 disks[words[2]] = tuple(int(word) for word in words[3:])
+            elif words[0].endswith(":"):
+                meminfo[words[0]] = int(words[1])
             else:
                 stat[words[0]] = tuple(int(word) for word in words[1:])
     except (ValueError, IndexError):
         return None  # cut short, as the output of a machine that died
-    return Counted(when, disks, stat) if "cpu" in stat else None
+    return Counted(when, disks, stat, meminfo) if "cpu" in stat else None
 
 
 def used(before: Counted, after: Counted, readings: Sequence[Reading]) -> tuple[Use, ...]:

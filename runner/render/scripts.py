@@ -111,6 +111,7 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int
         "recorded_of_memory": recorded_of_memory(tuned),
         "governor": next((knob.value for knob in tuned if knob.way == "governor"), None) or "-",
         "work": cell.workload.value,
+        "faults": cell.array.faults,
         "samples": interval(monitor, cell.workload.value),
         "files": place.files,
         "window": cell.workload.value.window(place.span),

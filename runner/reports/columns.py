@@ -123,13 +123,19 @@ SUMMARY_HEAD = (
         "measured trials that never came to the steady state that was asked for; figures are of the others alone",
     ),
     Column("until", "", "half width that `until:` asks for, as a part of the mean (0.05: ± 5 %); empty: none"),
-    Column("reached", "true/false", "whether every bandwidth is known that well; empty where `until` or figures are"),
+    Column(
+        "reached",
+        "true/false",
+        "whether every bandwidth is known that well, if not always as surely as stopping takes it (`stopped`); "
+        "empty where `until` or figures are",
+    ),
     Column(
         "stopped",
         "",
         "why no more trials follow: `fixed` (so many were asked for), `precise` (known to `until`), "
-        "`max` (not, after as many as there may be), `budget` (not, and there was no more to spend), "
-        "`unfinished` (more are to follow)",
+        "`max` (not as surely as stopping takes it, after as many as there may be), "
+        "`budget` (not as surely as that, and there was no more to spend), "
+        "`decided` (as many as guidelines took: `--until-decided`), `unfinished` (more are to follow)",
     ),
     Column(
         "states",

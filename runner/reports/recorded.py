@@ -39,6 +39,8 @@ class Recorded:
     most: int | None = None
     #: The run is finished.
     over: bool = False
+    #: Trials went where guidelines were not decided.
+    steered: bool = False
     #: What is said of the guidelines of its matrix.
     judgements: Sequence[Judgement] = ()
     #: The course of its rate in each of its trials, by cell: what `profile.csv` says.
@@ -56,7 +58,7 @@ class Recorded:
     def rule(self) -> Rule:
         """By which cells were measured for so long."""
         most = max((len(trials) for trials in self.by_cell.values()), default=0) if self.most is None else self.most
-        return Rule(self.least, most, self.until, self.confidence, self.over)
+        return Rule(self.least, most, self.until, self.confidence, self.over, self.steered)
 
     @cached_property
     def by_cell(self) -> Mapping[str, list[Trial]]:

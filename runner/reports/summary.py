@@ -57,7 +57,11 @@ class CellSummary:
         return next((outcome for outcome in order if self.counts.get(outcome)), None)
 
     def reached(self, until: float | None) -> bool | None:
-        """Whether every bandwidth is known as well as was asked for; None where nothing was asked or measured."""
+        """Whether every bandwidth is known as well as was asked for; None where nothing was asked or measured.
+
+        Stopping takes more to be sure of it (a narrower first look, or two looks in a row): so it may be yes, and
+        `stopped` still MAX or BUDGET.
+        """
         known = [estimate.relative for name, estimate in self.figures.items() if name.endswith("_bw")]
         if until is None or not known:
             return None

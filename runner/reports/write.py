@@ -51,6 +51,7 @@ def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
         until=run.manifest.until,
         least=run.manifest.least,
         most=run.manifest.most,
+        steered=run.manifest.steered,
         over=over,
         courses=_courses(run.path, cells, trials),
     )

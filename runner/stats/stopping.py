@@ -11,9 +11,10 @@ third more trials, and of none where noise is low:
 
 Assumed is what Student's t assumes: independent values, roughly normal in their mean. The mean of such values says
 nothing of their noise, so stopping by noise alone leaves means, and ratios of means, where they are; `bench.coverage`
-shows how far that carries: 94.5 to 97 % for normal and skewed values at any noise, 93 to 96 % for two states that lie
-three times their own noise apart. What no rule can know is what it has not seen: of a cell with two far-off states,
-three trials may all have met the same one. There, only a larger `min` helps.
+shows how far that carries, for a `min` of 3 or more: 94.5 to 97 % for normal and skewed values at any noise, 93 to 96 %
+for two states that lie three times their own noise apart (of a `min` of 2, these are covered 92 %). What no rule can
+know is what it has not seen: of a cell with two far-off states, three trials may all have met the same one. There, only
+a larger `min` helps.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
     from runner.stats.interval import Interval
 
-#: So much of the stated chance of error is used where looking is allowed. Found by simulation, for any `min` and `max`.
+#: So much of the stated chance of error is used where looking is allowed. Found by simulation, for a `min` of 3 or more
+#: and any `max`.
 SHARE = 0.75
 #: How narrow the first look has to be, as a part of what was asked for. Found so, too.
 AT_ONCE = 0.75
@@ -46,6 +48,13 @@ class Rule:
     confidence: float = 0.95
     #: The run is finished: there are no more trials, whatever was wanted.
     over: bool = False
+    #: Beyond `least`, trials went where guidelines were open, whatever was wanted here.
+    steered: bool = False
+
+    @property
+    def early(self) -> bool:
+        """Whether what was measured had a say in how often."""
+        return self.until is not None or self.steered
 
     @property
     def first_look(self) -> int:
@@ -83,9 +92,10 @@ class Stopped(StrEnum):
     """Why no more trials of a cell follow."""
 
     FIXED = "fixed"  # so many were asked for
-    PRECISE = "precise"  # it is known as well as was asked for
-    MAX = "max"  # it is not, and there were as many trials as there may be
-    BUDGET = "budget"  # it is not, but the run had no more to spend
+    PRECISE = "precise"  # it is known as well as was asked for, and surely enough to stop
+    MAX = "max"  # it is not, or not as surely as that, and there were as many trials as there may be
+    BUDGET = "budget"  # nor is it here, but the run had no more to spend
+    DECIDED = "decided"  # no guideline wanted more of it, or there was no more to spend
     UNFINISHED = "unfinished"  # more are to follow
 
 
@@ -108,10 +118,12 @@ def doubt(rates: Sequence[tuple[float, float]], rule: Rule) -> float:
 
 def stopped(rates: Sequence[tuple[float, float]], trials: int, rule: Rule) -> Stopped:
     """How a cell came to the trials it has; `trials`: how many, those without rates included."""
-    if known(rates, rule):
+    elsewhere = rule.steered and (trials > rule.least or not rule.over)  # decided, and not by what is known of it
+    if not elsewhere and known(rates, rule):
         return Stopped.PRECISE
-    if trials < rule.most:
-        return Stopped.BUDGET if rule.over else Stopped.UNFINISHED
+    if elsewhere or trials < rule.most:
+        ended = Stopped.DECIDED if rule.steered else Stopped.BUDGET
+        return ended if rule.over else Stopped.UNFINISHED
     return Stopped.FIXED if rule.until is None else Stopped.MAX
 
 

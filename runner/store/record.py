@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: The note of a trial that never came to the steady state that was asked for.
 UNSETTLED = "unsettled"
+#: What the environment of a run has if its trials went where guidelines were not decided.
+STEERED = "until-decided"
 
 
 class Outcome(StrEnum):

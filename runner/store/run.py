@@ -27,6 +27,7 @@ from runner.store.environment import Digests, DiskFacts, Host, Revision, flat
 from runner.store.files import sweep, sync_folder, write_atomically, write_durably, write_whole
 from runner.store.folders import HALF, folders_of_runs, state_of
 from runner.store.folders import MANIFEST as _MANIFEST
+from runner.store.record import STEERED
 from runner.store.trouble import named
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Manifest(BaseModel):
     @property
     def environment(self) -> dict[str, str]:
         """Everything that it was done with, by name."""
-        steered = {"until-decided": "yes"} if self.steered else {}
+        steered = {STEERED: "yes"} if self.steered else {}
         return {"seed": str(self.seed), **steered, **flat(self.host, self.disks, self.digests, self.versions)}
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 from runner.errors import BadInput, HarnessBroken
 from runner.store import shared_tables as tables
 from runner.store.engines import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
-from runner.store.record import UNSETTLED, CellRow
+from runner.store.record import STEERED, UNSETTLED, CellRow
 from runner.store.rows import LATENCIES, latencies_of, row_of
 from runner.store.trouble import named
 
@@ -64,6 +64,11 @@ class RunRow:
     environment: Mapping[str, str]
     part: str = ""
     exit: int | None = None
+
+    @property
+    def steered(self) -> bool:
+        """Whether its trials went where guidelines were not decided."""
+        return STEERED in self.environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,10 +311,15 @@ class SharedStore:
 
 
 def _column(name: str) -> sa.ColumnElement[Any]:
-    """A column of a trial, or else what its notes say under that name, as a number."""
-    if name in tables.trials.c:
-        return tables.trials.c[name]
-    return sa.cast(tables.trials.c.notes[name].as_string(), sa.Float)
+    """A column of a trial, the sum of both directions, or else what its notes say under that name, as a number."""
+    table = tables.trials.c
+    if name in table:
+        return table[name]
+    side, _, rate = name.partition("_")
+    if side == "total":
+        read, write = table[f"read_{rate}"], table[f"write_{rate}"]
+        return sa.func.coalesce(read + write, read, write)
+    return sa.cast(table.notes[name].as_string(), sa.Float)
 
 
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:

@@ -1,8 +1,19 @@
 
 kernel_name {{ layer.device }}
-first_line "/sys/class/block/$REPLY/md/sync_action"
 name={{ layer.names[0] }}
+{% if layer.under_way %}
+first_line "/sys/class/block/$REPLY/md/sync_action"
 wanted={{ layer.under_way }}
 [[ $REPLY == "$wanted" ]] ||
   fail "not as declared: $name.sync_action wanted $wanted until the end of the measurement, kernel says $REPLY" \
     "(lower sync_speed_max, or measure for less long)"
+{% else %}
+# Nothing was to happen to it; what the host checks or repairs, or a member lacks, is in the figures all the same.
+at=/sys/class/block/$REPLY/md
+for wanted in degraded={{ layer.lost | length }} sync_action=idle; do
+  first_line "$at/${wanted%=*}"
+  [[ $REPLY == "${wanted#*=}" ]] ||
+    fail "not as declared: $name.${wanted%=*} wanted ${wanted#*=} until the end of the measurement, kernel says $REPLY" \
+      "(a member failed, or the host began to check or to rebuild it: measure when it does not)"
+done
+{% endif %}

@@ -88,6 +88,16 @@ def test_only_what_was_made_up_is_marked_so(ran: Said, call: Call, tmp_path: Pat
     assert "MADE UP" not in text
 
 
+def test_what_was_steered_is_recommended_as_strictly_as_it_is_judged(ran: Said, call: Call, tmp_path: Path) -> None:
+    _, plain = json.loads(call("recommend", "latest", "--format", "json").out)["rows"]
+    with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
+        connection.execute("update runs set environment = json_set(environment, '$.until-decided', 'yes')")
+        connection.commit()
+    _, steered = json.loads(call("recommend", "latest", "--format", "json").out)["rows"]
+    assert steered["ratio"] == plain["ratio"]
+    assert steered["ratio_low"] < plain["ratio_low"] < plain["ratio_high"] < steered["ratio_high"]
+
+
 def test_a_figure_may_be_called_as_in_tables(ran: Said, call: Call) -> None:
     dotted, plain = (call("recommend", "latest", "--metric", one).out for one in ("read.lat_p99", "read_lat_p99"))
     assert dotted == plain != ""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,7 @@ from runner.cli.choice import command_line
 from runner.fio.result import Figures
 from runner.history.metrics import METRICS
 from runner.history.samples import read
+from runner.stats.compare import unpaired
 from runner.stats.histogram import Histogram
 from runner.store.address import address_of
 from runner.store.environment import Host
@@ -371,6 +372,30 @@ def test_a_figure_is_called_as_in_guidelines_or_as_in_tables(call: Call, two_run
     assert "there is no figure 'raed.bw'; did you mean read_bw" in call("results", "--metric", "raed.bw").err
 
 
+def test_what_was_seen_beside_the_work_and_sums_are_figures_too(call: Call, tmp_path: Path) -> None:
+    beside = ({"iowait": "0.2500", "evenness": "0.980", "strain": "0.0010"}, {"iowait": "0.3500", "evenness": "1.000"})
+    found = [
+        replace(past.measured(SMALL_CHUNK.id, block, 1e8, 2e8), notes={"kernel": "6.1.0", **notes})
+        for block, notes in enumerate(beside, start=1)
+    ]
+    past.recorded(tmp_path / "results", [*found, past.measured(WRITES.id, 1, None, 5e7)], 1, CELLS)
+    asked = ("iowait", "disks.evenness", "disks.strain", "total.bw", "total_iops")
+    words = [word for one in asked for word in ("--metric", one)]
+    mixed, writes = rows(call("results", *words, "--format", "csv").out)
+    names = ("iowait", "evenness", "strain", "total_bw", "total_iops")
+    assert [float(mixed[name]) for name in names] == pytest.approx([0.3, 0.99, 0.001, 3e8, 3e8 / 4096])
+    assert float(mixed["iowait_low"]) < 0.3 < float(mixed["iowait_high"])
+    assert [writes[name] for name in names] == ["", "", "", "50000000.0", str(5e7 / 4096)]
+    assert "30.0 %" in call("results", "--metric", "cpu.iowait").out
+    assert [
+        row["iowait"] for row in rows(call("results", "--metric", "iowait", "--trials", "--format", "csv").out)
+    ] == [
+        "0.25",
+        "0.35",
+        "",
+    ]
+
+
 def test_a_pivot_does_not_set_unlike_work_beside_each_other(call: Call, tmp_path: Path) -> None:
     """Each size of requests belongs to one workload; a single line of both would show what the size does not do."""
     cells = [
@@ -487,6 +512,8 @@ def test_how_a_cell_stopped_does_not_depend_on_what_is_shown_of_it(call: Call, t
         (("compare", "run-1", "run-2", "--confidence", "100%"), "must lie between"),
         (("compare", "run-1", "run-2", "--within", "much"), "write it like 5%"),
         (("compare", "run-1", "run-2", "--metric", "read_ios"), "read_ios: no figure of speed"),
+        (("compare", "run-1", "run-2", "--metric", "iowait"), "iowait: no figure of speed"),
+        (("compare", "run-1", "run-2", "--metric", "total_bw"), "total_bw: no figure of speed in one direction"),
         (("compare", "run-1", "run-2", "--metric", "runtime"), "there are read_bw, write_bw, read_iops"),
         (("history",), "history of what?"),
         (("history", "raid5/chunk=64KiB/seq/rw=raed"), f"close to it: {SMALL_CHUNK.name}"),
@@ -531,6 +558,23 @@ def test_compare_a_run_with_itself(call: Call, two_runs: Path) -> None:
     odd, even = ([NOISE[block - 1] for block in blocks] for blocks in ((1, 3, 5), (2, 4)))
     assert float(row["ratio"]) == pytest.approx(geometric_mean(even) / geometric_mean(odd))
     assert "so what differs is noise" not in call("compare", "run-1", "run-2").out
+
+
+@pytest.mark.parametrize(
+    ("how", "stopped", "early"),
+    [({}, "fixed", False), ({"until": 0.05}, "precise", True), ({"steered": True}, "decided", True)],
+)
+def test_what_stopped_by_what_was_measured_is_compared_so(
+    call: Call, tmp_path: Path, how: dict[str, Any], stopped: str, early: bool
+) -> None:
+    for number, times in enumerate((1.0, 0.99), start=1):
+        past.recorded(tmp_path / "results", trials(times), number, CELLS, least=3, most=3, **how)
+    row = rows(call("compare", "run-1", "run-2", "--format", "csv").out)[0]
+    ratio = unpaired([1e8 * noise for noise in NOISE], [0.99e8 * noise for noise in NOISE], early=early)
+    assert ratio
+    assert (row["metric"], row["stopped_a"], row["stopped_b"]) == ("read_bw", stopped, stopped)
+    assert [float(row[name]) for name in ("ratio_low", "ratio_high")] == pytest.approx([ratio.low, ratio.high])
+    assert {one["stopped"] for one in rows(call("results", "--format", "csv").out)} == {stopped}
 
 
 def test_compare_kernels_hosts_and_values_of_an_axis(call: Call, two_runs: Path) -> None:
@@ -1032,7 +1076,7 @@ def test_an_import_that_was_killed_is_gone_on_with(call: Call, tmp_path: Path) -
 
 
 def test_figures_have_units() -> None:
-    assert set(METRICS.values()) <= {"bytes/s", "1/s", "ns", "bytes", "s", "%", ""}
+    assert set(METRICS.values()) <= {"bytes/s", "1/s", "ns", "bytes", "s", "%", "share", ""}
 
 
 def test_the_latest_is_one_that_was_measured(call: Call, tmp_path: Path) -> None:

@@ -39,6 +39,18 @@ def test_several_workloads_count_alike() -> None:
     assert len(found.best.cells) == 2
 
 
+def test_where_trials_were_steered_more_may_be_best() -> None:
+    found = list(run(FIELD, lambda axes: 100.0 if axes["md.chunk"] == "1MiB" else 99.0, noise=0.004, mood=0.2))
+    plain, steered = recommended(found, READ), recommended(found, READ, share=0.12)
+    assert plain.level == []
+    assert steered.level != []
+    for one, other in zip(plain.settings[1:], steered.settings[1:], strict=True):
+        assert one.ratio
+        assert other.ratio
+        assert other.ratio.low < one.ratio.low < one.ratio.high < other.ratio.high
+    assert plain.confidence == steered.confidence
+
+
 def test_of_latencies_the_lowest_is_best() -> None:
     found = recommended(list(run(FIELD, level, column="read_lat_p99")), KNOWN["read.lat_p99"])
     assert found.best.places == (("md.chunk", "1MiB"),)

@@ -1,11 +1,15 @@
 """Where trials go so that guidelines are decided, and when it is looked whether they are."""
 
+from collections import Counter
 from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.fio.result import Direction, Figures
+from runner.guidelines.judge import Judgement, judged
 from runner.guidelines.steering import MOST, Steering, looks
 from runner.model.guidelines import Guideline
 from runner.store.record import CellRow, Outcome, Trial
@@ -70,6 +74,35 @@ def test_what_broke_for_good_is_not_waited_for() -> None:
             broken = cell.axes["layout"] == "far"
             steering.add(Trial(cell.id, block, Outcome.BROKEN, "x") if broken else trial(cell, block, 100.0))
     assert steering.wanted(4) == {}
+
+
+def test_what_comes_in_the_midst_of_a_block_has_no_say_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counter[int]()
+
+    def counting(*asked: Any, **how: Any) -> list[Judgement]:
+        counted[block] += 1
+        return judged(*asked, **how)
+
+    monkeypatch.setattr("runner.guidelines.steering.judged", counting)
+    steering = steered(compare("far", within="20%"))
+    for block, noise in enumerate((0.0, 0.2, -0.2), start=1):
+        feed(steering, block, far=100.0 * (1 + noise))
+    for block in (4, 5, 6):
+        wanted = dict(steering.wanted(block))
+        assert set(wanted) == {"layout=raid0", "layout=far"}
+        for cell in FIELD:  # by any of these it would be decided, or another number of blocks would do
+            steering.add(trial(cell, block, 5000.0 if cell.axes["layout"] == "far" else 1e-3))
+            assert steering.wanted(block) == wanted
+    assert counted == {4: 1, 5: 1}, "6 is behind no look"
+
+
+def test_whoever_goes_on_in_the_midst_of_a_block_wants_what_was_wanted_at_its_start() -> None:
+    noisy = (0.0, 0.2, -0.2, 0.1, -0.1)
+    before, after = steered(compare("far")), steered(compare("far"))
+    for steering, blocks in ((before, 3), (after, 5)):
+        for block, noise in enumerate(noisy[:blocks], start=1):
+            feed(steering, block, far=100.0 * (1 + noise))
+    assert after.wanted(4) == before.wanted(4) != {}
 
 
 @given(st.integers(1, 30))

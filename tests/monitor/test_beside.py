@@ -22,13 +22,24 @@ def test_files_are_tables_of_the_time_in_which_fio_was_at_work() -> None:
     found = seen(EARLY, LATE, READINGS, FIGURES, WORK)
     assert found
     files = {name: list(csv.DictReader(text.splitlines())) for name, text in found.files().items()}
-    assert set(files) == {"devices.csv", "processors.csv"}
+    assert set(files) == {"devices.csv", "processors.csv", "memory.csv"}
     disk, array = files["devices.csv"]
     assert (disk["device"], disk["node"], disk["read_bytes"]) == ("disk0", "vda", "102400")
     assert (disk["queue"], disk["utilisation"]) == ("1", "0.5")  # of two seconds: one of ramp, one that counts
     assert (array["device"], array["await"]) == ("md", "0")
     (row,) = files["processors.csv"]
     assert (row["seconds"], row["context_switches"], row["iowait"]) == ("3.500", "30", "0.1111")
+    idle, busy = files["memory.csv"]
+    assert idle == {"when": "before", "available": "1536000000", "dirty": "0", "writeback": "0"}
+    assert busy == {"when": "after", "available": "1433600000", "dirty": "83886080", "writeback": "1048576"}
+
+
+def test_what_does_not_tell_of_memory_has_no_file_of_it() -> None:
+    told = "".join(line for line in (BEFORE + AFTER).splitlines(keepends=True) if not line.endswith("kB\n"))
+    _, early, late = split(told)
+    found = seen(early, late, READINGS, FIGURES, WORK)
+    assert found
+    assert set(found.files()) == {"devices.csv", "processors.csv"}
 
 
 def test_a_trial_without_figures_was_at_work_all_the_time() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.monitor.counters import KINDS, Counted, processors, split, used
+from runner.monitor.counters import KINDS, Counted, Memory, processors, split, used
 from runner.store.record import Reading
 
 BEFORE = """\
@@ -14,6 +14,11 @@ cpu  100 0 50 1000 10 0 5 0 0 0
 cpu0 100 0 50 1000 10 0 5 0 0 0
 intr 5000 1 2 3
 ctxt 70
+MemTotal:        2000000 kB
+MemAvailable:    1500000 kB
+Dirty:                 0 kB
+Writeback:             0 kB
+HugePages_Total:       0
 counted
 """
 AFTER = """\
@@ -24,6 +29,11 @@ cpu  110 0 80 1040 20 0 5 0 0 0
 cpu0 110 0 80 1040 20 0 5 0 0 0
 intr 5600 1 2 3
 ctxt 100
+MemTotal:        2000000 kB
+MemAvailable:    1400000 kB
+Dirty:             81920 kB
+Writeback:          1024 kB
+HugePages_Total:       0
 counted
 """
 READINGS = (
@@ -64,6 +74,14 @@ def test_the_processors_did_one_thing_or_another_all_the_time() -> None:
     assert sum(found.shares.values()) == 1
     assert (found.shares["user"], found.shares["system"], found.shares["iowait"]) == (10 / 90, 30 / 90, 10 / 90)
     assert (found.interrupts, found.switches) == (600, 30)
+
+
+def test_memory_is_told_in_bytes_and_only_where_all_of_it_is_there() -> None:
+    before, after = counted(BEFORE + AFTER)
+    assert before.memory == Memory(1500000 * 1024, 0, 0)
+    assert after.memory == Memory(1400000 * 1024, 80 << 20, 1 << 20)
+    (without, _) = counted(BEFORE.replace("Dirty", "Clean") + AFTER)
+    assert without.memory is None
 
 
 def test_counters_cut_short_count_for_nothing_and_stay_what_was_said() -> None:

@@ -74,6 +74,65 @@ def test_what_ends_too_early_says_which_it_was() -> None:
     assert '"not as declared: $name.sync_action wanted' in measure
 
 
+ENDS = """\
+name: ends
+disks: {count: 4, size: 64MiB, model: nas-7200}
+layouts:
+  whole: [md: {level: 5}]
+  lost: [md: {level: 6, state: degraded}]
+faults: {none: [], dies: [{disk: 1, at: 0s, kind: dies}]}
+workloads: {work: {rw: read, bs: 4KiB, runtime: 1s}}
+"""
+
+
+def _ended(folder: Path, layout: str, meanwhile: str, faults: str = "none") -> tuple[int, str]:
+    """The very script, with fio and an array that stand in; what becomes of the array while fio is at work."""
+    wanted = (layout, faults)
+    cell = next(cell for cell in space(ENDS).cells() if (cell.axes["layout"], cell.axes["faults"]) == wanted)
+    stack = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcd"], zeroed=True).stack
+    array = folder / "md127" / "md"
+    array.mkdir(parents=True)
+    (array / "degraded").write_text("1\n" if layout == "lost" else "0\n")
+    (array / "sync_action").write_text("idle\n")
+    stand_ins = (
+        'look_up() { return 1; }\nkernel_name() { REPLY=md127; }\nfio() { echo "{}" >fio.json; ' + meanwhile + "; }\n"
+    )
+    script = cell_scripts(cell, stack).measure.replace("/sys/class/block", str(folder))
+    done = subprocess.run(
+        ["bash", "-c", script.replace("\ncounted before\n", f"\n{stand_ins}counted before\n")],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("layout", ["whole", "lost"])
+def test_an_array_to_which_nothing_happened_is_measured(tmp_path: Path, layout: str) -> None:
+    assert _ended(tmp_path, layout, ":") == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("layout", "meanwhile", "said"),
+    [
+        ("whole", "echo check >md127/md/sync_action", "md.sync_action wanted idle until the end of the measurement, kernel says check"),
+        ("whole", "echo 1 >md127/md/degraded", "md.degraded wanted 0 until the end of the measurement, kernel says 1"),
+        ("lost", "echo 2 >md127/md/degraded", "md.degraded wanted 1 until the end of the measurement, kernel says 2"),
+    ],
+)  # fmt: skip
+def test_what_happens_to_an_array_while_it_is_measured_is_told(
+    tmp_path: Path, layout: str, meanwhile: str, said: str
+) -> None:
+    status, told = _ended(tmp_path, layout, meanwhile)
+    assert status == 1
+    assert told.startswith(f"matrix: not as declared: {said} (")
+
+
+def test_what_is_to_happen_to_an_array_breaks_nothing(tmp_path: Path) -> None:
+    assert _ended(tmp_path, "whole", "echo 1 >md127/md/degraded", faults="dies") == (0, "")
+
+
 def _turned(folder: Path, value: str) -> subprocess.CompletedProcess[str]:
     """The very script, on a device of which only the folder is there."""
     text = TEXT.replace(", ncq_depth: 8", "").replace(", md: {nomerges: 1}", "").replace("readahead: 256KiB, ", "")

@@ -52,6 +52,21 @@ def test_how_a_cell_stopped_is_told_from_its_blocks_in_order(rates: tuple[int, .
     assert run.summaries[0].stopped is how
 
 
+@pytest.mark.parametrize(("most", "how"), [(3, Stopped.MAX), (9, Stopped.BUDGET)])
+def test_what_was_asked_for_may_be_reached_less_surely_than_stopping_takes_it(most: int, how: Stopped) -> None:
+    trials = [measured("c1", block, direction(rate * 1e6, 1 << 20)) for block, rate in enumerate((100, 101.5, 103))]
+    (found,) = Recorded("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=most, over=True).summaries
+    assert (found.stopped, found.reached(0.05)) == (how, True)
+
+
+def test_a_cell_that_guidelines_took_more_trials_of_than_were_asked_for_says_so() -> None:
+    trials = [measured("c1", block, direction(200e6 + block, 1 << 20)) for block in range(5)]
+    run = Recorded("m", "qemu", False, [SEQ], trials, least=3, most=3, over=True, steered=True)
+    (row,) = csv.DictReader(io.StringIO(summary_csv(run)))
+    assert (row["stopped"], row["reached"]) == ("decided", "")
+    assert run.summaries[0].figures["read_bw"].interval == student([200e6 + block for block in range(5)])
+
+
 def test_a_single_trial_has_a_mean_and_no_interval() -> None:
     bandwidth = RUN.summaries[1].figures["write_bw"]
     assert (bandwidth.mean, bandwidth.n, bandwidth.interval, bandwidth.relative) == (3.8e5, 1, None, None)

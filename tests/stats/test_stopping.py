@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -12,6 +13,7 @@ from runner.stats.stopping import AT_ONCE, Rule, Stopped, doubt, interval_of, kn
 
 RULE = Rule(least=3, most=20, until=0.05)
 FIXED = Rule(least=5, most=5)
+STEERED = replace(FIXED, over=True, steered=True)
 rates = st.lists(st.tuples(st.floats(1, 1e9), st.floats(1, 1e9)), max_size=20)
 rules = st.builds(
     Rule, st.integers(1, 6), st.integers(7, 20), st.sampled_from([0.01, 0.05, 0.5]), st.sampled_from([0.8, 0.95, 0.99])
@@ -112,6 +114,14 @@ def test_the_unit_does_not_matter(found: list[tuple[float, float]], rule: Rule, 
         (reads(1, 2, 3), 3, RULE, Stopped.UNFINISHED),
         (reads(1, 2, 3), 20, RULE, Stopped.MAX),
         ([], 0, RULE, Stopped.UNFINISHED),
+        (reads(1, 2, 3), 4, replace(RULE, over=True), Stopped.BUDGET),
+        (reads(1, 2, 3), 42, STEERED, Stopped.DECIDED),
+        (reads(1, 2, 3, 4, 5), 5, STEERED, Stopped.FIXED),  # its own rule was all that it took
+        (reads(1, 2, 3, 4, 5), 5, replace(STEERED, over=False), Stopped.UNFINISHED),
+        (reads(1, 2, 3), 42, replace(STEERED, over=False), Stopped.UNFINISHED),
+        (reads(100, 100, 100), 3, replace(RULE, over=True, steered=True), Stopped.PRECISE),
+        (reads(1, 2, 3), 3, replace(RULE, over=True, steered=True), Stopped.DECIDED),
+        (reads(100, 100, 100, 100), 4, replace(RULE, over=True, steered=True), Stopped.DECIDED),  # nobody asked
     ],
 )
 def test_how_a_cell_stopped(found: list[tuple[float, float]], trials: int, rule: Rule, how: Stopped) -> None:

@@ -56,6 +56,9 @@ def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, 
     with SharedStore.existing(address) as store:
         rows = store.trials(("cell", "block", "iowait", "evenness"))
         assert rows == [("c1", 1, 0.4213, 1.0), ("c1", 2, None, None), ("c2", 1, None, None)]
+        assert store.trials(("total_bw",)) == [(2e8,), (None,), (7e5,)], (
+            "where one direction is missing, the other is all"
+        )
         assert store.trials(("notes", "iowait"), cells=["c1"])[0] == (dict(noted.notes), 0.4213)
 
 

@@ -16,6 +16,7 @@ from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig, RigLost, Step
 from runner.store.record import Outcome, Reading
 from tests.matrices import space
+from tests.vm.test_tune import MeddledMeanwhile
 
 #: Some build dozens of arrays on one machine, and a busy host emulates slowly.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
@@ -272,6 +273,33 @@ def test_what_is_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
             await built.tear_down()
 
     bench(SABOTAGE, tmp_path, go)
+
+
+#: So slow that it is not over before fio is.
+CHECK = "for end in min max; do echo 1 >/sys/block/md127/md/sync_speed_$end; done; echo check >/sys/block/md127/md/sync_action"
+
+
+def test_what_happens_to_an_array_while_it_is_measured_is_no_figure(tmp_path: Path) -> None:
+    meanwhile = {
+        "five": (CHECK, "md.sync_action wanted idle until the end of the measurement, kernel says check"),
+        "mirror": (
+            "mdadm --fail /dev/md127 %s",
+            "md.degraded wanted 0 until the end of the measurement, kernel says 1",
+        ),
+    }
+
+    async def go(bench: Bench) -> None:
+        for label, (text, said) in meanwhile.items():
+            built, cell = await bench.build(label), bench.cell(label)
+            assert (await built.measure(cell, 1)).finding.outcome is Outcome.MEASURED
+            built._rig = MeddledMeanwhile(bench.rig, text.replace("%s", bench.rig.disks[1]))
+            finding = (await built.measure(cell, 2)).finding
+            assert (finding.outcome, finding.figures) == (Outcome.BROKEN, None)
+            assert finding.reason.startswith(f"not as declared: {said} (")
+            built._rig = bench.rig
+            await built.tear_down()
+
+    bench("  five: [md: {level: 5}]\n  mirror: [md: {level: 1, devices: 3}]\n", tmp_path, go)
 
 
 def test_what_is_not_ours_is_named_and_stays_untouched(tmp_path: Path) -> None:

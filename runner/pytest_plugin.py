@@ -3,8 +3,8 @@
 A file that is named on the command line is a matrix. All of its cells that are left after `-k` and `--lf` are measured
 when the first of its items is due, in blocks of random order as `matrix run` does it: one item after the other would
 make drift look like an effect. `-x` therefore stops what is told, not what is measured. A broken cell is an error, a
-refuted guideline a failure; what is not decided is skipped, with the reason. Workers of pytest-xdist share one run: the
-first measures, the others wait for it.
+refuted guideline a failure; what is not decided, or never settled, is skipped, with the reason. Workers of pytest-xdist
+share one run: the first measures, the others wait for it.
 """
 
 from __future__ import annotations
@@ -76,9 +76,22 @@ class MatrixFile(pytest.File):
         for guideline in space.matrix.guidelines:
             yield GuidelineItem.from_parent(self, name=guideline.id, guideline=guideline)
 
-    @cached_property
+    @property
     def outcome(self) -> Outcome:
-        """What was measured for the items that are left of it; measured when it is first asked for."""
+        """What was measured for the items that are left of it; measured when it is first asked for, and only then."""
+        if isinstance(self._tried, Exception):
+            raise self._tried
+        return self._tried
+
+    @cached_property
+    def _tried(self) -> Outcome | Exception:
+        """What came of it: what was refused or broke is not tried again for every item."""
+        try:
+            return self._measure()
+        except Exception as error:  # noqa: BLE001 - whatever it was, each item says it
+            return error
+
+    def _measure(self) -> Outcome:
         ours = [item for item in self.session.items if item.parent is self]
         cells = {item.cell.id for item in ours if isinstance(item, CellItem)}
         for item in ours:
@@ -139,6 +152,8 @@ class CellItem(_Item):
             raise HarnessBroken(f"{self.cell.name}: {reasons}", details=str(self.matrix.outcome.folder.path))
         if summary.outcome is not What.MEASURED:
             pytest.skip(reasons or "not measured")
+        if summary.unsettled == summary.counts[What.MEASURED]:
+            pytest.skip(f"none of its {summary.unsettled} trials came to the steady state that was asked for")
 
     def runtest(self) -> None:
         """Its figures go into the report."""

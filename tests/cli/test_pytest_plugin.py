@@ -123,6 +123,8 @@ def test_what_broke_is_an_error_and_no_failure(
     monkeypatch.setattr(dry.Dry, "wished", classmethod(lambda cls, _: cls(broken)))
     done = run(pytester, "small.yaml")
     done.assert_outcomes(errors=4, skipped=2)
+    done.stdout.fnmatch_lines(["*raid5/chunk=16KiB/work/rw=read: *no*", "*results/small-pytest-*"])
+    assert "_pytest/" not in done.stdout.str(), "it is nothing of pytest's"
 
 
 def test_the_first_that_broke_is_the_last_that_is_told(
@@ -163,7 +165,13 @@ def test_what_was_refused_is_not_tried_again_for_every_item(
     done = run(pytester, "small.yaml")
     done.assert_outcomes(errors=6)
     assert len(tried) == 1
-    assert done.stdout.str().count(str(why)) >= 6
+    said = done.stdout.str().partition("short test summary")[0].split("_ ERROR at setup of ")[1:]
+    assert len(said) == 6
+    assert all(str(why) in one for one in said)
+    ours = isinstance(why, BadInput)
+    # A mistake is told with its way, which becomes no longer; what a user is told comes without.
+    assert {one.count(">           raise self._tried") for one in said} == {0 if ours else 1}
+    assert {"_pytest" in one for one in said} == {not ours}
 
 
 def test_a_cell_that_never_settled_has_no_figures_and_does_not_pass(

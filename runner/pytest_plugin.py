@@ -3,8 +3,8 @@
 A file that is named on the command line is a matrix. All of its cells that are left after `-k` and `--lf` are measured
 when the first of its items is due, in blocks of random order as `matrix run` does it: one item after the other would
 make drift look like an effect. `-x` therefore stops what is told, not what is measured. A broken cell is an error, a
-refuted guideline a failure; what is not decided is skipped, with the reason. Workers of pytest-xdist share one run: the
-first measures, the others wait for it.
+refuted guideline a failure; what is not decided, or never settled, is skipped, with the reason. Workers of pytest-xdist
+share one run: the first measures, the others wait for it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from runner.errors import BadInput, MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from types import TracebackType
 
     from runner.expand.load import Declared
     from runner.expand.space import Cell
@@ -76,9 +77,22 @@ class MatrixFile(pytest.File):
         for guideline in space.matrix.guidelines:
             yield GuidelineItem.from_parent(self, name=guideline.id, guideline=guideline)
 
-    @cached_property
+    @property
     def outcome(self) -> Outcome:
-        """What was measured for the items that are left of it; measured when it is first asked for."""
+        """What was measured for the items that are left of it; measured when it is first asked for, and only then."""
+        if isinstance(self._tried, _Ended):
+            raise self._tried.error.with_traceback(self._tried.where)
+        return self._tried
+
+    @cached_property
+    def _tried(self) -> Outcome | _Ended:
+        """What came of it: what was refused or broke is not tried again for every item."""
+        try:
+            return self._measure()
+        except Exception as error:  # noqa: BLE001 - whatever it was, each item says it
+            return _Ended(error, error.__traceback__)
+
+    def _measure(self) -> Outcome:
         ours = [item for item in self.session.items if item.parent is self]
         cells = {item.cell.id for item in ours if isinstance(item, CellItem)}
         for item in ours:
@@ -109,6 +123,14 @@ class _Item(pytest.Item):
         assert isinstance(self.parent, MatrixFile)  # noqa: S101 - nothing else makes such items
         return self.parent
 
+    @property
+    def outcome(self) -> Outcome:
+        """What was measured. If a user has something to do first, that is told without the way to it."""
+        try:
+            return self.matrix.outcome
+        except MatrixError as error:
+            pytest.fail(_words(error), pytrace=False)
+
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where it stands."""
         return self.path, None, self.name
@@ -116,9 +138,11 @@ class _Item(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:  # noqa: ARG002
         """Without a traceback: it is about storage, or about the harness, and not about Python."""
         error = excinfo.value
-        if isinstance(error, MatrixError):
-            return "\n".join(filter(None, (error.brief, error.details, error.resolution)))
-        return str(super().repr_failure(excinfo))
+        return _words(error) if isinstance(error, MatrixError) else str(super().repr_failure(excinfo))
+
+
+def _words(error: MatrixError) -> str:
+    return "\n".join(filter(None, (error.brief, error.details, error.resolution)))
 
 
 class CellItem(_Item):
@@ -130,19 +154,20 @@ class CellItem(_Item):
 
     def setup(self) -> None:
         """Measured, unless that is done; what broke is no failure of the storage, so it ends here."""
-        from runner.errors import HarnessBroken
         from runner.store.record import Outcome as What
 
-        summary = self.matrix.outcome.summaries[self.cell.id]
+        summary = self.outcome.summaries[self.cell.id]
         reasons = "; ".join(summary.reasons)
         if summary.outcome is What.BROKEN:
-            raise HarnessBroken(f"{self.cell.name}: {reasons}", details=str(self.matrix.outcome.folder.path))
+            pytest.fail(f"{self.cell.name}: {reasons}\n{self.outcome.folder.path}", pytrace=False)
         if summary.outcome is not What.MEASURED:
             pytest.skip(reasons or "not measured")
+        if summary.unsettled == summary.counts[What.MEASURED]:
+            pytest.skip(f"none of its {summary.unsettled} trials came to the steady state that was asked for")
 
     def runtest(self) -> None:
         """Its figures go into the report."""
-        for name, estimate in self.matrix.outcome.summaries[self.cell.id].figures.items():
+        for name, estimate in self.outcome.summaries[self.cell.id].figures.items():
             self.user_properties.append((name, estimate.mean))
 
 
@@ -155,14 +180,14 @@ class GuidelineItem(_Item):
 
     def setup(self) -> None:
         """Measured, unless that is done."""
-        _ = self.matrix.outcome
+        _ = self.outcome
 
     def runtest(self) -> None:
         """What is said of it."""
         from runner.guidelines.verdict import Verdict
         from runner.reports.verdicts import said, told
 
-        judgement = self.matrix.outcome.judgements[self.guideline.id]
+        judgement = self.outcome.judgements[self.guideline.id]
         self.user_properties.append(("verdict", said(judgement)))
         if judgement.failed:
             raise ClaimFailed(f"{self.guideline.claim or self.guideline.id}: {told(judgement)}")
@@ -182,6 +207,14 @@ class Outcome:
     content: Recorded
     summaries: dict[str, CellSummary] = field(default_factory=dict)
     judgements: dict[str, Judgement] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """What ended it, and where: what is raised once for each item would tell of a longer way each time."""
+
+    error: Exception
+    where: TracebackType | None
 
 
 def _measured(file: MatrixFile, cells: Iterable[str]) -> Outcome:

@@ -44,7 +44,7 @@ for name in "${names[@]}"; do
   fi
 done
 {% endfor %}
-{% if paste.rules or paste.files %}
+{% if paste.rules or paste.files or paste.profile %}
 
 # What makes it last.
 {% if paste.rules %}
@@ -62,13 +62,24 @@ boot_settings() {
     {{ line }}{% if not loop.last %} \{% endif +%}
 {% endfor %}
 }
+{% endif %}
+{% if paste.named %}
+in_sysfs() {
+  printf '/sys/block/%s/%s=%s\n' "$(basename "$(readlink -f "$1")")" "$2" "$3"
+}
+{% endif %}
+{% if paste.profile %}
 tuned_profile() {
   printf '%s\n' \
 {% for line in paste.profile %}
     {{ line }}{% if not loop.last %} \{% endif +%}
 {% endfor %}
+{% for setting in paste.named %}
+  in_sysfs {{ setting }}
+{% endfor %}
 }
 {% endif %}
+{% if paste.rules or paste.files %}
 unless_another() {
   if [[ -e $1 ]] && ! "$2" | cmp -s - "$1"; then
     echo "$1 is there, and says something else: what of it is still wanted belongs into a file of another name" >&2
@@ -80,6 +91,7 @@ unless_another /etc/udev/rules.d/99-matrix.rules udev_rules
 {% endif %}
 {% if paste.files %}
 unless_another /etc/tmpfiles.d/matrix.conf boot_settings
+{% endif %}
 {% endif %}
 {% endif %}
 {% for layer, told in commands %}
@@ -130,9 +142,13 @@ if [[ -S /run/udev/control ]]; then udevadm control --reload; fi
 # and at every boot:
 mkdir -p /etc/tmpfiles.d
 boot_settings >/etc/tmpfiles.d/matrix.conf
+{% endif %}
+{% if paste.profile %}
 
 # The same for those who have tuned: tuned-adm profile matrix
-mkdir -p /etc/tuned/matrix
-tuned_profile >/etc/tuned/matrix/tuned.conf
+profiles=/etc/tuned
+if [[ -d /etc/tuned/profiles ]]; then profiles=/etc/tuned/profiles; fi
+mkdir -p "$profiles"/matrix
+tuned_profile >"$profiles"/matrix/tuned.conf
 {% endif %}
 )

@@ -10,7 +10,7 @@ from runner.errors import BadInput
 from runner.execute.together import Found, Told, one_at_a_time_because
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from runner.execute.together import Level
     from runner.expand.space import Array
@@ -39,7 +39,7 @@ jobs = click.option(
 )
 
 
-def level_of(asked: Asked, place: Machine, specs: Iterable[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
+def level_of(asked: Asked, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
     """The level to begin at, and what a user should know of it. What was told and cannot be is bad input."""
     if asked == 1:
         return Told(1), ""

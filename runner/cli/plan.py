@@ -54,7 +54,7 @@ def command(
 
     request = asked(matrix, only, shard, Checks(place))
     pace = recorded_pace(results, place, request.space.matrix.name)
-    specs = specs_of(request.space.matrix, request.arrays(), None)
+    specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), None)))
     where = machine(place, Wishes())
     level, alone = level_of(jobs, where, specs, request.arrays())
     refused = list(dict.fromkeys(refusal.told for spec in specs for refusal in where.refusals(spec)))

@@ -69,7 +69,7 @@ class Workloads:
                 yield from self._variant(name, told, kind)
 
     def _variant(self, name: str, told: _Told, kind: bool) -> Iterator[Variant[Workload]]:
-        values, _ = without_idle(Workload, told.filled(in_files=kind))
+        values, _ = told.meant(in_files=kind)
         idle = _foreign(kind)(values)
         values = {key: value for key, value in values.items() if key not in idle}
         workload = constructed(Workload, values)
@@ -98,12 +98,12 @@ class Workloads:
         """Keys that mean nothing anywhere are errors, those that mean nothing somewhere are worth a word."""
         axes = written(self._matrix.workloads[name])
         told = [one for one in _told(axes) if not one.amiss]
-        idle = [_named(without_idle(Workload, one.filled(in_files=False))[1], axes) for one in told]
+        idle = [_named(one.meant(in_files=False)[1], axes) for one in told]
         report_idle(("workloads", name), axes, idle, self._findings, Note(f"workload {name}"))
         self._report_lacking(name, [one for one in told if one.not_on_devices])
         for kind in (False, True):
             if stacks := self._by_kind.get(kind):
-                seen = [without_idle(Workload, one.filled(in_files=kind)) for one in told]
+                seen = [one.meant(in_files=kind) for one in told]
                 self._report_foreign(name, _always(axes, [_foreign(kind)(values) for values, _ in seen]), stacks)
 
     def _report_lacking(self, name: str, told: list[_Told]) -> None:
@@ -165,11 +165,14 @@ class _Told:
     def _values(self) -> dict[str, Any]:
         return {name: value for name, value in self.choice.values.items() if name not in {"preset", "phase"}}
 
-    def filled(self, *, in_files: bool) -> Choice:
-        """With everything that was left open to a program."""
+    def meant(self, *, in_files: bool) -> tuple[dict[str, Any], dict[str, str]]:
+        """The values that mean something, with what was left open to a program; and why the others do not."""
         if not self.preset:
-            return self.choice
-        return replace(self.choice, values=values_of(self.preset, self.phase, self._values, in_files=in_files))
+            return without_idle(Workload, self.choice)
+        filled = values_of(self.preset, self.phase, self._values, in_files=in_files)
+        values, idle = without_idle(Workload, replace(self.choice, values=filled))
+        idle |= PRESETS[self.preset].phases[self.phase].idle
+        return {name: value for name, value in values.items() if name not in idle}, idle
 
     def problems(self) -> Iterator[Problem]:
         """What the program does not do."""

@@ -41,8 +41,8 @@ class Judgement:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Ids of the cells that it rests on."""
-        return tuple(dict.fromkeys(cell for one in self.answers for cell in one.question.cells))
+        """Ids of the cells that it rests on: what nothing was measured of bears nothing."""
+        return tuple(dict.fromkeys(cell for one in self.answers if one.n for cell in one.question.cells))
 
     @property
     def failed(self) -> bool:
@@ -61,13 +61,22 @@ class Judgement:
         """So many more blocks would decide it, if things go on as they did; None: nobody can tell."""
         if self.verdict is not Verdict.INCONCLUSIVE:
             return 0
+        return None if self.deciding is None else _needed(self.deciding)
+
+    @property
+    def deciding(self) -> Answer | None:
+        """The answer that would decide it: the first that may refute it, or else the last; None: nobody can tell."""
         refuting = [one for one in self.answers if not one.seems]
         left = [one for one in refuting or self.answers if one.verdict is Verdict.INCONCLUSIVE]
-        needed = [None if one.enough is None else max(1, one.enough - one.n) for one in left]
-        known = [one for one in needed if one is not None]
+        known = [one for one in left if one.enough is not None]
         if refuting:
-            return min(known, default=None)
-        return max(known) if known and len(known) == len(needed) else None
+            return min(known, key=_needed, default=None)
+        return max(known, key=_needed) if known and len(known) == len(left) else None
+
+
+def _needed(answer: Answer) -> int:
+    """So many more blocks, of an answer of which that is known."""
+    return max(1, (answer.enough or 0) - answer.n)
 
 
 def _nearness(answer: Answer) -> float:

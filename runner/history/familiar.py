@@ -176,7 +176,7 @@ def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[st
     """By what they differ in, and what then stands in each."""
     with_preset = all("workload.phase" in one.cell.axes for one in found)
     apart = [name for name in axes_of(found) if name not in (*_COLUMNS, *(() if with_preset else ("workload",)))]
-    varying = [name for name in apart if len({one.cell.axes.get(name) for one in found}) > 1]
+    varying = [name for name in apart if _tells_apart(name, found, phases)]
     several = len({one.run.id for one in found}) > 1
     lines: dict[tuple[str, ...], dict[str, Samples]] = {}
     for one in found:
@@ -191,6 +191,15 @@ def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[st
     ordered = sorted(lines.items(), key=lambda item: tuple(map(of_value, item[0])))
     names = [*(("run",) if several else ()), *varying]
     return names, [_Line(key[:-3], key[-3], key[-2], cells) for key, cells in ordered]
+
+
+def _tells_apart(axis: str, found: Sequence[Samples], phases: Mapping[str, str]) -> bool:
+    """Whether lines differ in it. What only some phases have (`new` files, a mixture) tells phases apart, not lines."""
+    of_phases: dict[str, set[str | None]] = {}
+    for one in found:
+        of_phases.setdefault(_phase(one, phases), set()).add(one.cell.axes.get(axis))
+    told = set[str | None]().union(*of_phases.values()) - {None}
+    return len(told) > 1 or any(len(values) > 1 for values in of_phases.values())
 
 
 def _whole(figure: float | None) -> str | None:

@@ -44,6 +44,8 @@ class Phase:
     requests: int = 0
     #: Why it cannot be on a device; empty if it can.
     not_on_devices: str = ""
+    #: What means nothing for it, though it would for the same work under another name, and why.
+    idle: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +57,18 @@ class Preset:
     meant: tuple[str, ...]
 
 
+#: Whatever is written beside it, it is no first time.
+_AGAIN = {"new": "phase=rewrite goes over files that are there"}
+
+
 def _dd(rw: str, more: Values, *, on_devices: Values) -> Preset:
     only = {"rw": (rw,), "ioengine": _ONE_AT_A_TIME, "numjobs": (1,), "skip": (0,)}
     return Preset("dd", {"": Phase(only, {**_LIKE_A_PROGRAM, "bs": MIB, **more}, on_devices)}, ("",))
 
 
-def _iozone(rw: str, more: Values) -> Phase:
+def _iozone(rw: str, more: Values, idle: Mapping[str, str] | None = None) -> Phase:
     only = {"rw": (rw,), "ioengine": _ONE_AT_A_TIME, "skip": (0,)}
-    return Phase(only, {**_LIKE_A_PROGRAM, "bs": 4096, **more})
+    return Phase(only, {**_LIKE_A_PROGRAM, "bs": 4096, **more}, idle=idle or {})
 
 
 def _bonnie(rw: str, more: Values) -> Phase:
@@ -79,7 +85,7 @@ def _rewritten() -> Phase:
     """
     only = {"rw": ("write",), "ioengine": ("mmap",), "direct": (False,), "numjobs": (1,), "skip": (0,)}
     usual = {"fio.fadvise_hint": 0, "bs": 8192, "size": "2x memory", **_FLUSHED}
-    return Phase(only, usual, not_on_devices="fio can rewrite only files so, as bonnie++ does")
+    return Phase(only, usual, not_on_devices="fio can rewrite only files so, as bonnie++ does", idle=_AGAIN)
 
 
 _SEEKS, _SEEKERS = 8192, 5
@@ -103,7 +109,7 @@ PRESETS: dict[str, Preset] = {
         "IOzone",
         {
             "write": _iozone("write", _FLUSHED),
-            "rewrite": _iozone("write", _FLUSHED),
+            "rewrite": _iozone("write", _FLUSHED, _AGAIN),
             "read": _iozone("read", {}),
             # As much of what was just read is in memory as there is room for.
             "reread": _iozone("read", {"fio.pre_read": 1}),

@@ -149,8 +149,8 @@ class Workload(Model):
             idle["each"] = "only a profile over positions has places"
         if values.get("numjobs") == 1:
             idle["shared"] = "there is one job"
-        if values["rw"] != "write":
-            idle["new"] = f"rw={values['rw']} needs files that are there"
+        if (why := _needs_files(values)) is not None:
+            idle["new"] = why
         if values.get("ioengine") in SYNCHRONOUS:
             idle["iodepth"] = f"ioengine={values['ioengine']} has one request under way"
         return idle
@@ -195,8 +195,6 @@ class Workload(Model):
             yield Problem("skip", "direct I/O goes in whole sectors of 512 bytes")
         if self.direct and self.ioengine == "mmap":
             yield Problem("ioengine", "mmap always goes through memory; write `direct: false` with it")
-        if self.new and self.ioengine == "mmap":
-            yield Problem("ioengine", "mmap writes what it maps, which is files that are there")
         if self.profile == "position":
             yield from self._profile_problems()
         if self.steady:
@@ -348,6 +346,17 @@ class Workload(Model):
         end, there = in_unit(offset + size, "MiB", ceil), in_unit(room, "MiB", floor)
         told = f"{needed} behind an offset of {_shown(self.offset)} end at {end}"
         return Problem(field, f"{told}, and there are at most {there}{each}")
+
+
+def _needs_files(values: Mapping[str, Any]) -> str | None:
+    """Why work with these values cannot make its files; None if it can."""
+    if values["rw"] != "write":
+        return f"rw={values['rw']} needs files that are there"
+    if values.get("ioengine") == "mmap":
+        return "ioengine=mmap maps files that are there"
+    if values.get("shared") and values.get("numjobs") != 1:
+        return "jobs that share one file write over each other's"
+    return None
 
 
 def _share(percent: str) -> Fraction:

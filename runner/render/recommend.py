@@ -34,6 +34,8 @@ _GOVERNORS = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
 _FOLDER = re.compile(r"/run/matrix/mnt-\w+-\d+")
 #: What can stand in a rule of udev between its quotes.
 _PLAIN = re.compile(r"[\w .:/+-]+")
+#: Files of a disk that a profile of tuned has options for.
+_OF_TUNED = {"queue/scheduler": "elevator", "queue/read_ahead_kb": "readahead"}
 #: Checksums that systemd opens a device with, in all of its versions.
 _KNOWN_AT_BOOT = {"crc32", "crc32c", "sha1", "sha256"}
 #: Options that only tests want: marks by which what is ours is known, force, and quick keys.
@@ -50,8 +52,10 @@ class Pasted:
     rules: tuple[str, ...]
     #: Lines of systemd-tmpfiles.
     files: tuple[str, ...]
-    #: Lines of a profile of tuned.
+    #: Lines of a profile of tuned, but for the last ones.
     profile: tuple[str, ...]
+    #: These: device, file below its folder in sysfs, value.
+    named: tuple[tuple[str, str, str], ...]
     #: Device, file below its folder in sysfs, value: for now, until the next boot.
     settings: tuple[tuple[str, str, str], ...]
     #: Drives, and what their own caches are to be.
@@ -75,6 +79,7 @@ def pasteable(cell: Cell, own: Path | None = None) -> str:
         tuple(_rules(turned)),
         tuple(_files(turned)),
         tuple(_profile(turned, cell.name)),
+        tuple((knob.device, knob.file, str(knob.value)) for knob in turned if _by_name(knob)),
         tuple((knob.device, knob.file, str(knob.value)) for knob in turned if knob.device and knob.way != "cache"),
         tuple((knob.device, str(knob.value)) for knob in turned if knob.way == "cache"),
         tuple((_host_file(knob), str(knob.value)) for knob in turned if not knob.device),
@@ -196,9 +201,45 @@ def _files(turned: list[Knob]) -> Iterator[str]:
 
 
 def _profile(turned: list[Knob], name: str) -> Iterator[str]:
-    """Of the machine; devices are left to udev, as a profile knows them by names that change."""
-    yield "[main]"
-    yield f"summary=Recommended by matrix: {''.join(char if char.isprintable() else '_' for char in name)}"
+    """Of disks first: another scheduler forgets what else is set of its queue."""
+    if sections := [*_disks_of_profile(turned), *_host_of_profile(turned)]:
+        yield "[main]"
+        yield f"summary=Recommended by matrix: {''.join(char if char.isprintable() else '_' for char in name)}"
+        yield from sections
+
+
+def _disks_of_profile(turned: list[Knob]) -> Iterator[str]:
+    """A section for all that are set alike. They are told by their links, as in rules of udev; tuned knows nothing
+    else that stays theirs. And it is not to send them to sleep, which it does (`dynamic`) unless told otherwise.
+    """
+    by_device: dict[str, list[str]] = {}
+    for knob in turned:
+        if knob.device and knob.file in _OF_TUNED and _PLAIN.fullmatch(str(knob.value)):
+            by_device.setdefault(knob.device, []).append(f"{_OF_TUNED[knob.file]}={knob.value}")
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for device, options in by_device.items():
+        alike.setdefault(tuple(options), []).append(device.removeprefix("/dev/"))
+    for number, (options_of_all, links) in enumerate(alike.items()):
+        yield from (f"[disk_{number}]", "type=disk") if number else ("[disk]",)
+        yield f"devices_udev_regex=^DEVLINKS=(.* )?/dev/({'|'.join(links)})( |$)"
+        yield from ("dynamic=0", *options_of_all)
+
+
+def _by_name(knob: Knob) -> bool:
+    """Whether a profile can only write it to a file of sysfs, where a device has the name of the day.
+
+    A drive's cache is left to udev: to switch it is to forget the rest, and a profile switches it each time.
+    """
+    return (
+        bool(knob.device)
+        and knob.way != "cache"
+        and knob.file not in _OF_TUNED
+        and _PLAIN.fullmatch(str(knob.value)) is not None
+    )
+
+
+def _host_of_profile(turned: list[Knob]) -> Iterator[str]:
+    """Of the machine, and last what those of devices follow that have to be named."""
     groups: dict[str, list[str]] = {}
     for knob in turned:
         if knob.way == "governor":
@@ -207,7 +248,11 @@ def _profile(turned: list[Knob], name: str) -> Iterator[str]:
             groups.setdefault("sysctl", []).append(f"{_sysctl(knob.file)}={knob.value}")
         elif not knob.device:
             groups.setdefault("sysfs", []).append(f"{knob.file}={knob.value}")
-    for group, lines in groups.items():
+    if any(map(_by_name, turned)):
+        groups.setdefault("sysfs", []).append(
+            "# Devices are called here as they were that day; rules of udev know them for good."
+        )
+    for group, lines in sorted(groups.items(), key=lambda item: item[0] == "sysfs"):
         yield from (f"[{group}]", *lines)
 
 

@@ -28,7 +28,7 @@ BEGINS = {"exec_prerun": """sh -c 'test -z "$MATRIX_BELL" || printf b >"$MATRIX_
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The files that a job works on: laid out before it, or found as an earlier cell of that shape left them.
+    """The files that a job works on: laid out before it, as an earlier cell of that shape left them, or made by it.
 
     They lie in the topmost directory. Folders in it lie wherever a file system thinks best, and a disk is twice as fast
     at its beginning as at its end.

@@ -84,12 +84,12 @@ def patience(judgement: Judgement) -> str:
     """How much more measuring would decide it, as far as anybody can tell."""
     if judgement.verdict is not Verdict.INCONCLUSIVE:
         return judgement.why
-    if judgement.more is None:
+    if (deciding := judgement.deciding) is None or judgement.more is None:
         if any(one.value is None for one in judgement.answers):
             return "figures that are missing"
         least = min((one.n for one in judgement.answers), default=0)
         return "nobody can tell from so few trials" if least < 2 else "hardly anything: it lies on the edge"
-    return f"some {judgement.more:,} more {_unit(judgement, judgement.more)} of each cell"
+    return f"some {judgement.more:,} more {_unit(deciding, judgement.more)} of each cell"
 
 
 def _measured(judgement: Judgement) -> tuple[str, str, str]:
@@ -124,19 +124,22 @@ def _in(value: float | None, unit: str) -> str:
 
 
 def _rests_on(judgement: Judgement) -> str:
-    blocks = [one.n for one in judgement.answers if one.n]
-    if not blocks:
+    measured = [one for one in judgement.answers if one.n]
+    if not measured:
         return ""
-    span = f"{min(blocks)}" if min(blocks) == max(blocks) else f"{min(blocks)} to {max(blocks)}"
+    telling = judgement.telling or measured[0]
+    # Runs and trials are not counted together.
+    counts = [one.n for one in measured if _unit(one, 1) == _unit(telling, 1)]
+    span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     several = f", {len(judgement.answers)} answers" if len(judgement.answers) > 1 else ""
     cells = f"{len(judgement.cells)} cell{'s' if len(judgement.cells) > 1 else ''}"
     strained = " (!)" if any(one.strained for one in judgement.answers) else ""
-    return f"{span} {_unit(judgement, max(blocks))} of {cells}{several}{strained}"
+    return f"{span} {_unit(telling, max(counts))} of {cells}{several}{strained}"
 
 
-def _unit(judgement: Judgement, count: int) -> str:
+def _unit(answer: Answer, count: int) -> str:
     """What is counted: of several runs each is one value, whatever its number of trials."""
-    one = "run" if any(answer.runs > 1 for answer in judgement.answers) else "trial"
+    one = "run" if answer.runs > 1 else "trial"
     return one if count == 1 else f"{one}s"
 
 

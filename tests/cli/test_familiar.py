@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from runner.cli.results import command
 from runner.history.familiar import FAMILIAR, copied
 from runner.store.record import CellRow, Outcome, Trial
+from tests.matrices import space
 from tests.store import past
 
 if TYPE_CHECKING:
@@ -62,6 +63,13 @@ def record(tmp_path: Path) -> Record:
         past.recorded(tmp_path / "results", trials, 1, [of for of, _ in rates])
 
     return recorded
+
+
+#: The columns that are rates of phases.
+MEASURED = {
+    *("write", "rewrite", "read", "reread", "random read", "random write"),
+    *("put_block", "get_block", "seeks"),
+}
 
 
 def table(call: Call, *words: str) -> list[dict[str, str]]:
@@ -156,6 +164,39 @@ def test_what_no_preset_made_is_shown_and_told_of(call: Call, record: Record) ->
         "no workload here is a preset of iozone: these do what it does, not as it does it",
         "1 of 4 cells are none of iozone's",
     ]
+
+
+FIRST = """\
+name: first
+disks: {count: 2, size: 2GiB}
+layouts: {one: [md: {level: 0}, fs: {type: ext4}]}
+workloads: {it: {%s, new: true, size: 256MiB}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "work"),
+    [
+        ("iozone", "rw: [write, read, randwrite, randread], bs: [4KiB, 64KiB]"),
+        ("iozone", "preset: iozone, phase: [write, rewrite, read, reread], bs: [4KiB, 64KiB]"),
+        ("bonnie", "preset: bonnie, bs: [4KiB, 64KiB]"),
+    ],
+)
+def test_what_only_some_phases_have_makes_no_lines(call: Call, record: Record, program: str, work: str) -> None:
+    cells = [CellRow(one.id, one.name, one.axes) for one in space(FIRST % work).cells()]
+    assert {one.axes.get("workload.new") for one in cells} == {"true", None}
+    record([(of, 1e8) for of in cells])
+    found = table(call, "--as", program)
+    assert len(found) == 2
+    assert "new" not in found[0]
+    columns = FAMILIAR[program].plain(()).columns
+    assert [sum(bool(row[name]) for name in columns if name in MEASURED) for row in found] == [4, 4]
+
+
+def test_what_phases_have_in_different_ways_makes_lines(call: Call, record: Record) -> None:
+    """What was written to one array was not read from the other."""
+    record([(iozone("lvm", "write", "4KiB"), 1e8), (iozone("raid0", "read", "4KiB"), 1e8)])
+    assert [row["layout"] for row in table(call, "--as", "iozone")] == ["lvm", "raid0"]
 
 
 def test_cells_that_nothing_tells_apart_stand_below_each_other(call: Call, record: Record) -> None:

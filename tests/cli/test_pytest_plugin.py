@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,7 +13,9 @@ from xml.etree import ElementTree
 import pytest
 import scipy.special  # noqa: F401 - here, as what a session inside of another one imports is forgotten after it
 
+from runner.cli import run as running
 from runner.cli.order import Order
+from runner.errors import BadInput
 from runner.machines import dry
 from runner.machines.seam import Step, StepResult
 from runner.reports import verdicts  # noqa: F401
@@ -120,6 +123,71 @@ def test_what_broke_is_an_error_and_no_failure(
     monkeypatch.setattr(dry.Dry, "wished", classmethod(lambda cls, _: cls(broken)))
     done = run(pytester, "small.yaml")
     done.assert_outcomes(errors=4, skipped=2)
+    done.stdout.fnmatch_lines(["*raid5/chunk=16KiB/work/rw=read: *no*", "*results/small-pytest-*"])
+    assert "_pytest/" not in done.stdout.str(), "it is nothing of pytest's"
+
+
+def test_the_first_that_broke_is_the_last_that_is_told(
+    pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(step: Step) -> StepResult:
+        writes = step.name == "measure" and "rw=randwrite" in step.files["job.fio"]
+        return StepResult(step.name, 1, "no", 0.0) if writes else dry.plausible(step)
+
+    monkeypatch.setattr(dry.Dry, "wished", classmethod(lambda cls, _: cls(broken)))
+    run(pytester, "small.yaml", "-x").assert_outcomes(passed=1, errors=1)
+    (folder,) = runs(pytester)
+    assert len((pytester.path / "results" / folder / "trials.csv").read_text().splitlines()) == 1 + 4 * 4
+
+
+def test_the_first_claim_that_fails_is_the_last_that_is_told(
+    pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = Order.manifest
+    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"made_up": False}))
+    alike, quick = GUIDELINES.splitlines()[1:]
+    matrix.write_text(matrix.read_text().replace(f"{alike}\n{quick}", f"{quick}\n{alike}"))
+    run(pytester, "small.yaml", "-x").assert_outcomes(passed=4, failed=1)
+    run(pytester, "small.yaml").assert_outcomes(passed=5, failed=1)
+
+
+@pytest.mark.parametrize("why", [BadInput("no such machine here"), ValueError("a mistake of ours")])
+def test_what_was_refused_is_not_tried_again_for_every_item(
+    pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch, why: Exception
+) -> None:
+    tried: list[object] = []
+
+    def refuses(*asked: object) -> None:
+        tried.append(asked)
+        raise why
+
+    monkeypatch.setattr(running, "refuse", refuses)
+    done = run(pytester, "small.yaml")
+    done.assert_outcomes(errors=6)
+    assert len(tried) == 1
+    said = done.stdout.str().partition("short test summary")[0].split("_ ERROR at setup of ")[1:]
+    assert len(said) == 6
+    assert all(str(why) in one for one in said)
+    ours = isinstance(why, BadInput)
+    # A mistake is told with its way, which becomes no longer; what a user is told comes without.
+    assert {one.count(">           raise self._tried") for one in said} == {0 if ours else 1}
+    assert {"_pytest" in one for one in said} == {not ours}
+
+
+def test_a_cell_that_never_settled_has_no_figures_and_does_not_pass(
+    pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def restless(step: Step) -> StepResult:
+        said = dry.plausible(step)
+        reads = step.name == "measure" and "rw=read" in step.files["job.fio"]
+        return replace(said, output=said.output.replace('"attained":1', '"attained":0')) if reads else said
+
+    monkeypatch.setattr(dry.Dry, "wished", classmethod(lambda cls, _: cls(restless)))
+    steady = "runtime: 8s, steady: {within: 5%, over: 2s}"
+    matrix.write_text(matrix.read_text().replace("runtime: 1s", steady))
+    done = run(pytester, "small.yaml")
+    done.assert_outcomes(passed=2, skipped=2 + 2)
+    done.stdout.fnmatch_lines(["*none of its 4 trials came to the steady state that was asked for*"])
 
 
 def test_the_last_failures_alone_are_measured_again(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import signal
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -247,6 +249,38 @@ async def test_a_channel_that_breaks_before_we_can_say_anything_is_no_riddle(mon
         monkeypatch.setattr(guest, "LAST_BREATH", 0.01)
         with pytest.raises(RigLost, match="QEMU closed its channels"):
             await up.answer(up.connect(cast("Any", None), cast("Any", None)))
+
+
+class Ended:
+    """A QEMU that is no more."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+    async def wait(self) -> int:
+        return self.status
+
+
+@pytest.mark.parametrize(
+    ("status", "console", "again"),
+    [
+        (-signal.SIGSEGV, b"", True),
+        (0, b"int3: 0000 [#1] PREEMPT SMP\nKernel panic - not syncing: Fatal exception", True),
+        (0, b"Kernel panic - not syncing: sysrq", False),
+        (-signal.SIGKILL, b"", False),
+        (11, b"", False),
+    ],
+)
+async def test_only_a_mistake_of_the_emulators_has_a_test_done_again(
+    status: int, console: bytes, again: bool, pytestconfig: pytest.Config
+) -> None:
+    async with talking() as (up, _):
+        up.process = cast("Any", Ended(status))
+        up.console.write(console)
+        up.console.flush()
+        await up.watch_process()
+        told = up.lost.result().brief
+    assert any(re.search(pattern, told) for pattern in pytestconfig.getoption("only_rerun")) is again, told
 
 
 async def test_a_program_that_is_not_there_leaves_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -318,6 +318,25 @@ def test_files_are_there_before_unless_writing_is_to_make_them() -> None:
     assert [one.axes.get("workload.new") for one in both.values()] == ["true", None]
 
 
+def test_of_a_program_that_makes_its_files_what_comes_later_finds_them() -> None:
+    bonnie, iozone = (cells(f"preset: {name}, new: true", FS) for name in ("bonnie", "iozone"))
+    for found in (bonnie, iozone):
+        made = {name.rpartition("=")[2]: one.axes.get("workload.new") for name, one in found.items()}
+        assert made == {phase: "true" if phase == "write" else None for phase in made}
+        assert len(made) == 4
+    first, again = cells("preset: iozone, phase: [write, rewrite], new: true", FS).values()
+    assert (first.workload.value.new, again.workload.value.new) == (True, False)
+    assert again.id == only("preset: iozone, phase: rewrite", FS).id == only("preset: iozone, phase: write", FS).id
+
+
+def test_making_files_is_no_axis_where_files_are_mapped_or_shared() -> None:
+    found = space("rw: write, new: true, ioengine: [psync, mmap], direct: false", FS)
+    assert [cell.axes.get("workload.new") for cell in found.cells()] == ["true", None]
+    assert found.notes == ("workload it: new is no axis where ioengine=mmap maps files that are there",)
+    shared = cells("rw: write, new: true, numjobs: [1, 2], shared: true", FS)
+    assert [one.axes.get("workload.new") for one in shared.values()] == ["true", None]
+
+
 @pytest.mark.parametrize(
     ("work", "layouts", "said"),
     [
@@ -326,7 +345,17 @@ def test_files_are_there_before_unless_writing_is_to_make_them() -> None:
         (
             "rw: write, new: true, ioengine: mmap, direct: false",
             FS,
-            "32: mmap writes what it maps, which is files that are there",
+            "16: nothing uses 'new': ioengine=mmap maps files that are there",
+        ),
+        (
+            "rw: write, new: true, numjobs: 2, shared: true",
+            FS,
+            "16: nothing uses 'new': jobs that share one file write over each other's",
+        ),
+        (
+            "preset: iozone, phase: rewrite, new: true",
+            FS,
+            "37: nothing uses 'new': phase=rewrite goes over files that are there",
         ),
         ("rw: read, shared: true", FS, "18: nothing uses 'shared': there is one job"),
         ("rw: read, numjobs: 2, shared: true", RAW, "30: nothing uses 'shared': there are no files on a raw device"),

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 SIZE = 64 << 20
 _BLOCK = 4096
-#: Whoever asks for all disks of a host looks at this one, too: other tests, and what a host has for it.
-_LOOKING = ("blkid", "lsblk", "lvm", "mdadm", "multipath", "multipathd", "smartctl", "udev-worker", "wipefs")
+#: Whoever asks for all disks of a host looks at this one, too: other tests, and what a host has for it. As the kernel
+#: has them, in 15 characters; systemd's workers were called after the daemon before they had a name of their own.
+_UDEV = ("(udev-worker)", "systemd-udevd")
+_LOOKING = ("blkid", "lsblk", "lvm", "mdadm", "multipath", "multipathd", "smartctl", "wipefs", *_UDEV)
 _ISSUED = re.compile(r" block_rq_issue: \d+,\d+ (\w+) \d+ \(.*?\) (\d+) \+ (\d+) ")
 
 

@@ -124,6 +124,27 @@ def test_files_that_a_trial_moves_about_are_no_other_trials_files() -> None:
         assert gone not in reads
 
 
+def test_files_that_writing_makes_are_not_laid_out_and_none_are_left_from_before() -> None:
+    text = TEXT.replace("files: 600", "new: true, files: 600")
+    cells = {cell.name: cell for cell in space(text).cells()}
+    made, over = (
+        rendered(cells[f"nas/type=ext4/many/rw={rw},direct=true"])["2-tune.sh"].splitlines() for rw in ("write", "read")
+    )
+    whole = f"{MOUNT}/1x600x1048576.whole"
+    gone = f"rm -f -- {whole}"
+    deleted = [f"  rm -f -- {MOUNT}/*.whole", f"  find {MOUNT} -maxdepth 1 -type f -delete"]
+    # Whatever an earlier trial noted of such files, they go.
+    start = made.index(gone)
+    assert made[start : start + 5] == [gone, f"if [[ ! -e {whole} ]]; then", *deleted, "fi"]
+    assert not [line for line in made if "fio" in line or ">" + whole in line]
+    # What is read is laid out, once.
+    start = over.index(deleted[0])
+    assert over[start : start + 2] == deleted
+    assert gone not in over
+    assert [line for line in over if "| fio - " in line]
+    assert f"  : >{whole}" in over
+
+
 def _view(text: str) -> FsView:
     found = space(TEXT.replace("type: btrfs, data: raid10", text))
     array = next(array for array in found.arrays if array.label.startswith("own"))

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,87 @@ def test_a_program_that_cannot_tell_what_is_on_a_disk_stops_everything(tmp_path:
         assert done.returncode == 1
         assert said in done.stderr
         assert not (tmp_path / "built").exists()
+
+
+DISKS_ALONE = """\
+name: alone
+disks: {count: 3, size: 256MiB, bus: sata}
+layouts: {raid5: [md: {level: 5, chunk: 64KiB}]}
+tune: {%s}
+workloads: {work: {rw: read, runtime: 1s}}
+"""
+
+
+def pasted_on(root: Path, script: str) -> None:
+    """On a machine of which everything lies below a folder; what is built there is there already."""
+    tools = root / "tools"
+    for folder in (tools, root / "dev/disk/by-id", root / "dev/md", root / "etc"):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name in ("wipefs", "lsblk", "mdadm", "udevadm"):
+        (tools / name).write_text("#!/bin/sh\n")
+        (tools / name).chmod(0o755)
+    links = {"md/matrix-0": "md127", **{f"disk/by-id/NAME-{number}": f"sd{number}" for number in (1, 2, 3)}}
+    for link, node in links.items():
+        (root / "dev" / node).touch()
+        (root / "dev" / link).unlink(missing_ok=True)
+        (root / "dev" / link).symlink_to(root / "dev" / node)
+        for file in ("queue/scheduler", "queue/read_ahead_kb", "queue/nr_requests", "md/stripe_cache_size"):
+            (root / "sys/class/block" / node / file).parent.mkdir(parents=True, exist_ok=True)
+    moved = re.sub(r"/(dev|etc|sys)/", rf"{root}/\1/", script.replace("-b $disk", "-e $disk"))
+    environment = {"PATH": f"{tools}:/usr/bin:/bin"}
+    done = subprocess.run(["bash"], input=moved, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def as_tuned_reads_it(file: Path) -> ConfigParser:
+    """As tuned's own loader does."""
+    found = ConfigParser(delimiters=("=",), inline_comment_prefixes=("#",), strict=False)
+    found.optionxform = str  # type: ignore[assignment, method-assign]
+    found.read_string(file.read_text())
+    return found
+
+
+def test_a_profile_of_tuned_knows_disks_by_their_links_and_the_rest_by_the_names_of_the_day(tmp_path: Path) -> None:
+    tune = "scheduler: mq-deadline, readahead: 8MiB, stripe_cache_size: 4096, nr_requests: 64, disk: {readahead: 1MiB}"
+    (cell,) = space(DISKS_ALONE % tune).cells()
+    script = pasteable(cell)
+    pasted_on(tmp_path, script)
+    assert not (tmp_path / "etc/tmpfiles.d").exists()  # that is for what is the machine's
+    found = as_tuned_reads_it(tmp_path / "etc/tuned/matrix/tuned.conf")
+    assert found.sections() == ["main", "disk", "disk_1", "sysfs"]
+    assert found["disk_1"]["type"] == "disk"
+    options = {name: {key: one[key] for key in ("elevator", "readahead") if key in one} for name, one in found.items()}
+    assert options["disk"] == {"elevator": "mq-deadline", "readahead": "1024"}
+    assert options["disk_1"] == {"readahead": "8192"}
+    assert {found[name]["dynamic"] for name in ("disk", "disk_1")} == {"0"}
+    assert dict(found["sysfs"]) == {
+        **{f"{tmp_path}/sys/block/sd{number}/queue/nr_requests": "64" for number in (1, 2, 3)},
+        f"{tmp_path}/sys/block/md127/md/stripe_cache_size": "4096",
+    }
+    # As tuned asks of the properties that udev has of a device.
+    ours = {name: re.compile(found[name]["devices_udev_regex"], re.MULTILINE) for name in ("disk", "disk_1")}
+    for name, link, is_so in (
+        *(("disk", f"disk/by-id/NAME-{number}", True) for number in (1, 2, 3)),
+        *(("disk", link, False) for link in ("disk/by-id/NAME-1-part1", "disk/by-id/NAME-11", "md/matrix-0")),
+        *(("disk_1", link, link == "md/matrix-0") for link in ("md/matrix-0", "md/matrix-01", "disk/by-id/NAME-1")),
+    ):
+        for links in (f"{tmp_path}/dev/{link}", f"/dev/a {tmp_path}/dev/{link} /dev/z"):
+            assert bool(ours[name].search(f"A=b\nDEVLINKS={links}\nDEVNAME=/dev/x\n")) is is_so, (name, links)
+
+
+def test_a_profile_lies_where_this_tuned_looks_for_it(tmp_path: Path) -> None:
+    (cell,) = space(DISKS_ALONE % "readahead: 8MiB").cells()
+    (tmp_path / "etc/tuned/profiles").mkdir(parents=True)
+    pasted_on(tmp_path, pasteable(cell))
+    assert [str(one.relative_to(tmp_path)) for one in tmp_path.rglob("tuned.conf")] == [
+        "etc/tuned/profiles/matrix/tuned.conf"
+    ]
+
+
+@pytest.mark.parametrize("tune", ["write_cache: write through", "readahead: default"])
+def test_a_profile_of_nothing_is_none(tune: str) -> None:
+    (cell,) = space(DISKS_ALONE % tune).cells()
+    assert "tuned" not in pasteable(cell).partition("\n(\n")[2]
 
 
 def test_what_is_there_for_others_is_neither_written_over_nor_doubled(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Callable
 from dataclasses import replace
 
 from lxml import etree
@@ -53,6 +54,49 @@ def test_of_several_runs_it_is_runs_that_are_counted_and_wanted() -> None:
     said = verdict(OPEN.guideline, [*night("one", 1.4), *night("two", 1.8), *night("three", 1.7)])
     assert "; 3 runs of 2 cells; some " in told(said)
     assert told(said).endswith(" more runs of each cell")
+
+
+PAIRS = cells(layout=["raid0", "far"], md_chunk=["64KiB", "1MiB"])
+SMALL_CHUNKS = [one for one in PAIRS if one.axes["md.chunk"] == "64KiB"]
+
+
+def nights(small: list[float], large: float) -> list[Measured]:
+    """Small chunks in several nights, each time another factor; large ones in the first alone."""
+
+    def truth(night: int) -> Callable[[dict[str, str]], float]:
+        factors = {"64KiB": small[night], "1MiB": large}
+        return lambda axes: factors[axes["md.chunk"]] if axes["layout"] == "far" else 1.0
+
+    return [
+        one
+        for night in range(len(small))
+        for one in run(SMALL_CHUNKS if night else PAIRS, truth(night), noise=0.2, blocks=9, name=f"night {night}")
+    ]
+
+
+def test_what_is_counted_is_what_the_answer_that_tells_counts() -> None:
+    of_trials = verdict(OPEN.guideline, nights([3.0, 3.1, 3.05], 1.6))
+    assert [one.runs for one in of_trials.answers] == [3, 1]
+    assert "; 9 trials of 4 cells, 2 answers; some " in told(of_trials)
+    assert told(of_trials).endswith(" more trials of each cell")
+    of_runs = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 9.0))
+    assert "; 3 runs of 4 cells, 2 answers; some " in told(of_runs)
+    assert told(of_runs).endswith(" more runs of each cell")
+
+
+def test_what_would_decide_it_is_counted_as_that_counts_it() -> None:
+    """Of what is inconclusive the one that takes longest is told of, and it lacks less, as it has so much already."""
+    (many, few) = verdict(OPEN.guideline, nights([1.5, 1.9, 1.6], 1.6)).answers
+    both = replace(OPEN, answers=(replace(many, enough=30), replace(few, enough=31)))
+    assert both.telling is both.answers[1]
+    assert told(both).endswith("; 9 trials of 4 cells, 2 answers; some 27 more runs of each cell")
+
+
+def test_cells_without_figures_bear_nothing() -> None:
+    without = [replace(one, columns={}) if "1MiB" in one.cell.id else one for one in nights([2.0, 2.1, 2.05], 2.0)]
+    said = verdict(OPEN.guideline, without)
+    assert set(said.cells) == {one.id for one in SMALL_CHUNKS}
+    assert " of 2 cells" in told(said)
 
 
 def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:

@@ -1,5 +1,6 @@
 """The multi-zone study's last finding: after a reboot one pass of vgscan and vgchange does not see volumes made of volumes."""
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -12,7 +13,6 @@ from runner.machines.seam import Rig, Step, Wishes
 from runner.render.layers.lvm import CONFIG
 from runner.render.scripts import array_scripts
 from tests.matrices import space
-from tests.vm.again import once_more
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig
@@ -84,6 +84,6 @@ async def _boots(scratch: Path) -> tuple[Boot, Boot]:
 
 
 def test_volumes_made_of_volumes_take_two_passes_after_a_reboot(tmp_path: Path) -> None:
-    then, now = once_more(_boots, tmp_path)
+    then, now = asyncio.run(_boots(tmp_path))
     assert then == Boot(stripes=(False, True, True), top=(False, False, True))
     assert now == Boot(stripes=(False, True, True), top=(False, False, False))

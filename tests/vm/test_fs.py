@@ -276,14 +276,13 @@ repeat: 1
 """
 
 
-async def _moved(found: Space, scratch: Path) -> list[tuple[str, str, bool]]:
+async def _in_turn(found: Space, scratch: Path, *order: str) -> list[tuple[str, str, bool]]:
     """Work, its file, and whether that is noted to be whole, trial by trial on one file system."""
     by_work = {cell.axes["workload.rw"]: cell for cell in found.cells()}
-    reads, writes = by_work["read"], by_work["randwrite"]
     seen = []
-    async with Qemu().rig(rig_spec(found.matrix, reads.array, None), scratch) as rig:
-        built = await ArrayOnRig.build(found.matrix, reads.array, rig, Qemu(), None)
-        for block, cell in enumerate((reads, writes, reads, reads), start=1):
+    async with Qemu().rig(rig_spec(found.matrix, found.arrays[0], None), scratch) as rig:
+        built = await ArrayOnRig.build(found.matrix, found.arrays[0], rig, Qemu(), None)
+        for block, cell in enumerate((by_work[rw] for rw in order), start=1):
             assert (await built.measure(cell, block)).finding.reason == ""
             inode = (await _said(rig, "cd /run/matrix/mnt-*-? && stat -c %i trial.0.0")).strip()
             noted = (await _said(rig, "cd /run/matrix/mnt-*-? && compgen -G '*.whole' || echo none")).strip()
@@ -292,7 +291,7 @@ async def _moved(found: Space, scratch: Path) -> list[tuple[str, str, bool]]:
 
 
 def test_files_that_were_moved_about_are_laid_out_anew_and_others_are_kept(tmp_path: Path) -> None:
-    seen = asyncio.run(_moved(space(MOVED), tmp_path))
+    seen = asyncio.run(_in_turn(space(MOVED), tmp_path, "read", "randwrite", "read", "read"))
     assert [(rw, noted) for rw, _, noted in seen] == [
         ("read", True),
         ("randwrite", False),
@@ -302,3 +301,22 @@ def test_files_that_were_moved_about_are_laid_out_anew_and_others_are_kept(tmp_p
     first, moved, again, kept = (inode for _, inode, _ in seen)
     assert len({first, moved, again}) == 3
     assert kept == again
+
+
+MADE = """\
+name: made
+disks: {count: 1, size: 512MiB, bus: scsi}
+layouts: {files: [fs: {type: ext4}]}
+workloads: {work: {rw: [read, write], new: true, bs: 64KiB, size: 16MiB, runtime: 100ms}}
+repeat: 1
+"""
+
+
+def test_files_that_were_made_by_writing_are_nobody_elses(tmp_path: Path) -> None:
+    seen = asyncio.run(_in_turn(space(MADE), tmp_path, "write", "read", "write", "read"))
+    assert [(rw, noted) for rw, _, noted in seen] == [
+        ("write", False),
+        ("read", True),
+        ("write", False),
+        ("read", True),
+    ]

@@ -15,7 +15,6 @@ from runner.machines.qemu import Qemu
 from runner.machines.seam import Rig, RigSpec, Step, StepResult, Wishes
 from runner.render.scripts import array_scripts, cell_scripts
 from tests.matrices import space
-from tests.vm.again import once_more
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig
@@ -163,7 +162,7 @@ async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ..
 
 
 def test_volumes_made_of_volumes_are_found_again_after_a_reboot(tmp_path: Path) -> None:
-    (readings,) = once_more(lambda scratch: _rebooted(space(HIERARCHICAL), scratch), tmp_path)
+    (readings,) = asyncio.run(_rebooted(space(HIERARCHICAL), tmp_path))
     assert readings["lvm2.order"] == ("4 3 1 2", "4 3 1 2")
 
 

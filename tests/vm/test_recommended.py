@@ -6,6 +6,7 @@ them, and after a restart only what a disk of the system would have kept is ther
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -25,7 +26,6 @@ from runner.machines.seam import Rig, Step, Wishes
 from runner.render.scripts import job
 from runner.render.stack import built
 from tests.matrices import space
-from tests.vm.again import once_more
 
 if TYPE_CHECKING:
     from runner.disks.strain import Strain
@@ -271,7 +271,7 @@ def test_what_is_recommended_is_so_when_it_was_pasted_and_after_a_restart(
     night: Path, layout: str, tmp_path: Path
 ) -> None:
     one = advice(night, layout)
-    figure, strain = once_more(lambda scratch: _pasted(one, layout, scratch), tmp_path)
+    figure, strain = asyncio.run(_pasted(one, layout, tmp_path))
     sys.stdout.write(f"{layout}, pasted: {figure / 1e6:.1f} MB/s, {strain}; recommended:\n{one.table}")
     # Four disks of 6 MB/s set the pace, unless the host does.
     assert figure == pytest.approx(one.predicted, rel=0.1) or strain.beyond(STRAIN)

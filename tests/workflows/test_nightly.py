@@ -17,7 +17,12 @@ from tests.workflows.emulator import Job, environment, loaded
 from tests.workflows.expressions import evaluated, expanded
 
 NIGHTLY = loaded(TOP / ".github/workflows/nightly.yml")["jobs"]["night"]
-GITHUB = {"repository": "lab/matrix", "ref_name": "main", "event": {"repository": {"default_branch": "main"}}}
+GITHUB = {
+    "repository": "lab/matrix",
+    "ref": "refs/heads/main",
+    "ref_name": "main",
+    "event": {"repository": {"default_branch": "main"}},
+}
 
 
 def contexts(event: str = "workflow_dispatch", **more: Any) -> dict[str, Any]:
@@ -255,7 +260,8 @@ def test_who_may() -> None:
     assert may()
     assert may(github={"event_name": "schedule"})
     assert not may(github={"repository": "stranger/matrix"})
-    assert not may(github={"ref_name": "some-branch"})
+    assert not may(github={"ref": "refs/heads/some-branch", "ref_name": "some-branch"})
+    assert not may(github={"ref": "refs/tags/main"}), "a tag may be called like the branch"
     assert not may(vars={"HARDWARE_REPOSITORY": None})
 
 

@@ -3,11 +3,20 @@
 # that runs there. What is not ours is left, told, and exit code 3; of other hosts it is only told, as a host that is down
 # is no reason to call the night a failure.
 set -euo pipefail
+exec 2>&1 # as one stream nothing overtakes the line that says how it is to be taken
 
 top=$(readlink -f -- "${BASH_SOURCE[0]}")
 readonly top=${top%/.github/scripts/*}
+token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
-cleaned() { timeout --kill-after=1m -- 10m "$top/bootstrap" clean "$@"; }
+# cleaned ARG...: what is said of somebody's disks must not be taken for a command to the runner.
+cleaned() {
+  local status=0
+  printf '::stop-commands::%s\n' "$token"
+  timeout --kill-after=1m -- 10m "$top/bootstrap" clean "$@" || status=$?
+  printf '::%s::\n' "$token"
+  return "$status"
+}
 
 status=0
 cleaned || status=$?

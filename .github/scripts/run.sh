@@ -2,6 +2,7 @@
 # Runs a matrix as the environment of a job says. What people typed comes as ASKED_…, never as a part of a script; what the
 # runner itself says of its machine comes as MATRIX_HOSTS, MATRIX_RESULTS, MATRIX_STORE.
 set -euo pipefail
+exec 2>&1 # as one stream nothing overtakes the line that says how it is to be taken
 
 top=$(readlink -f -- "${BASH_SOURCE[0]}")
 readonly top=${top%/.github/scripts/*}

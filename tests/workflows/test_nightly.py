@@ -136,12 +136,26 @@ def test_nor_what_another_project_gives_the_action(
 
 
 def test_what_is_said_is_no_command_to_the_runner(checkout: Path, temp: Path, small: str) -> None:
-    job = night(checkout, temp, {"matrix": small})
-    lines = job.log.splitlines()
-    begins = next(number for number, line in enumerate(lines) if line.startswith("::stop-commands::"))
-    token = lines[begins].removeprefix("::stop-commands::")
-    assert f"::{token}::" in lines[begins + 1 :]
-    assert any("results go to" in line for line in lines[begins : lines.index(f"::{token}::")])
+    said = "::error title=made up::x"
+    job = night(checkout, temp, {"matrix": small}, SAYS=said)
+    assert job.log.count(said) == 4, "cleaning up twice, running, summing up"
+    assert heeded(job.log) == []
+    assert said in heeded(job.log.replace("::stop-commands::", "")), "or this test sees nothing"
+    assert any("results go to" in line for line in job.log.splitlines())
+
+
+def heeded(log: str) -> list[str]:
+    """The commands of a log that GitHub's runner would carry out."""
+    commands, until = [], ""
+    for line in log.splitlines():
+        if until:
+            until = until * (line != f"::{until}::")
+        elif line.startswith("::stop-commands::"):
+            until = line.removeprefix("::stop-commands::")
+        elif line.startswith("::"):
+            commands.append(line)
+    assert not until, "it was told to stop for good"
+    return commands
 
 
 #: timeout(1), but for that its patience ends with the fifth trial instead of at a time.

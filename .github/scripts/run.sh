@@ -43,5 +43,10 @@ printf '::%s::\n' "$token"
 [[ ! -s $told ]] || keep folder "$(<"$told")"
 keep results "$results"
 keep status "$status"
-((status != 124)) || echo "::error title=stopped::the run took longer than it may, and was stopped; what was measured is kept"
+case $status in
+  124) echo "::error title=stopped::the run took longer than it may, and was stopped; what was measured is kept" ;;
+  # What timeout(1) ends with if it had to kill, too.
+  137) echo "::error title=stopped::the run was killed: it did not end within five minutes of being asked to, or the host" \
+    "killed it (is there enough memory?); what was measured is kept" ;;
+esac
 exit "$status"

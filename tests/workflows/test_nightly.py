@@ -174,18 +174,20 @@ exit "${stopped:-$?}"
 """
 
 
+@pytest.mark.parametrize(("ended", "told"), [("124", "longer than it may"), ("137", "was killed")])
 def test_a_run_that_takes_too_long_is_stopped_kept_and_can_be_gone_on_with(
-    checkout: Path, temp: Path, small: str
+    checkout: Path, temp: Path, small: str, ended: str, told: str
 ) -> None:
     (checkout / small).write_text(SMALL.replace("repeat: 2", "repeat: 10000"))
     (temp / "bin").mkdir()
-    (temp / "bin/timeout").write_text(IMPATIENT)
+    (temp / "bin/timeout").write_text(IMPATIENT.replace("124", ended))
     (temp / "bin/timeout").chmod(0o755)
     env = environment(temp)
     job = Job(checkout, temp, {}, {**env, "PATH": f"{temp / 'bin'}:{env['PATH']}"}, contexts())
     job.run([{"uses": "./", "with": {"matrix": small, "machine": "dry"}}])
     assert job.status == "failure"
-    assert "::error title=stopped::" in job.log
+    (stopped,) = [line for line in heeded(job.log) if line.startswith("::error title=stopped::")]
+    assert told in stopped
     (folder,) = runs(checkout / "results")
     assert not folder.manifest.finished
     assert "1 run not finished" in job.page

@@ -7,7 +7,7 @@ exec 2>&1 # as one stream nothing overtakes the line that says how it is to be t
 top=$(readlink -f -- "${BASH_SOURCE[0]}")
 readonly top=${top%/.github/scripts/*}
 readonly results=${ASKED_RESULTS:-${MATRIX_RESULTS:-results}}
-readonly told=${RUNNER_TEMP:?}/matrix-folder
+readonly told=${RUNNER_TEMP:?}/matrix-folder running=$RUNNER_TEMP/matrix-running
 token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 
 # optional NAME VALUE: as one word, so that no value can be taken for another option.
@@ -30,10 +30,14 @@ keep() { printf '%s<<%s\n%s\n%s\n' "$1" "$token" "$2" "$token" >>"${GITHUB_OUTPU
 printf '::stop-commands::%s\n' "$token"
 rm -f -- "$told"
 status=0
-timeout --signal=TERM --kill-after=5m -- "${ASKED_PATIENCE:-5h}" "$top/bootstrap" run "${args[@]}" -- "${ASKED_MATRIX:?}" &
+# The run itself holds that lock, however this script ends: clean.sh waits for it.
+flock --shared --no-fork "$running" timeout --foreground --signal=TERM --kill-after=5m -- "${ASKED_PATIENCE:-5h}" \
+  "$top/bootstrap" run "${args[@]}" -- "$ASKED_MATRIX" &
 child=$!
-# A job that is cancelled has seconds; the run ends as with Ctrl-C, and can be gone on with.
-trap 'kill -s TERM "$child" 2>/dev/null || true' INT TERM
+# A job that is cancelled has seconds; the run ends as with Ctrl-C, and can be gone on with. It is asked once, as a second
+# signal would keep it from taking apart what it built: GitHub sends one seconds after the first, and timeout(1), unless in
+# the foreground, one to the run and one to its group.
+trap 'trap "" INT TERM; kill -s TERM "$child" 2>/dev/null || true' INT TERM
 while kill -s 0 "$child" 2>/dev/null; do
   status=0
   wait "$child" || status=$?

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -207,14 +210,86 @@ def test_a_job_that_is_cancelled_ends_its_run(checkout: Path, temp: Path, small:
         assert running.stdout
         while "[5/" not in (line := running.stdout.readline()):
             assert line, "it ended by itself"
+        assert at_work(temp)
         running.send_signal(signal.SIGINT)
         running.stdout.read()
         assert running.wait() == 130
+    assert not at_work(temp)
     (folder,) = runs(checkout / "results")
     assert not folder.manifest.finished
     with folder.locked():
         assert (folder.path / "junit.xml").exists()
         assert "not finished" in (folder.path / "report.html").read_text()
+
+
+def at_work(temp: Path) -> bool:
+    """Whether anything holds the lock that a run has for as long as it lives."""
+    return subprocess.run(["flock", "--nonblock", temp / "matrix-running", "true"]).returncode != 0
+
+
+#: A run that takes its time for taking apart what it built: until it is told.
+SLOW = """\
+#!{python}
+import os, signal, sys
+def note(word):
+    with open(os.environ["HOME"] + "/order", "a") as file:
+        print(word, file=file)
+if sys.argv[1] == "clean":
+    sys.exit(note("cleaned"))
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"asked to end\\n"))
+with open(os.environ["HOME"] + "/go on") as told:
+    os.write(1, b"begun in group %d\\n" % os.getpgrp())
+    told.readline()
+note("ended")
+"""
+
+
+def test_what_a_cancelled_job_left_is_cleaned_up_once_its_run_has_ended(checkout: Path, temp: Path) -> None:
+    """GitHub interrupts the step, ends it a few seconds later, kills it a few seconds after that, and cleans up."""
+    (checkout / "bootstrap").write_text(SLOW.format(python=sys.executable))
+    os.mkfifo(temp / "go on")
+    words = environment(temp, ASKED_MATRIX="m", RUNNER_TEMP=str(temp), GITHUB_OUTPUT=str(temp / "output"))
+    argv = ["env", "--default-signal=INT", str(checkout / ".github/scripts/run.sh")]
+    with (
+        subprocess.Popen(argv, env=words, stdout=subprocess.PIPE, text=True) as step,
+        (temp / "go on").open("r+b", buffering=0) as go_on,
+    ):
+        assert step.stdout
+        begun = next(line for line in iter(step.stdout.readline, "") if line.startswith("begun"))
+        assert begun == f"begun in group {os.getpgid(step.pid)}\n", "in one of its own timeout(1) signals it twice"
+        step.send_signal(signal.SIGINT)
+        assert "asked to end\n" in iter(step.stdout.readline, "")
+        assert {signal.SIGINT, signal.SIGTERM} <= ignored(step.pid), "the next one is not handed on"
+        step.kill()
+        with subprocess.Popen(
+            [checkout / ".github/scripts/clean.sh"], env=words, stdout=subprocess.PIPE, text=True
+        ) as cleaning:
+            assert cleaning.stdout
+            assert "still at work" in cleaning.stdout.readline()
+            go_on.write(b"\n")
+            assert cleaning.wait() == 0
+        assert "asked to end" not in step.stdout.read(), "a second time it would take nothing more apart"
+    assert (temp / "order").read_text() == "ended\ncleaned\n"
+
+
+def ignored(pid: int) -> set[int]:
+    """The signals that a process ignores."""
+    (mask,) = re.findall(r"(?m)^SigIgn:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text())
+    return {number for number in range(1, 65) if int(mask, 16) >> (number - 1) & 1}
+
+
+def test_a_run_that_does_not_end_is_not_waited_for_for_ever(checkout: Path, temp: Path) -> None:
+    (temp / "matrix-running").touch()
+    (temp / "bin").mkdir()
+    (temp / "bin/flock").write_text(f'#!/bin/sh\necho "$*" >>{shlex.quote(str(temp))}/waited\nexit 1\n')
+    (temp / "bin/flock").chmod(0o755)
+    done = cleaned(checkout, temp, PATH=f"{temp / 'bin'}:{os.environ['PATH']}", CLEAN_STATUS="3")
+    assert done.returncode == 3, "what is in use was left, and that is told"
+    _, *waits = [line.split()[:2] for line in (temp / "waited").read_text().splitlines()]
+    assert waits == [["--wait", "30"]] * 8, "four of the five minutes that a cancelled job has"
+    assert done.stdout.count("still at work, ") == 8
+    assert [line.split("::")[1] for line in heeded(done.stdout)] == ["warning title=still at work"]
+    assert (temp / "cleaned").exists()
 
 
 def test_cleaning_up_is_done_before_and_after_whatever_happens(checkout: Path, temp: Path, small: str) -> None:
@@ -259,7 +334,7 @@ def test_a_job_that_runs_here_cleans_only_here(checkout: Path, temp: Path, machi
 
 
 def cleaned(checkout: Path, temp: Path, **given: str) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": os.environ["PATH"], "HOME": str(temp), **given}
+    env = {"PATH": os.environ["PATH"], "HOME": str(temp), "RUNNER_TEMP": str(temp), **given}
     return subprocess.run([checkout / ".github/scripts/clean.sh"], env=env, capture_output=True, text=True)
 
 

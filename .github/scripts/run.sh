@@ -26,6 +26,13 @@ optional folder-to "$told"
 # keep NAME VALUE: for the steps that follow, whatever is in the value.
 keep() { printf '%s<<%s\n%s\n%s\n' "$1" "$token" "$2" "$token" >>"${GITHUB_OUTPUT:?}"; }
 
+if [[ -z ${ASKED_MATRIX-} ]]; then
+  echo "::error title=no matrix::nothing says which matrix to run: give the input \`matrix\`, or set the variable NIGHTLY_MATRIX" \
+    "of the repository. Disks that exist take one that declares their size: matrix/nightly.yaml is there to begin with"
+  keep status 2
+  exit 2
+fi
+
 # What a console or fio says must not be taken for a command to the runner.
 printf '::stop-commands::%s\n' "$token"
 rm -f -- "$told"

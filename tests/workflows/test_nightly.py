@@ -13,6 +13,12 @@ from typing import Any
 
 import pytest
 
+from runner.cli.inputs import Asked, Checks, Where, asked
+from runner.cli.lending import wanted
+from runner.execute.rigs import specs_of
+from runner.machines import machine
+from runner.machines.local import unreal
+from runner.machines.seam import RigSpec, Wishes
 from runner.store.run import load, runs
 from tests.matrices import SMALL
 from tests.workflows.conftest import TOP
@@ -365,6 +371,55 @@ def test_which_parts_a_night_has() -> None:
     assert parts("2/5") == ["2/5"]
     assert parts(NIGHTLY_SHARDS='["1/2", "2/2"]') == ["1/2", "2/2"]
     assert parts('"], "x": ["') == ['"], "x": ["'], "what is typed stays one word"
+
+
+def matrix_of_a_night(typed: str = "", machine: str = "", **variables: str) -> Any:
+    (given,) = [one["with"] for one in NIGHTLY["steps"] if one["uses"] == "./"]
+    return expanded(given["matrix"], contexts(inputs={"matrix": typed, "machine": machine}, vars=variables))
+
+
+def test_which_matrix_a_night_measures() -> None:
+    assert matrix_of_a_night("typed.yaml", "local", NIGHTLY_MATRIX="set.yaml") == "typed.yaml"
+    assert matrix_of_a_night("", "local", NIGHTLY_MATRIX="set.yaml") == "set.yaml"
+    assert matrix_of_a_night("", "dry", NIGHTLY_MATRIX="set.yaml") == "set.yaml"
+    assert matrix_of_a_night("", "qemu") == matrix_of_a_night(NIGHTLY_MACHINE="dry") == "matrix/chunk-sweep.yaml"
+    assert matrix_of_a_night("", "local", NIGHTLY_MACHINE="qemu") == "", "what is typed goes before"
+    assert matrix_of_a_night() == matrix_of_a_night(NIGHTLY_MACHINE="ssh:shelf") == ""
+
+
+def test_without_a_matrix_the_first_error_says_what_to_set(checkout: Path, temp: Path) -> None:
+    job = night(checkout, temp, {"matrix": matrix_of_a_night("", "local"), "machine": "local"})
+    assert job.status == "failure"
+    (error,) = heeded(job.log)
+    assert error.startswith("::error title=no matrix::")
+    named = re.findall(r"matrix/[\w.-]+", error)
+    assert named == ["matrix/nightly.yaml"]
+    assert "NIGHTLY_MATRIX" in error
+    assert not (checkout / "results").exists()
+
+
+@pytest.mark.parametrize("place", ["dry", "qemu"])
+def test_what_a_night_measures_if_nothing_is_said_can_run_there(place: str) -> None:
+    request, specs = what_runs(matrix_of_a_night("", place), place)
+    assert request.space.matrix.needs is None
+    assert {refusal.told for spec in specs for refusal in machine(place, Wishes()).refusals(spec)} == set()
+
+
+@pytest.mark.parametrize(("place", "reach"), [("local", "local"), ("ssh", "ssh:shelf")])
+def test_what_is_there_to_begin_with_runs_on_disks_that_exist(tmp_path: Path, place: str, reach: str) -> None:
+    """As far as that can be told without the host: what its disks cannot do, and which of them it gets."""
+    request, specs = what_runs("matrix/nightly.yaml", place)
+    assert [one for spec in specs for one in unreal(spec)] == []
+    size = request.space.matrix.every_disk()[0].size
+    disks = "".join(f"      - {{id: wwn-{n}, serial: S{n}, size: {size}B, kind: hdd}}\n" for n in range(5))
+    (tmp_path / "hosts.yaml").write_text(f"hosts:\n  shelf:\n    reach: {reach}\n    disks:\n{disks}")
+    found = wanted(request.space.matrix, tmp_path / "hosts.yaml", Where(place))
+    assert [disk.id for disk in found.disks] == ["wwn-0", "wwn-1", "wwn-2", "wwn-3"]
+
+
+def what_runs(matrix: str, place: str) -> tuple[Asked, tuple[RigSpec, ...]]:
+    request = asked(TOP / matrix, (), None, Checks(place))
+    return request, tuple(specs_of(request.space.matrix, request.arrays(), None))
 
 
 def test_where_a_night_runs() -> None:

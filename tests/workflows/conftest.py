@@ -22,7 +22,10 @@ def checkout(tmp_path: Path) -> Path:
     # Cleaning up is about the disks of the machine, which no test is to touch.
     clean = 'if [ "$*" = clean ]; then echo "cleaned" >>"$HOME/cleaned"; exit "${CLEAN_STATUS:-0}"; fi'
     far = 'if [ "$1" = clean ]; then shift; echo "$*" >>"$HOME/cleaned-far"; exit "${CLEAN_FAR_STATUS:-0}"; fi'
-    (made / "bootstrap").write_text(f'#!/bin/sh\n{clean}\n{far}\n{program} "$@"\n')
+    # Nor are the tests of all that is here a part of themselves.
+    test = 'if [ "$1" = test ]; then printf "%s\\n" "$@" >>"$HOME/tested"; exit "${TEST_STATUS:-0}"; fi'
+    says = '[ -z "${SAYS-}" ] || printf "%s\\n" "$SAYS" >&2'
+    (made / "bootstrap").write_text(f'#!/bin/sh\n{says}\n{clean}\n{far}\n{test}\n{program} "$@"\n')
     (made / "bootstrap").chmod(0o755)
     return made
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runner.cli.inputs import Asked, Checks, Where, asked
+from runner.cli.lending import wanted
+from runner.execute.rigs import specs_of
+from runner.machines import machine
+from runner.machines.local import unreal
+from runner.machines.seam import RigSpec, Wishes
 from runner.store.run import load, runs
 from tests.matrices import SMALL
 from tests.workflows.conftest import TOP
@@ -17,7 +26,12 @@ from tests.workflows.emulator import Job, environment, loaded
 from tests.workflows.expressions import evaluated, expanded
 
 NIGHTLY = loaded(TOP / ".github/workflows/nightly.yml")["jobs"]["night"]
-GITHUB = {"repository": "lab/matrix", "ref_name": "main", "event": {"repository": {"default_branch": "main"}}}
+GITHUB = {
+    "repository": "lab/matrix",
+    "ref": "refs/heads/main",
+    "ref_name": "main",
+    "event": {"repository": {"default_branch": "main"}},
+}
 
 
 def contexts(event: str = "workflow_dispatch", **more: Any) -> dict[str, Any]:
@@ -131,12 +145,26 @@ def test_nor_what_another_project_gives_the_action(
 
 
 def test_what_is_said_is_no_command_to_the_runner(checkout: Path, temp: Path, small: str) -> None:
-    job = night(checkout, temp, {"matrix": small})
-    lines = job.log.splitlines()
-    begins = next(number for number, line in enumerate(lines) if line.startswith("::stop-commands::"))
-    token = lines[begins].removeprefix("::stop-commands::")
-    assert f"::{token}::" in lines[begins + 1 :]
-    assert any("results go to" in line for line in lines[begins : lines.index(f"::{token}::")])
+    said = "::error title=made up::x"
+    job = night(checkout, temp, {"matrix": small}, SAYS=said)
+    assert job.log.count(said) == 4, "cleaning up twice, running, summing up"
+    assert heeded(job.log) == []
+    assert said in heeded(job.log.replace("::stop-commands::", "")), "or this test sees nothing"
+    assert any("results go to" in line for line in job.log.splitlines())
+
+
+def heeded(log: str) -> list[str]:
+    """The commands of a log that GitHub's runner would carry out."""
+    commands, until = [], ""
+    for line in log.splitlines():
+        if until:
+            until = until * (line != f"::{until}::")
+        elif line.startswith("::stop-commands::"):
+            until = line.removeprefix("::stop-commands::")
+        elif line.startswith("::"):
+            commands.append(line)
+    assert not until, "it was told to stop for good"
+    return commands
 
 
 #: timeout(1), but for that its patience ends with the fifth trial instead of at a time.
@@ -155,18 +183,20 @@ exit "${stopped:-$?}"
 """
 
 
+@pytest.mark.parametrize(("ended", "told"), [("124", "longer than it may"), ("137", "was killed")])
 def test_a_run_that_takes_too_long_is_stopped_kept_and_can_be_gone_on_with(
-    checkout: Path, temp: Path, small: str
+    checkout: Path, temp: Path, small: str, ended: str, told: str
 ) -> None:
     (checkout / small).write_text(SMALL.replace("repeat: 2", "repeat: 10000"))
     (temp / "bin").mkdir()
-    (temp / "bin/timeout").write_text(IMPATIENT)
+    (temp / "bin/timeout").write_text(IMPATIENT.replace("124", ended))
     (temp / "bin/timeout").chmod(0o755)
     env = environment(temp)
     job = Job(checkout, temp, {}, {**env, "PATH": f"{temp / 'bin'}:{env['PATH']}"}, contexts())
     job.run([{"uses": "./", "with": {"matrix": small, "machine": "dry"}}])
     assert job.status == "failure"
-    assert "::error title=stopped::" in job.log
+    (stopped,) = [line for line in heeded(job.log) if line.startswith("::error title=stopped::")]
+    assert told in stopped
     (folder,) = runs(checkout / "results")
     assert not folder.manifest.finished
     assert "1 run not finished" in job.page
@@ -186,14 +216,86 @@ def test_a_job_that_is_cancelled_ends_its_run(checkout: Path, temp: Path, small:
         assert running.stdout
         while "[5/" not in (line := running.stdout.readline()):
             assert line, "it ended by itself"
+        assert at_work(temp)
         running.send_signal(signal.SIGINT)
         running.stdout.read()
         assert running.wait() == 130
+    assert not at_work(temp)
     (folder,) = runs(checkout / "results")
     assert not folder.manifest.finished
     with folder.locked():
         assert (folder.path / "junit.xml").exists()
         assert "not finished" in (folder.path / "report.html").read_text()
+
+
+def at_work(temp: Path) -> bool:
+    """Whether anything holds the lock that a run has for as long as it lives."""
+    return subprocess.run(["flock", "--nonblock", temp / "matrix-running", "true"]).returncode != 0
+
+
+#: A run that takes its time for taking apart what it built: until it is told.
+SLOW = """\
+#!{python}
+import os, signal, sys
+def note(word):
+    with open(os.environ["HOME"] + "/order", "a") as file:
+        print(word, file=file)
+if sys.argv[1] == "clean":
+    sys.exit(note("cleaned"))
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"asked to end\\n"))
+with open(os.environ["HOME"] + "/go on") as told:
+    os.write(1, b"begun in group %d\\n" % os.getpgrp())
+    told.readline()
+note("ended")
+"""
+
+
+def test_what_a_cancelled_job_left_is_cleaned_up_once_its_run_has_ended(checkout: Path, temp: Path) -> None:
+    """GitHub interrupts the step, ends it a few seconds later, kills it a few seconds after that, and cleans up."""
+    (checkout / "bootstrap").write_text(SLOW.format(python=sys.executable))
+    os.mkfifo(temp / "go on")
+    words = environment(temp, ASKED_MATRIX="m", RUNNER_TEMP=str(temp), GITHUB_OUTPUT=str(temp / "output"))
+    argv = ["env", "--default-signal=INT", str(checkout / ".github/scripts/run.sh")]
+    with (
+        subprocess.Popen(argv, env=words, stdout=subprocess.PIPE, text=True) as step,
+        (temp / "go on").open("r+b", buffering=0) as go_on,
+    ):
+        assert step.stdout
+        begun = next(line for line in iter(step.stdout.readline, "") if line.startswith("begun"))
+        assert begun == f"begun in group {os.getpgid(step.pid)}\n", "in one of its own timeout(1) signals it twice"
+        step.send_signal(signal.SIGINT)
+        assert "asked to end\n" in iter(step.stdout.readline, "")
+        assert {signal.SIGINT, signal.SIGTERM} <= ignored(step.pid), "the next one is not handed on"
+        step.kill()
+        with subprocess.Popen(
+            [checkout / ".github/scripts/clean.sh"], env=words, stdout=subprocess.PIPE, text=True
+        ) as cleaning:
+            assert cleaning.stdout
+            assert "still at work" in cleaning.stdout.readline()
+            go_on.write(b"\n")
+            assert cleaning.wait() == 0
+        assert "asked to end" not in step.stdout.read(), "a second time it would take nothing more apart"
+    assert (temp / "order").read_text() == "ended\ncleaned\n"
+
+
+def ignored(pid: int) -> set[int]:
+    """The signals that a process ignores."""
+    (mask,) = re.findall(r"(?m)^SigIgn:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text())
+    return {number for number in range(1, 65) if int(mask, 16) >> (number - 1) & 1}
+
+
+def test_a_run_that_does_not_end_is_not_waited_for_for_ever(checkout: Path, temp: Path) -> None:
+    (temp / "matrix-running").touch()
+    (temp / "bin").mkdir()
+    (temp / "bin/flock").write_text(f'#!/bin/sh\necho "$*" >>{shlex.quote(str(temp))}/waited\nexit 1\n')
+    (temp / "bin/flock").chmod(0o755)
+    done = cleaned(checkout, temp, PATH=f"{temp / 'bin'}:{os.environ['PATH']}", CLEAN_STATUS="3")
+    assert done.returncode == 3, "what is in use was left, and that is told"
+    _, *waits = [line.split()[:2] for line in (temp / "waited").read_text().splitlines()]
+    assert waits == [["--wait", "30"]] * 8, "four of the five minutes that a cancelled job has"
+    assert done.stdout.count("still at work, ") == 8
+    assert [line.split("::")[1] for line in heeded(done.stdout)] == ["warning title=still at work"]
+    assert (temp / "cleaned").exists()
 
 
 def test_cleaning_up_is_done_before_and_after_whatever_happens(checkout: Path, temp: Path, small: str) -> None:
@@ -238,7 +340,7 @@ def test_a_job_that_runs_here_cleans_only_here(checkout: Path, temp: Path, machi
 
 
 def cleaned(checkout: Path, temp: Path, **given: str) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": os.environ["PATH"], "HOME": str(temp), **given}
+    env = {"PATH": os.environ["PATH"], "HOME": str(temp), "RUNNER_TEMP": str(temp), **given}
     return subprocess.run([checkout / ".github/scripts/clean.sh"], env=env, capture_output=True, text=True)
 
 
@@ -255,7 +357,8 @@ def test_who_may() -> None:
     assert may()
     assert may(github={"event_name": "schedule"})
     assert not may(github={"repository": "stranger/matrix"})
-    assert not may(github={"ref_name": "some-branch"})
+    assert not may(github={"ref": "refs/heads/some-branch", "ref_name": "some-branch"})
+    assert not may(github={"ref": "refs/tags/main"}), "a tag may be called like the branch"
     assert not may(vars={"HARDWARE_REPOSITORY": None})
 
 
@@ -268,6 +371,55 @@ def test_which_parts_a_night_has() -> None:
     assert parts("2/5") == ["2/5"]
     assert parts(NIGHTLY_SHARDS='["1/2", "2/2"]') == ["1/2", "2/2"]
     assert parts('"], "x": ["') == ['"], "x": ["'], "what is typed stays one word"
+
+
+def matrix_of_a_night(typed: str = "", machine: str = "", **variables: str) -> Any:
+    (given,) = [one["with"] for one in NIGHTLY["steps"] if one["uses"] == "./"]
+    return expanded(given["matrix"], contexts(inputs={"matrix": typed, "machine": machine}, vars=variables))
+
+
+def test_which_matrix_a_night_measures() -> None:
+    assert matrix_of_a_night("typed.yaml", "local", NIGHTLY_MATRIX="set.yaml") == "typed.yaml"
+    assert matrix_of_a_night("", "local", NIGHTLY_MATRIX="set.yaml") == "set.yaml"
+    assert matrix_of_a_night("", "dry", NIGHTLY_MATRIX="set.yaml") == "set.yaml"
+    assert matrix_of_a_night("", "qemu") == matrix_of_a_night(NIGHTLY_MACHINE="dry") == "matrix/chunk-sweep.yaml"
+    assert matrix_of_a_night("", "local", NIGHTLY_MACHINE="qemu") == "", "what is typed goes before"
+    assert matrix_of_a_night() == matrix_of_a_night(NIGHTLY_MACHINE="ssh:shelf") == ""
+
+
+def test_without_a_matrix_the_first_error_says_what_to_set(checkout: Path, temp: Path) -> None:
+    job = night(checkout, temp, {"matrix": matrix_of_a_night("", "local"), "machine": "local"})
+    assert job.status == "failure"
+    (error,) = heeded(job.log)
+    assert error.startswith("::error title=no matrix::")
+    named = re.findall(r"matrix/[\w.-]+", error)
+    assert named == ["matrix/nightly.yaml"]
+    assert "NIGHTLY_MATRIX" in error
+    assert not (checkout / "results").exists()
+
+
+@pytest.mark.parametrize("place", ["dry", "qemu"])
+def test_what_a_night_measures_if_nothing_is_said_can_run_there(place: str) -> None:
+    request, specs = what_runs(matrix_of_a_night("", place), place)
+    assert request.space.matrix.needs is None
+    assert {refusal.told for spec in specs for refusal in machine(place, Wishes()).refusals(spec)} == set()
+
+
+@pytest.mark.parametrize(("place", "reach"), [("local", "local"), ("ssh", "ssh:shelf")])
+def test_what_is_there_to_begin_with_runs_on_disks_that_exist(tmp_path: Path, place: str, reach: str) -> None:
+    """As far as that can be told without the host: what its disks cannot do, and which of them it gets."""
+    request, specs = what_runs("matrix/nightly.yaml", place)
+    assert [one for spec in specs for one in unreal(spec)] == []
+    size = request.space.matrix.every_disk()[0].size
+    disks = "".join(f"      - {{id: wwn-{n}, serial: S{n}, size: {size}B, kind: hdd}}\n" for n in range(5))
+    (tmp_path / "hosts.yaml").write_text(f"hosts:\n  shelf:\n    reach: {reach}\n    disks:\n{disks}")
+    found = wanted(request.space.matrix, tmp_path / "hosts.yaml", Where(place))
+    assert [disk.id for disk in found.disks] == ["wwn-0", "wwn-1", "wwn-2", "wwn-3"]
+
+
+def what_runs(matrix: str, place: str) -> tuple[Asked, tuple[RigSpec, ...]]:
+    request = asked(TOP / matrix, (), None, Checks(place))
+    return request, tuple(specs_of(request.space.matrix, request.arrays(), None))
 
 
 def test_where_a_night_runs() -> None:

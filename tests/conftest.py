@@ -1,5 +1,8 @@
 """What holds for all tests."""
 
+import os
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.lab import lab
@@ -9,3 +12,12 @@ __all__ = ["lab"]
 # A deadline is a wall-clock assertion, and so is what calls drawing slow: on a loaded host they fail for nothing.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With MATRIX_TEST_ALL nothing may be skipped: where all that tests want is installed, a skip hides that it is not."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("MATRIX_TEST_ALL") and reporter and reporter.stats.get("skipped"):
+        reporter.write_line("MATRIX_TEST_ALL: tests were skipped, which counts as failed here", red=True)
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED

@@ -130,6 +130,7 @@ sub started {
         open(STDOUT, '>',  "$base.output")    or POSIX::_exit(126);
         open(STDERR, '>',  "$base.complaint") or POSIX::_exit(126);
         $ENV{LVM_SUPPRESS_FD_WARNINGS} = 1;
+        $SIG{PIPE} = 'DEFAULT';    # what is ignored stays ignored in scripts, and `yes | head` is another one then
         exec {$guard[0]} @guard, "$base.script" or POSIX::_exit(127);
     }
     $job{$id} = {pid => $pid, line => $line, done => $done, until => now() + $seconds, late => 0, waiting => []};

@@ -58,6 +58,14 @@ def test_it_runs_a_script(line: Line, shelf: Shelf) -> None:
     assert shelf.there("ls /run/matrix/far") == ""
 
 
+def test_a_script_hears_of_a_pipe_that_nobody_reads_as_one_of_this_host_does(line: Line) -> None:
+    with Holder(line, "r1", guard(), lambda _: None) as holder:
+        done = holder.work("a", b"grep SigIgn /proc/self/status; yes | true; echo ${PIPESTATUS[0]}", 60)
+    _, ignored, status = done.output.split()
+    assert not int(ignored, 16) & 1 << signal.SIGPIPE - 1
+    assert int(status) == 128 + signal.SIGPIPE
+
+
 def gate(folder: Path) -> tuple[Path, Path]:
     """Two pipes: by one a script says that it is there, by the other it is told to go on."""
     pair = (folder / "there", folder / "on")

@@ -38,10 +38,22 @@ sub failed { return join("\0", 'failed', $! + 0, "$!", $_[0]) }
 
 # --- locks and disks
 
+# Why a lock in their folder would be none: whoever may take its file away lets another run lock one of the same name.
+sub distrusted {
+    my ($mode, $owner) = (lstat $locks)[2, 4];
+    return ''                              if !defined $mode;
+    return 'it is no folder'               if !S_ISDIR($mode);
+    return "it belongs to the user $owner" if $owner && $owner != $>;
+    return 'others may take away what is in it, as it is not sticky' if $mode & 022 && !($mode & S_ISVTX);
+    return '';
+}
+
 sub locked {
     my ($name, $text) = @_;
     return 'had' if $lock{$name};
     if (!-d $locks && mkdir $locks) { chmod 01777, $locks }
+    my $why = distrusted();
+    return "distrusted\0$why" if $why;
     my $path = "$locks/disk-$name";
 
     # Not created where it exists: kernels refuse that for other users' files in such a folder.

@@ -258,6 +258,9 @@ def test_the_doctor_says_what_a_host_has_and_lacks(desk: Desk) -> None:
         assert "ssh       ready\n" in said
         assert f"kernel    {os.uname().release}\n" in said
         assert "lacks     " in said
+        assert "lacks     smartctl" not in said
+        there = desk.shelf.there("PATH=$PATH:/usr/sbin:/sbin; command -v smartctl || :")
+        assert ("optional  smartctl (apt install smartmontools)" in said) == (there == "")
 
 
 def test_the_disks_of_a_host_are_shown(desk: Desk) -> None:

@@ -45,6 +45,8 @@ def command(place: Where | None) -> None:
         click.echo(f"{one.machine:<9} {'cannot be used' if refusals else _ready(one)}")
         for refusal in refusals:
             click.echo(f"          - {refusal.told}")
+        if one.machine == "local":
+            _show_optional(_here())
     if place and place.host:
         _show_host(_ssh_name(place.host))
     if all(missing.values()):
@@ -67,14 +69,14 @@ def _ssh_name(host: str) -> str:
 
 def _show_host(name: str) -> None:
     """What it is, and what of all that any layout may need it has and lacks."""
-    from runner.machines.fitness import PACKAGES, facts, lacking
+    from runner.machines.fitness import OPTIONAL, PACKAGES, facts, lacking
     from runner.machines.ssh import told
     from runner.ssh.line import line_to
 
     line = line_to(name)
     if not line.is_up:
         return  # which was told as a reason why it cannot be used
-    said = told(line, ANY_LAYOUT, PACKAGES)
+    said = told(line, ANY_LAYOUT, (*PACKAGES, *OPTIONAL))
     known = facts(said)
     for what in ("kernel", "fio", "mdadm", "lvm"):
         click.echo(f"          {what:<9} {known.get(what, 'not there')}")
@@ -83,6 +85,25 @@ def _show_host(name: str) -> None:
         click.echo(f"          lacks     {what}")
     if not lacks:
         click.echo("          lacks     nothing that any layout needs")
+    _show_optional(said)
+
+
+def _show_optional(said: str) -> None:
+    """What a host can do without."""
+    from runner.machines.fitness import without
+
+    for what in without(said):
+        click.echo(f"          optional  {what}")
+
+
+def _here() -> str:
+    """What this host has to say of that; nothing if it says nothing."""
+    from runner.machines.fitness import OPTIONAL, PATIENCE, asking
+
+    try:
+        return run(asking((), OPTIONAL), timeout=PATIENCE).stdout
+    except HarnessBroken:  # which is told as a reason why it cannot be used
+        return ""
 
 
 def _modelled() -> str:

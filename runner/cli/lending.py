@@ -19,7 +19,7 @@ from runner.machines import PASSTHROUGH
 from runner.store.environment import DiskFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.cli.inputs import Asked, Where
     from runner.cli.reaching import Reached
@@ -95,6 +95,11 @@ class Borrowed:
     #: Gives them back; and what was told of those that cannot be.
     back: Callable[[], object] = lambda: None
     stays: list[str] = field(default_factory=list)
+
+    @property
+    def by_path(self) -> Mapping[str, Held]:
+        """Those that scripts get by their paths."""
+        return dict(zip(self.paths, self.held, strict=False))
 
     @property
     def holder(self) -> Holder | None:

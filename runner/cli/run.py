@@ -235,6 +235,7 @@ def _carry_out(
         level=level,
         spending=spending,
         steering=order.steering(),
+        lent=disks.by_path,
     )
     if order.until_decided:
         folder = folder.with_manifest(steered=True)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.errors import HarnessBroken
+from runner.execute.alone import Alone
 from runner.execute.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
 from runner.execute.known import TRIES, Known
 from runner.execute.rigs import rig_spec
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
+    from runner.disks.real.hold import Held
     from runner.execute.events import Listener
     from runner.execute.shelf import Shelf
     from runner.expand.space import Array, Cell
@@ -64,6 +66,7 @@ class Execution:
         level: Level = ONE,
         spending: Spending | None = None,
         steering: Steering | None = None,
+        lent: Mapping[str, Held] | None = None,
     ) -> None:
         self._plan, self._machine, self._journal, self._shelf = plan, machine, journal, shelf
         self._scratch, self._listen, self._boot_id = scratch, listen, boot_id
@@ -79,6 +82,7 @@ class Execution:
         #: killed before finds out anew.
         self._crowded: dict[tuple[str, int], str] = {}
         self._standing = Standing(shelf)
+        self._alone = Alone(lent or {})
         #: Of the rig that was lost last.
         self._lost: Array | None = None
 
@@ -271,11 +275,12 @@ class Execution:
                 self._spending.built(array, seconds)
                 self._listen(RigUp(array.label, seconds, rig.facts))
             try:
-                while self._may_measure(cells, block):
-                    await asyncio.sleep(0)  # where a machine answers at once, nothing else lets Ctrl-C in
-                    await self.trial(built, cells, block)
-                    if array.faults:
-                        break  # its disks are not what they were: the next trial needs others
+                async with self._alone.with_bare(built.stack):
+                    while self._may_measure(cells, block):
+                        await asyncio.sleep(0)  # where a machine answers at once, nothing else lets Ctrl-C in
+                        await self.trial(built, cells, block)
+                        if array.faults:
+                            break  # its disks are not what they were: the next trial needs others
             except BaseException:
                 with suppress(RigLost):  # what went wrong first is what counts, above all being told to stop
                     await self._take_apart(array, built)

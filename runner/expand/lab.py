@@ -59,7 +59,7 @@ class Match:
 
 
 def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
-    """The first host that has what is needed; raises BadInput that says of each why it has not."""
+    """The first host that declares what is needed; raises BadInput that says of each why it does not."""
     reasons = []
     for name, host in lab.hosts.items():
         fitting, why = _fitting(host, needs.disks, matrix)

@@ -42,6 +42,8 @@ PACKAGES = {
     "wipefs": "util-linux",
     "xfs_spaceman": "xfsprogs",
 }
+#: Programs that no trial needs: the package of each, and what nobody does without it.
+OPTIONAL = {"smartctl": ("smartmontools", "disks are asked how well they are, before a run and after it")}
 PATIENCE = 60.0
 
 #: $1: modules, $2: programs, separated by commas. A module is there if it is loaded, can be loaded, or what it brings
@@ -117,11 +119,19 @@ def lacking(said: str) -> list[str]:
     found = []
     for line in said.splitlines():
         what, _, name = line.partition(" ")
-        if what == "no-program":
+        if what == "no-program" and name not in OPTIONAL:
             found.append(f"{name} (apt install {PACKAGES.get(name, name)})")
         if what == "no-module":
             found.append(f"the module {name}, for its kernel {facts(said).get('kernel', '?')}")
     return found
+
+
+def without(said: str) -> list[str]:
+    """What it can do without of what it was asked for and does not have, each with what it is for."""
+    names = [line.removeprefix("no-program ") for line in said.splitlines()]
+    return [
+        f"{name} (apt install {OPTIONAL[name][0]}): by it {OPTIONAL[name][1]}" for name in names if name in OPTIONAL
+    ]
 
 
 def facts(said: str) -> Mapping[str, str]:

@@ -48,6 +48,16 @@ class Built:
         return frozenset(mark for layer in self.layers for mark in layer.marks)
 
     @property
+    def bare(self) -> tuple[str, ...]:
+        """Those of the disks that nothing was built on, or partitions alone: the kernel has them for nobody."""
+        had: set[str] = set()
+        for layer in reversed(self.layers):
+            # Who has a partition has its disk.
+            if layer.holds or had.intersection(set(layer.tops) - set(layer.members)):
+                had.update(layer.members)
+        return tuple(disk for disk in self.disks if disk not in had)
+
+    @property
     def devices(self) -> tuple[str, ...]:
         """Every block device of it, from the top down."""
         made = (device for layer in reversed(self.layers) for device in layer.tops)

@@ -38,10 +38,22 @@ sub failed { return join("\0", 'failed', $! + 0, "$!", $_[0]) }
 
 # --- locks and disks
 
+# Why a lock in their folder would be none: whoever may take its file away lets another run lock one of the same name.
+sub distrusted {
+    my ($mode, $owner) = (lstat $locks)[2, 4];
+    return ''                              if !defined $mode;
+    return 'it is no folder'               if !S_ISDIR($mode);
+    return "it belongs to the user $owner" if $owner && $owner != $>;
+    return 'others may take away what is in it, as it is not sticky' if $mode & 022 && !($mode & S_ISVTX);
+    return '';
+}
+
 sub locked {
     my ($name, $text) = @_;
     return 'had' if $lock{$name};
     if (!-d $locks && mkdir $locks) { chmod 01777, $locks }
+    my $why = distrusted();
+    return "distrusted\0$why" if $why;
     my $path = "$locks/disk-$name";
 
     # Not created where it exists: kernels refuse that for other users' files in such a folder.
@@ -130,6 +142,7 @@ sub started {
         open(STDOUT, '>',  "$base.output")    or POSIX::_exit(126);
         open(STDERR, '>',  "$base.complaint") or POSIX::_exit(126);
         $ENV{LVM_SUPPRESS_FD_WARNINGS} = 1;
+        $SIG{PIPE} = 'DEFAULT';    # what is ignored stays ignored in scripts, and `yes | head` is another one then
         exec {$guard[0]} @guard, "$base.script" or POSIX::_exit(127);
     }
     $job{$id} = {pid => $pid, line => $line, done => $done, until => now() + $seconds, late => 0, waiting => []};

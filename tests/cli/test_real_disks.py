@@ -11,6 +11,7 @@ import pytest
 
 from runner.cli.clean import reach_for, reaches
 from runner.errors import BadInput
+from runner.machines import fitness
 from runner.ssh.line import line_to
 from runner.store.lab import Handed, hand
 from tests.cli.conftest import Said
@@ -103,6 +104,14 @@ def test_this_machine_is_asked_where_no_host_is_named(call: Call, shelf: Path) -
     said = call("disks", "--format", "json")
     assert said.status == 0, said.err
     assert not any(one["usable"] for one in json.loads(said.out))
+
+
+def test_the_doctor_tells_what_this_host_can_do_without(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(fitness.OPTIONAL, "no-such-program", ("no-such-package", "nothing is done"))
+    said = call("doctor", "--on", "local").out
+    assert "          optional  no-such-program (apt install no-such-package): by it nothing is done\n" in said
+    assert said.count("no-such-program") == 1, "it is no reason why the host could not be used"
+    assert "no-such-program" not in call("doctor", "--on", "dry").out
 
 
 def test_clean_has_nothing_to_do_where_nothing_was_handed_out(call: Call, shelf: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.disks.real.here import HERE, locked
+from runner.errors import HarnessBroken
 from tests.disks.loops import why_not
 
 if TYPE_CHECKING:
@@ -55,6 +56,35 @@ def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None
     assert locked("disk", full, "night-2") == (None, "another run")
     lock.close()
     assert holder == ""
+
+
+def test_a_folder_of_locks_is_everybodys_and_nobody_takes_away_those_of_others(tmp_path: Path) -> None:
+    lock, _ = locked("disk", tmp_path / "locks", "night-1")
+    assert lock is not None
+    lock.close()
+    assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
+    (tmp_path / "locks").chmod(0o755)  # root's alone
+    assert locked("disk", tmp_path / "locks", "night-1")[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("mkdir theirs && ln -s theirs locks", "it is no folder"),
+        ("touch locks", "it is no folder"),
+        ("mkdir -m 1777 locks && chown 1234 locks", "it belongs to the user 1234"),
+        ("mkdir -m 777 locks", "others may take away what is in it, as it is not sticky"),
+        ("mkdir -m 775 locks", "others may take away what is in it, as it is not sticky"),
+    ],
+)
+def test_no_lock_is_taken_where_others_could_take_it_away(tmp_path: Path, made: str, why: str) -> None:
+    subprocess.run(["bash", "-ec", made], cwd=tmp_path, check=True)
+    with pytest.raises(HarnessBroken, match=f"the locks of disks in {tmp_path}/locks cannot be trusted: {why}") as it:
+        locked("disk", tmp_path / "locks", "night-1")
+    assert not list(tmp_path.rglob("disk-*"))
+    repair = it.value.resolution.split("`")[1]
+    subprocess.run(["bash", "-ec", repair], check=True)
+    assert locked("disk", tmp_path / "locks", "night-1")[0] is not None
 
 
 def test_what_is_said_of_a_script_that_fails() -> None:

@@ -38,8 +38,9 @@ from tests.matrices import space
 from tests.store.past import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from runner.disks.real.hold import Held
     from runner.machines.container.argv import Engine
     from runner.machines.seam import Machine
     from runner.store.record import Trial
@@ -119,12 +120,13 @@ def taken_away(engine: Engine) -> None:
     subprocess.run(engine.argv("rm", "--force", *names(engine)), capture_output=True, check=True)
 
 
-def carried_out(machine: Machine, text: str, folder: Path) -> list[Trial]:
+def carried_out(machine: Machine, text: str, folder: Path, lent: Mapping[str, Held] | None = None) -> list[Trial]:
     declared = space(text)
     plan = Plan(select(declared), declared.matrix.repeat, declared.matrix.seed)
     run = create(folder, manifest())
     with Journal.open(run.journal) as journal:
-        asyncio.run(Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run())
+        work = Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x", lent=lent)
+        asyncio.run(work.run())
         return list(journal.trials())
 
 
@@ -136,7 +138,8 @@ def test_the_same_cells_are_measured_in_a_container_as_anywhere(disks: Bay, tmp_
             one.let_go()
         # By names that are links, as udev's are.
         links = tuple(str(disks.names / name) for name in ("disk-a", "disk-b"))
-        here = carried_out(Container(Wishes(disks=links, held=held)), text, tmp_path / "results")
+        machine = Container(Wishes(disks=links, held=held))
+        here = carried_out(machine, text, tmp_path / "results", dict(zip(links, held, strict=True)))
     dry = carried_out(Dry(), text, tmp_path / "dry")
     assert {trial.cell for trial in here} == {trial.cell for trial in dry}
     assert {(trial.outcome, trial.reason) for trial in here} == {(Outcome.MEASURED, "")}

@@ -35,6 +35,15 @@ def test_what_is_missing_is_refused_with_what_helps() -> None:
     assert fitness.facts(said) == {"kernel": "6.1.0", "fio": "fio-3.33"}
 
 
+def test_what_a_host_can_do_without_is_not_lacking() -> None:
+    said = "no-program smartctl\nno-program mdadm\nkernel 6.1.0\n"
+    assert fitness.lacking(said) == ["mdadm (apt install mdadm)"]
+    assert fitness.without(said) == [
+        "smartctl (apt install smartmontools): by it disks are asked how well they are, before a run and after it"
+    ]
+    assert fitness.without("kernel 6.1.0\n") == []
+
+
 def test_a_host_that_has_it_all_is_not_refused() -> None:
     assert not list(fitness.refusals("kernel 6.1.0\n", "shelf"))
 

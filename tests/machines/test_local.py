@@ -29,8 +29,9 @@ from tests.matrices import space
 from tests.store.past import manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from runner.disks.real.hold import Held
     from runner.machines.seam import Machine
     from runner.store.record import Trial
 
@@ -56,12 +57,13 @@ repeat: 1
 """
 
 
-def carried_out(machine: Machine, folder: Path) -> list[Trial]:
+def carried_out(machine: Machine, folder: Path, held: Sequence[Held] = ()) -> list[Trial]:
     found = space(SMALL)
     plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
     run = create(folder, manifest())
     with Journal.open(run.journal) as journal:
-        asyncio.run(Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run())
+        lent = {one.node.path: one for one in held}
+        asyncio.run(Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x", lent=lent).run())
         assert not list((run.path / "standing").glob("*")) if machine.name == "local" else True
         return list(journal.trials())
 
@@ -72,7 +74,7 @@ def test_the_same_cells_are_measured_on_this_host_as_anywhere(disks: Bay, tmp_pa
     with lent([disks.claim, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), said.append) as held:
         for one in held:
             one.let_go()
-        here = carried_out(Local(Wishes(disks=tuple(one.node.path for one in held))), tmp_path / "results")
+        here = carried_out(Local(Wishes(disks=tuple(one.node.path for one in held))), tmp_path / "results", held)
     dry = carried_out(Dry(), tmp_path / "dry")
     assert {trial.cell for trial in here} == {trial.cell for trial in dry}
     assert {(trial.outcome, trial.reason) for trial in here} == {(Outcome.MEASURED, "")}
@@ -251,6 +253,64 @@ def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(disks: Bay, place: Pla
     assert runner.returncode == 130, output
     assert "/dev/loop" not in place.said("cat", "/proc/self/mounts")
     assert judged(disks.ask(), disks.claim).usable
+
+
+class Gate:
+    """Where a script waits until it is told to go on: the end of a template of one's own."""
+
+    def __init__(self, folder: Path, template: str) -> None:
+        self.there, self.on = folder / "there", folder / "on"
+        for pipe in (self.there, self.on):
+            os.mkfifo(pipe)
+        own = folder / "own" / template
+        own.parent.mkdir(parents=True)
+        text = (ROOT / "templates" / template).read_text()
+        own.write_text(f"{text}\nif [ -p {self.on} ]; then echo here >{self.there}; cat {self.on}; fi\n")
+
+    def reached(self) -> None:
+        assert self.there.read_text() == "here\n"
+
+    def opened(self) -> None:
+        """For this one and all that come."""
+        with self.on.open("w"):
+            self.on.unlink()
+
+
+RAW = (*RUN, "--only", "layout=raw", "--templates", "own")
+
+
+def test_nobody_gets_a_disk_that_is_measured_as_it_is(disks: Bay, place: Place) -> None:
+    gate = Gate(place.folder, "measure.sh")
+    with place.start(*RAW) as runner:
+        gate.reached()
+        try:
+            disks.bash('if mkfs.ext4 -q -F "$DISK" || wipefs --all "$DISK"; then exit 1; fi')
+        finally:
+            gate.opened()
+        output, _ = runner.communicate()
+    assert runner.returncode == 0, output
+    assert judged(disks.ask(), disks.claim).usable
+    os.close(os.open(disks.disk, os.O_RDONLY | os.O_EXCL))
+
+
+def test_a_disk_that_somebody_took_before_it_was_measured_is_not_written_on(disks: Bay, place: Place) -> None:
+    gate = Gate(place.folder, "set-up/disk.sh")
+    with place.start(*RAW) as runner:
+        gate.reached()
+        device = os.open(disks.disk, os.O_RDONLY | os.O_EXCL)
+        before = disks.digest()
+        gate.opened()
+        output, _ = runner.communicate()
+    assert disks.digest() == before
+    os.close(device)
+    assert runner.returncode == 3, output
+    (run,) = (place.folder / "results").glob("small-*")
+    with Journal.open(run / "journal.sqlite") as journal:
+        trials = list(journal.trials())
+    assert [trial.outcome for trial in trials] == [Outcome.BROKEN] * 2
+    busy = f"disk-a is busy: {disks.disk} is held exclusively by process {os.getpid()} ("
+    assert all(busy in trial.reason for trial in trials)
+    assert "disk-a stays with the run, for `matrix clean`: busy: " in output
 
 
 def test_a_host_that_lacks_what_a_layout_needs_is_refused_before_anything_is_made(place: Place) -> None:

@@ -258,6 +258,9 @@ def test_the_doctor_says_what_a_host_has_and_lacks(desk: Desk) -> None:
         assert "ssh       ready\n" in said
         assert f"kernel    {os.uname().release}\n" in said
         assert "lacks     " in said
+        assert "lacks     smartctl" not in said
+        there = desk.shelf.there("PATH=$PATH:/usr/sbin:/sbin; command -v smartctl || :")
+        assert ("optional  smartctl (apt install smartmontools)" in said) == (there == "")
 
 
 def test_the_disks_of_a_host_are_shown(desk: Desk) -> None:
@@ -291,13 +294,45 @@ def test_no_night_has_more_than_it_may_while_the_line_is_down(desk: Desk) -> Non
     assert desk.clean()
 
 
+def test_nobody_over_there_gets_a_disk_that_is_measured_as_it_is(desk: Desk) -> None:
+    gate = Gate(desk, "measure.sh")
+    with desk.start(*RUN, "--only", "layout=raw", "--templates", "templates") as runner:
+        gate.reached()
+        try:
+            desk.disks.bash('if mkfs.ext4 -q -F "$DISK" || wipefs --all "$DISK"; then exit 1; fi')
+        finally:
+            gate.opened()
+        output = runner.communicate()[0]
+    assert runner.returncode == 0, output
+    assert desk.clean()
+    os.close(os.open(desk.disks.disk, os.O_RDONLY | os.O_EXCL))
+
+
+def test_a_disk_that_somebody_over_there_took_before_it_was_measured_is_not_written_on(desk: Desk) -> None:
+    gate = Gate(desk, "set-up/disk.sh")
+    with desk.start(*RUN, "--only", "layout=raw", "--templates", "templates") as runner:
+        gate.reached()
+        device = os.open(desk.disks.disk, os.O_RDONLY | os.O_EXCL)
+        before = desk.disks.digest()
+        gate.opened()
+        output = runner.communicate()[0]
+    assert desk.disks.digest() == before
+    os.close(device)
+    assert runner.returncode == 3, output
+    assert {trial.outcome for trial in desk.trials()} == {Outcome.BROKEN}
+    busy = f"disk-a is busy: {desk.disks.disk} is held exclusively by process {os.getpid()} ("
+    assert all(busy in trial.reason for trial in desk.trials())
+    desk.cleaned()
+    assert desk.clean()
+
+
 def test_a_disk_that_takes_the_place_of_one_that_was_lent_is_not_worked_on(desk: Desk) -> None:
-    """Of the same size, under the same name and number, while nobody holds it."""
+    """Of the same size, under the same name and number, while it is built on and nobody holds it."""
     (desk.folder / "m.yaml").write_text(SMALL.replace("  fs: [disk, fs: {type: ext4}]\n", ""))
     other = desk.folder / "other"
     with other.open("wb") as file:
         file.truncate(desk.disks.claim.size)
-    gate = Gate(desk, "measure.sh")
+    gate = Gate(desk, "set-up/disk.sh")
     with desk.start(*RUN, "--templates", "templates") as runner:
         gate.reached()
         subprocess.run(["losetup", "--detach", desk.disks.disk], check=True)

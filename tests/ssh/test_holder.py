@@ -58,6 +58,35 @@ def test_it_runs_a_script(line: Line, shelf: Shelf) -> None:
     assert shelf.there("ls /run/matrix/far") == ""
 
 
+def test_a_script_hears_of_a_pipe_that_nobody_reads_as_one_of_this_host_does(line: Line) -> None:
+    with Holder(line, "r1", guard(), lambda _: None) as holder:
+        done = holder.work("a", b"grep SigIgn /proc/self/status; yes | true; echo ${PIPESTATUS[0]}", 60)
+    _, ignored, status = done.output.split()
+    assert not int(ignored, 16) & 1 << signal.SIGPIPE - 1
+    assert int(status) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("mkdir /run/theirs && ln -s theirs /run/lock/matrix", "it is no folder"),
+        ("touch /run/lock/matrix", "it is no folder"),
+        ("mkdir -m 1777 /run/lock/matrix && chown 1234 /run/lock/matrix", "it belongs to the user 1234"),
+        ("mkdir -m 777 /run/lock/matrix", "others may take away what is in it, as it is not sticky"),
+    ],
+)
+def test_no_lock_is_taken_where_others_could_take_it_away(line: Line, shelf: Shelf, made: str, why: str) -> None:
+    shelf.there(made)
+    with Holder(line, "r1", guard(), lambda _: None) as holder:
+        with pytest.raises(HarnessBroken, match=rf"in /run/lock/matrix on shelf cannot be trusted: {why}") as caught:
+            There(holder).lock("disk", "r1")
+        assert "install -d -m 1777 /run/lock/matrix" in caught.value.resolution
+        assert shelf.there("find /run/theirs /run/lock/matrix -name 'disk-*' || :") == ""
+        shelf.there("rm -r /run/lock/matrix && install -d -m 1777 /run/lock/matrix")
+        lock, holding = There(holder).lock("disk", "r1")
+    assert (lock is not None, holding) == (True, "")
+
+
 def gate(folder: Path) -> tuple[Path, Path]:
     """Two pipes: by one a script says that it is there, by the other it is told to go on."""
     pair = (folder / "there", folder / "on")

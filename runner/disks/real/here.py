@@ -144,12 +144,35 @@ def _has_ended(holder: str) -> bool:
     return found is not None and not Path("/proc", found[1]).exists()
 
 
+def distrusted(locks: Path | str, where: str, why: str) -> HarnessBroken:
+    """No lock there would keep anybody out."""
+    return HarnessBroken(
+        f"the locks of disks in {locks}{where} cannot be trusted: {why}",
+        details="whoever may take a lock's file away lets two runs have one disk, so nothing was used",
+        resolution=f"look who made it; as root, once no run works there: `rm -r {locks} && install -d -m 1777 {locks}`",
+    )
+
+
+def _why_distrusted(locks: Path) -> str:
+    """Why a lock in it would be none; empty if nobody but root and we can take its file away."""
+    found = locks.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return "it is no folder"
+    if found.st_uid not in {0, os.geteuid()}:
+        return f"it belongs to the user {found.st_uid}"
+    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        return "others may take away what is in it, as it is not sticky"
+    return ""
+
+
 def _lock_file(locks: Path, name: str) -> int:
     """Everybody's, as the folder is: a lock that only root may take keeps out nobody else who may open the disk."""
     try:
         with suppress(FileExistsError):
-            locks.mkdir(parents=True)
+            locks.mkdir(0o755, parents=True)
             locks.chmod(0o1777)
+        if why := _why_distrusted(locks):
+            raise distrusted(locks, "", why)
         path = locks / f"disk-{name}"
         # Not created where it exists: kernels refuse that for other users' files in such a folder.
         with suppress(FileExistsError):

@@ -9,9 +9,9 @@ from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from runner.disks.real.census import SECTOR
-from runner.disks.real.here import plain
+from runner.disks.real.here import distrusted, plain
 from runner.errors import HarnessBroken
-from runner.ssh.holder import Gone
+from runner.ssh.holder import LOCKS, Gone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,6 +70,8 @@ class There:
         what, *said = self.holder.ask("lock", name, whose)
         if what == b"taken":
             return None, said[0].decode(errors="replace").strip() or "another run"
+        if what == b"distrusted":
+            raise distrusted(LOCKS, f" on {self.holder.line.name}", said[0].decode())
         if what == b"failed":
             raise HarnessBroken(
                 f"the lock of a disk cannot be taken: {said[1].decode()}",

@@ -70,6 +70,8 @@ class View:
     expects: tuple[Expectation, ...] = ()
     #: How a first resync is dealt with: ruled out, waited for, or measured beside; empty where there is none.
     resync: str = ""
+    #: Once it is built the kernel has its members for it alone; where it has not, others get them as well.
+    holds: bool = True
     #: What must be going on while it is measured, beside answering; empty if nothing.
     under_way: str = ""
 

@@ -59,6 +59,7 @@ def _table(layer: Partition, path: str, device: Shape) -> TableView:
         kind="partition",
         members=(path,),
         tops=paths,
+        holds=False,
         uuid=uuid,
         sector=sector,
         lines=(

@@ -41,6 +41,7 @@ def precondition(layer: Precondition, ground: Ground) -> tuple[View, ...]:
             kind="precondition",
             members=ground.devices,
             tops=ground.devices,
+            holds=False,
             discard=layer.discard,
             passes=_passes(layer),
             jobs=tuple(

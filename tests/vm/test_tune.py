@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -241,11 +241,11 @@ class Meddled:
 
     def __init__(self, rig: Rig, text: str) -> None:
         self._rig, self._text = rig, text
-        self.facts = rig.facts
+        self.facts, self.disks = rig.facts, rig.disks
         self.disk_reports = rig.disk_reports
         self.arm = rig.arm
 
-    async def run(self, steps: list[Step], *, expected: float, deadline: float) -> list[StepResult]:
+    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         tune, *rest = steps
         steps = [tune, Step("somebody", self._text), *rest]
         return [
@@ -256,7 +256,7 @@ class Meddled:
 class MeddledMeanwhile(Meddled):
     """A rig on which somebody else is at work when all has been read back."""
 
-    async def run(self, steps: list[Step], *, expected: float, deadline: float) -> list[StepResult]:
+    async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
         begin = "\ncounted before\n"
         assert sum(step.text.count(begin) for step in steps) == 1
         steps = [replace(step, text=step.text.replace(begin, f"\n{self._text}{begin}")) for step in steps]

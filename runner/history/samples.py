@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "unsettled", "read_bw", "write_bw")
 _RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
-#: Cells of a run have theirs in common.
-_rule = lru_cache(maxsize=1024)(Rule)
 _MEASURED = Outcome.MEASURED.value
 
 
@@ -174,7 +172,7 @@ class Samples:
         """How long it was to be measured."""
         most = len((self.among or self).rows) if self.run.most is None else self.run.most
         run = self.run
-        return _rule(run.least, most, run.until, run.confidence, run.finished, run.steered)
+        return Rule(run.least, most, run.until, run.confidence, run.finished, run.steered)
 
     @cached_property
     def stopped(self) -> Stopped:

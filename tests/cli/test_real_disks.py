@@ -114,7 +114,11 @@ def test_the_doctor_tells_what_this_host_can_do_without(call: Call, monkeypatch:
     assert "no-such-program" not in call("doctor", "--on", "dry").out
 
 
-def test_clean_has_nothing_to_do_where_nothing_was_handed_out(call: Call, shelf: Path) -> None:
+def test_clean_has_nothing_to_do_where_nothing_was_handed_out(
+    call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Tests beside this one have disks of runs on this very host.
+    monkeypatch.setattr("runner.disks.real.ask.told", lambda _reach, _script: ANSWER)
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
     assert said.err.endswith("nothing of ours is left on this machine\n")

@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 
 SIZE = 64 << 20
 _BLOCK = 4096
-#: Whoever asks for all disks of a host looks at this one, too: other tests, and what a host has for it. As the kernel
-#: has them, in 15 characters; systemd's workers were called after the daemon before they had a name of their own.
-_UDEV = ("(udev-worker)", "systemd-udevd")
-_LOOKING = ("blkid", "lsblk", "lvm", "mdadm", "multipath", "multipathd", "smartctl", "wipefs", *_UDEV)
-_ISSUED = re.compile(r" block_rq_issue: \d+,\d+ (\w+) \d+ \(.*?\) (\d+) \+ (\d+) ")
+#: Others read here, too: whoever asks a host for all of its disks, as tests beside this one do. What they ask for may be
+#: issued by a worker of the kernel's, so it is told by who queued it. What is written is written back by anybody.
+_READERS = ("fio", "dd", "bonnie++")
+_QUEUED = re.compile(r" block_bio_queue: \d+,\d+ (\w+) (\d+) \+ (\d+) \[(.*)\]")
 
 
 @dataclass
 class Seen:
-    """Requests for data, in the order in which they were issued: where, and how many bytes."""
+    """Requests for data, in the order in which they were queued: where, and how many bytes."""
 
     reads: list[tuple[int, int]] = field(default_factory=list)
     writes: list[tuple[int, int]] = field(default_factory=list)
@@ -91,18 +90,20 @@ class Disk:
         instance.mkdir()
         try:
             device = Path(self.path).stat().st_rdev
-            event = instance / "events/block/block_rq_issue"
+            event = instance / "events/block/block_bio_queue"
             (instance / "buffer_size_kb").write_text("4096")
-            ours = [f"dev == {os.major(device) << 20 | os.minor(device)}", *(f'comm != "{one}"' for one in _LOOKING)]
-            (event / "filter").write_text(" && ".join(ours))
+            (event / "filter").write_text(f"dev == {os.major(device) << 20 | os.minor(device)}")
             (event / "enable").write_text("1")
             yield seen
             (event / "enable").write_text("0")
-            for found in _ISSUED.finditer((instance / "trace").read_text()):
+            for kind, at, sectors, who in _QUEUED.findall((instance / "trace").read_text()):
                 # "M" is the file system's own: inodes, bitmaps.
-                if found[1][0] in "RW" and "M" not in found[1]:
-                    requests = seen.reads if found[1][0] == "R" else seen.writes
-                    requests.append((int(found[2]) * 512, int(found[3]) * 512))
+                if "M" in kind:
+                    continue
+                if kind[0] == "W":
+                    seen.writes.append((int(at) * 512, int(sectors) * 512))
+                elif kind[0] == "R" and who in _READERS:
+                    seen.reads.append((int(at) * 512, int(sectors) * 512))
         finally:
             instance.rmdir()
 

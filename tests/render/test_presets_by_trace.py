@@ -116,6 +116,12 @@ def bonnie(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
         return Bonnie(found).phases()
 
 
+def test_who_reads_beside_is_left_out(disk: Disk) -> None:
+    with disk.watched() as seen:
+        assert len(Path(disk.path).read_bytes()) == blocktrace.SIZE
+    assert not seen.reads
+
+
 def assert_all_in_order(requests: list[tuple[int, int]]) -> None:
     """All of it once, in order; the kernel reads ahead of the end, and file systems put a few blocks elsewhere."""
     assert covered(requests) == pytest.approx(WHOLE, rel=0.05)

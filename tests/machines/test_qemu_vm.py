@@ -35,10 +35,13 @@ def left_in(folder: Path) -> list[Path]:
 
 @asynccontextmanager
 async def rig(spec: RigSpec, scratch: Path, *, cold: bool = False) -> AsyncIterator[QemuRig]:
-    machine = Qemu(Wishes(cold=cold))
+    told: list[str] = []
+    machine = Qemu(Wishes(cold=cold, notice=told.append))
     assert machine.refusals(spec) == []
     async with machine.rig(spec, scratch) as up:
         assert isinstance(up, QemuRig)
+        # Why one boots instead of being cloned is said here, and by it is known what is worth trying again.
+        assert [word for word in told if "instead of cloning" in word] == []
         yield up
     assert left_in(scratch) == []
     assert up.guest.process.returncode is not None

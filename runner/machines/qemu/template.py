@@ -34,7 +34,7 @@ MOST = 12
 MOST_BYTES = 8 * 2**30
 CAPABILITIES = [{"capability": "x-ignore-shared", "state": True}, {"capability": "events", "state": True}]
 SAVE_DEADLINE = 60.0
-RESTORE_DEADLINE = 20.0
+RESTORE_DEADLINE = 60.0
 
 
 def key(vm: Vm, qemu: str, host: str) -> str:

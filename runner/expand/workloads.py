@@ -112,8 +112,7 @@ class Workloads:
             if True not in self._by_kind:
                 path = ("workloads", name, "phase" if "phase" in written(self._matrix.workloads[name]) else "preset")
                 self._findings.unused.append(Flaw(path, f"no layout here has files for phase={phase}: {why}"))
-            else:
-                where = tuple(dict(stack.coords)["layout"] for stack in self._by_kind.get(False, ()))
+            elif where := tuple(dict(stack.coords)["layout"] for stack in self._by_kind.get(False, ())):
                 self._findings.notes.append(Note(f"workload {name}: no phase={phase} for ", where, f": {why}"))
 
     def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Stack]]) -> None:

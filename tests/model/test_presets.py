@@ -185,6 +185,7 @@ def test_what_only_files_can_be_is_not_on_devices() -> None:
     assert errors("preset: bonnie", RAW) == [
         "8: no layout here has files for phase=rewrite: fio can rewrite only files so, as bonnie++ does"
     ]
+    assert space("preset: bonnie", FS).notes == ()
     assert len(cells("preset: bonnie, phase: [write, read, seeks]", RAW)) == 3
 
 

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 from runner.guidelines.questions import averaged
 from runner.guidelines.verdict import Verdict
 from runner.stats.compare import unlogged
-from runner.stats.interval import t_factor
 from runner.stats.stopping import Stopped
+from runner.stats.students_t import factor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,7 +180,7 @@ class _Part:
     def half(self, confidence: float, more: int) -> float:
         """Its share of half the width of an interval, with so many values more."""
         n = self.n + more
-        return inf if n < 2 else self.share * t_factor(n - 1, confidence) * self.deviation / sqrt(n)
+        return inf if n < 2 else self.share * factor(n - 1, confidence) * self.deviation / sqrt(n)
 
 
 @dataclass(frozen=True, slots=True)

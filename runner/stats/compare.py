@@ -19,7 +19,7 @@ from math import dist, exp, fsum, inf, log, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.stats.interval import t_factor
+from runner.stats.students_t import chance, factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -207,8 +207,8 @@ def _ratio(
     """`share`: so much of the chance of error is used."""
     if freedom <= 0:
         return Ratio(exp(mean), 0.0, inf, *sizes, confidence, 1.0, paired, foreseen)
-    half = t_factor(freedom, 1 - share * (1 - confidence)) * error
-    p = min(1.0, _chance(mean, error, freedom) / share)
+    half = factor(freedom, 1 - share * (1 - confidence)) * error
+    p = min(1.0, chance(_distance(mean, error), freedom) / share)
     return Ratio(exp(mean), unlogged(mean - half), unlogged(mean + half), *sizes, confidence, p, paired, foreseen)
 
 
@@ -217,12 +217,11 @@ def unlogged(power: float) -> float:
     return exp(power) if power < 700 else inf
 
 
-def _chance(mean: float, error: float, freedom: float) -> float:
-    if not error:
-        return 0.0 if mean else 1.0
-    from scipy.special import stdtr  # a slow import that most commands never need
-
-    return float(2 * stdtr(freedom, -abs(mean) / error))
+def _distance(mean: float, error: float) -> float:
+    """In standard errors, from no difference at all."""
+    if error:
+        return abs(mean) / error
+    return inf if mean else 0.0
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.stats.blocks import block_effects, table_of
 from runner.stats.compare import Ratio, unlogged, unpaired
-from runner.stats.interval import t_factor
+from runner.stats.students_t import factor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -68,7 +68,7 @@ def drift(samples: Iterable[Mapping[int, float]], confidence: float = 0.95) -> D
     from scipy.stats import linregress
 
     line = linregress(range(blocks), effects)
-    half = t_factor(blocks - 2, confidence) * float(line.stderr)
+    half = factor(blocks - 2, confidence) * float(line.stderr)
     change, low, high = (unlogged((float(line.slope) + by) * (blocks - 1)) for by in (0.0, -half, half))
     return Drift(change, low, high, confidence, float(line.pvalue), blocks, len(table))
 

@@ -8,12 +8,11 @@ first, several requests per trial the second; with few trials and a heavy tail t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from math import dist, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.stats.t_table import FACTORS
+from runner.stats.students_t import factor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,16 +49,5 @@ def student(values: Sequence[float], confidence: float = 0.95) -> Interval | Non
     # The sample standard deviation. `statistics.stdev` gives the same in exact fractions, and takes twenty times as
     # long: seconds, where a report summarises thousands of cells.
     deviation = dist(values, (mean,) * n) / sqrt(n - 1)
-    half = t_factor(n - 1, confidence) * deviation / sqrt(n)
+    half = factor(n - 1, confidence) * deviation / sqrt(n)
     return Interval(mean=mean, low=mean - half, high=mean + half, n=n, confidence=confidence)
-
-
-@lru_cache(maxsize=1024)
-def t_factor(freedom: float, confidence: float) -> float:
-    """How many standard errors each bound lies from the mean, for so many degrees of freedom."""
-    known = FACTORS.get(confidence, ())
-    if freedom in range(1, len(known) + 1):
-        return known[int(freedom) - 1]
-    from scipy.special import stdtrit  # a slow import that most commands never need
-
-    return float(stdtrit(freedom, (1 + confidence) / 2))

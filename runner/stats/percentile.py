@@ -13,8 +13,9 @@ from math import fsum, inf, sqrt
 from typing import TYPE_CHECKING
 
 from runner.stats.histogram import merged
-from runner.stats.interval import Interval, t_factor
+from runner.stats.interval import Interval
 from runner.stats.stopping import Estimate, as_stated
+from runner.stats.students_t import factor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ def _woodruff(
         return None
     # A bin may hold so many that its end says nothing of how far trials are apart: then its beginning does.
     off = max(_apart(trials, total, value - 1), _apart(trials, total, value))
-    half = t_factor(n - 1, confidence) * sqrt(off * n / (n - 1)) / total
+    half = factor(n - 1, confidence) * sqrt(off * n / (n - 1)) / total
     low = float(min(whole.at(share - half), value)) if half < share else 0.0
     high = float(max(whole.at(share + half), value)) if share + half <= 1 else inf
     return Interval(float(value), low, high, n, confidence)

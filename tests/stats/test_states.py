@@ -34,7 +34,8 @@ def test_the_groups_are_all_there_is_in_whatever_order(found: list[float]) -> No
     assert states == turned
     if states:
         assert states.n_low + states.n_high == len(found)
-        assert min(found) <= states.low < states.high <= max(found)
+        # A mean of equal values may be a bit beyond them.
+        assert min(found) * (1 - 1e-9) <= states.low < states.high <= max(found) * (1 + 1e-9)
         assert min(states.n_low, states.n_high) >= 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
@@ -20,20 +21,23 @@ if TYPE_CHECKING:
     from runner.store.shared import RunRow
 
 _CELL = ("run", "cell", "name", "machine", "made_up", "host", "kernel", "revision", "started")
-_BECAME = ("measured", "broken", "skipped", "reason", "strained", "unsettled", "stopped")
+_OUTCOMES, _NONE = ("measured", "broken", "skipped"), (0, 0, 0)
+_BECAME = (*_OUTCOMES, "reason", "strained", "unsettled", "stopped")
 
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     """One row a cell of a run, for programs: plain numbers in plain units."""
     axes = axes_of(found)
     columns = (*_CELL, *_BECAME, *_named(axes), *(f"{one}{end}" for one in metrics for end in ENDS))
+    # There are as many cells as distinct ones, however many runs had them.
+    places = {id(one.cell): tuple(map(one.cell.axes.get, axes)) for one in found}
     rows = [
         (
             *_who(one),
-            *(one.counts.get(outcome, 0) for outcome in ("measured", "broken", "skipped")),
+            *map(one.counts.get, _OUTCOMES, _NONE),
             *("; ".join(one.reasons), one.strained, one.unsettled, one.stopped.value),
-            *(one.cell.axes.get(axis) for axis in axes),
-            *(value for metric in metrics for value in values_of(one.estimate(metric))),
+            *places[id(one.cell)],
+            *chain.from_iterable([values_of(one.estimate(metric)) for metric in metrics]),
         )
         for one in found
     ]

@@ -30,6 +30,8 @@ _HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "uns
 _RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
 _MEASURED = Outcome.MEASURED.value
+#: There is one for all cells of a run.
+_rule = lru_cache(Rule)
 
 
 class Sample(NamedTuple):
@@ -167,12 +169,12 @@ class Samples:
     def _at(self, metric: str) -> int:
         return _columns(self.metrics).index(metric)
 
-    @cached_property
+    @property
     def rule(self) -> Rule:
         """How long it was to be measured."""
-        most = len((self.among or self).rows) if self.run.most is None else self.run.most
         run = self.run
-        return Rule(run.least, most, run.until, run.confidence, run.finished, run.steered)
+        most = len((self.among or self).rows) if run.most is None else run.most
+        return _rule(run.least, most, run.until, run.confidence, run.finished, run.steered)
 
     @cached_property
     def stopped(self) -> Stopped:
@@ -268,7 +270,9 @@ def read(
         if run is not None and cell is not None and (wanted is None or wanted.takes(cell)):
             found.append(Samples(run, cell, asked, list(several), latencies.get(key, {})))
     place = {run.id: number for number, run in enumerate(runs)}
-    return sorted(found, key=lambda one: (place[one.run.id], *_declared(one.cell)))
+    # Equal cells are one object: there are as many orders as distinct ones.
+    declared = {id(cell): _declared(cell) for cell in known.values()}
+    return sorted(found, key=lambda one: (place[one.run.id], declared[id(one.cell)]))
 
 
 def _declared(cell: CellRow) -> tuple[Any, ...]:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def _time(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
-    from runner.model.units import parse_time
+    from runner.model.quantities import parse_time
 
     return _parsed(text, parse_time)
 
 
 def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
-    from runner.model.units import parse_size
+    from runner.model.quantities import parse_size
 
     return _parsed(text, parse_size)
 

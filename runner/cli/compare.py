@@ -37,7 +37,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     name = "percent"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from runner.model.units import parse_percent
+        from runner.model.quantities import parse_percent
 
         try:
             return float(parse_percent(value))

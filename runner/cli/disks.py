@@ -69,7 +69,7 @@ def check(model: str, size: str, seconds: float) -> None:
     from runner.disks import Disk
     from runner.disks.check import refuse_small
     from runner.expand.load import disk_model
-    from runner.model.units import parse_size
+    from runner.model.quantities import parse_size
 
     try:
         disk = Disk(parse_size(size), "virtio", disk_model(model).physics(1))

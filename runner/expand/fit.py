@@ -10,7 +10,7 @@ from runner.expand.layouts import top_of
 from runner.expand.memory import check_stripe_caches
 from runner.expand.notes import few
 from runner.expand.select import Ruled, values_of
-from runner.model.units import format_time
+from runner.model.quantities import format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,8 @@ from runner.errors import BadInput
 from runner.expand.cut import validated
 from runner.expand.load import BadMatrix, placed, text_of, unreadable
 from runner.model.hosts import Lab
+from runner.model.quantities import in_unit
 from runner.model.source import Place, Source, UnreadableError, read
-from runner.model.units import in_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ from runner.expand.variants import choices
 from runner.model.axes import written
 from runner.model.layers import Md
 from runner.model.layers.md import PARITY
+from runner.model.quantities import format_size
 from runner.model.tune import split
-from runner.model.units import format_size
 
 if TYPE_CHECKING:
     from runner.expand.layouts import Findings, Stack

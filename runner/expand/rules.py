@@ -7,7 +7,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
-from runner.model.units import format_rate, format_size, format_time, parse_percent, parse_rate, parse_size, parse_time
+from runner.model.quantities import (
+    format_rate,
+    format_size,
+    format_time,
+    parse_percent,
+    parse_rate,
+    parse_size,
+    parse_time,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -12,7 +12,7 @@ from runner.expand.guidelines import narrowed
 from runner.expand.rules import BadRule, axis_named, rule_of
 from runner.guidelines.contexts import alone, compared, fitting, partitioned
 from runner.model.guidelines import Best, Bound, Claim, Compare, Effect, Monotone, Profile, RatioOf, Scaling, SumOf
-from runner.model.units import parse_percent, parse_size, parse_time
+from runner.model.quantities import parse_percent, parse_size, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

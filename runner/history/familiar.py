@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from runner.errors import BadInput
 from runner.history.ordering import of_value
 from runner.history.results import axes_of, warnings
-from runner.model.units import parse_size
+from runner.model.quantities import parse_size
 from runner.reports.grid import Grid
 from runner.reports.terminal import percent
 

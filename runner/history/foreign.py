@@ -138,7 +138,7 @@ def _options(told: Any) -> dict[str, str]:
 
 
 def _size(text: str) -> str:
-    from runner.model.units import format_size
+    from runner.model.quantities import format_size
 
     found = _SIZE.fullmatch(text.strip())
     return format_size(int(found[1]) * 1024 ** _POWERS[found[2].lower()]) if found else text

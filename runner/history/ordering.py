@@ -12,7 +12,7 @@ Place = tuple[int, float, str]
 @lru_cache(maxsize=4096)
 def of_value(value: str) -> Place:
     """Sizes, times and numbers before words."""
-    from runner.model.units import parse_size, parse_time
+    from runner.model.quantities import parse_size, parse_time
 
     for number in (float, parse_size, parse_time):
         try:

@@ -11,7 +11,8 @@ from pydantic_core import core_schema
 from runner.disks import Bus, Disk
 from runner.disks.physics import Physics
 from runner.model.base import Model
-from runner.model.units import Percent, Size, Time, format_rate, parse_rate
+from runner.model.quantities import format_rate, parse_rate
+from runner.model.units import Percent, Size, Time
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler

@@ -9,7 +9,8 @@ from pydantic_core import core_schema
 
 from runner.disks.faults import Fault
 from runner.model.base import Model
-from runner.model.units import Extent, Size, Time, bytes_of
+from runner.model.quantities import bytes_of
+from runner.model.units import Extent, Size, Time
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler

@@ -18,9 +18,9 @@ from runner.model.matrix import MachineWish, Matrix, Repeat
 from runner.model.needs import DiskNeeds, Needs
 from runner.model.presets import WorkloadAxes
 from runner.model.published import Reason, Row, Table
+from runner.model.quantities import format_size, format_time, parse_size, parse_time
 from runner.model.source import Flaw, Path
 from runner.model.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
-from runner.model.units import format_size, format_time, parse_size, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

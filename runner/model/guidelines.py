@@ -11,7 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from runner.model.base import Model, Name
 from runner.model.condition import Scalar, SomeCells, Where, conditions
 from runner.model.metrics import KNOWN, Metric
-from runner.model.units import Percent, parse_percent, parse_rate, parse_time
+from runner.model.quantities import parse_percent, parse_rate, parse_time
+from runner.model.units import Percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,9 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import core_schema
 
 from runner.model.base import Model
+from runner.model.quantities import format_rate, format_size, parse_rate, parse_size
 from runner.model.sysfs import SysfsPath, SysfsText
-from runner.model.units import format_rate, format_size, parse_rate, parse_size, size_schema
+from runner.model.units import size_schema
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler

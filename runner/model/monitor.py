@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from runner.model.units import parse_time
+from runner.model.quantities import parse_time
 
 if TYPE_CHECKING:
     from runner.model.workload import Workload

@@ -8,7 +8,8 @@ from pydantic import Field
 
 from runner.model.base import Model
 from runner.model.layers import Problem
-from runner.model.units import Percent, Time, format_time
+from runner.model.quantities import format_time
+from runner.model.units import Percent, Time
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -18,8 +18,9 @@ from runner.model.knobs import (
 )
 from runner.model.layers import LAYERS, Layer, Md, OneDisk, SomeDisks
 from runner.model.layers.md import PARITY, REDUNDANT
+from runner.model.quantities import format_size, parse_size
 from runner.model.sysfs import ALSO_TYPED
-from runner.model.units import format_size, parse_size, size_schema
+from runner.model.units import size_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -13,8 +13,9 @@ from runner.model.base import Model
 from runner.model.fileset import DEFAULT_SIZE, FileSet
 from runner.model.fio_options import OpenValue, refused
 from runner.model.layers import Problem
+from runner.model.quantities import bytes_of, format_size, in_unit, of_memory
 from runner.model.steady import Steady
-from runner.model.units import Extent, Length, Size, Time, bytes_of, format_size, in_unit, of_memory
+from runner.model.units import Extent, Length, Size, Time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,7 +15,7 @@ from runner.expand.select import select
 from runner.fio.check import refused
 from runner.model.fio_options import OWNED
 from runner.model.presets import PRESETS, Program, problems_of, values_of
-from runner.model.units import format_size
+from runner.model.quantities import format_size
 from runner.model.workload import Workload
 from runner.plan.estimate import Pace, bytes_of, laid_out
 from runner.render.scripts import array_scripts, job

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 from pydantic import Field
 
 from runner.model.base import Model
-from runner.model.units import format_size
+from runner.model.quantities import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

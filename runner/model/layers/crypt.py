@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from runner.model.layers.base import Layer, Problem
-from runner.model.units import Size, format_size
+from runner.model.quantities import format_size
+from runner.model.units import Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.model.layers.base import Layer, Problem, power_of_two
+from runner.model.quantities import format_size, parse_size
 from runner.model.shape import Shape
-from runner.model.units import Size, format_size, parse_size
+from runner.model.units import Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

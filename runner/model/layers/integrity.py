@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from runner.model.layers.base import Layer, Problem, power_of_two
-from runner.model.layers.crypt import Sector  # noqa: TC001 - pydantic reads it
+from runner.model.layers.crypt import Sector
+from runner.model.quantities import format_size
 from runner.model.shape import Shape
-from runner.model.units import Size, format_size
+from runner.model.units import Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from runner.model.layers.base import Grouped, Problem, power_of_two
-from runner.model.layers.md import Sync  # noqa: TC001 - pydantic reads it
+from runner.model.layers.md import Sync
+from runner.model.quantities import format_size
 from runner.model.shape import Shape, common
-from runner.model.units import Extent, Size, format_size
+from runner.model.units import Extent, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

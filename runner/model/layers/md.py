@@ -9,8 +9,9 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.model.layers.base import Grouped, Problem, power_of_two
 from runner.model.layers.superblock import usable
+from runner.model.quantities import format_size
 from runner.model.shape import Shape, common
-from runner.model.units import Size, format_size
+from runner.model.units import Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import Field, create_model
 
 from runner.model.layers.base import Layer, Problem
-from runner.model.units import Extent, Size, bytes_of, format_size
+from runner.model.quantities import bytes_of, format_size
+from runner.model.units import Extent, Size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

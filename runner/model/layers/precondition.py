@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from runner.model.layers.base import Layer, Problem
-from runner.model.units import Percent, Size, Time, format_size
+from runner.model.quantities import format_size
+from runner.model.units import Percent, Size, Time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.model.units import format_size, format_time
+from runner.model.quantities import format_size, format_time
 from runner.render.layers.base import Ground, View
 
 if TYPE_CHECKING:

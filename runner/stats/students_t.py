@@ -33,6 +33,8 @@ def chance(distance: float, freedom: float) -> float:
 @lru_cache(maxsize=4096)
 def factor(freedom: float, confidence: float) -> float:
     """Between as many standard errors on either side a value lies with so much confidence."""
+    if (1 + confidence) / 2 == 1:
+        return inf
     found = NormalDist().inv_cdf((1 + confidence) / 2)
     # The chance falls ever more slowly the farther off, and the normal distribution is too near: Newton's steps are all
     # in one direction, and none is too long.

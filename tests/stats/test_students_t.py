@@ -39,6 +39,7 @@ def test_where_everybody_can_check_it() -> None:
 def test_the_ends(freedom: float) -> None:
     assert chance(0, freedom) == chance(1e-200, freedom) == 1
     assert chance(inf, freedom) == chance(1e200, freedom) == 0
+    assert factor(freedom, 1 - 1e-16) == inf
 
 
 def test_two_samples_are_compared_without_scipy() -> None:

@@ -139,7 +139,7 @@ def borrowed(
     trouble: Callable[[str], None],
 ) -> Iterator[Borrowed]:
     """These disks of their host, for as long as the run is at it. Those that are passed through stay held."""
-    from runner.cli.reaching import line_of, reached
+    from runner.cli.reaching import reached
     from runner.disks.real.wear import night_of
     from runner.execute.leftovers import clean
     from runner.execute.lending import Loan, lent
@@ -154,7 +154,7 @@ def borrowed(
         stays.append(line)
         trouble(line)
 
-    with reached(found.reach, line_of(found.reach), run, tell) as host, ExitStack() as stack:
+    with reached(found.reach, _line_for(found, place), run, tell) as host, ExitStack() as stack:
         # An earlier process of this very run may have been killed: what it left is in the way of this one.
         counted = host.boot_id, night_of(_now())
         for found_there in clean(state, host.ask, host.hands, reach=found.reach, only=run, counted=counted):
@@ -173,6 +173,13 @@ def borrowed(
         for one in () if inside else held:
             one.let_go()
         yield replace(_lent(held, host, loan, request, folder), back=stack.close, stays=stays)
+
+
+def _line_for(found: Match, place: str) -> Line | None:
+    """What leads to its disks. Those that are handed on to a machine on this host have to be this very process's."""
+    from runner.cli.reaching import line_of
+
+    return line_of(found.reach) if place in {"local", "ssh"} else None
 
 
 def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, folder: RunFolder) -> Borrowed:
@@ -274,9 +281,8 @@ def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> No
     )
 
 
-def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
+def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...]) -> None:
     """Judge the disks before there is a run that would be left behind. All of it is done again when it has them."""
-    from runner.cli.reaching import line_of
     from runner.disks.real.ask import asked
     from runner.disks.real.here import HERE
     from runner.disks.real.hold import DisksRefused, seen_at_work
@@ -287,7 +293,7 @@ def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
 
     claims = tuple(disk.claim for disk in found.disks)
     known = ours(state_dir(), reach=found.reach)
-    judged = judged_all(asked(line_of(found.reach), census_script()), claims, known, matrix.name)
+    judged = judged_all(asked(_line_for(found, place), census_script()), claims, known, matrix.name)
     if any(one.refusals for one in judged):
         raise DisksRefused([seen_at_work(one, HERE) for one in judged] if found.reach == "local" else judged)
     asked_for(judged, destroy, found.standing)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING
+
+import click
 
 from runner.errors import HarnessBroken
 
@@ -79,10 +82,19 @@ class Reached:
 
 
 def line_of(reach: str) -> Line | None:
-    """What leads to a host; None where nothing has to."""
+    """What leads to a host, or to root's rights on this one; None where nothing has to, or can."""
+    from runner.ssh import sudo
     from runner.ssh.line import line_to
 
-    return None if reach == "local" else line_to(reach.removeprefix("ssh:"))
+    if reach != "local":
+        return line_to(reach.removeprefix("ssh:"))
+    if os.geteuid() == 0 or not sudo.INSTALLED.exists():
+        return None
+    try:
+        return sudo.by_sudo()
+    except HarnessBroken as error:
+        click.echo(f"without root's rights: {error.brief}; {error.resolution}", err=True)
+        return None
 
 
 @contextmanager

@@ -24,6 +24,12 @@ class TookTooLong(HarnessBroken):
 ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--")
 #: Run once the kernel was told to kill us with our parent: had that parent died before, nobody would be told any more.
 UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
+#: $@: a program that hears and speaks through two of ours, which go when we do: so whoever kills us cuts both ways.
+BETWEEN = """\
+exec 3<&0 4< <(exec setpriv --pdeathsig KILL -- cat <&3) 3<&-
+"$@" <&4 4<&- | setpriv --pdeathsig KILL -- cat 4<&-
+exit "${PIPESTATUS[0]}"
+"""
 
 
 def run(
@@ -59,6 +65,11 @@ def dies_with_parent(argv: Sequence[str]) -> list[str]:
     To the kernel the parent is the thread that starts it, so a thread must not end before the child did.
     """
     return ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", UNLESS_ORPHANED, "sh", str(os.getpid()), *argv]
+
+
+def between(argv: Sequence[str]) -> list[str]:
+    """The same command behind a program of ours: what is root's we may not kill, but it sees that we are gone."""
+    return ["bash", "-c", BETWEEN, "bash", *argv]
 
 
 async def spawn(

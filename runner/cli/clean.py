@@ -139,12 +139,12 @@ def _there(state: Path, reach: str, name: str, labelled: tuple[str, ...], *, dry
 
 def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], tell: Callable[[str], None], *, dry_run: bool) -> bool:
     """Give back the disks of a host; whether some of them stay."""
-    from runner.cli.reaching import reached
+    from runner.cli.reaching import line_of, reached
     from runner.disks.real.wear import night_of
     from runner.execute.leftovers import clean
 
     left = False
-    with reached(reach, f"clean-{token_hex(4)}", partial(click.echo, err=True)) as there:
+    with reached(reach, line_of(reach), f"clean-{token_hex(4)}", partial(click.echo, err=True)) as there:
         if dry_run:
             _tell(there, state, tell)
             return False

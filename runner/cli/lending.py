@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from runner.model.hosts import Lab, LabHost
     from runner.model.matrix import Matrix
     from runner.ssh.holder import Holder
+    from runner.ssh.line import Line
     from runner.store.run import RunFolder
 
 hosts = click.option(
@@ -108,7 +109,7 @@ class Borrowed:
 
     def examined(self) -> tuple[Health, ...]:
         """How well they are now."""
-        found = _healths(self.held, self.host.reach) if self.health and self.host else {}
+        found = _healths(self.held, self.host.line) if self.health and self.host else {}
         return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
 
     def given_back(self) -> bool:
@@ -153,7 +154,7 @@ def borrowed(
         stays.append(line)
         trouble(line)
 
-    with reached(found.reach, run, tell) as host, ExitStack() as stack:
+    with reached(found.reach, _line_for(found, place), run, tell) as host, ExitStack() as stack:
         # An earlier process of this very run may have been killed: what it left is in the way of this one.
         counted = host.boot_id, night_of(_now())
         for found_there in clean(state, host.ask, host.hands, reach=found.reach, only=run, counted=counted):
@@ -174,6 +175,13 @@ def borrowed(
         yield replace(_lent(held, host, loan, request, folder), back=stack.close, stays=stays)
 
 
+def _line_for(found: Match, place: str) -> Line | None:
+    """What leads to its disks. Those that are handed on to a machine on this host have to be this very process's."""
+    from runner.cli.reaching import line_of
+
+    return line_of(found.reach) if place in {"local", "ssh"} else None
+
+
 def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, folder: RunFolder) -> Borrowed:
     """What a run has in disks that it holds."""
     from runner.disks.real.smart import first_seen
@@ -182,7 +190,7 @@ def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, fol
     by_identity = {one.node.identity: one.claim for one in held}
     counted, bound = partial(host.written, held), partial(host.bound, held)
     gauge = Gauge(loan.run, loan.state, by_identity, counted, _now, loan.boot, bound)
-    smart, buses = _healths(held, loan.reach), [disk.bus for disk in request.space.matrix.every_disk()]
+    smart, buses = _healths(held, host.line), [disk.bus for disk in request.space.matrix.every_disk()]
     facts = tuple(
         _facts(one, smart.get(one.claim.id), f"{bus}, passed through" if loan.inside else "its own")
         for one, bus in zip(held, buses, strict=True)
@@ -191,12 +199,12 @@ def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, fol
     return Borrowed(() if loan.inside else host.paths(held), held, gauge, facts, health, host)
 
 
-def _healths(held: Sequence[Held], reach: str) -> dict[str, Smart]:
+def _healths(held: Sequence[Held], line: Line | None) -> dict[str, Smart]:
     """What disks of a host say of their health, by their stable names."""
     from runner.disks.real.ask import healths
     from runner.render.census import smart_script
 
-    found = healths(reach, smart_script([one.node.path for one in held]))
+    found = healths(line, smart_script([one.node.path for one in held]))
     return {one.claim.id: found[one.node.path] for one in held if one.node.path in found}
 
 
@@ -273,7 +281,7 @@ def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> No
     )
 
 
-def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
+def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...]) -> None:
     """Judge the disks before there is a run that would be left behind. All of it is done again when it has them."""
     from runner.disks.real.ask import asked
     from runner.disks.real.here import HERE
@@ -285,7 +293,7 @@ def precheck(found: Match, matrix: Matrix, destroy: tuple[str, ...]) -> None:
 
     claims = tuple(disk.claim for disk in found.disks)
     known = ours(state_dir(), reach=found.reach)
-    judged = judged_all(asked(found.reach, census_script()), claims, known, matrix.name)
+    judged = judged_all(asked(_line_for(found, place), census_script()), claims, known, matrix.name)
     if any(one.refusals for one in judged):
         raise DisksRefused([seen_at_work(one, HERE) for one in judged] if found.reach == "local" else judged)
     asked_for(judged, destroy, found.standing)

@@ -20,6 +20,7 @@ USUAL = Path("hosts.yaml")
 
 def show(hosts: Path | None, host: str | None, form: str) -> None:
     """Ask the host, judge each of its disks, and write down what came of it."""
+    from runner.cli.reaching import line_of
     from runner.disks.real.ask import asked, healths
     from runner.disks.real.listing import listing
     from runner.render.census import census_script, smart_script
@@ -27,12 +28,13 @@ def show(hosts: Path | None, host: str | None, form: str) -> None:
 
     chosen = chosen_host(lab_of(hosts), host)
     reach = chosen.reach if chosen else "local"
-    census = asked(reach, census_script())
+    line = line_of(reach)
+    census = asked(line, census_script())
     found = listing(
         census,
         chosen.claims if chosen else (),
         ours(state_dir(), reach=reach),
-        healths(reach, smart_script([disk.path for disk in census.disks])),
+        healths(line, smart_script([disk.path for disk in census.disks])),
     )
     click.echo(as_json(found), nl=False) if form == "json" else _table(found)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from shlex import quote
 from typing import TYPE_CHECKING
+
+import click
 
 from runner.errors import HarnessBroken
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from runner.disks.real.hands import Hands
     from runner.disks.real.hold import Held
     from runner.ssh.holder import Holder
+    from runner.ssh.line import Line
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,11 @@ class Reached:
     holder: Holder | None = None
     #: What was found of paths.
     known: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def line(self) -> Line | None:
+        """What leads there, if anything has to."""
+        return self.holder.line if self.holder else None
 
     @property
     def boot_id(self) -> str:
@@ -72,21 +81,36 @@ class Reached:
         return kernel if trouble else link
 
 
+def line_of(reach: str) -> Line | None:
+    """What leads to a host, or to root's rights on this one; None where nothing has to, or can."""
+    from runner.ssh import sudo
+    from runner.ssh.line import line_to
+
+    if reach != "local":
+        return line_to(reach.removeprefix("ssh:"))
+    if os.geteuid() == 0 or not sudo.INSTALLED.exists():
+        return None
+    try:
+        return sudo.by_sudo()
+    except HarnessBroken as error:
+        click.echo(f"without root's rights: {error.brief}; {error.resolution}", err=True)
+        return None
+
+
 @contextmanager
-def reached(reach: str, run: str, say: Callable[[str], None]) -> Iterator[Reached]:
+def reached(reach: str, line: Line | None, run: str, say: Callable[[str], None]) -> Iterator[Reached]:
     """Reach a host, for a run or something else that has a name; `say` is told when the way there breaks."""
     from runner.disks.real.ask import asked
     from runner.disks.real.here import HERE
     from runner.render.census import census_script
 
-    ask = partial(asked, reach, census_script())
-    if reach == "local":
+    ask = partial(asked, line, census_script())
+    if line is None:
         yield Reached(reach, ask, HERE)
         return
     from runner.disks.real.there import There
     from runner.machines.shell import guard
     from runner.ssh.holder import Holder
-    from runner.ssh.line import line_to
 
-    with Holder(line_to(reach.removeprefix("ssh:")), run, guard(), say) as holder:
+    with Holder(line, run, guard(), say) as holder:
         yield Reached(reach, ask, There(holder), holder)

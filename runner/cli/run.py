@@ -156,7 +156,7 @@ def command(
     if exist and exist.ssh:
         refuse(machine(place.machine, Wishes(where=exist.ssh)), specs)
     if exist and begins_anew(results, order.fingerprint(), fresh=fresh, retry_broken=retry_broken):
-        precheck(exist, request.space.matrix, destroy)
+        precheck(exist, request.space.matrix, place.machine, destroy)
     level, alone = level_of(jobs, here, specs, request.arrays())
     with Stopping() as stopping:
         chosen = chosen_run(results, order.manifest(), fresh=fresh, retry_broken=retry_broken)

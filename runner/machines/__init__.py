@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _PASSED = {
     "qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough",
     "vagrant-passthrough": "runner.machines.vagrant.passthrough:Passthrough",
 }
+#: What is another one for whoever is not root.
+_BY_SUDO = {"local": "runner.machines.sudo:Sudo"}
 #: Where something of a machine may be left although its run is gone: says so, and takes it away unless `dry`.
 SWEEPERS = {
     "vagrant": "runner.machines.vagrant.leftovers:swept",
@@ -40,5 +43,5 @@ def swept(name: str, *, dry: bool = False) -> Iterator[Swept]:
 
 def machine(name: str, wishes: Wishes) -> Machine:
     """The machine of this name."""
-    module, _, kind = (MACHINES | _PASSED)[name].partition(":")
+    module, _, kind = (MACHINES | _PASSED | (_BY_SUDO if os.geteuid() else {}))[name].partition(":")
     return cast("Machine", getattr(importlib.import_module(module), kind).wished(wishes))

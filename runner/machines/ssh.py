@@ -60,10 +60,13 @@ class Ssh:
             found += self._unfit(spec)
         return found
 
+    def _line(self) -> Line:
+        return line_to(self.wishes.where)
+
     def _unfit(self, spec: RigSpec) -> list[Refusal]:
-        where = self.wishes.where
         try:
-            return list(fitness.refusals(told(line_to(where), spec.modules, spec.programs), where))
+            line = self._line()
+            return list(fitness.refusals(told(line, spec.modules, spec.programs), line.name))
         except HarnessBroken as error:
             return [Refusal(": ".join(filter(None, (error.brief, error.details))), error.resolution)]
 
@@ -125,8 +128,8 @@ class SshRig(ShellRig):
 
 def told(line: Line, modules: Iterable[str], programs: Iterable[str]) -> str:
     """What a host has to say of these, and of itself. Raises HarnessBroken if it says nothing."""
-    asked = fitness.asking(modules, (*programs, *PROGRAMS))
-    return fitness.answered(line.run(asked, timeout=fitness.PATIENCE), line.name)
+    asked = join(fitness.asking(modules, (*programs, *PROGRAMS)))
+    return fitness.answered(line.told(asked, fitness.PATIENCE), line.name)
 
 
 def _told_by(holder: Holder, spec: RigSpec) -> str:

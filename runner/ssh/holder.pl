@@ -1,7 +1,10 @@
+#!/usr/bin/perl
 # What holds disks and runs scripts on a host that is reached by ssh, for as long as somebody far away wants it to.
-# perl, because a Debian without it does not exist; given to it by -e, so nothing of it is ever on a disk there.
+# perl, because a Debian without it does not exist; given to it by -e, so nothing of it is ever on a disk there. On a host
+# that is reached by sudo it is a file of root's, and what sudo allows is this one command (see sudo.py).
 #
 #     holder begin|again|dismiss ABOVE/RUN.TOKEN LEASE LOCKS GUARD...
+#     holder ask                                      runs the script that is its input, which only asks
 #
 # One process that no connection owns. Sessions lead to it by a socket in that folder and may drop: locks, open disks
 # and scripts are its own. Of what nobody asks for any more in LEASE seconds it lets go by itself. Scripts (run by GUARD)
@@ -17,6 +20,9 @@ use POSIX ();
 use Socket;
 
 my ($mode, $folder, $lease, $locks, @guard) = @ARGV;
+
+# Before anything is set that a script would inherit.
+if ($mode eq 'ask') { exec 'bash', '-c', 'eval "$(cat)"' or exit 127 }
 my ($SIZE, $SEQUENCE, $REREAD) = (0x80081272, 0x80081280, 0x125F);    # BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART
 my (%client, %job, %lock, %disk, %most);
 my ($heard, $ending) = (0, 0);

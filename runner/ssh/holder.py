@@ -106,7 +106,7 @@ class Holder:
 
     def dismiss(self, run: str) -> None:
         """End what works for another run, whose runner is gone."""
-        self.line.run(program("dismiss", f"{ABOVE}/{run}.", *self._rest[1:]), timeout=DEAF * 2)
+        self.line.run(self._program("dismiss", f"{ABOVE}/{run}.", *self._rest[1:]), timeout=DEAF * 2)
 
     def ask(self, *words: str | bytes) -> list[bytes]:
         """Its answer, in words; raises Gone if none can be had."""
@@ -218,7 +218,7 @@ class Holder:
 
     def _bridged(self, mode: str) -> tuple[_Bridge, str]:
         """A session that leads to it, and which boot of the host it is on."""
-        child = self.line.open(program(mode, *self._rest))
+        child = self.line.open(self._program(mode, *self._rest))
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
         with _ended_after(child, DEAF * 2):
             words = next((said.split() for said in child.stdout if said.startswith(b"matrix ")), [])
@@ -233,8 +233,11 @@ class Holder:
         raise HarnessBroken(
             f"{self.line.name} cannot hold disks for us: {why}",
             details=b" ".join(words[2:]).decode(errors="replace"),
-            resolution=f"`matrix doctor --on ssh:{self.line.name}` says what is missing",
+            resolution=f"`matrix doctor --on {self.line.place}` says what is missing",
         )
+
+    def _program(self, *words: str) -> list[str]:
+        return [*self.line.installed, *words] if self.line.installed else program(*words)
 
     def _lost(self, boot: str) -> Gone:
         name = self.line.name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import platform
 import socket
 import stat
 import tempfile
@@ -15,7 +16,7 @@ from secrets import token_hex
 from shlex import join
 from signal import SIGKILL
 from threading import RLock, Timer
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, ClassVar
 
 from runner import process
 from runner.errors import HarnessBroken
@@ -66,11 +67,26 @@ def line_to(name: str) -> Line:
 class Line:
     """A host by its name for ssh. The connection is made when it is first needed, and again when it dropped."""
 
+    #: What runs a script that is all there is to read: it has the whole of it before it begins.
+    script: ClassVar[tuple[str, ...]] = ("bash", "-c", 'eval "$(cat)"')
+    #: What holds disks, unless that is handed over (see `holder.program`).
+    installed: ClassVar[tuple[str, ...]] = ()
+
     def __init__(self, name: str) -> None:
         self.name = name
         self._alone = RLock()
         self._master: subprocess.Popen[bytes] | None = None
         self._control = Path()
+
+    @property
+    def place(self) -> str:
+        """As it is called where machines are."""
+        return f"ssh:{self.name}"
+
+    @property
+    def whose(self) -> str:
+        """Who takes locks by it."""
+        return f"by ssh from {platform.node()}"
 
     @property
     def is_up(self) -> bool:
@@ -99,10 +115,14 @@ class Line:
             done = self._ran(argv, stdin, timeout)
         return done
 
+    def told(self, script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run a script over there that only asks."""
+        return self.run(self.script, stdin=script, timeout=timeout)
+
     def _ran(self, argv: Sequence[str], stdin: str, timeout: float) -> subprocess.CompletedProcess[str]:
         self.up()
         try:
-            return process.run(session(self.name, self._control, argv), stdin=stdin, timeout=timeout)
+            return process.run(self._session(argv), stdin=stdin, timeout=timeout)
         except process.TookTooLong:  # had the line dropped, ssh would have ended by itself
             raise HarnessBroken(
                 f"{self.name} did not answer within {timeout:g} s, though the connection to it is up",
@@ -112,7 +132,10 @@ class Line:
     def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         """Start a program over there that is spoken with."""
         self.up()
-        return process.on_its_line(session(self.name, self._control, argv))
+        return process.on_its_line(self._session(argv))
+
+    def _session(self, argv: Sequence[str]) -> list[str]:
+        return session(self.name, self._control, argv)
 
     def _dropped(self) -> bool:
         return not self.is_up or not _answers(self._control)

@@ -37,7 +37,7 @@ def test_a_disk_that_tells_nothing_of_its_health_may_tell_what_it_is() -> None:
 
 
 def test_a_host_that_does_not_tell_is_no_error() -> None:
-    assert healths("local", "exit 3") == {}
+    assert healths(None, "exit 3") == {}
 
 
 def test_in_words() -> None:

@@ -9,41 +9,39 @@ from runner import process
 from runner.disks.real.census import parse
 from runner.disks.real.smart import heard
 from runner.errors import HarnessBroken
-from runner.ssh.line import line_to
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
     from runner.disks.real.census import Census
     from runner.disks.real.smart import Smart
+    from runner.ssh.line import Line
 
 PATIENCE = 300.0
 
 
 def here(script: str) -> Census:
     """The census of this machine."""
-    return asked("local", script)
+    return asked(None, script)
 
 
-def asked(reach: str, script: str) -> Census:
-    """The census of a host, reached as hosts.yaml says."""
-    return parse(told(reach, script))
+def asked(line: Line | None, script: str) -> Census:
+    """The census of a host, by the line that leads to it; of this one by none."""
+    return parse(told(line, script))
 
 
-def healths(reach: str, script: str) -> dict[str, Smart]:
+def healths(line: Line | None, script: str) -> dict[str, Smart]:
     """What disks of a host say of their health, by their paths; nothing of any if it does not tell."""
     with suppress(HarnessBroken):
-        return heard(told(reach, script))
+        return heard(told(line, script))
     return {}
 
 
-def told(reach: str, script: str) -> str:
+def told(line: Line | None, script: str) -> str:
     """What a script that only asks says on a host."""
-    if reach == "local":
+    if line is None:
         return _told(process.run(["bash", "-c", script], timeout=PATIENCE), "this machine")
-    line = line_to(reach.removeprefix("ssh:"))
-    # The script reads nothing, so it is all there is to read; bash has it as a whole before it begins.
-    return _told(line.run(["bash", "-c", 'eval "$(cat)"'], stdin=script, timeout=PATIENCE), line.name)
+    return _told(line.told(script, PATIENCE), line.name)
 
 
 def _told(answer: CompletedProcess[str], host: str) -> str:

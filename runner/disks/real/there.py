@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 from contextlib import suppress
 from dataclasses import dataclass
 from secrets import token_hex
@@ -66,7 +65,7 @@ class There:
     def lock(self, identity: str, run: str) -> tuple[Grip | None, str]:
         """The same file as a run on that host itself takes."""
         name = plain(identity)
-        whose = f"{f'the run {run}, ' if run else ''}by ssh from {platform.node()}"
+        whose = f"{f'the run {run}, ' if run else ''}{self.holder.line.whose}"
         what, *said = self.holder.ask("lock", name, whose)
         if what == b"taken":
             return None, said[0].decode(errors="replace").strip() or "another run"

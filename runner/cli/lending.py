@@ -154,7 +154,7 @@ def borrowed(
         stays.append(line)
         trouble(line)
 
-    with reached(found.reach, _line_for(found, place), run, tell) as host, ExitStack() as stack:
+    with reached(found.reach, _line_for(found.reach, place), run, tell) as host, ExitStack() as stack:
         # An earlier process of this very run may have been killed: what it left is in the way of this one.
         counted = host.boot_id, night_of(_now())
         for found_there in clean(state, host.ask, host.hands, reach=found.reach, only=run, counted=counted):
@@ -175,11 +175,11 @@ def borrowed(
         yield replace(_lent(held, host, loan, request, folder), back=stack.close, stays=stays)
 
 
-def _line_for(found: Match, place: str) -> Line | None:
+def _line_for(reach: str, place: str) -> Line | None:
     """What leads to its disks. Those that are handed on to a machine on this host have to be this very process's."""
     from runner.cli.reaching import line_of
 
-    return line_of(found.reach) if place in {"local", "ssh"} else None
+    return line_of(reach) if place in {"local", "ssh"} else None
 
 
 def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, folder: RunFolder) -> Borrowed:
@@ -293,7 +293,7 @@ def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...])
 
     claims = tuple(disk.claim for disk in found.disks)
     known = ours(state_dir(), reach=found.reach)
-    judged = judged_all(asked(_line_for(found, place), census_script()), claims, known, matrix.name)
+    judged = judged_all(asked(_line_for(found.reach, place), census_script()), claims, known, matrix.name)
     if any(one.refusals for one in judged):
         raise DisksRefused([seen_at_work(one, HERE) for one in judged] if found.reach == "local" else judged)
     asked_for(judged, destroy, found.standing)

@@ -88,7 +88,7 @@ def line_of(reach: str) -> Line | None:
 
     if reach != "local":
         return line_to(reach.removeprefix("ssh:"))
-    if os.geteuid() == 0 or not sudo.INSTALLED.exists():
+    if os.geteuid() == 0 or not sudo.installed():
         return None
     try:
         return sudo.by_sudo()

@@ -21,8 +21,8 @@ use Socket;
 
 my ($mode, $folder, $lease, $locks, @guard) = @ARGV;
 
-# Before anything is set that a script would inherit.
-if ($mode eq 'ask') { exec 'bash', '-c', 'eval "$(cat)"' or exit 127 }
+# Before anything is set that a script would inherit. Who asked and is gone, or waits no longer, may not kill what is root's.
+if ($mode eq 'ask') { exec qw(timeout --signal=KILL 330 bash -c), 'eval "$(cat)"' or exit 127 }
 my ($SIZE, $SEQUENCE, $REREAD) = (0x80081272, 0x80081280, 0x125F);    # BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART
 my (%client, %job, %lock, %disk, %most);
 my ($heard, $ending) = (0, 0);
@@ -45,11 +45,12 @@ sub failed { return join("\0", 'failed', $! + 0, "$!", $_[0]) }
 # --- locks and disks
 
 # Why a lock in their folder would be none: whoever may take its file away lets another run lock one of the same name.
+# Who had this started by sudo trusts their own folder, as they do without it.
 sub distrusted {
     my ($mode, $owner) = (lstat $locks)[2, 4];
     return ''                              if !defined $mode;
     return 'it is no folder'               if !S_ISDIR($mode);
-    return "it belongs to the user $owner" if $owner && $owner != $>;
+    return "it belongs to the user $owner" if $owner && $owner != $> && $owner != ($ENV{SUDO_UID} // 0);
     return 'others may take away what is in it, as it is not sticky' if $mode & 022 && !($mode & S_ISVTX);
     return '';
 }

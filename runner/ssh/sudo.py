@@ -62,6 +62,13 @@ class SudoLine(Line):
 _LINE = SudoLine("this host")
 
 
+def installed() -> bool:
+    """Whether the program is there, as far as one may look."""
+    with suppress(OSError):
+        return INSTALLED.exists()
+    return False
+
+
 def by_sudo() -> Line:
     """What leads there; raises HarnessBroken with what is in the way and what to do about it."""
     if trouble := _trouble():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner import process
+from runner.cli.lending import _line_for
 from runner.cli.reaching import line_of
 from runner.errors import HarnessBroken
 from runner.machines import machine
@@ -176,6 +177,26 @@ def test_root_needs_none_of_it_nor_does_a_host_without_it(monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     assert type(machine("local", Wishes())) is Sudo
     monkeypatch.setattr(sudo, "INSTALLED", tmp_path / "none")
+    assert line_of("local") is None
+
+
+@pytest.mark.usefixtures("_there")
+def test_disks_that_are_handed_on_are_not_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    monkeypatch.setattr(sudo, "by_sudo", lambda: SudoLine("this host"))
+    assert [_line_for("local", place) is None for place in ("local", "qemu-passthrough", "container")] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_where_nobody_may_look_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_: object) -> bool:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    monkeypatch.setattr(type(sudo.INSTALLED), "exists", denied)
     assert line_of("local") is None
 
 

@@ -34,6 +34,17 @@ class Service:
         """What each disk did from the first look to the last; nothing where none is modelled."""
         return between(self.looks[0][1], self.looks[-1][1])
 
+    def since(self, seconds: float) -> tuple[Report, ...]:
+        """What each disk did from so long after the first look on, as far as looks tell: what was before got it ready.
+
+        Files that are laid out before a measurement may take longer than that, and leave disks waiting that it does not.
+        """
+        began, end = self.looks[0][0] + seconds, self.looks[-1]
+        if seconds <= INTERVAL:
+            return self.done
+        start = next((look for look in self.looks[:-1] if look[0] >= began), self.looks[:-1][-1])
+        return between(start[1], end[1])
+
     def files(self) -> dict[str, str]:
         """As files of the trial."""
         if not self.done:

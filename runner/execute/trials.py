@@ -153,7 +153,8 @@ class ArrayOnRig:
         heard = told_apart(results, work, invented=self._invented)
         aftermath = await self._aftermath() if faults and heard.steps[-1].name == "measure" else ""
         found = finding(heard.steps)
-        strain = strained(service.done, work, self._matrix.machine.strain)
+        done = service.since(sum(one.seconds for one in heard.steps if one.name != "measure"))
+        strain = strained(done, work, self._matrix.machine.strain)
         beside = seen(heard.before, heard.after, found.readings, found.figures, work)
         return Measured(
             finding=found,
@@ -166,7 +167,7 @@ class ArrayOnRig:
                 **strain,
                 **heard.notes,
                 **({UNSETTLED: found.unsettled} if found.unsettled else {}),
-                **self._held_back(beside, found.figures, work, service.done, strain.get("strained", "")),
+                **self._held_back(beside, found.figures, work, done, strain.get("strained", "")),
             },
             scripts=files_of(self._scripts, scripts),
             outputs={

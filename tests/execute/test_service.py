@@ -50,6 +50,20 @@ def test_what_each_disk_did_is_told_in_all_and_as_time_went_on(monkeypatch: pyte
     assert times == sorted(times)
 
 
+def test_what_got_the_disks_ready_is_no_part_of_what_is_measured() -> None:
+    looks = [(at / 2, (replace(IDLE, reads=at, starved=min(at, 6) / 2),)) for at in range(10)]
+    found = service.Service(looks)
+
+    def since(seconds: float) -> tuple[int, float]:
+        (one,) = found.since(seconds)
+        return one.reads, one.starved
+
+    assert since(0.1) == (9, 3.0) == (found.done[0].reads, found.done[0].starved)
+    assert since(2.9) == (3, 0.0)
+    # Too short for a look of its own: from the last one before.
+    assert since(4.4) == (1, 0.0)
+
+
 async def _dry(scratch: Path) -> service.Service:
     async with Dry().rig(RigSpec(()), scratch) as rig, service.watched(rig) as found:
         pass

@@ -118,7 +118,7 @@ def command(
         grid = _familiar(familiar, found, form, rows)
     elif pivot:
         along = _scaled if scale else _pivoted
-        grid = along(found, pivot, metrics, form)
+        grid = along(found, pivot, asked if metrics else (), form)
     elif by_trial:
         grid = shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
     elif form in SHOWN:

@@ -73,11 +73,13 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
     among = [one for one in found if axis in one.cell.axes]
     values = sorted(dict.fromkeys(one.cell.axes[axis] for one in among), key=of_value)
     several = len({one.run.id for one in among}) > 1
+    invented = any(one.run.made_up for one in among)
     along = _along(among, axis)
     varying = [name for name in _varying(among, axis) if name not in along]
     places: dict[tuple[str, ...], dict[str, Samples]] = {}
     for one in among:
-        key = (*((one.run.name,) if several else ()), *(one.cell.axes.get(name, "") for name in varying))
+        run = (*((one.run.name,) if several else ()), *((str(one.run.made_up).lower(),) if invented else ()))
+        key = (*run, *(one.cell.axes.get(name, "") for name in varying))
         nth = 1
         # Cells that differ in something that no axis names stand below each other.
         while one.cell.axes[axis] in places.setdefault((*key, str(nth)), {}):
@@ -86,7 +88,7 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
     ordered = sorted(places.items(), key=lambda item: tuple(map(of_value, item[0])))
     return Table(
         among,
-        (*(("run",) if several else ()), *varying),
+        (*(("run",) if several else ()), *(("made_up",) if invented else ()), *varying),
         values,
         [f"{axis}={value}" for value in values],
         [(key[:-1], [by_value.get(value) for value in values]) for key, by_value in ordered],

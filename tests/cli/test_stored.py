@@ -230,6 +230,7 @@ def test_a_pivot(call: Call, two_runs: Path) -> None:
     assert shown.index("md.chunk=64KiB") < shown.index("md.chunk=512KiB"), "sizes are in their order"
     assert "read_bw: mean over trials, in bytes/s" in shown
     assert "1 of 3 cells have no read_bw" in shown
+    assert call("results", "latest", "--pivot", "chunk", "--metric", "read.bw").out == shown, "as guidelines call it"
     assert call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").status == 0
     assert "no cell that was chosen has an axis 'x'" in call("results", "--pivot", "x").err
 

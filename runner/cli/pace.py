@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ def recorded_pace(results: Path, machine: str, matrix: str) -> Pace:
         overhead=max(0.0, fmean(overheads)),
         set_up=fmean(set_ups) if set_ups else guess.set_up,
         write_rate=fmean(rates) if rates else guess.write_rate,
+        lay_rate=inf if alike else guess.lay_rate,
         runs=len(overheads),
         rated=len(rates),
         scatter=median(scatter) if scatter and not made_up else None,

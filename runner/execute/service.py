@@ -37,7 +37,7 @@ class Service:
     def since(self, seconds: float) -> tuple[Report, ...]:
         """What each disk did from so long after the first look on, as far as looks tell: what was before got it ready.
 
-        Files that are laid out before a measurement may take longer than that, and leave disks waiting that it does not.
+        Files that are laid out before a measurement may take longer than it, and leave disks waiting that it does not.
         """
         began, end = self.looks[0][0] + seconds, self.looks[-1]
         if seconds <= INTERVAL:

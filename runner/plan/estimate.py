@@ -23,6 +23,7 @@ class Pace:
     overhead: float = 1.0  # s a trial, beyond the time that fio was told to run
     set_up: float = 2.0  # s an array
     write_rate: float = ASSUMED_RATE  # bytes/s while a workload writes
+    lay_rate: float = ASSUMED_RATE  # bytes/s while files are laid out; infinite where overheads have that in them
     runs: int = 0
     rated: int = 0  # how many of them say how fast is written
     scatter: float | None = None  # deviation of a cell's trials, as a part of their mean; None: unknown
@@ -112,7 +113,7 @@ def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
         resync += builds * (resync_of(visit.array) + building.written)
         cells += len(visit.cells)
         files = laid_out(visit.cells)
-        written, seconds = written + files, seconds + files / pace.write_rate
+        written, seconds = written + files, seconds + files / pace.lay_rate
         known: dict[bytes, tuple[float, int]] = {}
         for cell in visit.cells:
             work = cell.workload

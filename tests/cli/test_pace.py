@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,12 +50,13 @@ def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
     pace = recorded_pace(tmp_path, "qemu", MATRIX)
     assert (pace.runs, pace.overhead, pace.set_up) == (2, 3.0, 2.0)
     assert pace.write_rate == pytest.approx(2e8)
+    assert pace.lay_rate == inf, "what laying files out took is in what trials took"
 
 
 def test_disks_of_another_matrix_say_nothing_of_how_fast_these_are_written(tmp_path: Path) -> None:
     ran(tmp_path, 1, seconds=3.0, bw=2e6)
     pace = recorded_pace(tmp_path, "qemu", "another")
-    assert (pace.runs, pace.rated, pace.write_rate) == (1, 0, Pace().write_rate)
+    assert (pace.runs, pace.rated, pace.write_rate, pace.lay_rate) == (1, 0, Pace().write_rate, Pace().lay_rate)
 
 
 def test_runs_of_the_same_matrix_say_more_than_later_ones_of_others(tmp_path: Path) -> None:

@@ -143,6 +143,8 @@ def test_the_estimate_counts_laying_out() -> None:
     found = space(
         BOTH.replace("[1, 200]", "200").replace("  raw: [md: {level: 5}]\n", "").replace(", offset: 1MiB", "")
     )
-    least = estimate(Plan(select(found), found.matrix.repeat, 1), Pace(overhead=0, set_up=0, write_rate=1e8))
+    least = estimate(
+        Plan(select(found), found.matrix.repeat, 1), Pace(overhead=0, set_up=0, write_rate=1e8, lay_rate=1e8)
+    )
     assert least.bytes_least == 3 * 800 * 10**6
     assert least.seconds_least == 3 * 16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 
 import runner.machines.vagrant as package
 from runner import process
+from runner.cache import opened, try_lock
 from runner.cli import cli
 from runner.disks import Disk
 from runner.disks.physics import Physics
@@ -112,18 +114,25 @@ puts Action::CreateDomain.new(config).call({ machine: Machine.new(config) })
 """
 
 
-@pytest.mark.skipif(shutil.which("ruby") is None, reason="no ruby on this host")
-def test_disks_that_the_plugin_knows_nothing_of_stand_in_the_domain(tmp_path: Path) -> None:
+@pytest.fixture
+def ruby(tmp_path: Path) -> list[str]:
+    """It, with that plugin."""
+    if shutil.which("ruby") is None:
+        pytest.skip("no ruby on this host")
     (tmp_path / "vagrant-libvirt/action").mkdir(parents=True)
     (tmp_path / "vagrant-libvirt/config.rb").write_text(PLUGIN)
     (tmp_path / "vagrant-libvirt/action/create_domain.rb").touch()
+    return ["ruby", "-I", str(tmp_path), "-e"]
+
+
+def test_disks_that_the_plugin_knows_nothing_of_stand_in_the_domain(ruby: list[str]) -> None:
     wanted = [
         {"socket": "/s/0", "bus": "scsi", "serial": "matrix-0", "rotation": 7200, "errors": "enospace"},
         {"dev": "/dev/disk/by-id/x", "bus": "scsi", "serial": "X", "wwn": "5000c50000000001"},
         {"socket": "/s/1", "bus": "virtio", "serial": "matrix-1", "rotation": 7200, "cache": "unsafe"},
     ]
-    words = ["ruby", "-I", str(tmp_path), "-e", DOMAIN, str(ROOT / "vagrant/disks.rb"), json.dumps(wanted)]
-    done = subprocess.run(words, capture_output=True, text=True)
+    words = [DOMAIN, str(ROOT / "vagrant/disks.rb"), json.dumps(wanted)]
+    done = subprocess.run([*ruby, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     domain = ElementTree.fromstring(done.stdout)  # noqa: S314 - our own
     own, served, block, virtio = domain.findall("devices/disk")
@@ -142,6 +151,44 @@ def test_disks_that_the_plugin_knows_nothing_of_stand_in_the_domain(tmp_path: Pa
     assert block.findtext("wwn") == "5000c50000000001"
     assert [disk.find("driver").attrib["cache"] for disk in (served, block, virtio)] == ["writeback", "none", "unsafe"]  # type: ignore[union-attr]
     assert domain.find("seclabel").attrib == {"type": "none", "model": "apparmor"}  # type: ignore[union-attr]
+
+
+#: As much of Vagrant as says what is asked of it: of which machine, what, and with which words.
+VAGRANT = """\
+require "json"
+class Asked
+  def initialize(of) = (@of, @given = of, {})
+  def respond_to_missing?(*) = true
+  def method_missing(name, *words, **named)
+    return @given[name] ||= Asked.new(@of) if words.empty? && named.empty?
+    puts JSON.generate([@of, name.to_s.delete_suffix("="), words.first, named])
+    @given[name.to_s.delete_suffix("=").to_sym] = words.first
+    yield Asked.new(name == :define ? words.first : @of) if block_given?
+  end
+end
+module Vagrant
+  def self.configure(_) = yield(Asked.new(nil))
+end
+load ARGV[0]
+"""
+
+
+class Asked(NamedTuple):
+    """A setting of a machine, or of all."""
+
+    of: str | None
+    name: str
+    word: Any
+    named: dict[str, Any]
+
+
+def asked_of_vagrant(ruby: list[str], plan: str, folder: Path) -> list[Asked]:
+    (folder / "plan.json").write_text(plan)
+    environment = {**os.environ, "MATRIX_VAGRANT": str(folder / "plan.json")}
+    words = [*ruby, VAGRANT, str(ROOT / "vagrant/Vagrantfile")]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [Asked(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("script", ["build", "customize"])
@@ -267,6 +314,28 @@ def test_a_box_boots_the_kernel_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("MATRIX_BOX", "generic/debian12")
     assert Vagrant().lacks("debian-12") == "the box generic/debian12 has its own kernel, not debian-12"
     assert box.refusals(None) == []
+
+
+@pytest.mark.parametrize("own", ["generic/debian12", ""])
+async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_that_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ruby: list[str], own: str
+) -> None:
+    """Nothing is built for it, and nothing is said of where it is: it is there, or Vagrant fetches it."""
+    (tmp_path / "box.json").write_text('{"name": "matrix/ours"}')
+    build = tmp_path / "build"
+    build.write_text(f'#!/bin/sh\ntouch "{tmp_path}/built"\necho "{tmp_path}"\n')
+    build.chmod(0o755)
+    monkeypatch.setattr(box, "BUILD", build)
+    monkeypatch.setenv("MATRIX_BOX", own)
+    monkeypatch.setenv("VAGRANT_HOME", "/home/me/boxes")
+    order = Order(SPEC, await box.provide(None, lambda *_: None), "qemu", tmp_path, bay)
+    wanted = plan(order, RECORD, [], Network(name="matrix", address="192.168.131.0/24"), ())
+    asked = {one.name: one.word for one in asked_of_vagrant(ruby, wanted.model_dump_json(), tmp_path)}
+    known_to = {word for word in command(tmp_path, "up") if word.startswith("VAGRANT_HOME=")}
+    assert (asked["box"], asked["box_check_update"]) == (own or "matrix/ours", False)
+    assert asked.get("box_url") == (None if own else f"file://{tmp_path}/box.json")
+    assert known_to == {f"VAGRANT_HOME={'/home/me/boxes' if own else tmp_path / 'cache/vagrant/home'}"}
+    assert (tmp_path / "built").exists() == (not own)
 
 
 def test_without_anything_installed_every_refusal_says_what_to_install(
@@ -614,6 +683,40 @@ def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(whole())
     assert said == ["destroy", RECORD.domain]
+
+
+@pytest.mark.parametrize(
+    ("made_of", "there", "waits"),
+    [
+        (Box(name="matrix/ours", catalogue="/c/box.json"), True, False),
+        (Box(name="matrix/ours", catalogue="/c/box.json"), False, True),
+        (Box(name="generic/debian12"), True, True),
+    ],
+)
+async def test_who_may_bring_a_box_has_the_next_one_wait_and_leaves_nothing_beside_the_users_own_boxes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made_of: Box, *, there: bool, waits: bool
+) -> None:
+    """Of a box of ours that is there no other can be brought; of one of the user's own a newer version may be."""
+    held: list[bool] = []
+
+    async def vagrant(*_: object, **__: object) -> None:
+        with opened(tmp_path / "cache/vagrant/up.lock") as lock:
+            held.append(not try_lock(lock, fcntl.LOCK_EX))
+
+    coming_up = sys.modules["runner.machines.vagrant.up"]
+    monkeypatch.setattr(coming_up, "vagrant", vagrant)
+    monkeypatch.setattr(libvirt, "prepared", lambda: Network(name="matrix", address="192.168.131.0/24"))
+    monkeypatch.setattr(libvirt, "security_models", tuple)
+    monkeypatch.setattr(libvirt, "box_volumes", lambda name: [name] if there else [])
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    monkeypatch.setenv("MATRIX_BOX", "" if made_of.catalogue else made_of.name)
+    theirs = tmp_path / "me/uploading"
+    theirs.parent.mkdir()
+    theirs.write_text("photos")
+    order = Order(SPEC, made_of, "qemu", tmp_path, bay)
+    await coming_up._made(order, RECORD, tmp_path, [], lambda *_: None)
+    assert held == [waits]
+    assert [(one.name, one.read_text()) for one in theirs.parent.iterdir()] == [("uploading", "photos")]
 
 
 async def test_a_machine_stays_for_all_arrays_that_want_the_same(

@@ -35,7 +35,7 @@ jobs = click.option(
     callback=_understood,
     default="1",
     show_default=True,
-    help="Rigs at work side by side, where all disks are modelled; auto: as many as the host keeps up with.",
+    help="Rigs at work side by side, on qemu or vagrant with modelled disks; auto: as many as the host keeps up with.",
 )
 
 

@@ -247,13 +247,19 @@ class Execution:
                     self._break_all(cells, visit.block, started, lost, *never_up)
                 else:
                     label = visit.array.label
-                    what = "trying again on a fresh one" if cells else "it is measured, and taken apart on the next one"
-                    self._listen(RigWasLost(label, lost.brief, what, label))
+                    self._listen(RigWasLost(label, lost.brief, self._next(cells), label))
             except SetUpFailed as failed:
                 self._break_all(cells, visit.block, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
                 self._skip_all(cells, visit.block, lacking.brief)
         self._listen(VisitDone(visit.block, visit.array.label))
+
+    def _next(self, cells: deque[Cell]) -> str:
+        """What becomes of an array whose rig was lost with these cells left."""
+        if cells:
+            return "trying again on a fresh one"
+        where = "its disks are gone with the rig" if self._machine.brings_disks else "taken apart on the next one"
+        return f"it is measured, and {where}"
 
     def _left_behind(self, array: Array) -> None:
         self._standing.left_behind(array.key)
@@ -266,7 +272,7 @@ class Execution:
                 spec = rig_spec(self._matrix, array, self._kernel)
                 rig = await stack.enter_async_context(self._machine.rig(spec, self._scratch))
                 keep = None
-                if not self._machine.disposable:
+                if not self._machine.brings_disks:  # its own go with the rig that is lost
                     await self._standing.take_apart_what_was_left(rig)
                     keep = partial(self._standing.begins, array.key)
                 built = await ArrayOnRig.build(self._matrix, array, rig, self._machine, self._own, keep)

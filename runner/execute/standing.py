@@ -37,9 +37,9 @@ class Standing:
 
     def taken_apart(self, array: str) -> None:
         """Nothing of it is there any more."""
-        self._up.pop(array, None)
-        self._left.pop(array, None)
-        self._shelf.stands_no_more(array)
+        up, left = self._up.pop(array, None), self._left.pop(array, None)
+        if up or left:
+            self._shelf.stands_no_more(array)
 
     async def take_apart_what_was_left(self, rig: Rig) -> None:
         """What stays for all that, the next set-up names."""

@@ -161,7 +161,7 @@ class Machine(Protocol):
     disposable: ClassVar[bool]
     #: Disks are known to read as zeros when a rig comes up.
     zeroed: ClassVar[bool]
-    #: It makes the disks of its rigs; else it is given some that exist.
+    #: It makes the disks of its rigs, which end with them; else it is given some that exist, and are there once.
     brings_disks: ClassVar[bool]
     #: Results are made up. Whatever shows them must say so.
     made_up: ClassVar[bool]

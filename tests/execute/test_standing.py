@@ -43,6 +43,7 @@ class Lasting(Dry):
     """Virtual machines with disks that stay; the first rig dies in its first trial, and does not come back for a tear-down."""
 
     disposable: ClassVar[bool] = False
+    brings_disks: ClassVar[bool] = False
 
     def __init__(self, *, stays: bool = False, gone: int = 0) -> None:
         super().__init__(self.answered)
@@ -109,6 +110,23 @@ def test_where_that_is_no_more_possible_the_run_ends_as_it_would_have(tmp_path: 
     trials, _, standing = carried_out(Lasting(stays=True, gone=3), tmp_path, ALONE)
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
     assert len(standing) == 1
+
+
+class Kept(Lasting):
+    """It is kept from array to array, and its disks with it; when it dies both are gone."""
+
+    brings_disks: ClassVar[bool] = True
+
+
+def test_where_disks_go_with_a_rig_nothing_of_it_is_left_to_take_apart(tmp_path: Path) -> None:
+    heard: list[Event] = []
+    trials, told, standing = carried_out(Kept(stays=True), tmp_path, listen=heard.append)
+    assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
+    assert "activate" not in {step for steps in told for step in steps}
+    assert all(steps[0] == "set-up" and steps[-1] == "tear-down" for steps in told)
+    assert standing == []
+    (lost,) = (event for event in heard if isinstance(event, RigWasLost) and "still there" in event.reason)
+    assert lost.next == "it is measured, and its disks are gone with the rig"
 
 
 def test_where_rigs_are_thrown_away_nothing_of_this_is_done(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from runner.disks import Disk
 from runner.disks.physics import Physics
 from runner.execute.together import MOST_PATIENCE, Found, Level, Told, one_at_a_time_because
+from runner.machines import MACHINES, PASSTHROUGH, machine
 from runner.machines.dry import Dry
 from runner.machines.qemu import Qemu
-from runner.machines.seam import RigSpec
+from runner.machines.seam import RigSpec, Wishes
 from tests.execute.test_run import FAULTY
 from tests.matrices import SMALL, space
 
@@ -87,10 +88,6 @@ def test_it_stays_about_what_the_host_bears_and_strains_ever_fewer(most: int, bo
 MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))
 
 
-class Staying(Dry):
-    disposable = False
-
-
 def test_only_disks_whose_time_is_modelled_are_measured_side_by_side() -> None:
     bare = replace(MODELLED, disks=(*MODELLED.disks, Disk(1 << 28)))
     assert not one_at_a_time_because(Qemu(), [MODELLED], [])
@@ -98,8 +95,11 @@ def test_only_disks_whose_time_is_modelled_are_measured_side_by_side() -> None:
     assert not one_at_a_time_because(Dry(), [bare], [])
 
 
-def test_a_machine_that_stays_is_one() -> None:
-    assert "has one machine" in one_at_a_time_because(Staying(), [MODELLED], [])
+@pytest.mark.parametrize("name", [*MACHINES, *PASSTHROUGH.values()])
+def test_where_disks_are_there_once_there_is_one_machine(name: str) -> None:
+    why = one_at_a_time_because(machine(name, Wishes()), [MODELLED], [])
+    made = name in {"qemu", "vagrant", "dry"}
+    assert why.partition(":")[0] == ("" if made else f"{name} has one machine at a time")
 
 
 @pytest.mark.parametrize("work", ["sync: background", "state: rebuilding"])

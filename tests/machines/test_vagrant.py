@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from xml.etree import ElementTree
 
 import pytest
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 
 import runner.machines.vagrant as package
 from runner import process
+from runner.cache import opened, try_lock
 from runner.cli import cli
 from runner.disks import Disk
 from runner.disks.physics import Physics
@@ -31,7 +33,11 @@ from runner.disks.real.here import HERE, Descriptor
 from runner.disks.real.hold import Held
 from runner.disks.server import whole
 from runner.errors import BadInput, HarnessBroken
+from runner.execute.rigs import rig_spec
+from runner.execute.together import Told
+from runner.machines.dry import plausible
 from runner.machines.qemu.argv import Passed
+from runner.machines.qemu.host import Host, room
 from runner.machines.seam import Refusal, RigLost, RigSpec, Swept
 from runner.machines.vagrant import Vagrant, box, impossible, leftovers, libvirt
 from runner.machines.vagrant.leftovers import Record
@@ -41,6 +47,10 @@ from runner.machines.vagrant.rig import entered, without
 from runner.machines.vagrant.served import bay
 from runner.machines.vagrant.up import Order, command, configuration, lines, plan, tell
 from runner.machines.vagrant.up import up as came_up
+from runner.shielded import to_its_end
+from tests.execute.test_run import Bench
+from tests.execute.test_side_by_side import Bearing, BearingRig
+from tests.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -112,18 +122,25 @@ puts Action::CreateDomain.new(config).call({ machine: Machine.new(config) })
 """
 
 
-@pytest.mark.skipif(shutil.which("ruby") is None, reason="no ruby on this host")
-def test_disks_that_the_plugin_knows_nothing_of_stand_in_the_domain(tmp_path: Path) -> None:
+@pytest.fixture
+def ruby(tmp_path: Path) -> list[str]:
+    """It, with that plugin."""
+    if shutil.which("ruby") is None:
+        pytest.skip("no ruby on this host")
     (tmp_path / "vagrant-libvirt/action").mkdir(parents=True)
     (tmp_path / "vagrant-libvirt/config.rb").write_text(PLUGIN)
     (tmp_path / "vagrant-libvirt/action/create_domain.rb").touch()
+    return ["ruby", "-I", str(tmp_path), "-e"]
+
+
+def test_disks_that_the_plugin_knows_nothing_of_stand_in_the_domain(ruby: list[str]) -> None:
     wanted = [
         {"socket": "/s/0", "bus": "scsi", "serial": "matrix-0", "rotation": 7200, "errors": "enospace"},
         {"dev": "/dev/disk/by-id/x", "bus": "scsi", "serial": "X", "wwn": "5000c50000000001"},
         {"socket": "/s/1", "bus": "virtio", "serial": "matrix-1", "rotation": 7200, "cache": "unsafe"},
     ]
-    words = ["ruby", "-I", str(tmp_path), "-e", DOMAIN, str(ROOT / "vagrant/disks.rb"), json.dumps(wanted)]
-    done = subprocess.run(words, capture_output=True, text=True)
+    words = [DOMAIN, str(ROOT / "vagrant/disks.rb"), json.dumps(wanted)]
+    done = subprocess.run([*ruby, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     domain = ElementTree.fromstring(done.stdout)  # noqa: S314 - our own
     own, served, block, virtio = domain.findall("devices/disk")
@@ -142,6 +159,63 @@ def test_disks_that_the_plugin_knows_nothing_of_stand_in_the_domain(tmp_path: Pa
     assert block.findtext("wwn") == "5000c50000000001"
     assert [disk.find("driver").attrib["cache"] for disk in (served, block, virtio)] == ["writeback", "none", "unsafe"]  # type: ignore[union-attr]
     assert domain.find("seclabel").attrib == {"type": "none", "model": "apparmor"}  # type: ignore[union-attr]
+
+
+#: As much of Vagrant as says what is asked of it: of which machine, what, and with which words.
+VAGRANT = """\
+require "json"
+class Asked
+  def initialize(of) = (@of, @given = of, {})
+  def respond_to_missing?(*) = true
+  def method_missing(name, *words, **named)
+    return @given[name] ||= Asked.new(@of) if words.empty? && named.empty?
+    puts JSON.generate([@of, name.to_s.delete_suffix("="), words.first, named])
+    @given[name.to_s.delete_suffix("=").to_sym] = words.first
+    yield Asked.new(name == :define ? words.first : @of) if block_given?
+  end
+end
+module Vagrant
+  def self.configure(_) = yield(Asked.new(nil))
+end
+load ARGV[0]
+"""
+
+
+class Asked(NamedTuple):
+    """A setting of a machine, or of all."""
+
+    of: str | None
+    name: str
+    word: Any
+    named: dict[str, Any]
+
+
+def asked_of_vagrant(ruby: list[str], plan: str, folder: Path) -> list[Asked]:
+    (folder / "plan.json").write_text(plan)
+    environment = {**os.environ, "MATRIX_VAGRANT": str(folder / "plan.json")}
+    words = [*ruby, VAGRANT, str(ROOT / "vagrant/Vagrantfile")]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [Asked(*json.loads(line)) for line in done.stdout.splitlines()]
+
+
+BY_HAND = {"cpus": 1, "memory": 512, "disks": [{"size": "64M", "bus": "sata", "serial": "S"}]}
+ONE_BY_ONE = {"machines": [{"name": name, **BY_HAND} for name in ("a", "b")]}
+
+
+@pytest.mark.parametrize(
+    ("plan", "names"), [(ONE_BY_ONE, ["a", "b"]), ({"machines": 3, **BY_HAND}, ["node-1", "node-2", "node-3"])]
+)
+def test_machines_by_hand_are_told_one_by_one_or_by_their_number(
+    ruby: list[str], tmp_path: Path, plan: dict[str, Any], names: list[str]
+) -> None:
+    asked = asked_of_vagrant(ruby, json.dumps({"box": "b", **plan}), tmp_path)
+    assert [one.word for one in asked if one.name == "define"] == names
+    for name in names:
+        mine = [one for one in asked if one.of == name]
+        assert [one.word for one in mine if one.name in {"cpus", "memory"}] == [1, 512]
+        disks = [(one.named["serial"], one.named["device"]) for one in mine if one.name == "storage"]
+        assert disks == [("guard", "vdb"), ("S", "sda")]
 
 
 @pytest.mark.parametrize("script", ["build", "customize"])
@@ -238,7 +312,7 @@ workloads: {work: {rw: randread, bs: 4KiB, runtime: 1s}}
     [
         ("sata", (), "cannot fail on demand"),
         ("nvme", ("--only", "faults=none"), "has no NVMe bus"),
-        ("sata", ("--only", "faults=none", "--jobs", "2"), "vagrant has one machine at a time"),
+        ("sata", ("--only", "faults=none", "--jobs", "999"), "this host has room for"),
         ("sata", ("--only", "faults=none", "--passthrough"), "disks that exist follow no model"),
         ("sata", ("--only", "faults=none", "--destroy", "wwn-0x1"), "vagrant makes disks of its own"),
     ],
@@ -267,6 +341,28 @@ def test_a_box_boots_the_kernel_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("MATRIX_BOX", "generic/debian12")
     assert Vagrant().lacks("debian-12") == "the box generic/debian12 has its own kernel, not debian-12"
     assert box.refusals(None) == []
+
+
+@pytest.mark.parametrize("own", ["generic/debian12", ""])
+async def test_a_box_of_the_users_own_is_whatever_the_users_own_vagrant_has_by_that_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ruby: list[str], own: str
+) -> None:
+    """Nothing is built for it, and nothing is said of where it is: it is there, or Vagrant fetches it."""
+    (tmp_path / "box.json").write_text('{"name": "matrix/ours"}')
+    build = tmp_path / "build"
+    build.write_text(f'#!/bin/sh\ntouch "{tmp_path}/built"\necho "{tmp_path}"\n')
+    build.chmod(0o755)
+    monkeypatch.setattr(box, "BUILD", build)
+    monkeypatch.setenv("MATRIX_BOX", own)
+    monkeypatch.setenv("VAGRANT_HOME", "/home/me/boxes")
+    order = Order(SPEC, await box.provide(None, lambda *_: None), "qemu", tmp_path, bay)
+    wanted = plan(order, RECORD, [], Network(name="matrix", address="192.168.131.0/24"), ())
+    asked = {one.name: one.word for one in asked_of_vagrant(ruby, wanted.model_dump_json(), tmp_path)}
+    known_to = {word for word in command(tmp_path, "up") if word.startswith("VAGRANT_HOME=")}
+    assert (asked["box"], asked["box_check_update"]) == (own or "matrix/ours", False)
+    assert asked.get("box_url") == (None if own else f"file://{tmp_path}/box.json")
+    assert known_to == {f"VAGRANT_HOME={'/home/me/boxes' if own else tmp_path / 'cache/vagrant/home'}"}
+    assert (tmp_path / "built").exists() == (not own)
 
 
 def test_without_anything_installed_every_refusal_says_what_to_install(
@@ -454,6 +550,20 @@ def test_while_libvirt_does_not_answer_nothing_is_forgotten(monkeypatch: pytest.
     assert leftovers.read(folder) == record
 
 
+@pytest.mark.parametrize(("busy", "said"), [(3, ""), (9, "failed")])
+def test_a_pool_that_another_machine_comes_up_in_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, busy: int, said: str
+) -> None:
+    answers = [SimpleNamespace(returncode=1, stderr=f"error: pool 'matrix' has {libvirt.BUSY}")] * busy
+    answers.append(SimpleNamespace(returncode=0, stderr="", stdout="there"))
+    monkeypatch.setattr(libvirt, "virsh", lambda *_, **__: answers.pop(0))
+    monkeypatch.setattr(libvirt, "PAUSE", 0)
+    monkeypatch.setattr(libvirt, "PAUSES", 5)
+    with pytest.raises(HarnessBroken, match=said) if said else nullcontext():
+        assert libvirt.told("pool-refresh", "matrix") == "there"
+    assert len(answers) == (0 if not said else 4)
+
+
 def test_what_was_killed_before_it_made_anything_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     Virsh(monkeypatch, {})
     (leftovers.home() / "0badf00d").mkdir(parents=True)
@@ -554,7 +664,9 @@ class Comes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.said: list[str] = []
-        self._count = 0
+        self._count = self.coming = self.most = 0
+        #: Whose end ends in an error.
+        self.stuck: set[int] = set()
         monkeypatch.setattr(package, "up", self.up)
         monkeypatch.setattr(package, "fit", lambda _, spec: {"kernel": "6", "modules": ",".join(spec.modules)})
         monkeypatch.setattr(box, "provide", self.provide)
@@ -566,14 +678,28 @@ class Comes:
     @asynccontextmanager
     async def up(self, order: Order, _: Progress) -> AsyncIterator[SimpleNamespace]:
         self._count += 1
-        name = f"{self._count} of {order.box.name} by {order.driver}"
+        number, name = self._count, f"{self._count} of {order.box.name} by {order.driver}"
+        self.coming += 1
+        self.most = max(self.most, self.coming)
+        await asyncio.sleep(0)
+        self.coming -= 1
         self.said.append(f"{name} up")
         try:
             yield SimpleNamespace(
                 disks=lambda: ("/d",), emptied=lambda _: self.said.append(f"{name} emptied"), enter=(), where=name
             )
         finally:
-            self.said.append(f"{name} down")
+            await to_its_end(self._down(name))
+            if number in self.stuck:
+                raise HarnessBroken(f"libvirt does not let go of {number}")
+
+    async def _down(self, name: str) -> None:
+        await asyncio.sleep(0)
+        self.said.append(f"{name} down")
+
+    def ends(self) -> list[str]:
+        """Of each machine in turn: that it is up, or down."""
+        return [word.rpartition(" ")[2] for word in self.said if not word.endswith(" emptied")]
 
 
 def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
@@ -616,6 +742,40 @@ def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
     assert said == ["destroy", RECORD.domain]
 
 
+@pytest.mark.parametrize(
+    ("made_of", "there", "waits"),
+    [
+        (Box(name="matrix/ours", catalogue="/c/box.json"), True, False),
+        (Box(name="matrix/ours", catalogue="/c/box.json"), False, True),
+        (Box(name="generic/debian12"), True, True),
+    ],
+)
+async def test_who_may_bring_a_box_has_the_next_one_wait_and_leaves_nothing_beside_the_users_own_boxes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made_of: Box, *, there: bool, waits: bool
+) -> None:
+    """Of a box of ours that is there no other can be brought; of one of the user's own a newer version may be."""
+    held: list[bool] = []
+
+    async def vagrant(*_: object, **__: object) -> None:
+        with opened(tmp_path / "cache/vagrant/up.lock") as lock:
+            held.append(not try_lock(lock, fcntl.LOCK_EX))
+
+    coming_up = sys.modules["runner.machines.vagrant.up"]
+    monkeypatch.setattr(coming_up, "vagrant", vagrant)
+    monkeypatch.setattr(libvirt, "prepared", lambda: Network(name="matrix", address="192.168.131.0/24"))
+    monkeypatch.setattr(libvirt, "security_models", tuple)
+    monkeypatch.setattr(libvirt, "box_volumes", lambda name: [name] if there else [])
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    monkeypatch.setenv("MATRIX_BOX", "" if made_of.catalogue else made_of.name)
+    theirs = tmp_path / "me/uploading"
+    theirs.parent.mkdir()
+    theirs.write_text("photos")
+    order = Order(SPEC, made_of, "qemu", tmp_path, bay)
+    await coming_up._made(order, RECORD, tmp_path, [], lambda *_: None)
+    assert held == [waits]
+    assert [(one.name, one.read_text()) for one in theirs.parent.iterdir()] == [("uploading", "photos")]
+
+
 async def test_a_machine_stays_for_all_arrays_that_want_the_same(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -649,3 +809,86 @@ async def test_a_machine_on_which_anything_went_wrong_is_not_used_again(
     assert [word.rpartition(" ")[2] for word in comes.said] == ["up", "down", "up", "up", "emptied", "emptied"]
     await place.put_down()
     assert [word.rpartition(" ")[2] for word in comes.said[-2:]] == ["down", "down"]
+
+
+@asynccontextmanager
+async def side_by_side(place: Vagrant, spec: RigSpec, scratch: Path, count: int) -> AsyncIterator[None]:
+    """So many arrays at a time."""
+    async with AsyncExitStack() as stack:
+        rigs = [stack.enter_async_context(place.rig(spec, scratch)) for _ in range(count)]
+        await asyncio.gather(*rigs)
+        yield
+
+
+async def test_machines_side_by_side_are_each_used_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    comes, place = Comes(monkeypatch), Vagrant()
+    for count in (3, 2, 3):
+        async with side_by_side(place, replace(SPEC, cpus=1), tmp_path, count):
+            pass
+    assert comes.ends() == ["up"] * 3
+    await place.put_down()
+    assert comes.ends() == ["up"] * 3 + ["down"] * 3
+    assert len(set(comes.said)) == 3 * 3
+
+
+async def test_two_that_want_another_kind_at_once_take_each_idle_machine_down_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    comes, place = Comes(monkeypatch), Vagrant()
+    for kernel in ("debian-12", "debian-13"):
+        async with side_by_side(place, replace(SPEC, kernel=kernel, cpus=1), tmp_path, 2):
+            pass
+    assert sorted(word for word in comes.said if word.endswith(" down")) == [
+        f"{number} of matrix/debian-12 by qemu down" for number in (1, 2)
+    ]
+    await place.put_down()
+    assert comes.ends().count("up") == comes.ends().count("down") == 4
+
+
+async def test_no_more_machines_boot_at_a_time_than_there_are_processors(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(package, "this_host", lambda: Host(64 << 30, 2))
+    comes, place = Comes(monkeypatch), Vagrant()
+    async with side_by_side(place, replace(SPEC, cpus=1), tmp_path, 5):
+        pass
+    assert comes.most == 2
+    await place.put_down()
+
+
+@pytest.mark.parametrize("told", [False, True])
+async def test_whatever_becomes_of_one_machine_all_are_put_down(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, told: bool
+) -> None:
+    comes, place = Comes(monkeypatch), Vagrant()
+    async with side_by_side(place, replace(SPEC, cpus=1), tmp_path, 3):
+        pass
+    comes.stuck = set() if told else {1, 2, 3}
+    end = asyncio.create_task(place.put_down())
+    await asyncio.sleep(0)
+    if told:
+        end.cancel()
+    with pytest.raises(asyncio.CancelledError if told else HarnessBroken):
+        await end
+    assert comes.ends().count("down") == 3
+
+
+def test_a_run_keeps_as_many_machines_as_arrays_are_under_way_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    comes, host = Comes(monkeypatch), Bearing(9)
+    bench = Bench(tmp_path, SMALL.replace("[16KiB, 64KiB]", "[16KiB, 32KiB, 64KiB, 128KiB]"))
+    spec = rig_spec(bench.plan.selection.space.matrix, bench.plan.selection.space.arrays[0], None)
+    monkeypatch.setattr(package, "VagrantRig", lambda *_: BearingRig(spec, plausible, host))
+    bench.run(machine=cast("Any", Vagrant()), level=Told(2))
+    assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
+    assert host.most == 2
+    assert comes.ends() == ["up", "up", "down", "down"]
+    assert not bench.shelf.standing
+    bench.journal.close()
+
+
+def test_there_is_room_for_as_many_as_the_distribution_leaves_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(8 * 512 * MIB, 64)
+    monkeypatch.setattr(package, "this_host", lambda: host)
+    assert (Vagrant().room(SPEC), room(SPEC, host)) == (4, 7)

@@ -9,15 +9,19 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from runner import process
 from runner.cache import cache_dir
 from runner.disks.real.refusals import judged
 from runner.machines.seam import RigSpec
 from runner.machines.vagrant import Vagrant, leftovers, libvirt
+from runner.machines.vagrant.plan import PLAN
+from runner.machines.vagrant.up import command
 from runner.store.journal import Journal
 from runner.store.record import Outcome
 from tests.disks import loops
@@ -25,7 +29,7 @@ from tests.machines.test_local import Place as Desk
 from tests.machines.test_local import placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from runner.store.record import Trial
 
@@ -72,8 +76,8 @@ class Place:
         self.children.append(child)
         return child
 
-    def run(self) -> subprocess.Popen[str]:
-        return self.start("run", "--on", "vagrant", "--json", "m.yaml")
+    def run(self, *words: str) -> subprocess.Popen[str]:
+        return self.start("run", "--on", "vagrant", "--json", *words, "m.yaml")
 
     def said(self, *words: str) -> str:
         child = self.start(*words)
@@ -86,8 +90,8 @@ class Place:
         output, _ = self.start("clean", *words).communicate()
         return output
 
-    def trials(self) -> list[tuple[str, int, Outcome]]:
-        (run,) = (self.folder / "results").glob("volumes-*")
+    def trials(self, results: str = "results") -> list[tuple[str, int, Outcome]]:
+        (run,) = (self.folder / results).glob("volumes-*")
         with Journal.open(run / "journal.sqlite") as journal:
             return [(trial.cell, trial.block, trial.outcome) for trial in journal.trials()]
 
@@ -95,6 +99,14 @@ class Place:
         """Those of runs in this folder: others may be at work beside this test."""
         found = [leftovers.read(folder) for folder in leftovers.home().glob("*/")]
         return [one for one in found if one and one.run.startswith(str(self.folder))]
+
+    def running(self) -> set[str]:
+        """Machines of these that libvirt has up."""
+        return {one.domain for one in self.records()} & set(libvirt.told("list", "--name").split())
+
+    def entered(self) -> list[leftovers.Record]:
+        """Machines of these that have let their runner in."""
+        return [one for one in self.records() if Path(one.sockets, "line").is_socket()]
 
 
 @pytest.fixture
@@ -218,6 +230,77 @@ def test_modelled_disks_on_every_bus_keep_their_pace_and_tell_of_it(place: Place
         assert 0 < told["iops"] < 3 * 400 * 1.3
     assert not place.records()
     assert not list(cache_dir().glob("vagrant/uploading"))
+
+
+SIDE_BY_SIDE = (
+    VOLUMES.replace("chunk: 64KiB", "chunk: [16KiB, 64KiB, 256KiB]").replace("repeat: 1", "repeat: 2")
+    + "machine: {memory: 256MiB, cpus: 1}\n"
+)
+
+
+def left_of(domains: Iterable[str]) -> list[str]:
+    """Those that libvirt still has something of."""
+    there = f"{libvirt.told('list', '--all', '--name')}\n{libvirt.told('vol-list', libvirt.POOL)}"
+    return [domain for domain in domains if domain in there]
+
+
+def test_arrays_side_by_side_have_a_machine_each_which_stays_for_the_next(place: Place, theirs: Theirs) -> None:
+    (place.folder / "m.yaml").write_text(SIDE_BY_SIDE)
+    killed_with_two = place.run("--jobs", "2")
+    waited(killed_with_two, lambda: len(place.entered()) == 2)
+    killed(killed_with_two)
+    two = place.records()
+    assert place.running() == {one.domain for one in two}
+    assert len(two) == 2
+    said = place.cleaned()
+    assert all(f"machine {one.domain} of {one.run}: taken away" in said for one in two)
+    assert not any(Path(one.sockets).exists() for one in two)
+    assert left_of(one.domain for one in two) == []
+    assert place.records() == []
+
+    runner, output, most = place.run("--jobs", "2"), "", 0
+    seen: set[str] = set()
+    while runner.poll() is None:
+        with suppress(subprocess.TimeoutExpired):
+            output, _ = runner.communicate(timeout=0.5)
+        up = place.running()
+        seen |= up
+        most = max(most, len(up))
+    assert runner.returncode == 0, output
+    assert (most, len(seen)) == (2, 2), "two at a time, and no third for all that is left of eight arrays"
+    place.said("run", "--on", "dry", "--results", "dry", "m.yaml")
+    assert sorted(place.trials()) == sorted(place.trials("dry"))
+    assert {outcome for _, _, outcome in place.trials()} == {Outcome.MEASURED}
+    assert left_of(seen) == []
+    assert place.records() == []
+    assert theirs.untouched()
+
+
+def test_a_plan_by_hand_may_have_several_machines(tmp_path: Path) -> None:
+    prefix = f"matrix-{secrets.token_hex(4)}-"
+    disk = {"size": "64M", "bus": "scsi", "serial": "of-each"}
+    of_libvirt = {"prefix": prefix, "pool": libvirt.POOL, "network": libvirt.prepared().model_dump()}
+    # Emulated, as that a KVM can be opened does not prove that a machine boots under it.
+    each = {"cpus": 1, "memory": 512, "disks": [disk], "driver": "qemu"}
+    (tmp_path / PLAN).write_text(json.dumps({"machines": 3, **each, **of_libvirt}))
+    names = [f"node-{number}" for number in (1, 2, 3)]
+    domains = {f"{prefix}{name}" for name in names}
+
+    def said(*words: str) -> str:
+        done = process.run(command(tmp_path, *words), timeout=PATIENCE)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    try:
+        said("up")
+        assert domains <= set(libvirt.told("list", "--name").split())
+        for name in names:
+            assert "of-each" in said("ssh", name, "-c", "lsblk --nodeps --noheadings --output SERIAL")
+        said("destroy", "-f")
+        assert left_of(domains) == []
+    finally:
+        for domain in domains:
+            libvirt.removed(domain)
 
 
 PASSED = """\

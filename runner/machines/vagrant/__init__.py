@@ -2,7 +2,8 @@
 
 A boot takes half a minute or, emulated, more; that is too much for every array. So a machine stays for all arrays that
 want the same one: they are taken apart by their tear-down scripts, and between two of them its disks, which are files
-of ours, are emptied from the outside. Whatever goes wrong in one costs the machine.
+of ours, are emptied from the outside. Whatever goes wrong in one costs the machine. Of arrays that are under way at the
+same time each has a machine to itself, and as many machines stay.
 """
 
 from __future__ import annotations
@@ -77,6 +78,8 @@ class Vagrant:
         self._bays: Bays = bay
         self._idle: list[Kept] = []
         self._told: set[str] = set()
+        #: Each takes a processor while it boots, and there is a limit to how long that may take.
+        self._coming_up = asyncio.Semaphore(this_host().cpus)
         #: Asked once, as Vagrant takes a second or two to answer.
         self._host: list[Refusal] | None = None
 
@@ -126,15 +129,16 @@ class Vagrant:
         self._idle.append(kept)
 
     async def put_down(self) -> None:
-        """Nothing more is to be run: no machine is kept any longer."""
-        while self._idle:
-            await self._idle.pop().stack.aclose()
+        """Nothing more is to be run: no machine is kept any longer, whatever becomes of one of them."""
+        async with AsyncExitStack() as stack:
+            while self._idle:
+                stack.push_async_callback(self._idle.pop().stack.aclose)
 
     async def _taken(self, spec: RigSpec, scratch: Path) -> Kept:
         """A machine of this kind; those of another kind that stand idle are not needed any more."""
-        for kept in [kept for kept in self._idle if kept.spec != _kind(spec)]:
-            self._idle.remove(kept)
-            await kept.stack.aclose()
+        while other := next((kept for kept in self._idle if kept.spec != _kind(spec)), None):
+            self._idle.remove(other)  # others look for one meanwhile
+            await other.stack.aclose()
         return self._idle.pop() if self._idle else await self._made(spec, scratch)
 
     async def _made(self, spec: RigSpec, scratch: Path) -> Kept:
@@ -142,7 +146,8 @@ class Vagrant:
         driver = await self._driver(scratch)
         order = Order(spec, await box.provide(spec.kernel, self.wishes.progress), driver, scratch, self._bays)
         stack = AsyncExitStack()
-        return Kept(_kind(spec), await stack.enter_async_context(up(order, self.wishes.progress)), stack)
+        async with self._coming_up:
+            return Kept(_kind(spec), await stack.enter_async_context(up(order, self.wishes.progress)), stack)
 
     async def _driver(self, scratch: Path) -> Literal["kvm", "qemu"]:
         """KVM only where a machine really boots under it: that one can be opened proves nothing."""

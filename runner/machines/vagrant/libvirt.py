@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import time
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,9 @@ TUN = Path("/dev/net/tun")
 #: The first of these that no route of the host leads to is the network's.
 SUBNETS = tuple(ipaddress.IPv4Network(f"192.168.{third}.0/24") for third in range(131, 140))
 PATIENCE = 60.0
+#: What libvirt says instead of looking through a pool in which a volume is being made, which is over in a moment.
+BUSY = "asynchronous jobs running"
+PAUSE, PAUSES = 0.2, 300
 
 
 def uri() -> str:
@@ -46,8 +50,13 @@ def virsh(*words: str, stdin: str = "") -> CompletedProcess[str]:
 
 
 def told(*words: str, stdin: str = "") -> str:
-    """Ask, and take no for an error."""
+    """Ask, and take no for an error; where another machine is just coming up, ask again."""
     done = virsh(*words, stdin=stdin)
+    for _ in range(PAUSES):
+        if not done.returncode or BUSY not in done.stderr:
+            break
+        time.sleep(PAUSE)
+        done = virsh(*words, stdin=stdin)
     if done.returncode:
         raise HarnessBroken(f"libvirt: virsh {' '.join(words)} failed", details=done.stderr.strip()[-2000:])
     return done.stdout

@@ -130,16 +130,17 @@ def made_of(order: Order) -> dict[str, str]:
 
 async def _made(order: Order, record: Record, folder: Path, disks: Sequence[Served], progress: Progress) -> None:
     """Let Vagrant make it. Only one at a time may bring a box to where all others find it."""
+    common = cache_dir() / "vagrant"
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(locked(home().with_name("up.lock")))
+        await stack.enter_async_context(locked(common / "up.lock"))
         network = await asyncio.to_thread(libvirt.prepared)
         unconfined = await asyncio.to_thread(libvirt.security_models)
         wanted = plan(order, record, disks, network, unconfined)
         written(folder / PLAN, wanted.model_dump_json(indent=2))
-        if await asyncio.to_thread(libvirt.box_volumes, order.box.name) and not half_uploaded(home().parent):
+        if half_uploaded(common) or not await asyncio.to_thread(libvirt.box_volumes, order.box.name):
+            stack.enter_context(uploading(order.box.name, common))
+        elif order.box.catalogue:  # else Vagrant may know of a newer one than is there, and bring it now
             await stack.aclose()
-        else:
-            stack.enter_context(uploading(order.box.name, home().parent))
         progress(f"vagrant: {record.domain} comes up")
         await vagrant(folder, "up", deadline=UP_DEADLINE, hear=lambda said: tell(said, progress))
         progress(f"vagrant: {record.domain} is up", 1)

@@ -56,7 +56,7 @@ def level_of(asked: Asked, place: Machine, specs: Collection[RigSpec], arrays: I
         )
     if asked > room:
         one = next(iter(kinds))
-        size = f"{one.memory // 2**20}MiB and {one.cpus} processors"
+        size = f"{one.memory // 2**20}MiB and {one.cpus} processors, and what each takes beside that"
         raise BadInput(
             f"--jobs {asked}: this host has room for {room} at a time of machines with {size}",
             resolution="`--jobs auto` takes as many as there is room for; their size is the matrix's `machine:`",

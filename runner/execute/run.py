@@ -287,9 +287,12 @@ class Execution:
                         await self.trial(built, cells, block)
                         if array.faults:
                             break  # its disks are not what they were: the next trial needs others
-            except BaseException:
+            except BaseException as error:
                 with suppress(RigLost):  # what went wrong first is what counts, above all being told to stop
                     await self._take_apart(array, built)
+                if isinstance(error, _TrialLost):  # a machine that goes down is work that no trial beside it pays for
+                    async with self._turns.together():
+                        await stack.aclose()
                 raise
             await self._take_apart(array, built)
             async with self._turns.together():

@@ -51,7 +51,9 @@ def test_what_each_disk_did_is_told_in_all_and_as_time_went_on(monkeypatch: pyte
 
 
 def test_what_got_the_disks_ready_is_no_part_of_what_is_measured() -> None:
-    looks = [(at / 2, (replace(IDLE, reads=at, starved=min(at, 6) / 2),)) for at in range(10)]
+    looks: list[tuple[float, tuple[Report, ...]]] = [
+        (at / 2, (replace(IDLE, reads=at, starved=min(at, 6) / 2),)) for at in range(10)
+    ]
     found = service.Service(looks)
 
     def since(seconds: float) -> tuple[int, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,9 +43,9 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
 @command.command("models", epilog="Example:  matrix disks models")
 def models() -> None:
     """List the disk models that come with matrix, each with the source of its figures."""
-    from rich.console import Console
     from rich.table import Table
 
+    from runner.cli.stored import console_for
     from runner.expand.load import disk_model
     from runner.expand.use import models as names
 
@@ -52,7 +53,7 @@ def models() -> None:
     for name in names():
         model = disk_model(name)
         table.add_row(name, model.kind, model.source or "")
-    Console().print(table)
+    console_for(terminal=sys.stdout.isatty()).print(table)
 
 
 @command.command(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.stored import console_for
 from runner.errors import BadInput
 
 if TYPE_CHECKING:
@@ -26,7 +28,12 @@ def show(hosts: Path | None, host: str | None, form: str) -> None:
     from runner.render.census import census_script, smart_script
     from runner.store.lab import ours, state_dir
 
-    chosen = chosen_host(lab_of(hosts), host)
+    lab = lab_of(hosts)
+    if lab is None:
+        click.echo(
+            f"note: there is no {USUAL} here, so no disk may be used; docs/disks.md has one to begin with", err=True
+        )
+    chosen = chosen_host(lab, host)
     reach = chosen.reach if chosen else "local"
     line = line_of(reach)
     census = asked(line, census_script())
@@ -76,7 +83,6 @@ def as_json(found: Sequence[Listed]) -> str:
 
 
 def _table(found: Sequence[Listed]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -102,4 +108,4 @@ def _table(found: Sequence[Listed]) -> None:
         words = ("\n".join(names) or "none", f"{one.size}B", what, "yes" if one.usable else why)
         # A label that somebody wrote is no markup of ours.
         table.add_row(*map(Text, (one.path or "not there", *words)))
-    Console().print(table)
+    console_for(terminal=sys.stdout.isatty()).print(table)

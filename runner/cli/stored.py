@@ -14,6 +14,8 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rich.console import Console
+
     from runner.reports.grid import Grid
     from runner.store.address import Address
     from runner.store.shared import RunRow, SharedStore
@@ -119,12 +121,17 @@ def answer(grid: Grid, form: str, to: Path | None) -> None:
     _put(WRITTEN[form](grid), to)
 
 
-def _table(grid: Grid, *, terminal: bool) -> str:
+def console_for(*, terminal: bool) -> Console:
+    """As wide as the terminal; where there is none, nothing is to be folded that somebody may want to copy."""
     from rich.console import Console
 
+    return Console() if terminal else Console(width=_WIDE)
+
+
+def _table(grid: Grid, *, terminal: bool) -> str:
     from runner.reports.grids import as_table
 
-    console = Console() if terminal else Console(width=_WIDE)
+    console = console_for(terminal=terminal)
     with console.capture() as captured:
         if grid.rows:
             console.print(as_table(grid))

@@ -117,7 +117,7 @@ def _sentence(done: Comparison) -> str:
     counts = ", ".join(f"{done.counts.get(speed, 0)} {speed}" for speed in Speed)
     return (
         f"B against A: {counts}; same is within ±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
-        f"verdicts corrected for {len(done.lines)} comparisons"
+        f"verdicts corrected for {len(done.lines)} comparison{'s' if len(done.lines) > 1 else ''}"
     )
 
 

@@ -22,6 +22,11 @@ def of_value(value: str) -> Place:
     return 1, 0.0, value
 
 
+def as_declared(value: str) -> tuple[int, float]:
+    """The same where words stay in the order in which they come, as sorting leaves what is equal."""
+    return of_value(value)[:2]
+
+
 @lru_cache(maxsize=65536)
 def of_name(name: str) -> tuple[tuple[Place, ...], ...]:
     """The name of a cell, part by part: `raid5/chunk=16KiB/…` behind `raid5/chunk=4KiB/…`, and before `raid10/…`."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.history.metrics import METRICS, is_percentile
-from runner.history.ordering import of_value
+from runner.history.ordering import as_declared, of_value
 from runner.history.results import ENDS, axes_of, values_of, warnings
 from runner.reports.figures import figure
 from runner.reports.grid import Grid
@@ -71,7 +71,7 @@ class Table:
 def table_of(found: Sequence[Samples], axis: str) -> Table:
     """Cells that have an axis, in lines of those that differ in nothing else."""
     among = [one for one in found if axis in one.cell.axes]
-    values = sorted(dict.fromkeys(one.cell.axes[axis] for one in among), key=of_value)
+    values = sorted(dict.fromkeys(one.cell.axes[axis] for one in among), key=as_declared)
     several = len({one.run.id for one in among}) > 1
     invented = any(one.run.made_up for one in among)
     along = _along(among, axis)
@@ -85,7 +85,7 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
         while one.cell.axes[axis] in places.setdefault((*key, str(nth)), {}):
             nth += 1
         places[*key, str(nth)][one.cell.axes[axis]] = one
-    ordered = sorted(places.items(), key=lambda item: tuple(map(of_value, item[0])))
+    ordered = sorted(places.items(), key=lambda item: tuple(map(as_declared, item[0])))
     return Table(
         among,
         (*(("run",) if several else ()), *(("made_up",) if invented else ()), *varying),

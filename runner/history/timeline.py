@@ -121,7 +121,8 @@ def _in_full(one: Series, most: int) -> Grid:
     notes = [
         f"{one.cell.name}: {one.metric} on {one.host or 'an unknown host'} ({one.machine})",
         f"{one.bars}  {_range(one)}",
-        f"{len(one.points)} runs, {_count(one.changes)}" + (f"; the first {begin} are not shown" if begin else ""),
+        f"{len(one.points)} run{'s' if len(one.points) > 1 else ''}, {_count(one.changes)}"
+        + (f"; the first {begin} are not shown" if begin else ""),
     ]
     columns = ("started", "run", "kernel", one.metric, "±", "trials", "")
     warned = warnings(point.samples.run for point in one.points)

@@ -258,7 +258,11 @@ def load(folder: Path) -> RunFolder:
     manifest = folder / _MANIFEST
     with named(manifest):
         if not manifest.is_file():
-            raise BadInput(f"{folder} is not the folder of a run", details=f"it holds no {_MANIFEST}")
+            raise BadInput(
+                f"{folder} is not the folder of a run",
+                details=f"it holds no {_MANIFEST}",
+                resolution="`matrix results` lists runs; --results says where they are",
+            )
         content = manifest.read_bytes()
     try:
         return RunFolder(folder, Manifest.model_validate_json(content))

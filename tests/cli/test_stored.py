@@ -312,13 +312,13 @@ def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path:
     past.recorded(tmp_path / "results", [*large, *both], 1, (*CELLS, mixed))
     found = rows(call("results", "latest", "--pivot", "chunk", "--format", "csv").out)
     assert [(one["workload.rw"], one["metric"]) for one in found] == [
-        ("randrw", "read_iops"),
-        ("randrw", "write_iops"),
         ("read", "read_iops"),
         ("write", "write_bw"),
-    ]
-    assert found[3]["md.chunk=64KiB"] == "50000000.0"
-    assert found[3]["md.chunk=512KiB"] == ""
+        ("randrw", "read_iops"),
+        ("randrw", "write_iops"),
+    ], "as they were declared"
+    assert found[1]["md.chunk=64KiB"] == "50000000.0"
+    assert found[1]["md.chunk=512KiB"] == ""
     shown = call("results", "latest", "--pivot", "chunk").out
     assert "50.0 MB/s" in shown
     assert "IOPS ± 0.3" in shown
@@ -410,7 +410,7 @@ def test_a_pivot_does_not_set_unlike_work_beside_each_other(call: Call, tmp_path
     ]
     past.recorded(tmp_path / "results", [past.measured(one.id, 1, 1e8) for one in cells], 1, cells)
     found = rows(call("results", "latest", "--pivot", "bs", "--metric", "read_bw", "--format", "csv").out)
-    assert [(one["workload"], one["workload.iodepth"]) for one in found] == [("oltp", "64"), ("seqread", "8")]
+    assert [(one["workload"], one["workload.iodepth"]) for one in found] == [("seqread", "8"), ("oltp", "64")]
     told = call("results", "latest", "--pivot", "workload", "--metric", "read_bw").out
     assert "workload.iodepth goes with workload: 64 (oltp), 8 (seqread)" in told
     assert "workload.bs goes with" not in told

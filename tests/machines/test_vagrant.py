@@ -589,17 +589,30 @@ def test_a_record_goes_with_its_machine_and_stays_while_there_is_one(
 def test_half_of_a_box_is_no_box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Vagrant would take a volume of that name for the whole box, for good."""
     forgotten: list[str] = []
-    monkeypatch.setattr(libvirt, "forget_box", forgotten.append)
+    pool = ["matrix-VAGRANTSLASH-a_vagrant_box_image_1.0_box.img"]  # of another version, with machines on it
+    monkeypatch.setattr(libvirt, "box_volumes", lambda box: pool if box == "matrix/a" else [])
+    monkeypatch.setattr(libvirt, "forget_box", lambda box, but: forgotten.append(" but ".join((box, *but))))
     with leftovers.uploading("matrix/a", tmp_path):
         assert leftovers.half_uploaded(tmp_path)
     assert not leftovers.half_uploaded(tmp_path)
     assert forgotten == []
     with pytest.raises(RigLost), leftovers.uploading("matrix/a", tmp_path):
         raise RigLost("the disk is full")
-    assert forgotten == ["matrix/a"]
-    (tmp_path / leftovers.NOTE).write_text("matrix/b")  # of one that was killed
+    assert forgotten == [f"matrix/a but {pool[0]}"]
+    with leftovers.uploading("matrix/a", tmp_path):
+        said = (tmp_path / leftovers.NOTE).read_text()
+    (tmp_path / leftovers.NOTE).write_text(said)  # of one that was killed
     with leftovers.uploading("matrix/c", tmp_path):
-        assert forgotten == ["matrix/a", "matrix/b"]
+        assert forgotten == [f"matrix/a but {pool[0]}"] * 2
+
+
+def test_what_was_uploaded_before_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"generic-VAGRANTSLASH-debian12_vagrant_box_image_{one}_box.img" for one in ("1.0", "1.1")]
+    deleted: list[str] = []
+    monkeypatch.setattr(libvirt, "_listed", lambda: [*names, "other_vagrant_box_image_1.1_box.img"])
+    monkeypatch.setattr(libvirt, "told", lambda *words: deleted.append(words[-1]))
+    libvirt.forget_box("generic/debian12", names[:1])
+    assert deleted == names[1:]
 
 
 @pytest.mark.skipif(

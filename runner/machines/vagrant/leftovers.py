@@ -157,17 +157,20 @@ def half_uploaded(folder: Path) -> bool:
 def uploading(box: str, folder: Path) -> Iterator[None]:
     """A box is put into the pool by the first machine made of it. Of one that was killed half of it may be there.
 
+    The note has the box, and which volumes of it were there before: whole, of other versions, with machines on them.
     Called by one process at a time.
     """
     note = folder / NOTE
     if note.exists():
-        libvirt.forget_box(note.read_text())
+        begun, *whole = note.read_text().splitlines()
+        libvirt.forget_box(begun, whole)
         note.unlink()
-    written(note, box)
+    whole = libvirt.box_volumes(box)
+    written(note, "\n".join((box, *whole)))
     try:
         yield
     except BaseException:
-        libvirt.forget_box(box)
+        libvirt.forget_box(box, whole)
         raise
     finally:
         note.unlink()

@@ -20,7 +20,7 @@ from runner.machines.seam import Refusal
 from runner.machines.vagrant.plan import Network
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from subprocess import CompletedProcess
 
 USUAL = "qemu:///system"
@@ -186,13 +186,16 @@ def ours(domain: str, mark: str) -> bool | None:
 
 
 def removed(domain: str) -> None:
-    """Take a domain away, in whatever state it is, and its volumes in our pool."""
+    """Take a domain away, in whatever state it is, and its volumes in our pool.
+
+    The volumes go first: as long as the domain is known, somebody will look for what is left of it.
+    """
     virsh("destroy", domain)
+    for volume in volumes_of(domain, _listed()):
+        told("vol-delete", "--pool", POOL, volume)
     gone = virsh("undefine", "--managed-save", "--snapshots-metadata", "--nvram", domain)
     if domain in _names(told("list", "--all", "--name")):
         raise HarnessBroken(f"libvirt does not let go of {domain}", details=gone.stderr.strip())
-    for volume in volumes_of(domain, _listed()):
-        told("vol-delete", "--pool", POOL, volume)
 
 
 def _listed() -> list[str]:
@@ -214,7 +217,8 @@ def box_volumes(name: str) -> list[str]:
     ]
 
 
-def forget_box(name: str) -> None:
-    """Delete what was uploaded of a box."""
+def forget_box(name: str, but: Collection[str]) -> None:
+    """Delete what was uploaded of a box, but for these volumes."""
     for volume in box_volumes(name):
-        told("vol-delete", "--pool", POOL, volume)
+        if volume not in but:
+            told("vol-delete", "--pool", POOL, volume)

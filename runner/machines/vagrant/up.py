@@ -137,10 +137,11 @@ async def _made(order: Order, record: Record, folder: Path, disks: Sequence[Serv
         unconfined = await asyncio.to_thread(libvirt.security_models)
         wanted = plan(order, record, disks, network, unconfined)
         written(folder / PLAN, wanted.model_dump_json(indent=2))
-        if half_uploaded(common) or not await asyncio.to_thread(libvirt.box_volumes, order.box.name):
-            stack.enter_context(uploading(order.box.name, common))
-        elif order.box.catalogue:  # else Vagrant may know of a newer one than is there, and bring it now
+        there = await asyncio.to_thread(libvirt.box_volumes, order.box.name)
+        if there and order.box.catalogue and not half_uploaded(common):
             await stack.aclose()
+        else:  # it is brought now; or it is the user's own, of which Vagrant may know a newer one than is there
+            stack.enter_context(uploading(order.box.name, common))
         progress(f"vagrant: {record.domain} comes up")
         await vagrant(folder, "up", deadline=UP_DEADLINE, hear=lambda said: tell(said, progress))
         progress(f"vagrant: {record.domain} is up", 1)

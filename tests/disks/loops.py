@@ -76,6 +76,11 @@ class Bay:
         with self.file.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
 
+    def mounted(self, mounts: str) -> list[str]:
+        """What of these is mounted, by the kernel's list: tests beside this one mount loop devices, too."""
+        own = tuple(f"{disk}{end}" for disk in (self.disk, self.other) for end in (" ", "p"))
+        return [line for line in mounts.splitlines() if line.startswith(own)]
+
     def bash(self, text: str) -> None:
         settings = {
             "DISK": self.disk,

@@ -328,7 +328,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
     assert "disk-a" not in place.said(sys.executable, "-m", "runner.cli", "clean", "--dry-run")
     assert place.said(*engine.argv("ps", "--all", "--format={{.Names}}")).split() == ["foreign"]
     place.said(*engine.argv("rm", "--force", "foreign"))
-    assert "/dev/loop" not in place.said("cat", "/proc/self/mounts")
+    assert not disks.mounted(place.said("cat", "/proc/self/mounts"))
     assert not list((run / "standing").iterdir())
     assert knob.read_text() == before
     assert judged(disks.ask(), disks.claim).usable
@@ -344,5 +344,5 @@ def test_told_to_stop_it_leaves_nothing(disks: Bay, place: Around, engine: Engin
     output, _ = runner.communicate()
     assert runner.returncode == 130, output
     assert place.said(*engine.argv("ps", "--all", "--quiet")) == ""
-    assert "/dev/loop" not in place.said("cat", "/proc/self/mounts")
+    assert not disks.mounted(place.said("cat", "/proc/self/mounts"))
     assert judged(disks.ask(), disks.claim).usable

@@ -92,7 +92,7 @@ class Desk:
     def clean(self) -> bool:
         """Nothing of ours is left over there, neither on disks nor beside them."""
         assert self.shelf.there("ls /run/matrix/far") == ""
-        assert "/dev/loop" not in self.shelf.there("cat /proc/self/mounts")
+        assert not self.disks.mounted(self.shelf.there("cat /proc/self/mounts"))
         assert "disk-" not in self.said("clean", "--dry-run", "--host", "bench")
         return judged(self.disks.ask(), self.disks.claim).usable
 

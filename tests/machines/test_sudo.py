@@ -103,7 +103,7 @@ class Seat(Place):
     def clean(self) -> bool:
         """Nothing of ours is left on the disks or beside them, and what is kept is the user's."""
         assert self.root("ls /run/matrix/far") == ""
-        assert "/dev/loop" not in self.root("cat /proc/self/mounts")
+        assert not self.disks.mounted(self.root("cat /proc/self/mounts"))
         assert "disk-" not in self.told("clean", "--dry-run")
         mine = pwd.getpwnam(USER).pw_uid
         kept = [path for name in ("results", "state") for path in (self.folder / name).rglob("*")]

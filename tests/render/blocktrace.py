@@ -13,14 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 SIZE = 64 << 20
 _BLOCK = 4096
-#: Others read here, too: whoever asks a host for all of its disks, as tests beside this one do. What they ask for may be
-#: issued by a worker of the kernel's, so it is told by who queued it. What is written is written back by anybody.
-_READERS = ("fio", "dd", "bonnie++")
-_QUEUED = re.compile(r" block_bio_queue: \d+,\d+ (\w+) (\d+) \+ (\d+) \[(.*)\]")
+_QUEUED = re.compile(r" block_bio_queue: \d+,\d+ (\w+) (\d+) \+ (\d+) ")
 
 
 @dataclass
@@ -84,26 +81,34 @@ class Disk:
 
     @contextmanager
     def traced(self) -> Iterator[Seen]:
-        """What is asked of it within, whatever is in memory."""
-        seen = Seen()
-        instance = self.tracing / "instances" / f"matrix-{os.getpid()}"
+        """What is asked of it within, whatever is in memory.
+
+        Others read here, too: whoever asks a host for all of its disks, as tests beside this one do, by dd among other
+        things. What is written is written back by anybody.
+        """
+        with self._queued("R", family(os.getpid())) as reads, self._queued("W") as writes:
+            yield Seen(reads, writes)
+
+    @contextmanager
+    def _queued(self, direction: str, whose: Sequence[int] = ()) -> Iterator[list[tuple[int, int]]]:
+        """In one direction, by these processes and whatever they start; or by anybody."""
+        instance, found = self.tracing / "instances" / f"matrix-{os.getpid()}-{direction}", list[tuple[int, int]]()
         instance.mkdir()
         try:
             device = Path(self.path).stat().st_rdev
             event = instance / "events/block/block_bio_queue"
             (instance / "buffer_size_kb").write_text("4096")
-            (event / "filter").write_text(f"dev == {os.major(device) << 20 | os.minor(device)}")
+            if whose:
+                (instance / "options/event-fork").write_text("1")
+                (instance / "set_event_pid").write_text(" ".join(map(str, whose)))
+            where = f"dev == {os.major(device) << 20 | os.minor(device)}"
+            (event / "filter").write_text(f'{where} && rwbs ~ "{direction}*"')
             (event / "enable").write_text("1")
-            yield seen
+            yield found
             (event / "enable").write_text("0")
-            for kind, at, sectors, who in _QUEUED.findall((instance / "trace").read_text()):
-                # "M" is the file system's own: inodes, bitmaps.
-                if "M" in kind:
-                    continue
-                if kind[0] == "W":
-                    seen.writes.append((int(at) * 512, int(sectors) * 512))
-                elif kind[0] == "R" and who in _READERS:
-                    seen.reads.append((int(at) * 512, int(sectors) * 512))
+            for kind, at, sectors in _QUEUED.findall((instance / "trace").read_text()):
+                if "M" not in kind:  # the file system's own: inodes, bitmaps
+                    found.append((int(at) * 512, int(sectors) * 512))
         finally:
             instance.rmdir()
 
@@ -116,6 +121,13 @@ class Disk:
             os.fsync(descriptor)
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
             os.close(descriptor)
+
+
+def family(process: int) -> list[int]:
+    """The threads of a process, and of all that it started."""
+    threads = list(Path(f"/proc/{process}/task").iterdir())
+    children = [int(one) for thread in threads for one in (thread / "children").read_text().split()]
+    return [*(int(thread.name) for thread in threads), *(one for child in children for one in family(child))]
 
 
 def _run(*words: str | Path) -> str:

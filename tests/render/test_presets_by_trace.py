@@ -116,10 +116,20 @@ def bonnie(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
         return Bonnie(found).phases()
 
 
-def test_who_reads_beside_is_left_out(disk: Disk) -> None:
+def test_who_reads_beside_is_left_out(disk: Disk, tmp_path: Path) -> None:
+    go, gone = tmp_path / "go", tmp_path / "gone"
+    for fifo in (go, gone):
+        os.mkfifo(fifo)
+    read = f"dd if={disk.path} of=/dev/null status=none"
+    # Of no family: who started it has ended.
+    subprocess.run(["setsid", "--fork", "sh", "-c", f"cat {go}; {read}; echo >{gone}"], check=True)
     with disk.watched() as seen:
-        assert len(Path(disk.path).read_bytes()) == blocktrace.SIZE
+        go.write_text("")
+        gone.read_text()
     assert not seen.reads
+    with disk.watched() as seen:
+        subprocess.run(["sh", "-c", read], check=True)
+    assert total(seen.reads) == blocktrace.SIZE
 
 
 def assert_all_in_order(requests: list[tuple[int, int]]) -> None:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 SIZE = 64 << 20
 _BLOCK = 4096
-_QUEUED = re.compile(r" block_bio_queue: \d+,\d+ (\w+) (\d+) \+ (\d+) ")
+_TRACED = re.compile(r" block_\w+: \d+,\d+ (\w+) (?:\d+ \(.*?\) )?(\d+) \+ (\d+) ")
 
 
 @dataclass
 class Seen:
-    """Requests for data, in the order in which they were queued: where, and how many bytes."""
+    """Requests for data, in the order in which they came: where, and how many bytes."""
 
     reads: list[tuple[int, int]] = field(default_factory=list)
     writes: list[tuple[int, int]] = field(default_factory=list)
@@ -40,7 +40,7 @@ def covered(requests: list[tuple[int, int]]) -> int:
 def forward(requests: list[tuple[int, int]]) -> float:
     """The share that begins where the one before ended, or a little behind."""
     steps = [later - (at + size) for (at, size), (later, _) in pairwise(requests)]
-    return sum(0 <= step <= 2 << 20 for step in steps) / len(steps)
+    return sum(0 <= step <= 2 << 20 for step in steps) / len(steps) if steps else 1.0
 
 
 def usual(requests: list[tuple[int, int]]) -> float:
@@ -84,19 +84,21 @@ class Disk:
         """What is asked of it within, whatever is in memory.
 
         Others read here, too: whoever asks a host for all of its disks, as tests beside this one do, by dd among other
-        things. What is written is written back by anybody.
+        things. So reads are those that were queued by us; what is written is written back by anybody, and the kernel may
+        queue all of it at once.
         """
-        with self._queued("R", family(os.getpid())) as reads, self._queued("W") as writes:
+        reading = self._events("block_bio_queue", "R", family(os.getpid()))
+        with reading as reads, self._events("block_rq_issue", "W") as writes:
             yield Seen(reads, writes)
 
     @contextmanager
-    def _queued(self, direction: str, whose: Sequence[int] = ()) -> Iterator[list[tuple[int, int]]]:
+    def _events(self, name: str, direction: str, whose: Sequence[int] = ()) -> Iterator[list[tuple[int, int]]]:
         """In one direction, by these processes and whatever they start; or by anybody."""
         instance, found = self.tracing / "instances" / f"matrix-{os.getpid()}-{direction}", list[tuple[int, int]]()
         instance.mkdir()
         try:
             device = Path(self.path).stat().st_rdev
-            event = instance / "events/block/block_bio_queue"
+            event = instance / "events/block" / name
             (instance / "buffer_size_kb").write_text("4096")
             if whose:
                 (instance / "options/event-fork").write_text("1")
@@ -106,7 +108,7 @@ class Disk:
             (event / "enable").write_text("1")
             yield found
             (event / "enable").write_text("0")
-            for kind, at, sectors in _QUEUED.findall((instance / "trace").read_text()):
+            for kind, at, sectors in _TRACED.findall((instance / "trace").read_text()):
                 if "M" not in kind:  # the file system's own: inodes, bitmaps
                     found.append((int(at) * 512, int(sectors) * 512))
         finally:

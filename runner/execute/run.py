@@ -247,19 +247,13 @@ class Execution:
                     self._break_all(cells, visit.block, started, lost, *never_up)
                 else:
                     label = visit.array.label
-                    self._listen(RigWasLost(label, lost.brief, self._next(cells), label))
+                    after = _after_loss(left=bool(cells), brings_disks=self._machine.brings_disks)
+                    self._listen(RigWasLost(label, lost.brief, after, label))
             except SetUpFailed as failed:
                 self._break_all(cells, visit.block, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
                 self._skip_all(cells, visit.block, lacking.brief)
         self._listen(VisitDone(visit.block, visit.array.label))
-
-    def _next(self, cells: deque[Cell]) -> str:
-        """What becomes of an array whose rig was lost with these cells left."""
-        if cells:
-            return "trying again on a fresh one"
-        where = "its disks are gone with the rig" if self._machine.brings_disks else "taken apart on the next one"
-        return f"it is measured, and {where}"
 
     def _left_behind(self, array: Array) -> None:
         self._standing.left_behind(array.key)
@@ -290,13 +284,16 @@ class Execution:
             except BaseException as error:
                 with suppress(RigLost):  # what went wrong first is what counts, above all being told to stop
                     await self._take_apart(array, built)
-                if isinstance(error, _TrialLost):  # a machine that goes down is work that no trial beside it pays for
-                    async with self._turns.together():
-                        await stack.aclose()
+                if isinstance(error, _TrialLost):
+                    await self._goes_down(stack)
                 raise
             await self._take_apart(array, built)
-            async with self._turns.together():
-                await stack.aclose()
+            await self._goes_down(stack)
+
+    async def _goes_down(self, rig: AsyncExitStack) -> None:
+        """That is work, which no trial beside it is to pay for."""
+        async with self._turns.together():
+            await rig.aclose()
 
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
         if not self._machine.disposable:
@@ -425,6 +422,13 @@ class Execution:
         while cells:
             cell = cells.popleft()
             self._record(cell, Trial(cell.id, block, Outcome.SKIPPED, reason, started=_now()))
+
+
+def _after_loss(*, left: bool, brings_disks: bool) -> str:
+    """What becomes of an array whose rig was lost; `left`: cells of it are still to be measured."""
+    if left:
+        return "trying again on a fresh one"
+    return f"it is measured, and {'its disks are gone with the rig' if brings_disks else 'taken apart on the next one'}"
 
 
 def in_turn(reasons: Sequence[str]) -> str:

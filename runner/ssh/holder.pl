@@ -21,7 +21,8 @@ use Socket;
 
 my ($mode, $folder, $lease, $locks, @guard) = @ARGV;
 
-# Before anything is set that a script would inherit. Who asked and is gone, or waits no longer, may not kill what is root's.
+# Before anything is set that a script would inherit. Who asked and is gone, or waits no longer (nobody waits for more than
+# 300 seconds), may not kill what is root's.
 if ($mode eq 'ask') { exec qw(timeout --signal=KILL 330 bash -c), 'eval "$(cat)"' or exit 127 }
 my ($SIZE, $SEQUENCE, $REREAD) = (0x80081272, 0x80081280, 0x125F);    # BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART
 my (%client, %job, %lock, %disk, %most);

@@ -170,6 +170,25 @@ def test_a_lost_rig_is_tried_again_alone(bench: Bench) -> None:
     assert host.up == 0
 
 
+def test_a_lost_machine_goes_down_beside_no_trial_that_is_alone(bench: Bench) -> None:
+    class SlowToGoDown(Bearing):
+        @asynccontextmanager
+        async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:
+            async with super().rig(spec, scratch) as rig:
+                try:
+                    yield rig
+                finally:
+                    going = list[Step]()
+                    self.at_work.append(going)
+                    for _ in range(50):
+                        await asyncio.sleep(0)
+                    self.at_work = [one for one in self.at_work if one is not going]
+
+    bench.run(machine=(host := SlowToGoDown(9, Dying(1, lambda job: "rw=read\n" in job))), level=Told(4))
+    assert recorded(bench) == sorted(bench.planned())
+    assert all(most == 1 for job, most in host.measured if "rw=read\n" in job)
+
+
 def test_a_cell_that_keeps_killing_its_machine_leaves_the_others_alone(bench: Bench) -> None:
     bench.run(machine=Bearing(9, Dying(99, lambda job: "rw=read\n" in job)), level=Told(4))
     assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.BROKEN: 4, Outcome.SKIPPED: 4}

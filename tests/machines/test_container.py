@@ -35,6 +35,7 @@ from tests.disks.loops import SIZE, Bay, bay
 from tests.machines.engines import storage, why_not
 from tests.machines.test_local import Place, placed
 from tests.matrices import space
+from tests.runners import killed_after, waited_for
 from tests.store.past import manifest
 
 if TYPE_CHECKING:
@@ -304,12 +305,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
     foreign = [*engine.argv("create", "--name=foreign", *engine.way.container), image.of_packages(), "true"]
     place.said(*foreign)
     for lines in (1, 3, 5):
-        runner = place.start(*RUN_IT)
-        assert runner.stdout is not None
-        for _, _ in zip(range(lines), runner.stdout, strict=False):
-            pass
-        runner.kill()
-        runner.communicate()
+        killed_after(place.start(*RUN_IT), lines)
         if lines == 3:  # the others are followed by a run
             # Disks of other tests may be told of as well; and it may have been killed before it had any.
             output, _ = place.start("clean").communicate()
@@ -337,9 +333,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
 def test_told_to_stop_it_leaves_nothing(disks: Bay, place: Around, engine: Engine) -> None:
     (place.folder / "m.yaml").write_text(FILES.replace("100ms", "30s"))
     runner = place.start(*RUN_IT)
-    assert runner.stdout is not None
-    for _, _ in zip(range(4), runner.stdout, strict=False):
-        pass
+    waited_for(runner, 4)
     runner.terminate()
     output, _ = runner.communicate()
     assert runner.returncode == 130, output

@@ -26,6 +26,7 @@ from runner.store.record import Outcome
 from runner.store.run import create, load
 from tests.disks.loops import Bay, bay, why_not
 from tests.matrices import space
+from tests.runners import killed_after
 from tests.store.past import manifest
 
 if TYPE_CHECKING:
@@ -153,12 +154,7 @@ def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: Place) -> None:
     """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
     for lines in (1, 2, 3, 4, 6):
-        runner = place.start(*RUN)
-        assert runner.stdout is not None
-        for _, _ in zip(range(lines), runner.stdout, strict=False):
-            pass
-        runner.kill()
-        runner.communicate()
+        killed_after(place.start(*RUN), lines)
     last = place.start(*RUN)
     output, _ = last.communicate()
     assert last.returncode == 0, output
@@ -203,12 +199,7 @@ def test_without_the_word_to_destroy_nothing_is_written(disks: Bay, place: Place
 
 
 def test_a_run_is_about_its_disks(place: Place) -> None:
-    runner = place.start(*RUN)
-    assert runner.stdout is not None
-    for _, _ in zip(range(5), runner.stdout, strict=False):
-        pass
-    runner.kill()
-    runner.communicate()
+    killed_after(place.start(*RUN), 5)
     lines = (place.folder / "hosts.yaml").read_text().splitlines(keepends=True)
     (place.folder / "hosts.yaml").write_text("".join([*lines[:-2], lines[-1], lines[-2]]))
     # What the killed run had is not another's; once it was taken back, the other disks make another run.

@@ -18,6 +18,7 @@ from runner.store.journal import Journal
 from runner.store.record import Outcome
 from runner.store.run import load
 from tests.disks.loops import Bay, bay, why_not
+from tests.runners import killed_after
 from tests.ssh.far import NAME, Shelf, why_no_namespace
 
 if TYPE_CHECKING:
@@ -119,12 +120,7 @@ def test_the_same_cells_are_measured_over_there(desk: Desk) -> None:
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(desk: Desk) -> None:
     """In set-up, in a trial, in tear-down: after so many lines, whatever is under way then."""
     for lines in (1, 2, 3, 4, 6):
-        runner = desk.start(*RUN)
-        assert runner.stdout is not None
-        for _, _ in zip(range(lines), runner.stdout, strict=False):
-            pass
-        runner.kill()
-        runner.communicate()
+        killed_after(desk.start(*RUN), lines)
     desk.said(*RUN)
     trials = desk.trials()
     assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == 4

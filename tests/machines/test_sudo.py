@@ -19,6 +19,7 @@ from runner.store.journal import Journal
 from runner.store.record import Outcome
 from tests.disks.loops import Bay, bay, why_not
 from tests.machines.test_local import ENVIRONMENT, RUN, SMALL, Place, placed
+from tests.runners import killed_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,12 +140,7 @@ def test_the_same_cells_are_measured_and_belong_to_the_user(seat: Seat) -> None:
 def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(seat: Seat) -> None:
     seat.set_up()
     for lines in (1, 2, 3, 4, 6):
-        runner = seat.start(*RUN)
-        assert runner.stdout is not None
-        for _, _ in zip(range(lines), runner.stdout, strict=False):
-            pass
-        runner.kill()
-        runner.communicate()
+        killed_after(seat.start(*RUN), lines)
     seat.told(*RUN)
     trials = seat.trials()
     assert len({(trial.cell, trial.block) for trial in trials}) == len(trials) == 4

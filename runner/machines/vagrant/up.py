@@ -141,7 +141,7 @@ async def _made(order: Order, record: Record, folder: Path, disks: Sequence[Serv
         if there and order.box.catalogue and not half_uploaded(common):
             await stack.aclose()
         else:  # it is brought now; or it is the user's own, of which Vagrant may know a newer one than is there
-            stack.enter_context(uploading(order.box.name, common))
+            await asyncio.to_thread(stack.enter_context, uploading(order.box.name, common))  # it asks libvirt
         progress(f"vagrant: {record.domain} comes up")
         await vagrant(folder, "up", deadline=UP_DEADLINE, hear=lambda said: tell(said, progress))
         progress(f"vagrant: {record.domain} is up", 1)

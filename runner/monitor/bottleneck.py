@@ -49,7 +49,8 @@ def evenness(disks: Sequence[Use], spares: int = 0) -> float | None:
 
 def bottleneck(found: Evidence) -> str:
     """What held the work back, and what says so. The first that fits, from what surely limits to what may."""
-    busy = {disk.device: disk.busy / found.seconds for disk in found.disks} if found.seconds else {}
+    # What is counted begins a little before fio is at work and ends a little after.
+    busy = {disk.device: min(1.0, disk.busy / found.seconds) for disk in found.disks} if found.seconds else {}
     if found.strained:
         return f"host: it could not keep up with the disks, {found.strained}"
     if full := next((bus for bus in found.buses if bus.moved >= FULL * bus.limit), None):

@@ -42,6 +42,7 @@ EASY = Evidence(10.0, (use(0, 2.0), use(1, 3.0)), processors(0.8), 0.2, 4)
         (replace(EASY, buses=(Bus("pci", 13e6, 133e6),)), bottleneck(EASY)),
         (replace(EASY, strained="12.0%", fio=1.0), "host: it could not keep up with the disks, 12.0%"),
         (replace(EASY, disks=(use(0, 9.9), use(1, 9.9)), fio=1.0), "disks: each busy for at least 99% of the time"),
+        (replace(EASY, disks=(use(0, 10.6), use(1, 11.0))), "disks: each busy for at least 100% of the time"),
     ],
 )  # fmt: skip
 def test_the_first_that_surely_limits_is_told(found: Evidence, said: str) -> None:

@@ -20,6 +20,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +39,8 @@ PACKAGES = ("python3", "podman", "crun", "runc")
 #: What of this repository a run takes; and of the Python packages, what it does without.
 CARRIED = ("matrix", "runner", "templates", "tests", "vagrant", "pyproject.toml")
 LEFT = ("pyarrow*", "mypy*", "*__mypyc*", "scipy-stubs", "pip", "setuptools", "lxml*", "librt", "ast_serialize")
+#: Where a machine's IOMMU is to be used. Emulated ones do not remap interrupts, without which VFIO wants to be told twice.
+IOMMU = " intel_iommu=on vfio_iommu_type1.allow_unsafe_interrupts=1"
 PATIENCE = 240.0
 SUITES = {"12": "bookworm", "13": "trixie"}
 #: Where the carried things are, inside.
@@ -56,10 +59,17 @@ class Bay:
     count: int = 4
     size: int = 256 * 2**20
     bus: str = "scsi"
+    #: Such a machine can give devices to machines in it.
+    iommu: bool = False
 
     def names(self) -> tuple[str, ...]:
         """What udev calls them."""
-        prefix = {"virtio": "virtio-", "scsi": "scsi-0QEMU_QEMU_HARDDISK_", "sata": "ata-QEMU_HARDDISK_"}[self.bus]
+        prefix = {
+            "virtio": "virtio-",
+            "scsi": "scsi-0QEMU_QEMU_HARDDISK_",
+            "sata": "ata-QEMU_HARDDISK_",
+            "nvme": "nvme-QEMU_NVMe_Ctrl_",
+        }[self.bus]
         return tuple(f"{prefix}lab-{number}" for number in range(self.count))
 
 
@@ -120,18 +130,17 @@ def suite() -> str:
     return SUITES[told["VERSION_ID"]]
 
 
-def box() -> Path:
+def box(more: tuple[str, ...] = ()) -> Path:
     """The box with everything that a lab has, built now unless it is there."""
-    done = subprocess.run(
-        dies_with_parent([str(BUILD), "--suite", suite(), *PACKAGES]), capture_output=True, text=True, check=False
-    )
+    words = [str(BUILD), "--suite", suite(), *PACKAGES, *more]
+    done = subprocess.run(dies_with_parent(words), capture_output=True, text=True, check=False)
     if done.returncode == 2:
         pytest.skip(" ".join(done.stderr.split()))
     assert done.returncode == 0, done.stderr
     return Path(done.stdout.strip())
 
 
-def carried(target: Path) -> None:
+def carried(target: Path, more: Mapping[str, Path]) -> None:
     """This repository and its Python packages, as a file system that takes no copying: it is read-only."""
     site = next(Path(path) for path in sys.path if path.endswith("site-packages"))
     tree = target.with_suffix(".tree")
@@ -141,6 +150,8 @@ def carried(target: Path) -> None:
         whole = ROOT / name
         copy = shutil.copytree if whole.is_dir() else shutil.copy
         copy(whole, tree / name)
+    for name, folder in more.items():
+        shutil.copytree(folder, tree / name)
     shutil.copytree(site, tree / "packages", ignore=shutil.ignore_patterns(*LEFT), symlinks=True)
     (tree / "matrix-command").write_text(MATRIX)
     (tree / "matrix-command").chmod(0o755)
@@ -151,10 +162,11 @@ def carried(target: Path) -> None:
 
 def command(box: Path, folder: Path, bay: Bay, *, memory: int, cpus: int) -> list[str]:
     """The command line of QEMU: booted without a loader, emulated where KVM cannot be had."""
-    words = (box / "command-line").read_text().strip()
+    words = (box / "command-line").read_text().strip() + (IOMMU if bay.iommu else "")
     argv = [
         *(QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-vga", "none"),
         *("-machine", f"q35,accel={_accelerator()},vmport=off,hpet=off"),
+        *(("-device", "intel-iommu,caching-mode=on") if bay.iommu else ()),
         *("-cpu", "host" if _accelerator() == "kvm" else EMULATED_CPU, "-smp", str(cpus), "-m", f"{memory // 2**20}M"),
         *("-kernel", str(box / "vmlinuz"), "-initrd", str(box / "initrd.img"), "-append", words),
         *("-chardev", f"file,id=console,path={escaped(folder / 'console.log')}", "-serial", "chardev:console"),
@@ -179,6 +191,8 @@ def _file(driver: str, name: str, path: Path) -> str:
 def _model(bus: str, number: int) -> str:
     if bus == "virtio":
         return "virtio-blk-pci"
+    if bus == "nvme":
+        return "nvme"
     return f"scsi-hd,bus=scsi.0,scsi-id={number}" if bus == "scsi" else f"ide-hd,bus=ide.{number}"
 
 
@@ -190,13 +204,24 @@ def _accelerator() -> str:
 
 
 @contextmanager
-def up(folder: Path, bay: Bay | None = None, *, memory: int = 1536 * 2**20, cpus: int = 2) -> Iterator[Lab]:
-    """A lab, for as long as the block lasts; what was written in it is gone afterwards."""
-    made, bay = box(), bay or Bay()
+def up(
+    folder: Path,
+    bay: Bay | None = None,
+    *,
+    memory: int = 1536 * 2**20,
+    cpus: int = 2,
+    packages: tuple[str, ...] = (),
+    more: Mapping[str, Path] = MappingProxyType({}),
+) -> Iterator[Lab]:
+    """A lab, for as long as the block lasts; what was written in it is gone afterwards.
+
+    `packages` are in its box, and `more` folders beside this repository.
+    """
+    made, bay = box(packages), bay or Bay()
     folder.mkdir(parents=True, exist_ok=True)
     image = ["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", str(made / "box.img")]
     subprocess.run([*image, str(folder / "root.qcow2")], check=True)
-    carried(folder / "carried.squashfs")
+    carried(folder / "carried.squashfs", more)
     for number in range(bay.count):
         with (folder / f"lab-{number}.img").open("wb") as file:
             file.truncate(bay.size)

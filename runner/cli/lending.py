@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from runner.cli.inputs import Asked, Where
     from runner.cli.reaching import Reached
+    from runner.disks.real.claims import Claim
     from runner.disks.real.hold import Held
     from runner.disks.real.smart import Health, Smart
     from runner.execute.lending import Loan
@@ -140,6 +141,7 @@ def borrowed(
 ) -> Iterator[Borrowed]:
     """These disks of their host, for as long as the run is at it. Those that are passed through stay held."""
     from runner.cli.reaching import reached
+    from runner.disks.real.controllers import away
     from runner.disks.real.wear import night_of
     from runner.execute.leftovers import clean
     from runner.execute.lending import Loan, lent
@@ -169,10 +171,22 @@ def borrowed(
             reach=found.reach,
             apart=found.apart,
         )
-        held = stack.enter_context(lent([disk.claim for disk in found.disks], host.ask, loan, _now, tell, stay))
+        claims = _claims(found, request.space.matrix, place)
+        held = stack.enter_context(lent(claims, host.ask, loan, _now, tell, stay))
         for one in () if inside else held:
             one.let_go()
-        yield replace(_lent(held, host, loan, request, folder), back=stack.close, stays=stays)
+        mine = _lent(held, host, loan, request, folder)
+        stack.enter_context(away(held, host.ask, stay))
+        yield replace(mine, back=stack.close, stays=stays)
+
+
+def _claims(found: Match, matrix: Matrix, place: str) -> tuple[Claim, ...]:
+    """What is asked of each disk: on the bus of NVMe, its controller as well, where its owner allows that."""
+    buses = [disk.bus for disk in matrix.every_disk()]
+    return tuple(
+        replace(disk.claim, whole=place == PASSTHROUGH["qemu"] and disk.vfio == "allowed" and bus == "nvme")
+        for disk, bus in zip(found.disks, buses, strict=True)
+    )
 
 
 def _line_for(reach: str, place: str) -> Line | None:
@@ -192,11 +206,15 @@ def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, fol
     gauge = Gauge(loan.run, loan.state, by_identity, counted, _now, loan.boot, bound)
     smart, buses = _healths(held, host.line), [disk.bus for disk in request.space.matrix.every_disk()]
     facts = tuple(
-        _facts(one, smart.get(one.claim.id), f"{bus}, passed through" if loan.inside else "its own")
+        _facts(one, smart.get(one.claim.id), _bus(one, bus) if loan.inside else "its own")
         for one, bus in zip(held, buses, strict=True)
     )
     health = first_seen(folder.manifest.health, smart)
     return Borrowed(() if loan.inside else host.paths(held), held, gauge, facts, health, host)
+
+
+def _bus(one: Held, bus: str) -> str:
+    return f"{bus}, with its controller" if one.controller else f"{bus}, passed through"
 
 
 def _healths(held: Sequence[Held], line: Line | None) -> dict[str, Smart]:
@@ -284,6 +302,7 @@ def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> No
 def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...]) -> None:
     """Judge the disks before there is a run that would be left behind. All of it is done again when it has them."""
     from runner.disks.real.ask import asked
+    from runner.disks.real.controllers import judged_whole
     from runner.disks.real.here import HERE
     from runner.disks.real.hold import DisksRefused, seen_at_work
     from runner.disks.real.intent import asked_for
@@ -291,9 +310,10 @@ def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...])
     from runner.render.census import census_script
     from runner.store.lab import ours, state_dir
 
-    claims = tuple(disk.claim for disk in found.disks)
+    claims = _claims(found, matrix, place)
     known = ours(state_dir(), reach=found.reach)
-    judged = judged_all(asked(_line_for(found.reach, place), census_script()), claims, known, matrix.name)
+    census = asked(_line_for(found.reach, place), census_script())
+    judged = [judged_whole(one) for one in judged_all(census, claims, known, matrix.name)]
     if any(one.refusals for one in judged):
         raise DisksRefused([seen_at_work(one, HERE) for one in judged] if found.reach == "local" else judged)
     asked_for(judged, destroy, found.standing)

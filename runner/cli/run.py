@@ -250,12 +250,12 @@ def _carry_out(
         elif said := short_of(execution.short, execution.left_out, spending.budget):
             (view.trouble if execution.short else view.notice)(said)
         digests = order.digests().model_dump()
-        health = disks.examined()
+        kept = not disks.given_back()
+        health = disks.examined()  # once they are back: what a virtual machine has with its controller, nobody can ask
         for one in filter(None, (after.alarm for after in health)):
             view.trouble(one)
         folder = folder.with_manifest(versions=versions, digests=digests, health=health, **order.texts())
         guidelines = order.request.space.matrix.guidelines
-        kept = not disks.given_back()
         short = execution.short + bool(worn)
 
         def telling() -> Ending:

@@ -13,6 +13,7 @@ from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import Claim, Ours
+from runner.disks.real.controllers import bring_back, seen_again
 from runner.disks.real.here import HERE
 from runner.disks.real.hold import DisksRefused, held
 from runner.errors import BadInput, HarnessBroken
@@ -102,9 +103,14 @@ def clean(
     What only a label tells of may be in use by another machine that has the disk too, or by a container with locks
     of its own: that is left unless somebody says that it is not (`labelled`, by name).
     """
-    records, census = handed(state, reach), ask()
+    records = handed(state, reach)
+    stuck = _controllers_back(records, only, counted[0] if counted else "", hands, ask)
+    census = ask()
     for one in left_behind(census, records, reach):
         if only not in {None, one.run}:
+            continue
+        if one in stuck:
+            yield Leftover(one.disk, one.run, stuck[one])
             continue
         if one in records and counted and idle(one, hands):
             there = {node.identity: node.written for node in census.disks if node.identity == one.identity}
@@ -113,6 +119,24 @@ def clean(
             yield _cleaned(one, state, ask, hands)
         else:
             yield Leftover(one.disk, one.run, ONLY_LABELLED.format(disk=one.disk))
+
+
+def _controllers_back(
+    records: Sequence[Handed], only: str | None, boot: str, hands: Hands, ask: Callable[[], Census]
+) -> dict[Handed, str]:
+    """Give controllers that killed runs had back to their drivers; those that cannot be, and why.
+
+    After a boot the host has them by itself, and whoever has one now is somebody else.
+    """
+    stuck = {}
+    for one in records:
+        if one.controller and one.boot == boot and only in {None, one.run} and idle(one, hands):
+            try:
+                if bring_back(one.controller):
+                    seen_again(one.identity, one.disk, ask)
+            except HarnessBroken as error:
+                stuck[one] = error.brief
+    return stuck
 
 
 def idle(one: Handed, hands: Hands = HERE) -> bool:

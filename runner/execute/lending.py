@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import Ours
+from runner.disks.real.controllers import controller_of, judged_whole
 from runner.disks.real.here import HERE
 from runner.disks.real.hold import DisksRefused, Held, held
 from runner.disks.real.intent import asked_for
@@ -106,6 +107,7 @@ def lent(
             say(f"only root sees whether {unseen} write on these disks without asking to be alone with them")
         _unless_worn_out(disks, loan, now())
         unless_open(disks)
+        _with_controllers(disks)
         stays = stays or say
         marks, mine = tuple(sorted(loan.marks(disks))), list[Held]()
         try:
@@ -133,6 +135,15 @@ def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:
         )
 
 
+def _with_controllers(disks: Sequence[Held]) -> None:
+    """Have it noted with each disk which controller goes with it; DisksRefused if one cannot."""
+    judged = [judged_whole(Judged(one.claim, one.node, ())) for one in disks]
+    if any(one.refusals for one in judged):
+        raise DisksRefused(judged)
+    for one in disks:
+        one.controller = controller_of(one.node).address if one.claim.whole else ""
+
+
 def _record(one: Held, loan: Loan, now: datetime, marks: tuple[str, ...], inside: str) -> Handed:
     return Handed(
         disk=one.claim.id,
@@ -146,6 +157,7 @@ def _record(one: Held, loan: Loan, now: datetime, marks: tuple[str, ...], inside
         since=now.isoformat(),
         written=one.node.written,
         boot=loan.boot,
+        controller=one.controller,
     )
 
 

@@ -61,6 +61,10 @@ class LabDisk(Model):
         Literal["allowed"] | None,
         Field(description="whatever is written on it may be overwritten; else only what is ours"),
     ] = None
+    vfio: Annotated[
+        Literal["allowed"] | None,
+        Field(description="with --passthrough and `bus: nvme`, a virtual machine gets its NVMe controller, by VFIO"),
+    ] = None
     wear: Annotated[Size | None, Field(gt=0, description="bytes that may be written to it in one night")] = None
 
     @model_validator(mode="after")

@@ -46,6 +46,7 @@ class Handed(BaseModel):
     since: str = Field(description="ISO 8601, UTC")
     written: int = Field(default=0, description="bytes: what the kernel counted up to when the ledger was last told")
     boot: str = Field(default="", description="the boot in which it counted")
+    controller: str = Field(default="", description="the PCI address of its controller, if that went with it")
 
 
 def state_dir() -> Path:
@@ -82,6 +83,7 @@ def ours(state: Path, run: str = "", reach: str = "local") -> Ours:
         marks=frozenset(mark for one in found if one.run == run for mark in one.marks),
         recorded=frozenset(one.identity for one in found if one.run == run),
         others=frozenset((one.identity, one.run) for one in found if one.run != run),
+        away=frozenset((one.disk, one.run) for one in found if one.controller),
     )
 
 

@@ -18,7 +18,7 @@ from runner.disks.real.why import Why
 from runner.errors import BadInput, HarnessBroken
 from runner.execute.leftovers import clean
 from runner.execute.lending import Loan, WornOut, lent
-from runner.store.lab import handed, ledger
+from runner.store.lab import Handed, hand, handed, ledger
 from tests.disks.loops import Bay, bay, why_not
 
 if TYPE_CHECKING:
@@ -129,6 +129,43 @@ def test_what_is_left_on_a_disk_stays_with_the_run_and_others_do_not_get_it(empt
     assert [one.why for one in caught.value.refusals] == [Why.LEFT_OVER], "what is on it is not for others to judge"
     (left,) = clean(desk.loan.state, empty.ask, empty.hands)
     assert "file system" in left.left
+
+
+@pytest.mark.parametrize(("boot", "tried"), [("this", ["0000:01:00.0"]), ("an earlier one", [])])
+def test_a_controller_of_a_killed_run_goes_back_before_its_disk_is_looked_for(
+    empty: Bay, monkeypatch: pytest.MonkeyPatch, boot: str, tried: list[str]
+) -> None:
+    desk, asked = Desk(empty), list[str]()
+    monkeypatch.setattr("runner.execute.leftovers.bring_back", asked.append)
+
+    def killed() -> None:
+        with desk.lend([empty.claim], boot=boot) as (one,):
+            one.let_go()
+            empty.bash('mkfs.ext4 -q -F "$DISK"')
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed()
+    (record,) = handed(desk.loan.state)
+    hand(desk.loan.state, record.model_copy(update={"controller": "0000:01:00.0"}))
+    found = clean(desk.loan.state, empty.ask, empty.hands, counted=("this", NOW.date()))
+    assert [one.disk for one in found] == ["disk-a"]
+    assert asked == tried, "after a boot the host has it, and whoever has it now is somebody else"
+
+
+def test_a_controller_that_somebody_uses_keeps_its_disk_with_the_run(
+    empty: Bay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def used(address: str) -> bool:
+        raise HarnessBroken(f"{address} is used by process 1 (qemu)")
+
+    desk = Desk(empty)
+    monkeypatch.setattr("runner.execute.leftovers.bring_back", used)
+    record = Handed(disk="d", identity="S1", size=1, run="r", folder="", since="", controller="0000:01:00.0", boot="b")
+    hand(desk.loan.state, record)
+    (left,) = clean(desk.loan.state, empty.ask, empty.hands, counted=("b", NOW.date()))
+    assert left.left == "0000:01:00.0 is used by process 1 (qemu)"
+    assert handed(desk.loan.state) == (record,)
 
 
 def test_a_disk_that_somebody_took_while_it_was_let_go_is_not_written_on(empty: Bay) -> None:

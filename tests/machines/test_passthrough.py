@@ -21,7 +21,7 @@ from runner.execute.together import one_at_a_time_because
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
-from runner.machines.qemu.argv import Passed
+from runner.machines.qemu.argv import Passed, Whole
 from runner.machines.qemu.passthrough import TURNS, Passthrough, lent, seen
 from runner.machines.seam import RigSpec, Wishes
 
@@ -64,6 +64,17 @@ def test_the_guest_is_told_what_the_disk_is_as_far_as_its_bus_can() -> None:
 
 def test_qemu_inherits_what_holds_the_disks() -> None:
     assert argv.Channels(3, 4, 5, 6, 7, 10, (20,), (8, 9)).all == (3, 4, 5, 6, 7, 10, 20, 8, 9)
+
+
+def test_a_disk_comes_with_its_controller_in_a_place_by_which_the_guest_knows_it() -> None:
+    disks, passed = (Disk(2**20, "scsi"), Disk(2**20, "nvme")), (PLATTERS, Whole("0000:01:00.0"))
+    vm = argv.Vm(BASE, disks, "tcg", 1, 2**28, (), passed)
+    text = " ".join(argv.command(vm, argv.Channels(3, 4, 5, 6, 7, 10, (20,), (8, 9)), argv.BOOT))
+    assert "-device vfio-pci,host=0000:01:00.0,addr=0x1e" in text
+    assert "matrix.slots=0000:00:1e.0=1" in text
+    assert "drive=disk1" not in text
+    assert "serial=matrix-0" in text
+    assert "matrix.slots" not in line("scsi", PLATTERS)
 
 
 @given(st.builds(Passed, model=st.text(max_size=60)), st.sampled_from(["virtio", "scsi", "sata", "nvme"]))
@@ -145,6 +156,13 @@ async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with
         async with lent([held], (Disk(512),), tmp_path, -1):
             pass
     os.close(lock)
+
+
+async def test_a_disk_that_went_with_its_controller_has_but_its_lock(tmp_path: Path) -> None:
+    held = Held(Claim("x", 512, whole=True), node(), HERE, Descriptor(7), controller="0000:01:00.0")
+    async with lent([held], (Disk(512, "nvme"),), tmp_path, -1) as served:
+        assert (served.descriptors, served.kept) == ((), (7,))
+    assert Passthrough(Wishes(held=(held,)))._passed(RigSpec((Disk(512, "nvme"),))) == (Whole("0000:01:00.0"),)
 
 
 def test_there_is_one_such_rig_at_a_time() -> None:

@@ -56,6 +56,7 @@ def test_what_is_written_is_what_is_compared() -> None:
         ("serial: S5, ", "", "hosts.yaml:11:9: `serial` or `wwn` is missing here"),
         ("512110190592B", "512110190592", "no unit; did you mean 512110190592"),
         ("wipe: allowed", "wipe: yes", "is none of allowed"),
+        ("wipe: allowed", "vfio: yes", "is none of allowed"),
         ("destroy: [wwn-0x5000c500a1]", "destroy: [other]", "`destroy` names other"),
         ("wwn-0x5000c500a3", "wwn-0x5000c500a2", "wwn-0x5000c500a2 stands there twice"),
         ("kind: nvme", "kind: tape", "is none of hdd, ssd or nvme"),

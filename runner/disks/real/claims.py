@@ -20,6 +20,8 @@ class Claim:
     purposes: tuple[str, ...] = ()
     #: Bytes that may be written in a night; None: no matter how many.
     wear: int | None = None
+    #: A virtual machine is to have its controller as a whole.
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Ours:
     recorded: frozenset[str] = frozenset()
     #: Those that other runs were handed and did not give back, with the run.
     others: frozenset[tuple[str, str]] = frozenset()
+    #: Names of disks that runs took with their controllers, so that this host does not see them; with the run.
+    away: frozenset[tuple[str, str]] = frozenset()
 
 
 NOTHING = Ours()

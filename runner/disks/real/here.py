@@ -197,6 +197,23 @@ def who_has(dev: str, *, writing: bool = False) -> str:
     return ", ".join((*(f"process {one.name} ({_command(one)})" for one in having), *_exports(number)))
 
 
+def users_of(file: Path) -> str:
+    """Who has a file open, as far as one may look; of a device, under whichever name."""
+    try:
+        meant = file.stat()
+    except OSError:
+        return ""
+    folders = [folder for folder in Path("/proc").glob("[0-9]*/fd") if _leads_to(folder, meant)]
+    return ", ".join(f"process {one.parent.name} ({_command(one.parent)})" for one in folders)
+
+
+def _leads_to(folder: Path, meant: os.stat_result) -> bool:
+    try:
+        return any(os.path.samestat(link.stat(), meant) for link in folder.iterdir())
+    except OSError:
+        return False  # it ended, or is somebody else's
+
+
 def _exports(number: int) -> Iterator[str]:
     """Targets of NVMe, which neither ask to be alone with a device nor have a descriptor of it."""
     for space in sorted(TARGETS.glob("*/namespaces/*")):

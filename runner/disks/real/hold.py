@@ -54,6 +54,8 @@ class Held:
     exclusive: Opened | None = None
     #: Its partitions, as the kernel knew them when it was judged.
     parts: tuple[Node, ...] = ()
+    #: The PCI address of its controller, if that goes with it.
+    controller: str = ""
 
     def let_go(self) -> None:
         """Let the kernel's own drivers and mkfs have it, which want it exclusively themselves; the lock stays."""

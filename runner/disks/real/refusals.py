@@ -36,7 +36,7 @@ class Judged:
 
 def judged(census: Census, claim: Claim, ours: Ours = NOTHING, purpose: str | None = None) -> Judged:
     """Everything that speaks against using this disk, for a matrix of this name."""
-    node, refusals = _found(census, claim)
+    node, refusals = _found(census, claim, ours)
     if node is not None:
         refusals += (
             *_not_it(census, node, claim),
@@ -71,9 +71,11 @@ def unclaimed(census: Census, node: Node, claims: tuple[Claim, ...]) -> tuple[Re
     )
 
 
-def _found(census: Census, claim: Claim) -> tuple[Node | None, tuple[Refused, ...]]:
+def _found(census: Census, claim: Claim, ours: Ours) -> tuple[Node | None, tuple[Refused, ...]]:
     """The one device that the stable name leads to."""
     names = [name for name in census.names if name.name == claim.id]
+    if not names and (run := dict(ours.away).get(claim.id)):
+        return None, (Refused(Why.LEFT_OVER, f"{claim.id} is away with its controller, which the run {run} has"),)
     if not names:
         return None, (Refused(Why.NOT_THERE, f"nothing is called {claim.id}{_where_it_is(census, claim)}"),)
     if len({name.dev for name in names}) > 1:

@@ -56,6 +56,7 @@ class Why(StrEnum):
     BUSY = "busy"
     LOCKED = "locked"
     CHANGED = "changed"
+    CONTROLLER = "controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ ADVICE = {
     Why.LEFT_OVER: "if that run is over, `matrix clean` takes apart what it left",
     Why.LOCKED: "wait until that run ends",
     Why.BUSY: "end what has it open, or choose another disk",
+    Why.CONTROLLER: "see to it, or take `vfio:` away from the disk in hosts.yaml: then QEMU plays its controller",
     Why.CHANGED: "look who changes disks of this machine, then try again",
     Why.NOT_FOR_THIS: "add the matrix to `for:` of the disk, or choose another disk",
     **dict.fromkeys(

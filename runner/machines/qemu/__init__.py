@@ -89,7 +89,7 @@ class Qemu:
             raise BadInput(f"no such kernel: {kernel}")
         return made
 
-    def _passed(self, spec: RigSpec) -> tuple[argv.Passed, ...]:  # noqa: ARG002
+    def _passed(self, spec: RigSpec) -> tuple[argv.Passed | argv.Whole, ...]:  # noqa: ARG002
         """What of its disks are the host's: none."""
         return ()
 

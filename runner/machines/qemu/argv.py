@@ -23,6 +23,8 @@ AHCI_PORTS = 6
 EMULATED_CPU = "max,-erms,-la57,-smap,-smep,-umip,-pku"
 #: PCI slots of the `pc` machine, less host bridge, PIIX3, agent, two file systems of ours and one for growth.
 FREE_SLOTS = 26
+#: From here down are disks with controllers of their own; all others come from below.
+LAST_SLOT = 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,14 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """A controller of the host that a guest gets with its disk, by VFIO."""
+
+    #: On the host's PCI bus.
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
 class Vm:
     """All that determines a virtual machine's hardware. Two equal ones can share a template."""
 
@@ -52,7 +62,7 @@ class Vm:
     memory: int
     modules: tuple[str, ...]
     #: Where its disks are those of the host: each of them. A template of such a machine has files of the same looks.
-    passed: tuple[Passed, ...] = ()
+    passed: tuple[Passed | Whole, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +179,21 @@ def file_systems(appliance: Appliance) -> list[str]:
 def disks(vm: Vm, channels: Channels) -> list[str]:
     """The disks under test. Only what is locked as long as QEMU lives is the host's."""
     words: list[str] = []
-    plain = of_host if channels.kept else file
-    for number, (disk, descriptor) in enumerate(zip(vm.disks, channels.disks, strict=True)):
+    plain, descriptors = of_host if channels.kept else file, iter(channels.disks)
+    for number, disk in enumerate(vm.disks):
+        passed = vm.passed[number] if vm.passed else None
+        if isinstance(passed, Whole):
+            words += whole(number, passed)
+            continue
+        descriptor = next(descriptors)
         words += served(number, descriptor) if disk.physics else plain(number, descriptor)
-        words += device(vm.disks, number, disk, vm.passed[number] if vm.passed else None)
+        words += device(vm.disks, number, disk, passed)
     return words
+
+
+def whole(number: int, passed: Whole) -> list[str]:
+    """A disk with its controller; in a slot by which the guest knows it, as its serial number is its own."""
+    return ["-device", f"vfio-pci,host={passed.address},addr={LAST_SLOT - number:#x}"]
 
 
 def file(number: int, descriptor: int) -> list[str]:
@@ -238,6 +258,9 @@ def looks(disk: Disk, passed: Passed) -> str:
 def boot(vm: Vm) -> list[str]:
     """Kernel, initramfs and what our init is to do."""
     words = [vm.appliance.words, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
+    wholes = [number for number, one in enumerate(vm.passed) if isinstance(one, Whole)]
+    if wholes:
+        words.append(f"matrix.slots={','.join(f'0000:00:{LAST_SLOT - number:02x}.0={number}' for number in wholes)}")
     return ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.initramfs), "-append", " ".join(words)]
 
 

@@ -19,7 +19,7 @@ from runner.disks.real.here import Descriptor
 from runner.errors import BadInput
 from runner.machines.local import unreal_disks
 from runner.machines.qemu import AS_USUAL, Qemu
-from runner.machines.qemu.argv import Passed
+from runner.machines.qemu.argv import Passed, Whole
 from runner.machines.qemu.backing import Served
 
 if TYPE_CHECKING:
@@ -57,11 +57,13 @@ class Passthrough(Qemu):
         """A disk is in one machine at a time."""
         return 1
 
-    def _passed(self, spec: RigSpec) -> tuple[Passed, ...]:
+    def _passed(self, spec: RigSpec) -> tuple[Passed | Whole, ...]:
         held = self.wishes.held[: len(spec.disks)]
-        found = tuple(seen(one, BLOCK_DEVICES / one.node.name) for one in held)
+        found = tuple(
+            Whole(one.controller) if one.controller else seen(one, BLOCK_DEVICES / one.node.name) for one in held
+        )
         for one, disk, looks in zip(held, spec.disks, found, strict=True):
-            if disk.bus == "sata" and looks.logical != 512:
+            if isinstance(looks, Passed) and disk.bus == "sata" and looks.logical != 512:
                 raise BadInput(
                     f"{one.claim.id} has sectors of {looks.logical} bytes, and QEMU's sata bus only knows those of 512",
                     resolution="take the scsi or virtio bus: `disks: {bus: scsi}`",
@@ -108,13 +110,14 @@ async def lent(
     """These disks as they are, each opened for writing by way of the descriptor that was judged."""
     with ExitStack() as stack:
         used = [*zip(held, disks, strict=False)]
-        opened = tuple(writable(one, stack) for one, _ in used)
+        opened = tuple(writable(one, stack) for one, _ in used if not one.controller)
         yield Served(opened, kept=tuple(number for one, _ in used for number in grips(one)))
 
 
 def grips(held: Held) -> tuple[int, ...]:
-    """The descriptors by which nobody else has a disk: its lock, and the device, opened exclusively."""
-    return tuple(grip.number for grip in (held.lock, held.alone) if isinstance(grip, Descriptor))
+    """The descriptors by which nobody else has a disk: its lock, and the device, opened exclusively, if it is here."""
+    having = (held.lock,) if held.controller else (held.lock, held.alone)
+    return tuple(grip.number for grip in having if isinstance(grip, Descriptor))
 
 
 def writable(held: Held, stack: ExitStack) -> int:

@@ -1,0 +1,219 @@
+"""NVMe controllers that machines get as a whole, by VFIO: what speaks against it, and how they go and come back.
+
+Who has the controller has the disk without anything between. The host's own driver lets go of it for that, so while a
+machine has it the host has no such disk, and nothing of the host can write on it, count or compare.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import process
+from runner.disks.real.here import users_of
+from runner.disks.real.why import Refused, Why
+from runner.errors import HarnessBroken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from runner.disks.real.census import Census, Node
+    from runner.disks.real.hold import Held
+    from runner.disks.real.refusals import Judged
+
+SYS = Path("/sys")
+DEVICES = Path("/dev/vfio")
+NVME, VFIO = "nvme", "vfio-pci"
+#: What only passes on: a bridge in the same group is nobody's device.
+_BRIDGE = "0x0604"
+_NAMESPACE = re.compile(r"nvme\d+n\d+")
+#: Seconds until a disk is there again once its driver has the controller, and until a killed machine lets go of it.
+COMES_BACK, LETS_GO, LOOK = 30.0, 10.0, 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """Of a disk, as its host's kernel tells of it."""
+
+    #: On the PCI bus: `0000:01:00.0`. Empty if it is on none.
+    address: str = ""
+    driver: str = ""
+    #: Of the IOMMU: what can only be given away together. Empty if there is no IOMMU.
+    group: str = ""
+    #: Other devices of that group.
+    beside: tuple[str, ...] = ()
+    #: Other disks that it has.
+    others: tuple[str, ...] = ()
+    #: How many controllers lead to the disk.
+    paths: int = 0
+
+
+def controller_of(node: Node, sys: Path = SYS) -> Controller:
+    """What a disk hangs on; of one that is no NVMe disk on a PCI bus, next to nothing."""
+    disk = (sys / "class/block" / node.name).resolve()
+    kind = disk.parent.parent.name
+    # With several ways to a disk, the kernel has it in a subsystem to which the controllers belong.
+    found = [disk.parent] if kind == NVME else []
+    if kind == "nvme-subsystem":
+        found = [one.resolve() for one in sorted(disk.parent.glob("nvme*")) if (one / "transport").exists()]
+    if len(found) != 1 or _text(found[0] / "transport") != "pcie":
+        return Controller(paths=len(found))
+    address = _text(found[0] / "address")
+    device = sys / "bus/pci/devices" / address
+    group = (device / "iommu_group").resolve() if (device / "iommu_group").exists() else None
+    members = sorted(one.name for one in (group / "devices").iterdir()) if group else []
+    return Controller(
+        address,
+        driver_of(address, sys),
+        group.name if group else "",
+        tuple(one for one in members if one != address and not _is_bridge(sys, one)),
+        tuple(sorted(one.name for one in disk.parent.iterdir() if _NAMESPACE.fullmatch(one.name) and one != disk)),
+        1,
+    )
+
+
+def driver_of(address: str, sys: Path = SYS) -> str:
+    """Which driver has a device; empty if none has."""
+    link = sys / "bus/pci/devices" / address / "driver"
+    return link.resolve().name if link.exists() else ""
+
+
+def against(found: Controller, *, root: bool, wear: int | None, vfio: bool) -> Iterator[str]:
+    """Why a machine cannot have it as a whole, each reason in words."""
+    if not found.address:
+        several = f"{found.paths} controllers lead to it" if found.paths > 1 else "it hangs on none of the PCI bus"
+        yield f"a machine can have the NVMe controller of a disk, and {several}"
+        return
+    if not root:
+        yield f"only root may take {found.address} from its driver"
+    if not vfio:
+        yield f"this kernel has no {VFIO}"
+    if not found.group:
+        yield f"{found.address} is behind no IOMMU: what a machine has could reach all of this host's memory"
+    if found.beside:
+        others = ", ".join(found.beside)
+        yield f"{found.address} can only be given away together with {others} (IOMMU group {found.group})"
+    if found.others:
+        yield f"{found.address} has other disks, which would be gone with it: {', '.join(found.others)}"
+    if wear is not None:
+        yield "what is written to it by its controller this host cannot count, and hosts.yaml declares `wear:`"
+
+
+def judged_whole(one: Judged) -> Judged:
+    """With what speaks against giving its controller away, if that is what is to be done."""
+    if one.node is None or not one.claim.whole:
+        return one
+    said = against(controller_of(one.node), root=os.geteuid() == 0, wear=one.claim.wear, vfio=has_vfio())
+    return replace(one, refusals=(*one.refusals, *(Refused(Why.CONTROLLER, why) for why in said)))
+
+
+def has_vfio() -> bool:
+    """Whether the kernel has the driver, loaded or not."""
+    if (SYS / "bus/pci/drivers" / VFIO).exists():
+        return True
+    try:
+        return process.run(["modprobe", "--dry-run", "--quiet", VFIO], timeout=LETS_GO).returncode == 0
+    except OSError:
+        return False
+
+
+def take(address: str, sys: Path = SYS) -> None:
+    """From its driver to VFIO. Where that fails half-way, it is brought back."""
+    device = sys / "bus/pci/devices" / address
+    try:
+        if not (sys / "bus/pci/drivers" / VFIO).exists():
+            process.run(["modprobe", VFIO], timeout=60)
+        (device / "driver_override").write_text(VFIO)
+        (device / "driver/unbind").write_text(address)
+        (sys / "bus/pci/drivers_probe").write_text(address)
+        said = f"{driver_of(address, sys) or 'no driver'} has it"
+    except (OSError, process.TookTooLong) as error:
+        said = str(error)
+    if driver_of(address, sys) != VFIO:
+        bring_back(address, sys)
+        raise HarnessBroken(f"{address} could not be given to {VFIO}", details=said, resolution="`dmesg` says more")
+
+
+def bring_back(address: str, sys: Path = SYS, devices: Path = DEVICES) -> bool:
+    """To the driver that it is for; whether it was away. Waits for a machine that is dying: nobody can be cut off."""
+    device = sys / "bus/pci/devices" / address
+    try:
+        if _text(device / "driver_override") != VFIO:
+            return False
+        if driver_of(address, sys) == VFIO:
+            _unless_in_use(address, (device / "iommu_group").resolve().name, devices)
+            (device / "driver/unbind").write_text(address)
+        (device / "driver_override").write_text("\n")
+        if not driver_of(address, sys):
+            (sys / "bus/pci/drivers_probe").write_text(address)
+    except OSError as error:
+        raise HarnessBroken(
+            f"{address} could not be given back to its driver: {error.strerror}",
+            details=str(error.filename),
+            resolution="`dmesg` says more; the next boot gives it back",
+        ) from None
+    return True
+
+
+def _unless_in_use(address: str, group: str, devices: Path) -> None:
+    """The kernel would wait for as long as somebody has it."""
+    deadline = time.monotonic() + LETS_GO
+    while holder := users_of(devices / group):
+        if time.monotonic() > deadline:
+            raise HarnessBroken(
+                f"{address} is used by {holder}", resolution="end that; then `matrix clean` gives the disk back"
+            )
+        time.sleep(LOOK)
+
+
+@contextmanager
+def away(disks: Sequence[Held], ask: Callable[[], Census], stays: Callable[[str], None]) -> Iterator[None]:
+    """Their controllers are VFIO's, for as long as the block lasts, those that were lent with one.
+
+    `stays` is told of one that does not come back; its disk is not there then, and stays with the run.
+    """
+
+    def back(one: Held, address: str) -> None:
+        try:
+            bring_back(address)
+            one.node = seen_again(one.node.identity, one.claim.id, ask)
+            one.parts = ()
+        except HarnessBroken as error:
+            stays(f"{one.claim.id}: {error.brief}")
+
+    with ExitStack() as stack:
+        for one in disks:
+            if one.controller:
+                one.let_go()
+                stack.callback(back, one, one.controller)
+                take(one.controller)
+        yield
+
+
+def seen_again(identity: str, name: str, ask: Callable[[], Census]) -> Node:
+    """A disk that comes back, as it is called now: numbers and letters are given anew."""
+    deadline = time.monotonic() + COMES_BACK
+    while True:
+        census = ask()
+        found = [node for node in census.disks if node.identity == identity and name in census.names_of(node)]
+        if found:
+            return found[0]
+        if time.monotonic() > deadline:
+            raise HarnessBroken(f"{name} did not come back within {COMES_BACK:g} s after its driver had its controller")
+        time.sleep(LOOK)
+
+
+def _is_bridge(sys: Path, address: str) -> bool:
+    return _text(sys / "bus/pci/devices" / address / "class").startswith(_BRIDGE)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -63,6 +63,12 @@ class Held:
     why: str = ""
     made_up: bool = False
 
+    @property
+    def near(self) -> bool:
+        """Whether the figure by itself, whatever its interval, is within the margin."""
+        value = self.answer.value if self.answer else None
+        return bool(self.ratio and value and 1 / (1 + MARGIN) <= value / self.ratio <= 1 + MARGIN)
+
 
 def columns_of(published: Published) -> list[str]:
     """The figures that its tables are about."""

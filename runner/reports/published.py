@@ -63,7 +63,13 @@ def line(held: Sequence[Held]) -> str:
     ratios = sum(counts.values())
     if not ratios:
         return "no published ratio"
-    others = [f"{counts[said]} {said}" for said in (Said.BEYOND, Said.UNKNOWN, Said.MISSING) if counts[said]]
+    near = sum(one.near for one in held if one.said is Said.UNKNOWN)
+    more = {Said.UNKNOWN: f", though {near} of these figures are within"} if near else {}
+    others = [
+        f"{counts[said]} {said}{more.get(said, '')}"
+        for said in (Said.BEYOND, Said.MISSING, Said.UNKNOWN)
+        if counts[said]
+    ]
     rest = f" ({', '.join(others)})" if others else ""
     made_up = "; figures are made up, so this says nothing" if any(one.made_up for one in held) else ""
     return f"{counts[Said.WITHIN]} of {ratios} published ratios met within 15 %{rest}{made_up}"
@@ -169,7 +175,10 @@ def _said(held: Held) -> str:
     if held.said is None:
         return ""
     strained = " (!)" if held.answer and held.answer.strained else ""
-    return f"{'made up: ' if held.made_up else ''}{held.said}{strained}"
+    figure_alone = ""
+    if held.said is Said.UNKNOWN:
+        figure_alone = f", figure {'within' if held.near else 'not within'}"
+    return f"{'made up: ' if held.made_up else ''}{held.said}{figure_alone}{strained}"
 
 
 def _between(answer: Answer | None) -> str:

@@ -37,6 +37,19 @@ def test_how_many_were_met_stands_in_one_line() -> None:
     assert line([]) == "no published ratio"
 
 
+@pytest.mark.parametrize(
+    ("factor", "line_of_it", "said"),
+    [
+        (2.0, "1 cannot tell, though 1 of these figures are within", "cannot tell, figure within"),
+        (2.5, "1 cannot tell", "cannot tell, figure not within"),
+    ],
+)
+def test_where_nobody_can_tell_the_figure_itself_is_said(factor: float, line_of_it: str, said: str) -> None:
+    unsure = held_against(STUDY, run(PAIR, times(factor), noise=0.2))
+    assert line(unsure) == f"0 of 2 published ratios met within 15 % (1 not measured, {line_of_it})"
+    assert shown(unsure).rows[1][-1] == said
+
+
 def test_people_see_both_side_by_side_and_why_they_differ() -> None:
     grid = shown(MISSED)
     table, where, published, measured, ratio, *_ = grid.rows[0]

@@ -146,7 +146,7 @@ def borrowed(
     from runner.execute.leftovers import clean
     from runner.execute.lending import Loan, lent
     from runner.machines.qemu.rig import names
-    from runner.store.lab import state_dir
+    from runner.store.lab import came_back, state_dir
 
     run, state = folder.manifest.identity, state_dir()
     inside = names(len(found.disks)) if place in PASSTHROUGH.values() else ()
@@ -176,7 +176,7 @@ def borrowed(
         for one in () if inside else held:
             one.let_go()
         mine = _lent(held, host, loan, request, folder)
-        stack.enter_context(away(held, host.ask, stay))
+        stack.enter_context(away(held, host.ask, lambda one: came_back(state, one.node.identity), stay))
         yield replace(mine, back=stack.close, stays=stays)
 
 

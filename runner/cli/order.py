@@ -16,6 +16,7 @@ from runner.execute.rigs import specs_of
 from runner.expand.shard import Sharded
 from runner.expand.variants import digest
 from runner.guidelines.steering import Steering
+from runner.machines import PASSTHROUGH
 from runner.machines.qemu.recipe import kernel_key, recipe_for
 from runner.render.environment import in_effect
 from runner.store.environment import Digests, DiskFacts
@@ -132,13 +133,18 @@ class Order:
         named = (self.kernel, *(self.request.space.matrix.machine.kernel or ()))
         kernels = [name and self.images.get(name, name) for name in named]
         # What is measured on disks that exist is about these disks, under the kernel that runs.
-        found = [one.model_dump(mode="json", exclude={"wear"}) for one in self.exist.disks] if self.exist else []
+        found = [self._about(one) for one in self.exist.disks] if self.exist else []
         # Disks of two virtual machines may have the same serial numbers.
         where = [self.exist.reach] if self.exist and self.exist.ssh else []
         exist = [self.release, *where, *found] if found else None
         of = [matrix, self.machine, kernels, rules, in_effect(self.templates)]
         arrays = [sorted(selection.arrays)] if isinstance(selection, Sharded) else []
         return digest([*of, *([exist] if exist else []), *arrays]).hex()
+
+    def _about(self, disk: LabDisk) -> dict[str, Any]:
+        """What of a disk makes figures others; by its own controller only virtual machines of ours get it."""
+        whole = {"vfio": disk.vfio} if disk.vfio and self.machine == PASSTHROUGH["qemu"] else {}
+        return disk.model_dump(mode="json", exclude={"wear", "vfio"}) | whole
 
 
 def real_facts(disk: LabDisk) -> DiskFacts:

@@ -6,6 +6,7 @@ the run look for. Where anything else is on a disk, or anything stands on it sti
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,14 +14,14 @@ from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from runner.disks.real.claims import Claim, Ours
-from runner.disks.real.controllers import bring_back, seen_again
+from runner.disks.real.controllers import LETS_GO, LOOK, bring_back, seen_again
 from runner.disks.real.here import HERE
 from runner.disks.real.hold import DisksRefused, held
 from runner.errors import BadInput, HarnessBroken
 from runner.execute.lending import returned
 from runner.execute.trusted import Distrusted, scripts_in, those_trusted
 from runner.render.layers.base import partition_path
-from runner.store.lab import Handed, count, handed, strike_out
+from runner.store.lab import Handed, came_back, count, handed, strike_out
 from runner.store.run import STANDING, load
 
 if TYPE_CHECKING:
@@ -104,13 +105,14 @@ def clean(
     of its own: that is left unless somebody says that it is not (`labelled`, by name).
     """
     records = handed(state, reach)
-    stuck = _controllers_back(records, only, counted[0] if counted else "", hands, ask)
-    census = ask()
+    asked = [one for one in records if only in {None, one.run}]
+    stuck = _controllers_back(asked, state, ask, hands, mine=only, boot=counted[0] if counted else "")
+    records, census = handed(state, reach), ask()
     for one in left_behind(census, records, reach):
         if only not in {None, one.run}:
             continue
-        if one in stuck:
-            yield Leftover(one.disk, one.run, stuck[one])
+        if one.identity in stuck:
+            yield Leftover(one.disk, one.run, stuck[one.identity])
             continue
         if one in records and counted and idle(one, hands):
             there = {node.identity: node.written for node in census.disks if node.identity == one.identity}
@@ -122,21 +124,50 @@ def clean(
 
 
 def _controllers_back(
-    records: Sequence[Handed], only: str | None, boot: str, hands: Hands, ask: Callable[[], Census]
-) -> dict[Handed, str]:
-    """Give controllers that killed runs had back to their drivers; those that cannot be, and why.
+    records: Sequence[Handed],
+    state: Path,
+    ask: Callable[[], Census],
+    hands: Hands,
+    *,
+    mine: str | None,
+    boot: str,
+) -> dict[str, str]:
+    """Give controllers that killed runs had back to their drivers: which disks have to stay with them, and why.
 
     After a boot the host has them by itself, and whoever has one now is somebody else.
     """
     stuck = {}
     for one in records:
-        if one.controller and one.boot == boot and only in {None, one.run} and idle(one, hands):
-            try:
-                if bring_back(one.controller):
-                    seen_again(one.identity, one.disk, ask)
-            except HarnessBroken as error:
-                stuck[one] = error.brief
+        if not one.controller or one.boot != boot:
+            continue
+        lock, holder = _lock_of_the_dying(one, hands, over=one.run == mine)
+        if lock is None:
+            stuck[one.identity] = f"it is in use by {holder}"
+            continue
+        try:
+            if bring_back(one.controller):
+                seen_again(one.identity, one.disk, one.controller, ask)
+            came_back(state, one.identity)
+        except HarnessBroken as error:
+            stuck[one.identity] = error.brief
+        finally:
+            lock.close()
     return stuck
+
+
+def _lock_of_the_dying(one: Handed, hands: Hands, *, over: bool) -> tuple[Lock | None, str]:
+    """Its lock; a machine that was killed with its run holds it until all of its memory is given back."""
+    deadline = time.monotonic() + LETS_GO
+    lock, holder = hands.lock(one.identity, one.run)
+    while lock is None and (over or _is_over(one)) and time.monotonic() < deadline:
+        time.sleep(LOOK)
+        lock, holder = hands.lock(one.identity, one.run)
+    return lock, holder
+
+
+def _is_over(one: Handed) -> bool:
+    with _over(one) as over:
+        return over
 
 
 def idle(one: Handed, hands: Hands = HERE) -> bool:

@@ -33,9 +33,12 @@ BLOCK_DEVICES = Path("/sys/class/block")
 
 
 def written_here(disks: Sequence[Held], devices: Path = BLOCK_DEVICES) -> dict[str, int]:
-    """What the kernel of this machine counts for each disk, by its identity; one that is gone is left out."""
+    """What the kernel of this machine counts for each disk, by its identity; one that is gone is left out.
+
+    So is one that went with its controller: what has its name meanwhile is another one.
+    """
     found = {}
-    for one in disks:
+    for one in (one for one in disks if not one.controller):
         with suppress(OSError, ValueError, IndexError):
             found[one.node.identity] = int((devices / one.node.name / "stat").read_text().split()[6]) * SECTOR
     return found

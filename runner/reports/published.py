@@ -64,7 +64,7 @@ def line(held: Sequence[Held]) -> str:
     if not ratios:
         return "no published ratio"
     near = sum(one.near for one in held if one.said is Said.UNKNOWN)
-    more = {Said.UNKNOWN: f", though {near} of these figures are within"} if near else {}
+    more = {Said.UNKNOWN: f", figures of {near} within"} if near else {}
     others = [
         f"{counts[said]} {said}{more.get(said, '')}"
         for said in (Said.BEYOND, Said.MISSING, Said.UNKNOWN)
@@ -176,7 +176,7 @@ def _said(held: Held) -> str:
         return ""
     strained = " (!)" if held.answer and held.answer.strained else ""
     figure_alone = ""
-    if held.said is Said.UNKNOWN:
+    if held.said is Said.UNKNOWN and held.answer and held.answer.value is not None:
         figure_alone = f", figure {'within' if held.near else 'not within'}"
     return f"{'made up: ' if held.made_up else ''}{held.said}{figure_alone}{strained}"
 

@@ -70,6 +70,13 @@ def hand(state: Path, one: Handed) -> None:
     write_atomically(path, one.model_dump_json(indent=1).encode())
 
 
+def came_back(state: Path, identity: str) -> None:
+    """Its controller is with its driver again: whoever has it from now on is somebody else."""
+    for one in handed(state, "local"):
+        if one.identity == identity:
+            hand(state, one.model_copy(update={"controller": ""}))
+
+
 def strike_out(state: Path, identity: str, reach: str = "local") -> None:
     """It was given back."""
     _place(state, identity, reach).unlink(missing_ok=True)
@@ -120,7 +127,10 @@ def count(state: Path, run: str, counters: Mapping[str, int], boot: str, night: 
         wore(state, list(more.items()), night)
     for one in mine:
         if one.identity in more and (more[one.identity] or one.boot != boot):
-            hand(state, one.model_copy(update={"written": counters[one.identity], "boot": boot}))
+            # A boot gives every controller back.
+            controller = one.controller if one.boot == boot else ""
+            known = {"written": counters[one.identity], "boot": boot, "controller": controller}
+            hand(state, one.model_copy(update=known))
 
 
 def uncounted(state: Path, run: str, counters: Mapping[str, int], boot: str) -> dict[str, int]:

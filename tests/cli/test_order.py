@@ -15,7 +15,9 @@ from runner.cli.inputs import asked
 from runner.cli.order import Order, check_kernel, kernel_content
 from runner.cli.run import _versions
 from runner.errors import BadInput, Exit
+from runner.expand.lab import matched, parse_lab
 from runner.machines.dry import Dry
+from runner.model.needs import Needs
 from runner.render import environment
 from runner.store.run import create
 from tests.matrices import SMALL
@@ -45,6 +47,29 @@ def own(tmp_path: Path) -> Path:
 def test_the_same_order_again_is_the_same_run(tmp_path: Path, own: Path) -> None:
     assert fingerprint(tmp_path) == fingerprint(tmp_path, "# a comment\n" + SMALL)
     assert fingerprint(tmp_path, own=own) == fingerprint(tmp_path, own=own) != fingerprint(tmp_path)
+
+
+def on_real(folder: Path, place: str, more: str) -> str:
+    """The fingerprint of an order on a disk that exists, of which hosts.yaml says this as well."""
+    (folder / "m.yaml").write_text(SMALL)
+    lab = parse_lab("h", f"hosts: {{here: {{disks: [{{id: d, serial: S, size: 1GiB{more}}}]}}}}")
+    exist = matched(lab, Needs.model_validate({"disks": {"count": 1}}), "m")
+    return Order(folder / "m.yaml", asked(folder / "m.yaml"), place, None, None, cold=False, exist=exist).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("place", "more", "same"),
+    [
+        ("local", ", wear: 1TB", True),
+        ("local", ", vfio: allowed", True),
+        ("qemu-passthrough", ", vfio: allowed", False),
+        ("local", ", kind: hdd", False),
+    ],
+)
+def test_what_of_a_disk_makes_no_figure_another_makes_no_other_run(
+    tmp_path: Path, place: str, more: str, same: bool
+) -> None:
+    assert (on_real(tmp_path, place, "") == on_real(tmp_path, place, more)) is same
 
 
 def test_templates_that_change_places_make_another_run(tmp_path: Path, own: Path) -> None:

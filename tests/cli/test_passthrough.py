@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from runner.cli.lending import _claims
+from runner.expand.lab import matched, parse_lab
+from runner.model.needs import Needs
 from tests.cli.conftest import Said
+from tests.matrices import space
 
 Call = Callable[..., Said]
 
@@ -84,3 +88,21 @@ def test_it_is_refused_and_nothing_is_left(
     assert said.status == 2, said.err
     assert why in said.err
     assert not (here / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "bus", "allowed", "whole"),
+    [
+        ("qemu-passthrough", "nvme", ", vfio: allowed", True),
+        ("qemu-passthrough", "nvme", "", False),
+        ("qemu-passthrough", "scsi", ", vfio: allowed", False),
+        ("vagrant-passthrough", "nvme", ", vfio: allowed", False),
+        ("local", "nvme", ", vfio: allowed", False),
+    ],
+)
+def test_a_controller_goes_only_where_all_want_it(place: str, bus: str, allowed: str, whole: bool) -> None:
+    """Who owns the disk allows it, the matrix wants the bus, and the machine is one of ours."""
+    lab = LAB.replace("size: 64MiB}", f"size: 64MiB{allowed}}}")
+    matrix = space(MATRIX % (f", bus: {bus}", "")).matrix
+    found = matched(parse_lab("hosts.yaml", lab), Needs.model_validate({"disks": {"count": 2}}), "small")
+    assert [claim.whole for claim in _claims(found, matrix, place)] == [whole, whole]

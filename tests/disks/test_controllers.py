@@ -5,9 +5,11 @@ With a real one, in a machine that has an IOMMU, is tests/vm/test_controllers.py
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +24,10 @@ from runner.disks.real.hold import Held
 from runner.disks.real.refusals import Judged, judged
 from runner.disks.real.why import Why
 from runner.errors import HarnessBroken
+from runner.execute.wearing import written_here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 DISK = Node("nvme0n1", "259:0", 2**28, serial="S1", model="M")
 AT = "0000:00:04.0"
@@ -35,6 +38,11 @@ class Kernel:
     """As much of sysfs as matters, with what writing into it does."""
 
     root: Path
+
+    @property
+    def devices(self) -> Path:
+        """As /dev/vfio; a device of characters that hardly anybody ever opens stands for that of the group."""
+        return self.root / "dev"
 
     def device(self, address: str, kind: str = "0x010802") -> Path:
         at = self.root / "bus/pci/devices" / address
@@ -70,9 +78,11 @@ class Kernel:
 
     def write(self, path: Path, text: str) -> None:
         """What the kernel makes of it."""
-        device = path.parent if path.parent.name != "driver" else path.parent.parent
         if path.name == "unbind":
-            (device / "driver").unlink()
+            link = self.root / "bus/pci/devices" / text / "driver"
+            if not link.exists() or link.resolve().name != path.parent.name:
+                raise OSError(errno.ENODEV, "No such device", str(path))
+            link.unlink()
         elif path.name == "drivers_probe":
             override = (self.root / "bus/pci/devices" / text / "driver_override").read_text().strip()
             name = "nvme" if override in {"", "(null)"} else override
@@ -91,6 +101,9 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     made.bind(AT, "nvme")
     made.nvme(0, AT, "nvme0n1")
     made.driver("vfio-pci")
+    made.driver("nvme")
+    made.devices.mkdir()
+    (made.devices / "7").symlink_to("/dev/full")
     monkeypatch.setattr(Path, "write_text", lambda path, text, **_: made.write(path, text))
     return made
 
@@ -101,7 +114,7 @@ def reasons(found: Controller, *, root: bool = True, wear: int | None = None, vf
 
 def test_a_controller_that_has_one_disk_and_a_group_of_its_own_can_go(kernel: Kernel) -> None:
     found = controller_of(DISK, kernel.root)
-    assert found == Controller(AT, "nvme", "7", (), (), 1)
+    assert found == Controller(AT, "7", (), (), 1)
     assert reasons(found) == ""
 
 
@@ -157,12 +170,13 @@ def test_a_disk_that_could_have_several_controllers_goes_if_it_has_one(kernel: K
 
 
 def test_everything_that_speaks_against_it_is_said_at_once() -> None:
-    said = reasons(Controller(AT, "nvme", "", (), ("nvme0n2",), 1), root=False, wear=10**9, vfio=False)
-    for word in ("only root", "no vfio-pci", "no IOMMU", "nvme0n2", "`wear:`"):
+    said = reasons(Controller(AT, "", (), ("nvme0n2",), 1, "mine", 2), root=False, wear=10**9, vfio=False)
+    for word in ("only root", "no vfio-pci", "no IOMMU", "nvme0n2", "the driver mine", "plays 2 more", "`wear:`"):
         assert word in said
 
 
-def test_only_disks_whose_controller_is_wanted_are_asked_about_it() -> None:
+def test_only_disks_whose_controller_is_wanted_are_asked_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controllers, "controller_of", lambda _: Controller())
     plain = Judged(Claim("x", 1), DISK, ())
     assert judged_whole(plain) is plain
     (refused,) = {one.why for one in judged_whole(Judged(Claim("x", 1, whole=True), DISK, ())).refusals}
@@ -172,86 +186,156 @@ def test_only_disks_whose_controller_is_wanted_are_asked_about_it() -> None:
 def test_it_goes_and_comes_back(kernel: Kernel) -> None:
     take(AT, kernel.root)
     assert driver_of(AT, kernel.root) == "vfio-pci"
-    assert bring_back(AT, kernel.root, kernel.root / "none")
+    assert bring_back(AT, kernel.root, kernel.devices)
     assert driver_of(AT, kernel.root) == "nvme"
-    assert not bring_back(AT, kernel.root, kernel.root / "none"), "what was not taken is not touched"
+    assert not bring_back(AT, kernel.root, kernel.devices), "what was not taken is not touched"
+    assert not bring_back("0000:09:00.0", kernel.root, kernel.devices), "nor is what is not there"
 
 
 def test_what_others_gave_to_vfio_by_its_number_is_theirs(kernel: Kernel) -> None:
     (kernel.root / "bus/pci/devices" / AT / "driver").unlink()
     kernel.bind(AT, "vfio-pci")
-    assert not bring_back(AT, kernel.root)
+    assert not bring_back(AT, kernel.root, kernel.devices)
     assert driver_of(AT, kernel.root) == "vfio-pci"
 
 
-def test_one_that_vfio_does_not_take_is_the_old_drivers_again(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_driver_has_by_now_is_not_taken_from_it(kernel: Kernel) -> None:
+    (kernel.root / "bus/pci/devices" / AT / "driver").unlink()
+    kernel.bind(AT, "uio_pci_generic")
+    with pytest.raises(HarnessBroken, match="could not be given to vfio-pci") as caught:
+        take(AT, kernel.root)
+    assert "No such device" in caught.value.details
+    assert driver_of(AT, kernel.root) == "uio_pci_generic"
+
+
+def test_one_that_vfio_does_not_take_is_the_old_drivers_again(kernel: Kernel) -> None:
     (kernel.root / "bus/pci/drivers/vfio-pci").rmdir()
-    monkeypatch.setattr("runner.disks.real.controllers.process.run", lambda *_, **__: None)
     with pytest.raises(HarnessBroken, match="could not be given to vfio-pci"):
         take(AT, kernel.root)
+    assert bring_back(AT, kernel.root, kernel.devices)
     assert driver_of(AT, kernel.root) == "nvme"
 
 
-def test_killed_half_way_it_is_brought_back(kernel: Kernel) -> None:
-    """After each of the three writes that taking it is made of."""
-    device = kernel.root / "bus/pci/devices" / AT
-    steps: list[Callable[[], object]] = [
-        lambda: kernel.write(device / "driver_override", "vfio-pci"),
-        lambda: kernel.write(device / "driver/unbind", AT),
-        lambda: kernel.write(kernel.root / "bus/pci/drivers_probe", AT),
+def test_killed_half_way_there_or_back_it_is_brought_back(kernel: Kernel) -> None:
+    """After each of the writes that taking it is made of, and each of those that bringing it back is made of."""
+    device, drivers = kernel.root / "bus/pci/devices" / AT, kernel.root / "bus/pci/drivers"
+    steps = [
+        (device / "driver_override", "vfio-pci"),
+        (drivers / "nvme/unbind", AT),
+        (kernel.root / "bus/pci/drivers_probe", AT),
+        (drivers / "vfio-pci/unbind", AT),
+        (device / "driver_override", "\n"),
     ]
     for done in range(1, len(steps) + 1):
-        for step in steps[:done]:
-            step()
-        assert bring_back(AT, kernel.root, kernel.root / "none")
+        for path, text in steps[:done]:
+            kernel.write(path, text)
+        assert bring_back(AT, kernel.root, kernel.devices)
         assert driver_of(AT, kernel.root) == "nvme"
+        assert (device / "driver_override").read_text().strip() == ""
 
 
 def test_nobody_is_cut_off(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they call it: whoever makes a machine may give it a node of its own."""
     monkeypatch.setattr(controllers, "LETS_GO", 0.3)
     take(AT, kernel.root)
-    group = tmp_path / "7"
-    group.touch()
-    descriptor = os.open(group, os.O_RDONLY)
+    descriptor = os.open("/dev/full", os.O_RDONLY)
     with pytest.raises(HarnessBroken, match=f"used by process {os.getpid()}"):
-        bring_back(AT, kernel.root, tmp_path)
+        bring_back(AT, kernel.root, kernel.devices)
     assert driver_of(AT, kernel.root) == "vfio-pci"
     os.close(descriptor)
-    assert bring_back(AT, kernel.root, tmp_path)
+    (kernel.devices / "7").unlink()
+    with pytest.raises(HarnessBroken, match="nobody can tell who has"):
+        bring_back(AT, kernel.root, kernel.devices)
+    # A kernel without groups has one node a device.
+    (kernel.root / "bus/pci/devices" / AT / "vfio-dev/vfio3").mkdir(parents=True)
+    (kernel.devices / "devices").mkdir()
+    (kernel.devices / "devices/vfio3").symlink_to("/dev/full")
+    assert bring_back(AT, kernel.root, kernel.devices)
 
 
-def test_who_has_a_file_open_is_seen(tmp_path: Path) -> None:
-    file = tmp_path / "x"
-    assert users_of(file) == ""
-    with file.open("w"):
-        assert str(os.getpid()) in users_of(file)
-    assert users_of(file) == ""
+def test_who_has_a_device_open_is_seen() -> None:
+    full = Path("/dev/full")
+    assert str(os.getpid()) not in users_of(full)
+    with full.open("rb"):
+        assert str(os.getpid()) in users_of(full)
+    assert users_of(Path("/nothing")) == ""
 
 
-def test_a_disk_that_comes_back_under_another_number_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, told = list[str](), list[str]()
-    monkeypatch.setattr(controllers, "take", lambda address: calls.append(f"take {address}"))
-    monkeypatch.setattr(controllers, "bring_back", lambda address: calls.append(f"back {address}"))
-    moved = replace(DISK, name="nvme3n1", dev="259:9", sequence="44")
-    census = Census({"nvme3n1": moved}, names=(StableName("nvme-M_S1", "259:9"),))
-    lock = Descriptor(os.open("/dev/null", os.O_RDONLY))
-    held = Held(Claim("nvme-M_S1", DISK.size, "S1"), DISK, HERE, lock, parts=(DISK,), controller=AT)
-    with suppress(KeyboardInterrupt), controllers.away([held], lambda: census, told.append):
+class Players:
+    """Two disks that went with their controllers, and what was done to these."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls, self.told, self.back = list[str](), list[str](), list[str]()
+        self.stuck = ""
+        monkeypatch.setattr(controllers, "_load", lambda _: None)
+        monkeypatch.setattr(controllers, "COMES_BACK", 0.0)
+        monkeypatch.setattr(controllers, "IS_NAMED", 0.0)
+        monkeypatch.setattr(controllers, "take", partial(self.do, "take"))
+        monkeypatch.setattr(controllers, "bring_back", partial(self.do, "back"))
+        nodes = [replace(DISK, name=f"nvme{number}n1", dev=f"259:{number}", serial=f"S{number}") for number in (0, 1)]
+        self.disks = [
+            Held(
+                Claim(f"disk-{number}", DISK.size), node, HERE, Descriptor(-1), parts=(node,), controller=f"at-{number}"
+            )
+            for number, node in enumerate(nodes)
+        ]
+        # They come back in another order, under each other's names.
+        moved = [replace(nodes[0], name="nvme1n1", dev="259:8"), replace(nodes[1], name="nvme0n1", dev="259:9")]
+        names = [StableName("disk-0", "259:8"), StableName("disk-1", "259:9")]
+        self.census = Census({one.name: one for one in moved}, names=tuple(names))
+
+    def do(self, what: str, address: str) -> None:
+        self.calls.append(f"{what} {address}")
+        if self.calls[-1] == self.stuck:
+            raise HarnessBroken("it is stuck")
+
+    def away(self) -> AbstractContextManager[None]:
+        return controllers.away(
+            self.disks, lambda: self.census, lambda one: self.back.append(one.claim.id), self.told.append
+        )
+
+
+def test_disks_that_come_back_under_other_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    players = Players(monkeypatch)
+    with suppress(KeyboardInterrupt), players.away():
         raise KeyboardInterrupt
-    lock.close()
-    assert calls == [f"take {AT}", f"back {AT}"]
-    assert (held.node, held.parts, told) == (moved, (), [])
+    assert players.calls == ["take at-0", "take at-1", "back at-0", "back at-1"]
+    assert [one.node.dev for one in players.disks] == ["259:8", "259:9"]
+    assert ([one.parts for one in players.disks], players.back, players.told) == ([(), ()], ["disk-0", "disk-1"], [])
+
+
+def test_where_the_second_cannot_go_the_first_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    players = Players(monkeypatch)
+    players.stuck = "take at-1"
+    with pytest.raises(HarnessBroken, match="it is stuck"), players.away():
+        pytest.fail("it was to go nowhere")
+    assert players.calls[2:] == ["back at-0", "back at-1"]
+    assert players.back == ["disk-0", "disk-1"]
 
 
 def test_one_that_does_not_come_back_is_told_and_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = list[str]()
-    monkeypatch.setattr(controllers, "take", lambda _: None)
-    monkeypatch.setattr(controllers, "bring_back", lambda _: True)
-    monkeypatch.setattr(controllers, "COMES_BACK", 0.1)
-    held = Held(Claim("gone", DISK.size, "S1"), DISK, HERE, Descriptor(-1), controller=AT)
-    with controllers.away([held], Census, told.append):
+    players = Players(monkeypatch)
+    players.stuck = "back at-0"
+    with players.away():
         pass
-    assert told == ["gone: gone did not come back within 0.1 s after its driver had its controller"]
+    assert (players.back, players.told) == (["disk-1"], ["disk-0: it is stuck"])
+
+
+def test_one_that_is_not_seen_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    players = Players(monkeypatch)
+    players.census = Census()
+    with players.away():
+        pass
+    assert players.told[0] == "disk-0: disk-0 did not come back when its driver had at-0 again"
+    assert players.back == []
+
+
+def test_what_has_its_name_meanwhile_is_not_counted_as_it(tmp_path: Path) -> None:
+    (tmp_path / "nvme0n1").mkdir()
+    (tmp_path / "nvme0n1/stat").write_text("0 0 0 0 0 0 9 0 0 0 0\n")
+    held = Held(Claim("x", DISK.size), DISK, HERE, Descriptor(-1))
+    assert written_here([held], tmp_path) == {"S1": 9 * 512}
+    assert written_here([replace(held, controller=AT)], tmp_path) == {}
 
 
 def test_a_disk_that_is_away_is_with_the_run_that_has_it() -> None:

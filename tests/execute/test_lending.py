@@ -151,6 +151,12 @@ def test_a_controller_of_a_killed_run_goes_back_before_its_disk_is_looked_for(
     found = clean(desk.loan.state, empty.ask, empty.hands, counted=("this", NOW.date()))
     assert [one.disk for one in found] == ["disk-a"]
     assert asked == tried, "after a boot the host has it, and whoever has it now is somebody else"
+    # What is left on the disk keeps it with the run; the controller was given back, and is not asked about again.
+    assert [one.controller for one in handed(desk.loan.state)] == [""]
+    assert [one.disk for one in clean(desk.loan.state, empty.ask, empty.hands, counted=("this", NOW.date()))] == [
+        "disk-a"
+    ]
+    assert asked == tried
 
 
 def test_a_controller_that_somebody_uses_keeps_its_disk_with_the_run(

@@ -67,14 +67,24 @@ def test_qemu_inherits_what_holds_the_disks() -> None:
 
 
 def test_a_disk_comes_with_its_controller_in_a_place_by_which_the_guest_knows_it() -> None:
-    disks, passed = (Disk(2**20, "scsi"), Disk(2**20, "nvme")), (PLATTERS, Whole("0000:01:00.0"))
+    disks, passed = (Disk(2**20, "scsi"), Disk(2**20, "nvme")), (PLATTERS, Whole("0000:01:00.0", "S 1"))
     vm = argv.Vm(BASE, disks, "tcg", 1, 2**28, (), passed)
     text = " ".join(argv.command(vm, argv.Channels(3, 4, 5, 6, 7, 10, (20,), (8, 9)), argv.BOOT))
-    assert "-device vfio-pci,host=0000:01:00.0,addr=0x1e" in text
-    assert "matrix.slots=0000:00:1e.0=1" in text
+    assert "-device vfio-pci,host=0000:01:00.0,addr=0x1f" in text
+    assert "matrix.slots=0000:00:1f.0=1=S1" in text
     assert "drive=disk1" not in text
     assert "serial=matrix-0" in text
     assert "matrix.slots" not in line("scsi", PLATTERS)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=argv.FREE_SLOTS))
+def test_no_two_disks_are_put_in_one_slot(whole: list[bool]) -> None:
+    passed = tuple(Whole("0000:01:00.0") if one else Passed() for one in whole)
+    vm = argv.Vm(BASE, (Disk(2**20, "nvme"),) * len(whole), "tcg", 1, 2**28, (), passed)
+    taken = [argv.slot_of(vm, number) for number, one in enumerate(whole) if one]
+    below = 32 - argv.FREE_SLOTS - 1 + whole.count(False)  # where the last of all others comes to be
+    assert len(set(taken)) == len(taken)
+    assert min(taken, default=32) > below
 
 
 @given(st.builds(Passed, model=st.text(max_size=60)), st.sampled_from(["virtio", "scsi", "sata", "nvme"]))

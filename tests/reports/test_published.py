@@ -40,7 +40,7 @@ def test_how_many_were_met_stands_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("factor", "line_of_it", "said"),
     [
-        (2.0, "1 cannot tell, though 1 of these figures are within", "cannot tell, figure within"),
+        (2.0, "1 cannot tell, figures of 1 within", "cannot tell, figure within"),
         (2.5, "1 cannot tell", "cannot tell, figure not within"),
     ],
 )

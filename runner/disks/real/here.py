@@ -198,18 +198,25 @@ def who_has(dev: str, *, writing: bool = False) -> str:
 
 
 def users_of(file: Path) -> str:
-    """Who has a file open, as far as one may look; of a device, under whichever name."""
+    """Who has a device of characters open, as far as one may look, under whichever name: containers make their own."""
     try:
-        meant = file.stat()
+        number = file.stat().st_rdev
     except OSError:
         return ""
-    folders = [folder for folder in Path("/proc").glob("[0-9]*/fd") if _leads_to(folder, meant)]
+    folders = [folder for folder in Path("/proc").glob("[0-9]*/fd") if _has_characters(folder, number)]
     return ", ".join(f"process {one.parent.name} ({_command(one.parent)})" for one in folders)
 
 
-def _leads_to(folder: Path, meant: os.stat_result) -> bool:
+def _has_characters(folder: Path, number: int) -> bool:
+    def leads_there(link: Path) -> bool:
+        try:
+            found = link.stat()
+        except OSError:
+            return False  # it was closed
+        return stat.S_ISCHR(found.st_mode) and found.st_rdev == number
+
     try:
-        return any(os.path.samestat(link.stat(), meant) for link in folder.iterdir())
+        return any(leads_there(link) for link in folder.iterdir())
     except OSError:
         return False  # it ended, or is somebody else's
 

@@ -6,6 +6,7 @@ no path of ours outlives the process: whatever dies, and however, nothing is lef
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,8 @@ class Whole:
 
     #: On the host's PCI bus.
     address: str
+    #: By which the guest knows the disk again, whatever has that address by then.
+    serial: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,21 +182,32 @@ def file_systems(appliance: Appliance) -> list[str]:
 def disks(vm: Vm, channels: Channels) -> list[str]:
     """The disks under test. Only what is locked as long as QEMU lives is the host's."""
     words: list[str] = []
-    plain, descriptors = of_host if channels.kept else file, iter(channels.disks)
+    behind, descriptors = of_host if channels.kept else file, iter(channels.disks)
     for number, disk in enumerate(vm.disks):
         passed = vm.passed[number] if vm.passed else None
         if isinstance(passed, Whole):
-            words += whole(number, passed)
+            words += ["-device", f"vfio-pci,host={passed.address},addr={slot_of(vm, number):#x}"]
             continue
         descriptor = next(descriptors)
-        words += served(number, descriptor) if disk.physics else plain(number, descriptor)
+        words += served(number, descriptor) if disk.physics else behind(number, descriptor)
         words += device(vm.disks, number, disk, passed)
     return words
 
 
-def whole(number: int, passed: Whole) -> list[str]:
-    """A disk with its controller; in a slot by which the guest knows it, as its serial number is its own."""
-    return ["-device", f"vfio-pci,host={passed.address},addr={LAST_SLOT - number:#x}"]
+def slot_of(vm: Vm, number: int) -> int:
+    """Where a disk with its controller is put: from above, as all other devices come from below."""
+    return LAST_SLOT - sum(isinstance(one, Whole) for one in vm.passed[:number])
+
+
+def slots_of(vm: Vm) -> str:
+    """For the guest: where such disks are, which of its disks each is, and its serial number."""
+    found = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, Whole)]
+    return ",".join(f"0000:00:{slot_of(vm, number):02x}.0={number}={plain(one.serial)}" for number, one in found)
+
+
+def plain(serial: str) -> str:
+    """As much of a serial number as goes through any command line."""
+    return re.sub(r"[^A-Za-z0-9._-]", "", serial)
 
 
 def file(number: int, descriptor: int) -> list[str]:
@@ -258,9 +272,7 @@ def looks(disk: Disk, passed: Passed) -> str:
 def boot(vm: Vm) -> list[str]:
     """Kernel, initramfs and what our init is to do."""
     words = [vm.appliance.words, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
-    wholes = [number for number, one in enumerate(vm.passed) if isinstance(one, Whole)]
-    if wholes:
-        words.append(f"matrix.slots={','.join(f'0000:00:{LAST_SLOT - number:02x}.0={number}' for number in wholes)}")
+    words += [f"matrix.slots={slots}"] if (slots := slots_of(vm)) else []
     return ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.initramfs), "-append", " ".join(words)]
 
 

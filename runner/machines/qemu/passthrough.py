@@ -3,6 +3,7 @@
 QEMU is told no path, so what was judged is what is used. It inherits the lock and the exclusive opening of each disk
 with it: whoever kills us frees the descriptors of ours a moment before the kernel kills QEMU for it, and until QEMU is
 really gone nobody else may have the disks, and nothing of the host (udev, mdadm, LVM) may assemble what is on them.
+A disk that goes with its controller the host does not have at all meanwhile; of that one the lock is handed on.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Passthrough(Qemu):
     def _passed(self, spec: RigSpec) -> tuple[Passed | Whole, ...]:
         held = self.wishes.held[: len(spec.disks)]
         found = tuple(
-            Whole(one.controller) if one.controller else seen(one, BLOCK_DEVICES / one.node.name) for one in held
+            Whole(one.controller, one.node.serial) if one.controller else seen(one, BLOCK_DEVICES / one.node.name)
+            for one in held
         )
         for one, disk, looks in zip(held, spec.disks, found, strict=True):
             if isinstance(looks, Passed) and disk.bus == "sata" and looks.logical != 512:

@@ -239,15 +239,16 @@ def _by_name(knob: Knob) -> bool:
 
 
 def _host_of_profile(turned: list[Knob]) -> Iterator[str]:
-    """Of the machine, and last what those of devices follow that have to be named."""
+    """Of the machine, and last what those of devices follow that have to be named.
+
+    A governor is a file like others: who asks tuned for one by its own option is kept from sleeping deeply as well.
+    """
     groups: dict[str, list[str]] = {}
     for knob in turned:
-        if knob.way == "governor":
-            groups.setdefault("cpu", []).append(f"governor={knob.value}")
-        elif knob.file.startswith("/proc/sys/"):
+        if knob.file.startswith("/proc/sys/"):
             groups.setdefault("sysctl", []).append(f"{_sysctl(knob.file)}={knob.value}")
         elif not knob.device:
-            groups.setdefault("sysfs", []).append(f"{knob.file}={knob.value}")
+            groups.setdefault("sysfs", []).append(f"{_host_file(knob)}={knob.value}")
     if any(map(_by_name, turned)):
         groups.setdefault("sysfs", []).append(
             "# Devices are called here as they were that day; rules of udev know them for good."

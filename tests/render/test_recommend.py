@@ -212,6 +212,14 @@ def test_a_profile_lies_where_this_tuned_looks_for_it(tmp_path: Path) -> None:
     ]
 
 
+def test_a_profile_turns_the_governor_of_processors_and_nothing_else_of_them() -> None:
+    """Where a profile of tuned has a section of them, they are not to sleep as deeply as before: nobody measured that."""
+    text = pasteable(cells()["mirror"])
+    assert "'[cpu]'" not in text
+    (profile,) = re.findall(r"(?s)tuned_profile\(\) \{.*?^\}", text, re.MULTILINE)
+    assert "'/sys/devices/system/cpu/cpufreq/policy*/scaling_governor=performance'" in profile.partition("'[sysfs]'")[2]
+
+
 @pytest.mark.parametrize("tune", ["write_cache: write through", "readahead: default"])
 def test_a_profile_of_nothing_is_none(tune: str) -> None:
     (cell,) = space(DISKS_ALONE % tune).cells()

@@ -213,7 +213,7 @@ def away(
                 try:
                     take(one.controller)
                 finally:
-                    one.let_go()  # not before: it was nobody's else
+                    one.let_go()  # not before: until its driver has let go of it, anybody could have it
         yield
     finally:
         _all_back(gone, ask, is_back, stays)

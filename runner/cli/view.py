@@ -267,6 +267,9 @@ class LiveView(View):
             TextColumn("{task.fields[last]}", style="green"),
             transient=True,
             console=Console(file=cast("TextIO", self.voice)),
+            # One console, one writer: `Voice` writes to sys.stdout, so nothing may send sys.stdout back to the console.
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
         self._began, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")

@@ -15,12 +15,14 @@ class Voice(TextIOBase):
     """Passes on what is said for as long as somebody takes it. `lost` is why nobody does any more."""
 
     def __init__(self) -> None:
+        # The stream of now: while something replaces sys.stdout by what writes to us, we would call ourselves.
+        self._stream = sys.stdout
         self.lost: OSError | None = None
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
         """That of standard output."""
-        return getattr(sys.stdout, "encoding", None) or "utf-8"
+        return getattr(self._stream, "encoding", None) or "utf-8"
 
     @property
     def failed(self) -> bool:
@@ -33,18 +35,18 @@ class Voice(TextIOBase):
 
     def isatty(self) -> bool:
         """Whether it is a terminal."""
-        return sys.stdout is not None and sys.stdout.isatty()
+        return self._stream is not None and self._stream.isatty()
 
     def fileno(self) -> int:
         """That of standard output."""
-        return sys.stdout.fileno()
+        return self._stream.fileno()
 
     def write(self, text: str) -> int:
         """Say it, if anybody is there."""
-        if self.lost is None and sys.stdout is not None:
+        if self.lost is None and self._stream is not None:
             try:
-                sys.stdout.write(text)
-                sys.stdout.flush()
+                self._stream.write(text)
+                self._stream.flush()
             except OSError as error:
                 self._lose(error)
         return len(text)

@@ -101,7 +101,7 @@ on = click.option(
     help="Where to run.",
     callback=lambda _ctx, _param, value: value.machine,
 )
-kernel = click.option("--kernel", help="Kernel for this run: debian-12, debian-13 or the path of a bzImage.")
+kernel = click.option("--kernel", help="Kernel to run under: debian-12, debian-13 or the path of a bzImage.")
 templates = click.option(
     "--templates",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

@@ -9,7 +9,7 @@ import click
 
 from runner.cli.budget import budget
 from runner.cli.jobs import jobs, level_of
-from runner.cli.options import matrix_file, on, only, results, shard
+from runner.cli.options import kernel, matrix_file, on, only, results, shard
 from runner.engine.budget import ENDLESS, Cost, repeats
 from runner.session.request import Asked, Checks, asked
 
@@ -27,6 +27,7 @@ _SHOWN = 40
 @only
 @shard
 @on
+@kernel
 @results
 @jobs
 @budget
@@ -39,6 +40,7 @@ def command(
     only: tuple[str, ...],
     shard: Shard | None,
     place: str,
+    kernel: str | None,
     results: Path,
     jobs: Jobs,
     budget: float,
@@ -52,10 +54,12 @@ def command(
     from runner.machines import machine
     from runner.machines.base import Wishes
     from runner.session.past_timings import recorded_pace
+    from runner.session.run_request import check_kernel
 
     request = asked(matrix, only, shard, Checks(place))
+    check_kernel(kernel, request.space.matrix.machine.kernel or ())
     pace = recorded_pace(results, place, request.space.matrix.name)
-    specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), None)))
+    specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), kernel)))
     where = machine(place, Wishes())
     level, alone = level_of(jobs, where, specs, request.arrays())
     refused = list(dict.fromkeys(refusal.told for spec in specs for refusal in where.refusals(spec)))

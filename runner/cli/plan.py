@@ -53,17 +53,19 @@ def command(
     from runner.engine.rigs import specs_of
     from runner.machines import machine
     from runner.machines.base import Wishes
-    from runner.session.past_timings import recorded_pace
+    from runner.session.past_timings import QUIET, Load, pace_of
     from runner.session.run_request import check_kernel
 
     request = asked(matrix, only, shard, Checks(place))
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
-    pace = recorded_pace(results, place, request.space.matrix.name)
     specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), kernel)))
     where = machine(place, Wishes())
+    load = QUIET if where.made_up else Load.now()
+    pace = pace_of(results, where, place, request.space.matrix, specs, load)
     level, alone = level_of(jobs, where, specs, request.arrays())
     refused = list(dict.fromkeys(refusal.told for spec in specs for refusal in where.refusals(spec)))
-    notes = [*filter(None, [alone]), *(f"`matrix run --on {place}` would be refused here: {told}" for told in refused)]
+    notes = [*filter(None, [alone, "" if pace.runs else load.note])]
+    notes += [f"`matrix run --on {place}` would be refused here: {told}" for told in refused]
     found = estimate(request.plan, pace, level.now)
     if form == "json":
         _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), notes)
@@ -86,7 +88,7 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by
     left_out = request.space.count() - found.cells
     repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
     trials = _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
-    basis = f"from {_runs(pace.runs, place)}" if pace.runs else "a guess: nothing is recorded yet"
+    basis = f"from {_runs(pace.runs, place)}" if pace.runs else "a first estimate: no run of it is recorded yet"
     rows = [
         ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
         ("arrays", f"{found.arrays:,}, {_builds(found)}"),
@@ -113,7 +115,7 @@ def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: st
     if times < 2:
         return f"{enough}, which says nothing of their doubt"
     half = factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
-    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(pace.runs, place)}"
+    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(pace.scattered, place)}"
     return f"{enough}; known to ±{half:.1%} {scatter}, better where it is needed"
 
 
@@ -133,8 +135,11 @@ def _runs(count: int, place: str) -> str:
 
 
 def _rate_basis(pace: Pace, place: str) -> str:
-    basis = f"the mean of {_runs(pace.rated, place)}" if pace.rated else "which is assumed"
-    return f"at {pace.write_rate / 1e6:,.0f} MB/s, {basis}"
+    if pace.write_rate is not None:
+        return f"at {pace.write_rate / 1e6:,.0f} MB/s, the mean of {_runs(pace.rated, place)}"
+    if pace.physics is None:
+        return f"at up to {pace.costs.bandwidth / 1e6:,.0f} MB/s, which is assumed"
+    return "at the rates of the simulated disks"
 
 
 def _span(least: str, most: str) -> str:
@@ -147,6 +152,13 @@ def duration(seconds: float) -> str:
     if whole >= 3600:
         return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"
     return f"{whole // 60} min {whole % 60:02} s" if whole >= 60 else f"{whole} s"
+
+
+def about(seconds: float) -> str:
+    """Round a duration to what an estimate is worth: `about 4 min`."""
+    step = 5 if seconds < 60 else 30 if seconds < 600 else 60
+    text = duration(max(1, round(seconds / step)) * step)
+    return f"about {text.removesuffix(' 00 s')}"
 
 
 def volume(count: int) -> str:

@@ -184,7 +184,7 @@ def test_plan(matrix: Matrix) -> None:
     assert result.returncode == 0
     assert "raid5/chunk=16KiB/work/rw=randwrite" in result.stdout
     assert "2 (2 left out)" in result.stdout
-    assert "a guess: nothing is recorded yet" in result.stdout
+    assert "a first estimate: no run of it is recorded yet" in result.stdout
 
 
 def test_who_names_an_axis_that_is_none_is_told_those_there_are(matrix: Matrix) -> None:
@@ -205,8 +205,8 @@ def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     planned = matrix("plan", "--on", "dry", "small.yaml").stdout
     assert "from 1 recorded run on dry" in planned
-    assert "at 200 MB/s, which is assumed" in planned, "what a dry run says it wrote is made up"
-    assert "a guess" in matrix("plan", "--on", "qemu", "small.yaml").stdout
+    assert "at up to 200 MB/s, which is assumed" in planned, "what a dry run says it wrote is made up"
+    assert "a first estimate" in matrix("plan", "--on", "qemu", "small.yaml").stdout
 
 
 def test_the_plan_says_what_a_run_there_would_be_refused_for(matrix: Matrix, tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_files_that_are_counted_need_no_size() -> None:
 
 def test_so_few_requests_are_not_taken_for_the_whole_file() -> None:
     cell = only("preset: bonnie, phase: seeks", FS)
-    assert bytes_of(cell.workload.value, cell.span, Pace()) < 10 << 20
+    assert bytes_of(cell, Pace()) < 10 << 20
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from runner.machines.qemu.appliance import Appliance
 
 KVM = Path("/dev/kvm")
+CPUINFO = Path("/proc/cpuinfo")
 #: Neither way of booting may take longer than this to prove that it works.
 PROOF_DEADLINE = 30.0
 ACCELERATORS = ("kvm", "tcg")
@@ -108,6 +110,34 @@ def _chosen(accelerator: str) -> str:
     if accelerator == "kvm" and not os.access(KVM, os.R_OK | os.W_OK):
         return f"cannot be used, as {KVM} {'may not be opened' if KVM.exists() else 'is not there'}: {said} asks for it"
     return f"not asked for, as {said} says what is used"
+
+
+def expected() -> str:
+    """Name the accelerator of the next run without starting anything; a KVM that no run has tried may be a guest's."""
+    if chosen := os.environ.get("MATRIX_ACCEL"):
+        return chosen
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return "tcg"
+    with suppress(HarnessBroken):
+        if found := remembered(_memory()):
+            return found
+    return "tcg" if _is_guest() else "kvm"
+
+
+def is_known() -> bool:
+    """Whether the next run need not find out which accelerator works."""
+    if os.environ.get("MATRIX_ACCEL") or not os.access(KVM, os.R_OK | os.W_OK):
+        return True
+    with suppress(HarnessBroken):
+        return remembered(_memory()) is not None
+    return True
+
+
+def _is_guest() -> bool:
+    """Whether this host is a virtual machine itself: KVM inside of one often opens and does not work."""
+    with suppress(OSError):
+        return re.search(r"^flags\b.*\bhypervisor\b", CPUINFO.read_text(), re.MULTILINE) is not None
+    return False
 
 
 def _memory() -> Path:

@@ -31,7 +31,7 @@ TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
 AS_USUAL = Wishes()
 #: Measured on two processors of an AMD EPYC host: building an appliance, with a fast way to Debian's archive; finding
 #: out whether KVM works; booting a machine and saving it.
-BUILD_SECONDS, PROBE_SECONDS = 40.0, 12.0
+BUILD_SECONDS, PROBE_SECONDS = 25.0, 4.0
 BOOT_SECONDS = {"kvm": 2.0, "tcg": 10.0}
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from runner.history.metrics import METRICS, is_percentile
 from runner.history.ordering import as_declared, of_value
 from runner.history.results import ENDS, axes_of, values_of, warnings
+from runner.model.metrics import is_large
 from runner.reports.figures import figure
 from runner.reports.grid import Grid
-from runner.reports.terminal import is_large, percent
+from runner.reports.terminal import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

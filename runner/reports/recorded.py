@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from runner.guidelines.judge import SHARE
+from runner.guidelines.measured import measured
+from runner.guidelines.ranking import COLUMNS, ranked
 from runner.reports.summary import summary
 from runner.stats.drift import drift
 from runner.stats.stopping import Rule
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
     from runner.guidelines.judge import Judgement
     from runner.guidelines.published import Held
+    from runner.guidelines.ranking import Ranking
     from runner.reports.summary import CellSummary
     from runner.stats.drift import Drift
     from runner.store.record import Attempt, CellRow, Trial
@@ -74,6 +78,12 @@ class Recorded:
     def drift(self) -> Drift | None:
         """Whether all rates went up or down from block to block; None where too little was measured to tell."""
         return None if self.made_up else drift(_rates_by_block(self.by_cell.values()), self.confidence)
+
+    @cached_property
+    def rankings(self) -> Sequence[Ranking]:
+        """Which stack is fastest at each workload."""
+        found = measured("", self.cells, self.by_cell, self.rule, COLUMNS)
+        return ranked(found, self.confidence, SHARE if self.steered else 1.0)
 
     @property
     def warning(self) -> str:

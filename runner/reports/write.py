@@ -6,6 +6,7 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from runner.reports.answer import full
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.grids import as_csv
 from runner.reports.junit import junit
@@ -76,8 +77,14 @@ def rendered(content: Recorded) -> dict[str, bytes]:
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
         **verdicts,
+        **({"answer.txt": _answer(content)} if content.rankings else {}),
         **(_published(content) if content.published else {}),
     }
+
+
+def _answer(content: Recorded) -> bytes:
+    """Every workload with all of its stacks."""
+    return full(content.rankings, synthetic=content.made_up, over=content.over).encode()
 
 
 def _published(content: Recorded) -> dict[str, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runner.guidelines.answers import Level
@@ -40,6 +41,7 @@ class Stack:
     """A stack with its tunables, and what it reached."""
 
     cell: CellRow
+    #: The mean over its trials, as tables show it.
     level: float
     standing: Standing
     #: How many times as fast the fastest one is; None of itself, and without a round in common.
@@ -117,7 +119,7 @@ def _ranking(settings: Mapping[Places, Mapping[Places, Measured]], confidence: f
     ratios = [one.ratio for one in ordered[1:]]
     return Ranking(
         metric,
-        tuple(_stack(one, cells, fastest=one is ordered[0]) for one in ordered),
+        tuple(_stack(one, cells, metric, fastest=one is ordered[0]) for one in ordered),
         tuple(one.cell for one in cells.values() if one.cell.id not in there),
         min((ratio.n_a if ratio else 0 for ratio in ratios), default=0),
         confidence,
@@ -133,10 +135,11 @@ def headline(cells: Iterable[Measured]) -> Metric:
     return KNOWN["total.bw"] if is_large(bw, iops) else KNOWN["total.iops"]
 
 
-def _stack(setting: Setting, cells: Mapping[str, Measured], *, fastest: bool) -> Stack:
+def _stack(setting: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool) -> Stack:
     behind = setting.ratio.inverse if setting.ratio else None
     standing = Standing.FASTEST if fastest else _standing(behind, candidate=setting.candidate)
-    return Stack(cells[setting.cells[0]].cell, setting.level, standing, behind, setting.strained > 0)
+    one = cells[setting.cells[0]]
+    return Stack(one.cell, fmean(one.blocks(metric).values()), standing, behind, setting.strained > 0)
 
 
 def _standing(behind: Ratio | None, *, candidate: bool) -> Standing:

@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from runner.guidelines.ranking import EQUAL, Standing
-from runner.reports.figures import figure, times
+from runner.reports.figures import digits, figure, times
 from runner.reports.grids import escaped
 from runner.reports.junit import split_name
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from runner.guidelines.ranking import Ranking, Stack
     from runner.store.record import CellRow
 
-#: Lines of the short answer, before they are wrapped.
-MOST_LINES = 12
+#: Lines of the short answer, before they are wrapped; and where it leaves workloads out.
+MOST_LINES, _SHORT = 12, 9
 #: Groups of it; slower stacks that a line names; stacks or workloads in a list.
 _GROUPS, _NAMED, _NAMES = 4, 2, 4
 #: Trials that make an interval.
@@ -99,7 +99,7 @@ def _shortened(groups: Sequence[Group], most: int) -> Iterator[Group]:
         return
     shown = groups[:_GROUPS]
     for group in shown:
-        yield group.shortened(max(2, most // len(shown) - 1))
+        yield group.shortened(max(2, _SHORT // len(shown) - 1))
     if left := len(groups) - len(shown):
         yield Group(f"{_CUT} and {left} more such list{'s' if left > 1 else ''} of workloads")
 
@@ -197,7 +197,13 @@ def _led(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
     if len(ordered) == 1:
         return Group(f"{heading} {_work(ordered[0])}: {_reached(ordered[0])}.")
     lines = [f"{_work(one)}: {_reached(one)}" for one in ordered]
-    return Group(f"{heading} {len(ordered)} of {of} workloads:", tuple(lines), tuple(map(_lead, ordered)))
+    return Group(f"{heading} {_share(len(ordered), of)}:", tuple(lines), tuple(map(_lead, ordered)))
+
+
+def _share(some: int, of: int) -> str:
+    if some == of:
+        return "both workloads" if of == 2 else f"all {of} workloads"
+    return f"{some} of {of} workloads"
 
 
 def _lead(one: Ranking) -> float:
@@ -249,13 +255,12 @@ def _alikeness(several: Sequence[Ranking]) -> str:
         return _WITHIN
     bounds = [stack.apart for one in several for stack in one.leaders[1:]]
     known = [bound for bound in bounds if bound is not None and bound < _FAR]
-    return "needs more trials" if len(known) < len(bounds) else f"at most {ceil(max(known) * 100)}{_FIRM}% apart"
+    return "more trials needed" if len(known) < len(bounds) else f"at most {ceil(max(known) * 100)}{_FIRM}% apart"
 
 
 def _alike(several: Sequence[Ranking], of: int) -> Group:
     """The workloads where every stack may be the fastest."""
-    every = len(several) == of > 1
-    works = f"any of the {of} workloads" if every else _few([_work(one) for one in several])
+    works = _share(of, of) if len(several) == of > 1 else _few([_work(one) for one in several])
     if (alikeness := _alikeness(several)) == _WITHIN:
         return Group(f"The stacks are {alikeness} for {works}.")
     return Group(f"The stacks cannot be told apart for {works} ({alikeness}).")
@@ -309,9 +314,9 @@ def _ratio(stack: Stack) -> str:
         return ""
     if stack.apart is None:
         return times(ratio.ratio)
-    places = 3 if ratio.high - ratio.low < _FINE else 2
-    low, high = f"{ratio.low:.{places}f}", f"{ratio.high:.{places}f}"
-    return f"{ratio.ratio:.{places}f}\u00d7 ({low} to {high})".replace(" ", _FIRM)
+    fine = ratio.high - ratio.low < _FINE
+    middle, low, high = (f"{one:.3f}" if fine else digits(one) for one in (ratio.ratio, ratio.low, ratio.high))
+    return f"{middle}\u00d7 ({low} to {high})".replace(" ", _FIRM)
 
 
 def _figure(one: Ranking, stack: Stack) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from hypothesis import strategies as st
 
 from runner.fio.result import Direction, Figures
 from runner.reports.recorded import Recorded
@@ -38,9 +40,10 @@ def run(
     broken: Sequence[str] = (),
     over: bool = True,
     made_up: bool = False,
+    seed: int = 1,
 ) -> Recorded:
     """What such a run records; `truth`: by stack and workload, the requests per second."""
-    chance = np.random.default_rng(1)
+    chance = np.random.default_rng(seed)
     mood = np.exp(0.2 * chance.standard_normal(rounds))
     cells, trials = list[CellRow](), list[Trial]()
     for stack, works in truth.items():
@@ -66,3 +69,26 @@ def _trial(one: CellRow, block: int, work: str, iops: float, notes: Mapping[str,
 
 def _direction(iops: float, size: int) -> Direction:
     return Direction(iops * size, iops, int(iops * size), int(iops), *(5e6,) * 8)
+
+
+LAYOUTS = st.sampled_from(["raid5", "raid5/chunk=64KiB", "raid10", "stripe", "stripe/chunk=64KiB", "stripe/chunk=1MiB"])
+WORKS = st.sampled_from(["sequential/rw=read", "random/rw=randread,iodepth=1", "random/rw=randwrite", "mixed"])
+TRUTHS = st.dictionaries(LAYOUTS, st.dictionaries(WORKS, st.floats(1, 1e6), min_size=1), min_size=1)
+
+
+@st.composite
+def recorded_runs(draw: st.DrawFn) -> Recorded:
+    """Runs in which trials are missing, broken and skipped at random."""
+    whole = run(draw(TRUTHS), noise=draw(st.sampled_from([0.0, 0.01, 1.0])), rounds=draw(st.integers(1, 4)))
+    fates = draw(
+        st.lists(
+            st.sampled_from(["kept", "kept", "lost", "broken"]), min_size=len(whole.trials), max_size=len(whole.trials)
+        )
+    )
+    broken = [replace(trial, outcome=Outcome.BROKEN, figures=None) for trial in whole.trials]
+    trials = [
+        broke if fate == "broken" else trial
+        for trial, broke, fate in zip(whole.trials, broken, fates, strict=True)
+        if fate != "lost"
+    ]
+    return replace(whole, trials=trials, over=draw(st.booleans()))

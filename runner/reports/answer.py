@@ -14,7 +14,7 @@ from runner.reports.grids import escaped
 from runner.reports.junit import split_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.guidelines.ranking import Ranking, Stack
     from runner.store.record import CellRow
@@ -99,7 +99,7 @@ def _shortened(groups: Sequence[Group], most: int) -> Iterator[Group]:
         return
     shown = groups[:_GROUPS]
     for group in shown:
-        yield group.shortened(max(2, _SHORT // len(shown) - 1))
+        yield group.shortened(max(2, min(4, _SHORT // len(shown) - 1)))
     if left := len(groups) - len(shown):
         yield Group(f"{_CUT} and {left} more such list{'s' if left > 1 else ''} of workloads")
 
@@ -180,13 +180,13 @@ def _object(stack: Stack) -> dict[str, object]:
 
 def _contenders(one: Ranking) -> tuple[str, ...]:
     """The layouts that lead, or the stacks where there is one layout."""
-    return tuple(sorted({_contender(one, stack) for stack in one.leaders}))
+    name = _contender(one)
+    return tuple(sorted({name(stack.cell) for stack in one.leaders}))
 
 
-def _contender(one: Ranking, stack: Stack) -> str:
+def _contender(one: Ranking) -> Callable[[CellRow], str]:
     """What is compared: layouts, each by its best stack; or the stacks of the only layout."""
-    layouts = {_layout_of(other.cell) for other in one.stacks}
-    return _layout_of(stack.cell) if len(layouts) > 1 else _stack_of(stack.cell)
+    return _layout_of if len({_layout_of(stack.cell) for stack in one.stacks}) > 1 else _stack_of
 
 
 def _led(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
@@ -214,10 +214,11 @@ def _lead(one: Ranking) -> float:
 
 def _rivals(one: Ranking) -> list[Stack]:
     """The best stack of each contender that is slower; the others of the winner, if it has no other rival."""
-    leading = {_contender(one, stack) for stack in one.leaders}
+    name = _contender(one)
+    leading = {name(stack.cell) for stack in one.leaders}
     best: dict[str, Stack] = {}
     for stack in one.slower:
-        best.setdefault(_contender(one, stack), stack)
+        best.setdefault(name(stack.cell), stack)
     return [stack for name, stack in best.items() if name not in leading] or one.slower[:1]
 
 
@@ -236,7 +237,7 @@ def _variant(one: Ranking) -> str:
     mark = " (!)" if one.fastest.host_limited else ""
     layout = _layout_of(one.fastest.cell)
     own = [_stack_of(stack.cell).removeprefix(layout).strip("/") for stack in one.leaders]
-    if not own[0] or _contender(one, one.fastest) != layout:
+    if not own[0] or _contender(one) is _stack_of:
         return mark
     every = sum(_layout_of(stack.cell) == layout for stack in one.stacks)
     if len(own) > _NAMED:
@@ -334,7 +335,7 @@ def _stack_of(cell: CellRow) -> str:
 
 
 def _layout_of(cell: CellRow) -> str:
-    return cell.axes.get("layout", _stack_of(cell))
+    return cell.axes.get("layout") or _stack_of(cell)
 
 
 def _work(one: Ranking) -> str:

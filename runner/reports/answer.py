@@ -234,7 +234,7 @@ def _reached(one: Ranking) -> str:
 
 def _variant(one: Ranking) -> str:
     """Which stacks of the winning layout do it."""
-    mark = " (!)" if one.fastest.host_limited else ""
+    mark = _mark(one.fastest)
     layout = _layout_of(one.fastest.cell)
     own = [_stack_of(stack.cell).removeprefix(layout).strip("/") for stack in one.leaders]
     if not own[0] or _contender(one) is _stack_of:
@@ -296,7 +296,6 @@ def _notes(rankings: Sequence[Ranking], *, synthetic: bool) -> Iterator[str]:
 
 
 def _against(stack: Stack) -> str:
-    mark = " (!)" if stack.host_limited else ""
     if stack.behind is None:
         words = "" if stack.standing is Standing.FASTEST else "no round in common with the fastest"
     elif stack.standing is Standing.SLOWER:
@@ -305,7 +304,7 @@ def _against(stack: Stack) -> str:
         words = f"{_WITHIN}: {_ratio(stack)}"
     else:
         words = f"cannot be told apart from the fastest: {_ratio(stack)}"
-    return f"{words}{mark}".strip()
+    return f"{words}{_mark(stack)}".strip()
 
 
 def _ratio(stack: Stack) -> str:
@@ -325,7 +324,11 @@ def _figure(one: Ranking, stack: Stack) -> str:
 
 
 def _stack(stack: Stack) -> str:
-    return f"{_stack_of(stack.cell)}{' (!)' if stack.host_limited else ''}"
+    return f"{_stack_of(stack.cell)}{_mark(stack)}"
+
+
+def _mark(stack: Stack) -> str:
+    return f"{_FIRM}(!)" if stack.host_limited else ""
 
 
 def _stack_of(cell: CellRow) -> str:

@@ -8,18 +8,18 @@ from math import isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.guidelines.answers import Level
+from runner.guidelines.evaluate import Level
 from runner.guidelines.recommend import best_first, by_setting, to_choose_from
-from runner.model.metrics import KNOWN, is_large
+from runner.language.metrics import KNOWN, is_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.guidelines.measured import Measured
     from runner.guidelines.recommend import Places, Setting
-    from runner.model.metrics import Metric
-    from runner.stats.compare import Ratio
-    from runner.store.record import CellRow
+    from runner.guidelines.samples import Measured
+    from runner.language.metrics import Metric
+    from runner.results.record import CellRow
+    from runner.statistics.ratios import Ratio
 
 #: Differences up to this size count as equal.
 EQUAL = 0.05

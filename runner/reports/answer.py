@@ -9,15 +9,15 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from runner.guidelines.ranking import EQUAL, Standing
-from runner.reports.figures import digits, figure, times
-from runner.reports.grids import escaped
 from runner.reports.junit import split_name
+from runner.reports.number_format import digits, figure, times
+from runner.reports.table_formats import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.guidelines.ranking import Ranking, Stack
-    from runner.store.record import CellRow
+    from runner.results.record import CellRow
 
 #: Lines of the short answer, before they are wrapped; and where it leaves workloads out.
 MOST_LINES, _SHORT = 12, 9

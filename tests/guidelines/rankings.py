@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from hypothesis import strategies as st
 
-from runner.fio.result import Direction, Figures
-from runner.reports.recorded import Recorded
-from runner.store.record import CellRow, Outcome, Trial
+from runner.reports.run_data import Recorded
+from runner.results.fio_json import Direction, Figures
+from runner.results.record import CellRow, Outcome, Trial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,7 @@ from tests.guidelines.rankings import recorded_runs, run
 if TYPE_CHECKING:
     import random
 
-    from runner.reports.recorded import Recorded
+    from runner.reports.run_data import Recorded
 
 WRITE = "random/rw=randwrite"
 THREE = {"raid5": {WRITE: 160.0}, "raid10-far": {WRITE: 300.0}, "stripe": {WRITE: 648.0}}

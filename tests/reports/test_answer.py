@@ -14,14 +14,14 @@ from runner.reports.answer import MOST_LINES, SYNTHETIC, as_objects, full, in_wo
 from runner.reports.html import page
 from runner.reports.write import rendered
 from tests.guidelines.rankings import recorded_runs, run
-from tests.store import past
+from tests.results import past
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from syrupy.assertion import SnapshotAssertion
 
-    from runner.reports.recorded import Recorded
+    from runner.reports.run_data import Recorded
 
 WORKS = (
     *("sequential/rw=read", "sequential/rw=write", "random/rw=randread,iodepth=1", "random/rw=randread,iodepth=16"),

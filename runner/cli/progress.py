@@ -162,7 +162,7 @@ class JsonView(View):
             until_not_reached=end.unsure,
             guidelines=[_said(one) for one in end.content.judgements],
             answer=as_objects(end.content.rankings),
-            published={said.value: count for said, count in tally(end.content.published).items()},
+            published={said.value: count for said, count in tally(end.held).items()},
             exit=int(end.exit),
         )
 

@@ -137,15 +137,16 @@ def markdown(words: Words) -> str:
 
 def full(rankings: Sequence[Ranking], *, synthetic: bool, over: bool) -> str:
     """Every workload with all of its stacks."""
-    lines = [f"The stacks of each workload, the fastest first{'' if over else ' (so far)'}."]
-    if synthetic:
-        lines.append(SYNTHETIC)
+    confidence = f"{rankings[0].confidence * 100:g} % confidence"
+    lines = [f"The stacks of each workload, the fastest first{'' if over else ', so far'}."]
+    lines.append(f"A ratio is how many times as fast the fastest one is ({confidence}).")
+    lines += [SYNTHETIC] * synthetic
     for one in rankings:
+        rows = [(_stack(stack), _figure(one, stack), _ratio(stack), _standing(stack)) for stack in one.stacks]
+        rows += [(_stack_of(cell), "no figures", "", "") for cell in one.missing]
+        name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))
         lines += ["", f"{_work(one)}:"]
-        rows = [(_stack_of(stack.cell), _figure(one, stack), _against(stack)) for stack in one.stacks]
-        rows += [(_stack_of(cell), "no figures", "") for cell in one.missing]
-        widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
-        lines += [f"  {name:{widths[0]}}  {level:>{widths[1]}}  {text}".rstrip() for name, level, text in rows]
+        lines += [f"  {row[0]:{name}}  {row[1]:>{level}}  {row[2]:{ratio}}  {row[3]}".rstrip() for row in rows]
     notes = _notes(rankings, synthetic=False)
     return "\n".join([*lines, "", *notes]).rstrip().replace(_FIRM, " ") + "\n"
 
@@ -295,16 +296,10 @@ def _notes(rankings: Sequence[Ranking], *, synthetic: bool) -> Iterator[str]:
         yield SYNTHETIC
 
 
-def _against(stack: Stack) -> str:
-    if stack.behind is None:
-        words = "" if stack.standing is Standing.FASTEST else "no round in common with the fastest"
-    elif stack.standing is Standing.SLOWER:
-        words = f"the fastest is {_ratio(stack)} as fast"
-    elif stack.standing is Standing.EQUAL:
-        words = f"{_WITHIN}: {_ratio(stack)}"
-    else:
-        words = f"cannot be told apart from the fastest: {_ratio(stack)}"
-    return f"{words}{_mark(stack)}".strip()
+def _standing(stack: Stack) -> str:
+    if stack.standing is Standing.EQUAL:
+        return _WITHIN
+    return stack.standing.value
 
 
 def _ratio(stack: Stack) -> str:

@@ -149,4 +149,5 @@ def test_it_is_short_and_fits_the_terminal(recorded: Recorded, width: int) -> No
         assert sum(1 + len(group.lines) for group in words.groups) <= MOST_LINES + 1
         markdown(words)
     orjson.dumps(as_objects(recorded.rankings))
-    full(recorded.rankings, synthetic=False, over=True)
+    if recorded.rankings:
+        full(recorded.rankings, synthetic=False, over=True)

@@ -26,7 +26,12 @@ How runs are named: `matrix results --help`.
 @click.argument("cell", required=False)
 @only
 @click.option("--runs", multiple=True, help="Only these runs; may be given repeatedly.")
-@click.option("--metric", "metrics", multiple=True, help="Figures to follow.  [default: read_bw, write_bw]")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Figures to follow.  [default: bandwidth of requests of 64 KiB and more, IOPS of smaller ones]",
+)
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
 @form
 @to
@@ -47,16 +52,16 @@ def command(
     from runner.cli.results import checked
     from runner.errors import BadInput
     from runner.history.choose import measured_first, wanted, with_hint
-    from runner.history.metrics import USUAL
+    from runner.history.rates import RATES
     from runner.history.samples import read
 
     if not cell and not only:
         raise BadInput("history of what?", resolution="name a CELL, or choose some with --only 'AXIS=VALUE'")
-    asked = checked(metrics) or USUAL
+    asked = checked(metrics)
     with opened(store, results) as shared:
         among = chosen_runs(shared, runs)
         among, left_out = (among, "") if runs else measured_first(among)
-        found = read(shared, among, asked, wanted(cell, only, shared.different_cells()))
+        found = read(shared, among, asked or RATES, wanted(cell, only, shared.different_cells()))
 
     from runner.history.timeline import shown, tidy, timelines
 

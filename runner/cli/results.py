@@ -35,9 +35,6 @@ store holds.
 """
 
 
-_USUAL = ("read_bw", "write_bw", "read_iops", "write_iops")
-
-
 @click.command("results", epilog=_EPILOG)
 @click.argument("runs", nargs=-1)
 @only
@@ -86,11 +83,12 @@ def command(
     """Show what was measured: of some runs or all, some cells or all."""
     from runner.errors import BadInput
     from runner.history.choose import wanted
+    from runner.history.rates import RATES
     from runner.history.results import cells_grid, shown, shown_trials, trials_grid, unfinished
     from runner.history.samples import read, read_some
 
     _check(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
-    asked = metrics_of(familiar) if familiar else checked(metrics) or _USUAL
+    asked = metrics_of(familiar) if familiar else checked(metrics) or RATES
     some = form == "table" and not (pivot or outcome or by_trial or familiar)
     unread = 0
     with opened(store, results) as shared:
@@ -119,6 +117,7 @@ def command(
     elif pivot:
         along = _scaled if scale else _pivoted
         grid = along(found, pivot, asked if metrics else (), form)
+        grid = _at_most(grid, rows) if form == "table" else grid
     elif by_trial:
         grid = shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
     elif form in SHOWN:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.history.metrics import COMPARED, METRICS, more_is_faster
 from runner.history.ordering import of_name
+from runner.history.rates import metrics_for
 from runner.history.results import warnings
 from runner.reports.figures import figure, times
 from runner.reports.grid import Grid
@@ -59,13 +60,13 @@ class Series:
 
 
 def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
-    """All histories in these trials, by the names of their cells."""
+    """All histories in these trials, by the names of their cells; without `metrics`, of the rates of their work."""
     by_place: dict[tuple[str, str, str, bool], list[Samples]] = {}
     for one in sorted(found, key=lambda one: (one.run.started, one.run.id)):
         by_place.setdefault((one.cell.id, one.run.machine, one.run.host, one.run.made_up), []).append(one)
     told = []
     for (_, machine, host, made_up), several in by_place.items():
-        for metric in metrics:
+        for metric in metrics_for(several, metrics):
             points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
             if points:
                 means = [point.estimate.mean for point in points]

@@ -75,14 +75,16 @@ def test_it_got_slower_and_a_guideline_fails(call: Call, results: Path) -> None:
     said = call("summary", "latest", "--issue", "issue.md", "--annotations", "annotations")
     assert (said.status, said.out.splitlines()[0]) == (1, "# sweep on qemu: 1 guideline fails, 1 figure slower")
     issue = Path("issue.md").read_text()
-    assert "| raid5/chunk=64KiB/seq | read\\_bw | 200 MB/s | 100 MB/s | 0.5" in issue, issue
+    assert "| raid5/chunk=64KiB/seq | read\\_iops | 48,848 IOPS | 24,424 IOPS | 0.5" in issue, issue
     assert "| host.kernel | 6.1.0 | 6.12 |" in issue
     assert f"git checkout {'1f3a9c' * 6}\nmatrix run --only 'layout=raid5; rm -rf' sweep.yaml\n" in issue
     assert "matrix compare run-1 run-2" in issue
     assert "fast: it is fast" in issue
     lines = Path("annotations").read_text().splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["::error", "::warning"]
-    assert lines[1].startswith("::warning title=slower%3A raid5/chunk=64KiB/seq::read_bw 200 MB/s → 100 MB/s, 0.5")
+    assert lines[1].startswith(
+        "::warning title=slower%3A raid5/chunk=64KiB/seq::read_iops 48,848 IOPS → 24,424 IOPS, 0.5"
+    )
 
 
 def test_what_broke(call: Call, results: Path) -> None:

@@ -22,6 +22,7 @@ Examples:
   matrix results latest                                        what the latest run came to
   matrix results 'nightly-*' --only 'layout=raid5,bs=4KiB'     some cells of many runs
   matrix results latest --pivot md.chunk                       chunk sizes beside each other
+  matrix results latest --pivot layout                         layouts beside each other: which is best, for what
   matrix results latest --pivot lvm.stripes --scale            how much the second, third … stripe adds
   matrix results latest --as iozone                            in the columns of IOzone, dd or bonnie++
   matrix results --outcome broken                              what broke, and why
@@ -32,6 +33,10 @@ RUNS are folders below results/ or their names, patterns of names, the beginning
 a matrix for its latest run (a made-up one only if nothing was measured); `latest~1` and `MATRIX~1` are the ones before,
 `latest~good` is the last before it, in the same place, that ended with 0; `A,B` are both. Without RUNS: all that the
 store holds.
+
+\b
+A row of a pivot holds cells that agree on all axes that both have. A tunable that a stack lacks counts as `default`
+where that was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width` is md.devices or lvm.stripes.
 """
 
 

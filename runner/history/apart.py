@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from runner.expand.notes import few
 from runner.history.axes import DEFAULT, is_part, keys_of, may_lack, of_work, tunables_with_default, varying
 from runner.history.matching import side_by_side
 from runner.history.naming import determined
@@ -127,8 +128,9 @@ def absences(columns: Mapping[str, Sequence[Axes]], names: Iterable[str]) -> Ite
         lacking = [value for value, column in columns.items() if not any(name in axes for axes in column)]
         if not lacking or len(lacking) == len(columns) or not may_lack(name):
             continue
-        where = f"it counts as {DEFAULT}" if name in defaults else "its figures stand in the rows of each value"
-        yield f"{', '.join(lacking)}: no {name}, so {where}"
+        have, their, they = ("have", "their", "they count") if len(lacking) > 1 else ("has", "its", "it counts")
+        where = f"{they} as {DEFAULT}" if name in defaults else f"{their} figures are repeated in the row of each value"
+        yield f"{few(lacking)} {have} no {name}: {where}"
 
 
 def _few(values: Sequence[str]) -> str:

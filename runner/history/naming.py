@@ -78,7 +78,7 @@ def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, .
     """Say which axes stand under a shared name."""
     there, names = {*names_of(cells)}, {*names_of(declared)}
     return tuple(
-        f"{alias}: {', '.join(name for name in members if name in names)}"
+        f"{alias} is {' or '.join(name for name in members if name in names)}"
         for alias, members in ALIASES.items()
         if alias in there and alias not in names
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.history.axes import Axes
-    from runner.history.matching import Row
+    from runner.history.matching import Key, Row
     from runner.history.naming import Naming
     from runner.history.samples import Samples
     from runner.reports.grid import Value
@@ -108,12 +108,11 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
     }
     whole = [(*(column[at] for column in first.values()), *key) for at, key in enumerate(keys)]
     values = sorted(dict.fromkeys(axes[axis] for axes in cells), key=as_declared)
-    columns = [
-        [(key, one) for key, one, axes in zip(whole, among, cells, strict=True) if axes[axis] == value]
-        for value in values
-    ]
+    columns: dict[str, list[tuple[Key, Samples]]] = {value: [] for value in values}
+    for key, one, axes in zip(whole, among, cells, strict=True):
+        columns[axes[axis]].append((key, one))
     try:
-        rows = side_by_side(columns)
+        rows = side_by_side([*columns.values()])
     except TooManyRows:
         raise _too_many(cells, names, axis) from None
     lines = [line for row in rows for line in _lines(row)]
@@ -163,7 +162,9 @@ def told_by(cells: Slots, metric: str | None) -> list[str]:
 def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
     """What must be said beside a table along an axis."""
     among, axis = table.among, table.axis
-    columns = {value: [axes for axes in table.cells if axes[axis] == value] for value in table.values}
+    columns: dict[str, list[Axes]] = {value: [] for value in table.values}
+    for axes in table.cells:
+        columns[axes[axis]].append(axes)
     return (
         *warnings(one.run for one in among),
         f"{metric}: {_what(metric)}, in {METRICS[metric] or 'requests'}" if metric else _MEANS,

@@ -37,7 +37,7 @@ NOISE = (1.0, 1.01, 0.99)
 
 
 def cells_of(*layouts: Choices) -> list[CellRow]:
-    found = []
+    found: list[CellRow] = []
     for axes in layouts:
         for values in itertools.product(*axes.values()):
             for work in WORK:
@@ -124,7 +124,7 @@ def test_a_tunable_that_a_stack_lacks_counts_as_default(call: Call, tmp_path: Pa
     found = rows(call("results", "latest", "--pivot", "layout", "--format", "csv").out)
     assert {(one[CACHE], bool(one["layout=far"])) for one in found} == {("default", True), ("4096", False)}
     said = call("compare", "--by", "layout", "raid5", "far")
-    assert f"far: no {CACHE}, so it counts as default" in said.out
+    assert f"far has no {CACHE}: it counts as default" in said.out
     assert "no ratio of raid5/5/64KiB/4096/" in said.out
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.fio.result import Figures
-from runner.store.record import CellRow, Trial
-from tests.store import past
+from runner.results.fio_json import Figures
+from runner.results.record import CellRow, Trial
+from tests.results import past
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.store.environment import Host, Revision
-from runner.store.record import CellRow, Outcome, Trial
-from tests.store import past
+from runner.results.environment import Host, Revision
+from runner.results.record import CellRow, Outcome, Trial
+from tests.results import past
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Said

@@ -1,0 +1,137 @@
+"""Why two sides have nothing in common: in what their cells differ, told so that the next command can be another."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from runner.analysis.axes import DEFAULT, is_part, keys_of, may_lack, of_work, tunables_with_default, varying
+from runner.analysis.matching import side_by_side
+from runner.analysis.naming import determined
+from runner.analysis.natural_sort import of_value
+from runner.space.notes import few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from runner.analysis.axes import Axes
+    from runner.results.record import CellRow
+
+#: Of what two runs were done with, what may make cells of one name others.
+_OF_CELLS = ("seed", "disk", "digest.matrix")
+_FEW = 4
+
+
+def strangers(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
+    """Which of several runs, with the ids of their cells, have none that is declared and so nothing to do with it.
+
+    None of them, if all have a cell in common: they are of one matrix, as it was before.
+    """
+    if len(cells) < 2 or frozenset.intersection(*map(frozenset, cells.values())):
+        return []
+    return [name for name, ids in cells.items() if not ids & declared]
+
+
+def same_names(
+    left: Sequence[CellRow], right: Sequence[CellRow], facts_apart: Iterable[tuple[str, str, str]]
+) -> tuple[str, str]:
+    """Why cells of one name are not the same, and what to do: their ids cover everything that they resolve to.
+
+    Both empty if that is not why. `facts_apart`: by what their runs differ.
+    """
+    there = [{cell.name: cell for cell in side} for side in (left, right)]
+    alike = there[0].keys() & there[1].keys()
+    if not alike or {cell.id for cell in left} & {cell.id for cell in right}:
+        return "", ""
+    axes = {
+        axis: f"{there[0][name].axes.get(axis, 'none')} → {there[1][name].axes.get(axis, 'none')}"
+        for name in sorted(alike)
+        for axis in {**there[0][name].axes, **there[1][name].axes}
+        if there[0][name].axes.get(axis) != there[1][name].axes.get(axis)
+    }
+    facts = {name: f"{one} → {other}" for name, one, other in facts_apart if name.startswith(_OF_CELLS)}
+    if axes or len(facts) > 1:
+        facts.pop("digest.matrix", None)  # it says no more than that something differs
+    told = [f"{name}: {change}" for name, change in {**axes, **facts}.items()]
+    more = f" and {len(told) - _FEW} more" if len(told) > _FEW else ""
+    what = f"{', '.join(told[:_FEW])}{more}" if told else "in nothing that the store knows of"
+    seed = "give both runs one `seed:`: modelled disks take the position of their platters from it"
+    count = f"{len(alike):,} cell{'s have' if len(alike) != 1 else ' has'}"
+    return (
+        f"{count} the same name on both sides but another id, as what it resolves to differs: {what}",
+        seed if "seed" in facts and not axes else "compare runs of one matrix on the same disks",
+    )
+
+
+def differing(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
+    """Return the axes on which no two columns share a value, with the values of each; a layer's may be lacking."""
+    every = list(columns)
+    defaults = tunables_with_default(axes for column in every for axes in column)
+    found = {}
+    for name in names:
+        absent = DEFAULT if name in defaults else "none"
+        sets = [{axes.get(name, absent) for axes in column} for column in every]
+        told = [one - {"none"} if may_lack(name) else one for one in sets]
+        some = [one for one in told if one]
+        if len(some) > 1 and sum(map(len, some)) == len(set().union(*some)):
+            found[name] = [sorted(one, key=of_value) for one in told]
+    return found
+
+
+def told_apart(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    """Tell in what columns differ."""
+    if not apart:
+        return "they have single values in common, but no combination"
+    told = ", ".join(f"{name} ({' → '.join(_few(one) or 'none' for one in values)})" for name, values in apart.items())
+    return f"they differ in {told}"
+
+
+def common_choice(
+    axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
+) -> str:
+    """Return options that choose cells which stand side by side; empty if it takes other work, or there are none.
+
+    With one value in each column, an axis goes with what is compared.
+    """
+    if not apart or not all(is_part(name) and not of_work(name) for name in apart):
+        return ""
+    chosen = [
+        {axis: value, **{name: values[at][0] for name, values in apart.items() if values[at]}}
+        for at, value in enumerate(columns)
+    ]
+    kept = [
+        [axes for axes in column if all(axes.get(name) == one for name, one in rule.items())]
+        for column, rule in zip(columns.values(), chosen, strict=True)
+    ]
+    matched = share_a_row(kept, axis)
+    if not matched or any({*"|,="} & {*value} for rule in chosen for value in rule.values()):
+        return ""
+    rules = (",".join(f"{name}={value}" for name, value in rule.items()) for rule in chosen)
+    return " ".join(f"--only {shlex.quote(rule)}" for rule in rules) + "  in place of any other --only"
+
+
+def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
+    """Whether cells of two columns agree in all that the axis does not determine."""
+    cells = [axes for column in columns for axes in column]
+    names = varying(cells, {axis})
+    along = determined(cells, axis, names)
+    keys = iter(keys_of(cells, [name for name in names if name not in along], [""] * len(cells)))
+    rows = side_by_side([[(next(keys), 0) for _ in column] for column in columns])
+    return any(sum(map(bool, row.columns)) > 1 for row in rows)
+
+
+def absences(columns: Mapping[str, Sequence[Axes]], names: Iterable[str]) -> Iterator[str]:
+    """Say which columns lack what tells rows apart, and in which rows their figures stand therefore."""
+    defaults = tunables_with_default(axes for column in columns.values() for axes in column)
+    for name in names:
+        lacking = [value for value, column in columns.items() if not any(name in axes for axes in column)]
+        if not lacking or len(lacking) == len(columns) or not may_lack(name):
+            continue
+        have, their, they = ("have", "their", "they count") if len(lacking) > 1 else ("has", "its", "it counts")
+        where = f"{they} as {DEFAULT}" if name in defaults else f"{their} figures are repeated in the row of each value"
+        yield f"{few(lacking)} {have} no {name}: {where}"
+
+
+def _few(values: Sequence[str]) -> str:
+    return ", ".join(values[:_FEW]) + (f" and {len(values) - _FEW} more" if len(values) > _FEW else "")

@@ -1,0 +1,243 @@
+"""One axis against all others: a column for each of its values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.analysis.axes import (
+    DEFAULT,
+    in_reading_order,
+    is_part,
+    keys_of,
+    may_lack,
+    of_work,
+    unite,
+    varying,
+    with_aliases,
+)
+from runner.analysis.matching import MOST, TooManyRows, side_by_side
+from runner.analysis.metrics import METRICS, is_percentile
+from runner.analysis.naming import alias_notes, determined, goes_with, naming_of
+from runner.analysis.natural_sort import as_declared
+from runner.analysis.no_overlap import absences, common_choice, differing, told_apart
+from runner.analysis.rates import rates_of
+from runner.analysis.tables import ENDS, values_of, warnings
+from runner.base.errors import BadInput
+from runner.reports.number_format import figure
+from runner.reports.table import Grid
+from runner.reports.terminal import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.analysis.axes import Axes
+    from runner.analysis.matching import Key, Row
+    from runner.analysis.naming import Naming
+    from runner.analysis.samples import Samples
+    from runner.reports.table import Value
+
+    Slots = Sequence[Samples | None]
+
+_SIDES = ("read", "write")
+_MEANS = "means over trials: MB/s for requests of 64 KiB and more, IOPS for smaller ones"
+
+
+def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+    """Rows: cells without one axis; columns: its values; in each place the mean of a figure, for people.
+
+    Without `metric`, the rates of each row: of reads, writes or both, as bandwidth or as requests like in other tables.
+    """
+    table = table_of(found, axis)
+    several = not metric and any(len(told_by(cells, None)) > 1 for _, cells in table.lines)
+    rows: list[tuple[Value, ...]] = [
+        (table.naming.label(key), *((name.partition("_")[0],) if several else ()), *(place(one, name) for one in cells))
+        for key, cells in table.lines
+        for name in told_by(cells, metric)
+    ]
+    columns = ("cell", *(("figure",) if several else ()), *table.heads)
+    return Grid(columns, rows, notes_of(table, metric), frozenset(table.heads))
+
+
+def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+    """The same for programs: as numbers, with bounds and trials."""
+    table = table_of(found, axis)
+    rows: list[tuple[Value, ...]] = []
+    for key, cells in table.lines:
+        for name in told_by(cells, metric):
+            strained = sum(one.strained_of(name) for one in cells if one)
+            rows.append((*key, name, *(value for one in cells for value in _with_trials(one, name)), strained))
+    places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "strained"]
+    return Grid((*table.naming.names, "metric", *places), rows, notes_of(table, metric), frozenset(places))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells by the value of one axis, and by all else in which they differ."""
+
+    axis: str
+    #: So many cells were asked for; those that have the axis are `among`.
+    asked: int
+    among: Sequence[Samples]
+    #: The axes of each of these.
+    cells: Sequence[Axes]
+    naming: Naming
+    #: Axes that each value of the axis has one value of.
+    along: Mapping[str, Mapping[str, str]]
+    #: Values of the axis, in the order in which people look for them.
+    values: Sequence[str]
+    lines: Sequence[tuple[tuple[str, ...], Slots]]
+
+    @property
+    def heads(self) -> list[str]:
+        """Name the columns of the values."""
+        return [f"{self.axis}={value}" for value in self.values]
+
+
+def table_of(found: Sequence[Samples], axis: str) -> Table:
+    """Put cells that differ in nothing but an axis into one line."""
+    among = [one for one in found if axis in with_aliases(one.cell.axes)]
+    cells = unite([one.cell.axes for one in among], {axis})
+    along = _along(cells, axis)
+    names = in_reading_order([name for name in varying(cells, {axis}) if name not in along])
+    runs = [one.run.id for one in among]
+    keys = keys_of(cells, names, runs)
+    first: dict[str, tuple[str, ...]] = {
+        **({"run": tuple(one.run.name for one in among)} if len({*runs}) > 1 else {}),
+        **({"made_up": tuple(str(one.run.made_up).lower() for one in among)} if _some_made_up(among) else {}),
+    }
+    whole = [(*(column[at] for column in first.values()), *key) for at, key in enumerate(keys)]
+    values = sorted(dict.fromkeys(axes[axis] for axes in cells), key=as_declared)
+    columns: dict[str, list[tuple[Key, Samples]]] = {value: [] for value in values}
+    for key, one, axes in zip(whole, among, cells, strict=True):
+        columns[axes[axis]].append((key, one))
+    try:
+        rows = side_by_side([*columns.values()])
+    except TooManyRows:
+        raise _too_many(cells, names, axis) from None
+    lines = [line for row in rows for line in _lines(row)]
+    every = (*first, *names)
+    naming = naming_of(cells, every, [key for key, _ in lines], but={axis, *along})
+    return Table(axis, len(found), among, cells, naming, along, values, _sorted(lines, every, cells))
+
+
+def _some_made_up(among: Sequence[Samples]) -> bool:
+    return any(one.run.made_up for one in among)
+
+
+def _lines(row: Row[Samples]) -> Iterator[tuple[tuple[str, ...], Slots]]:
+    """Cells that differ in something that no axis names stand below each other."""
+    key = tuple(value or "" for value in row.key)
+    for number in range(max(map(len, row.columns))):
+        yield key, [items[number] if number < len(items) else None for items in row.columns]
+
+
+def _sorted(
+    lines: Sequence[tuple[tuple[str, ...], Slots]], names: Sequence[str], cells: Sequence[Axes]
+) -> list[tuple[tuple[str, ...], Slots]]:
+    """Order lines by each axis: sizes and numbers by what they are, words as they were declared."""
+    ranks: list[dict[str, int]] = []
+    for at, name in enumerate(names):
+        declared = dict.fromkeys((*(axes[name] for axes in cells if name in axes), *(key[at] for key, _ in lines)))
+        values = sorted(declared, key=lambda value: (value != DEFAULT, *as_declared(value)))
+        ranks.append({value: number for number, value in enumerate(values)})
+    return sorted(lines, key=lambda line: tuple(rank[value] for rank, value in zip(ranks, line[0], strict=True)))
+
+
+def _too_many(cells: Sequence[Axes], names: Sequence[str], axis: str) -> BadInput:
+    lacked = [name for name in names if may_lack(name) and any(name not in axes for axes in cells)]
+    return BadInput(
+        f"--pivot {axis}: more than {MOST:,} combinations of what only some of the cells have",
+        details=f"not all have {', '.join(lacked)}",
+        resolution="choose some of them with --only",
+    )
+
+
+def told_by(cells: Slots, metric: str | None) -> list[str]:
+    """The figures of a line, without those that none of its cells has."""
+    there = [one for one in cells if one]
+    return [name for name in ([metric] if metric else rates_of(there)) if any(one.estimate(name) for one in there)]
+
+
+def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
+    """What must be said beside a table along an axis."""
+    among, axis = table.among, table.axis
+    columns: dict[str, list[Axes]] = {value: [] for value in table.values}
+    for axes in table.cells:
+        columns[axes[axis]].append(axes)
+    return (
+        *warnings(one.run for one in among),
+        f"{metric}: {_what(metric)}, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
+        *(
+            (f"{table.asked - len(among):,} of {table.asked:,} cells have no {axis}",)
+            if len(among) < table.asked
+            else ()
+        ),
+        *_lacking(among, metric),
+        *_strained(among, metric),
+        *table.naming.notes(),
+        *goes_with(axis, table.along),
+        *alias_notes(table.cells, (one.cell.axes for one in among)),
+        *absences(columns, table.naming.names),
+        *_alone(table, columns),
+    )
+
+
+def _alone(table: Table, columns: Mapping[str, Sequence[Axes]]) -> Iterator[str]:
+    """Say why no two columns have figures in one line, and how to bring them into one."""
+    if len(table.values) < 2 or any(sum(one is not None for one in cells) > 1 for _, cells in table.lines):
+        return
+    apart = differing(columns.values(), table.naming.names)
+    yield f"no two columns have a row in common: {told_apart(apart)}"
+    if table.axis == "layout" and (choice := common_choice(table.axis, columns, apart)):
+        yield f"to see some side by side, choose cells with  {choice}"
+
+
+def _what(metric: str) -> str:
+    return "of the requests of all trials together" if is_percentile(metric) else "mean over trials"
+
+
+def _with_trials(one: Samples | None, metric: str) -> tuple[Value, ...]:
+    found = one.estimate(metric) if one else None
+    return (*values_of(found), found.n if found else None)
+
+
+def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
+    """How many cells cannot be seen, as they have no such figure."""
+    wanted_ = [metric] if metric else [f"{side}_bw" for side in _SIDES]
+    lacking = sum(not any(one.estimate(name) for name in wanted_) for one in found)
+    if not lacking:
+        return ()
+    return (f"{lacking:,} of {len(found):,} cells have no {metric or 'figures'}",)
+
+
+def place(one: Samples | None, metric: str) -> str:
+    """The mean of a figure and its doubt; empty where there is none."""
+    found = one.estimate(metric) if one else None
+    if found is None:
+        return ""
+    doubt = f" ± {percent(found.relative)}" if found.relative is not None else ""
+    strained = " (!)" if one and one.strained_of(metric) else ""
+    return f"{figure(found.mean, METRICS[metric])}{doubt}{strained}"
+
+
+def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
+    """That some of it says as much about the host as about the disks."""
+    metrics = [metric] if metric else [f"{side}_bw" for side in _SIDES]
+    strained = sum(max(one.strained_of(name) for name in metrics) for one in found)
+    of = sum(max(len(one.counted(name)) for name in metrics) for one in found)
+    if not strained:
+        return ()
+    return (f"(!) in {strained:,} of {of:,} trials the host could not keep up with modelled disks",)
+
+
+def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
+    """What a layout or a workload of some name is made of, if it has one value for each name; and those values.
+
+    It tells no lines apart: cells of two layouts could never stand in the same one. Whatever else happens to change
+    with an axis does, as a line would say that the axis is all that its cells differ in.
+    """
+    if axis not in {"layout", "workload"}:
+        return {}
+    parts = [name for name in varying(cells, {axis}) if of_work(name) == of_work(axis) and is_part(name)]
+    return determined(cells, axis, parts)

@@ -1,0 +1,46 @@
+"""What is said below the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.base.errors import Exit
+from runner.reports.run_data import Recorded
+from runner.results.record import Outcome, Trial
+from runner.session.finish import Ending, verdict
+from tests.reports.samples import RUN, SEQ, direction, measured
+
+
+def lines(content: Recorded) -> str:
+    return "\n".join(Ending(Path("results/x"), content, (), len(content.trials), Exit.ALL_MEASURED).lines())
+
+
+@pytest.mark.parametrize(
+    ("step", "said"), [(0.97, "rates fell by 14 % (14 % to 14 %)"), (1.02, "rates rose by 10 % (")]
+)
+def test_drift_is_told_with_its_size(step: float, said: str) -> None:
+    trials = [measured("c1", block, direction(2e8 * step**block, 1 << 20)) for block in range(6)]
+    assert f"from the first block to the last, {said}" in lines(Recorded("m", "qemu", False, [SEQ], trials))
+
+
+def test_where_nothing_drifts_nothing_is_said() -> None:
+    trials = [measured("c1", block, direction(2e8 + (-1) ** block * 1e6, 1 << 20)) for block in range(6)]
+    assert "first block" not in lines(Recorded("m", "qemu", False, [SEQ], trials))
+    assert "first block" not in lines(RUN)
+
+
+SKIPPED = Trial("c1", 1, Outcome.SKIPPED, "this kernel has no raid0")
+
+
+@pytest.mark.parametrize(("also", "end"), [((), Exit.BROKEN), ((measured("c1", 2, None),), Exit.ALL_MEASURED)])
+def test_what_was_skipped_is_no_success_unless_something_was_measured(also: tuple[Trial, ...], end: Exit) -> None:
+    assert verdict(Recorded("m", "qemu", False, [SEQ], (SKIPPED, *also))) is end
+
+
+def test_that_nothing_was_measured_is_told_with_the_reason() -> None:
+    content = Recorded("m", "qemu", False, [SEQ], [SKIPPED, SKIPPED])
+    assert "not one trial was measured: this kernel has no raid0\n" in lines(content)
+    assert "not one trial" not in lines(RUN)
+    assert Ending(Path("x"), content, (), 9, Exit.INTERRUPTED, finished=False).nothing == ""

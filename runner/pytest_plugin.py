@@ -233,8 +233,6 @@ def _measured(file: MatrixFile, cells: Iterable[str]) -> Outcome:
 def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> RunFolder:
     import asyncio
 
-    from runner.cli.options import Asked
-    from runner.cli.run import refuse
     from runner.engine.executor import Execution
     from runner.engine.order import Plan
     from runner.machines import machine
@@ -242,6 +240,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     from runner.results.journal import Journal
     from runner.results.run_folder import create, load
     from runner.session.host_facts import boot_id
+    from runner.session.request import Asked, refuse
     from runner.session.run_request import Order
     from runner.space.select import Picked
 

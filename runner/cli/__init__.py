@@ -31,7 +31,7 @@ _COMMANDS = {
     "doctor": "Say what this host can do, and what is missing for the rest.",
 }
 #: Where a module cannot be called as its command.
-_MODULES = {"import": "importing"}
+_MODULES = {"import": "import_fio"}
 
 
 class _LazyGroup(click.Group):

@@ -160,7 +160,7 @@ class JsonView(View):
             finished=end.finished,
             until_not_reached=end.unsure,
             guidelines=[_said(one) for one in end.content.judgements],
-            published={said.value: count for said, count in tally(end.content.published).items()},
+            published={said.value: count for said, count in tally(end.held).items()},
             exit=int(end.exit),
         )
 

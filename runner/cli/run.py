@@ -12,24 +12,10 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.atomic_files import write_atomically
-from runner.base.errors import BadInput, Exit, MatrixError
+from runner.base.errors import Exit, MatrixError
 from runner.cli.budget import budget, short_of
 from runner.cli.jobs import jobs, level_of
-from runner.cli.options import (
-    Checks,
-    Where,
-    asked,
-    check_names,
-    check_templates,
-    kernel,
-    matrix_file,
-    on_host,
-    only,
-    results,
-    shard,
-    store,
-    templates,
-)
+from runner.cli.options import kernel, lending, matrix_file, on_host, only, results, shard, store, templates
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.signals import Stopping
 from runner.engine.budget import Cost
@@ -37,37 +23,28 @@ from runner.engine.events import RigUp, TrialDone
 from runner.engine.executor import Execution
 from runner.engine.spending import Spending
 from runner.hosts.write_budget import kept_within
-from runner.machines import machine, swept
+from runner.machines import Where, machine, swept
 from runner.machines.base import Wishes
 from runner.results.disk_health import unknown
 from runner.results.journal import Journal
 from runner.results.live_sync import Feed
 from runner.results.store_address import address_of, is_named
 from runner.scripts.fio_check import missing
-from runner.session.disk_lease import (
-    Borrowed,
-    borrowed,
-    check_destroy,
-    check_zeroed,
-    lending,
-    passing,
-    precheck,
-    wanted,
-)
+from runner.session.disk_lease import Borrowed, borrowed, check_destroy, check_zeroed, passing, precheck, wanted
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, release_of
 from runner.session.past_timings import recorded_pace
+from runner.session.request import Checks, asked, check_names, check_templates, refuse
 from runner.session.resume import begins_anew, chosen_run
 from runner.session.run_request import Order, check_kernel
 from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from runner.cli.jobs import Asked as Jobs
     from runner.engine.concurrency_policy import Level
     from runner.engine.events import Event
-    from runner.machines.base import Machine, RigSpec
     from runner.results.run_folder import RunFolder
     from runner.space.shard import Shard
 
@@ -309,17 +286,6 @@ def _received(disks: Borrowed, folder: RunFolder, view: View) -> RunFolder:
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:
     """What a rig is made of; not how it came up this time, nor what its disks are called."""
     return {name: text for name, text in facts.items() if name not in _PASSING and not name.startswith("matrix-")}
-
-
-def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
-    """Stop here if the machine says that it cannot do it, with everything that it says."""
-    refusals = list(dict.fromkeys(refusal for spec in specs for refusal in place.refusals(spec)))
-    if refusals:
-        raise BadInput(
-            f"the {place.name} machine cannot run this",
-            details="\n".join(f"- {one.told}" for one in refusals),
-            resolution="`matrix doctor` shows what every machine needs",
-        )
 
 
 def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:

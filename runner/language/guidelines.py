@@ -56,7 +56,7 @@ def parse_amount(value: object) -> Amount:
 
 def _metric(name: str) -> str:
     if name not in KNOWN:
-        from runner.language.messages import did_you_mean  # imports the whole language
+        from runner.language.suggestions import did_you_mean
 
         raise ValueError(f"no figure is called so; {did_you_mean(name, KNOWN)}")
     return name

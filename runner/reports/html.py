@@ -24,7 +24,6 @@ from runner.reports.junit import legal
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.time_series import curves
 from runner.results.record import UNSETTLED, Outcome
-from runner.studies import page as published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,7 +97,6 @@ def page(
             verdicts=_verdicts(recorded),
             grounds=list(_grounds(recorded)),
             most_grounds=MOST_GROUNDS,
-            published=published.shown(recorded.published) if recorded.published else None,
             sections=shown,
             left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
             undrawn=sum(one.undrawn for one in shown),

@@ -15,9 +15,20 @@ if TYPE_CHECKING:
 
     from runner.guidelines.verdicts import Judgement
     from runner.reports.summary import CellSummary
+    from runner.reports.table import Grid
     from runner.results.record import Attempt, CellRow, Trial
     from runner.statistics.changes import Drift
-    from runner.studies.compare import Held
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the reports that another room adds: a table on the page, and files beside it."""
+
+    title: str
+    source: str
+    table: Grid
+    #: Content by the name of the file.
+    files: Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -45,9 +56,8 @@ class Recorded:
     judgements: Sequence[Judgement] = ()
     #: The course of its rate in each of its trials, by cell: what `profile.csv` says.
     courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: What its study published, beside what was measured; and who published it.
-    published: Sequence[Held] = ()
-    source: str = ""
+    #: What other rooms add, such as what a study published beside what was measured.
+    added: Sequence[Section] = ()
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:

@@ -12,8 +12,6 @@ from runner.reports.junit import junit
 from runner.reports.run_data import Recorded
 from runner.reports.table_formats import as_csv
 from runner.reports.verdicts import tidy
-from runner.studies.page import page as page_of_study
-from runner.studies.page import tidy as published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,16 +74,7 @@ def rendered(content: Recorded) -> dict[str, bytes]:
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
         **verdicts,
-        **(_published(content) if content.published else {}),
-    }
-
-
-def _published(content: Recorded) -> dict[str, bytes]:
-    """What a study published beside what was measured."""
-    told = page_of_study(content.source, content.published, content.judgements, content.warning.capitalize())
-    return {
-        "published.md": told.lstrip().encode(),
-        "published.csv": as_csv(published(content.source, content.published)),
+        **{name: text for one in content.added for name, text in one.files.items()},
     }
 
 

@@ -42,6 +42,8 @@ class Ending:
     exit: Exit
     #: Nothing more will be measured.
     finished: bool = True
+    #: What its study published, beside what was measured.
+    held: Sequence[Held] = ()
 
     @property
     def outcomes(self) -> Counter[Outcome]:
@@ -78,15 +80,15 @@ class Ending:
         """How much of what the study published was met."""
         from runner.studies.page import line  # brings tables along
 
-        if self.content.published:
-            yield f"published: {line(self.content.published)} (published.md)"
+        if self.held:
+            yield f"published: {line(self.held)} (published.md)"
 
     @property
     def where(self) -> str:
         """Where everything is."""
         verdicts = "verdicts.csv, " if self.content.judgements else ""
-        published = "published.md, published.csv, " if self.content.published else ""
-        files = f"trials.csv, summary.csv, {verdicts}{published}junit.xml"
+        added = "".join(f"{name}, " for one in self.content.added for name in one.files)
+        files = f"trials.csv, summary.csv, {verdicts}{added}junit.xml"
         return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
 
 
@@ -111,13 +113,17 @@ def report(
     over = not interrupted and not short
     content = recorded(folder, journal, over=over)
     content = replace(content, judgements=judgements(folder, content, guidelines))
+    held: Sequence[Held] = ()
     if study:
+        from runner.studies.page import section  # brings tables along
+
         write_atomically(folder.path / PUBLISHED, study.text.encode())
         held = beside_published(folder, content, study.published)
-        content = replace(content, published=held, source=study.published.source)
+        about = content.warning.capitalize()
+        content = replace(content, added=(section(study.published.source, held, content.judgements, about),))
     files = write_reports(folder, content)
     end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else verdict(content)
-    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over)
+    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, held)
 
 
 def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guideline]) -> list[Judgement]:

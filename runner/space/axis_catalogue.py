@@ -12,8 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 from runner.language.axes import model_in
 from runner.language.knobs import IOSCHED
 from runner.language.layers import LAYERS
-from runner.language.messages import near
 from runner.language.presets import Program
+from runner.language.suggestions import near
 from runner.language.tune import SCOPES, Tune
 from runner.language.workload import Workload
 from runner.space.layouts import axis_names

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from runner.language.filter import Where
 from runner.language.guidelines import SHAPES, Guideline
-from runner.language.messages import did_you_mean
+from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Flaw
 from runner.space.axis_catalogue import ever, words
 from runner.space.select import Selection

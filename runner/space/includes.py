@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from runner.language.messages import did_you_mean
+from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Place, Source, UnreadableError, compose, plain, repeated_keys
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from runner.language.base import Model
 from runner.language.matrix import Matrix
-from runner.language.messages import from_pydantic, keys_at, near
+from runner.language.messages import from_pydantic, keys_at
+from runner.language.suggestions import near
 from runner.language.workload import misplaced
 from runner.language.yaml_source import Flaw
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.language.messages import keys_at, near
+from runner.language.messages import keys_at
+from runner.language.suggestions import near
 from runner.space.axis_catalogue import Known
 from runner.space.size_checks import flaws_of
 from runner.space.space import Space, expand

@@ -148,3 +148,10 @@ class Partition(_Ranged):
             [replace(device, size=end - begin) for begin, end in self.ranges(device)] for device in below.devices
         ]
         return tuple(shape for several in zip(*per_device, strict=True) for shape in several)
+
+
+def partition_path(disk: str, number: int) -> str:
+    """Return the name of a partition: the kernel's, udev's for a link of udev, or ours."""
+    if disk.startswith(("/dev/disk/", "/dev/mapper/")):
+        return f"{disk}-part{number}"
+    return f"{disk}p{number}" if disk[-1].isdigit() else f"{disk}{number}"

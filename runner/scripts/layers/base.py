@@ -96,10 +96,3 @@ def as_uuid(digits: str) -> str:
     """The digits as UUIDs are mostly written (version 4, as some tools insist)."""
     whole = f"{digits[:12]}4{digits[13:16]}8{digits[17:]}"
     return "-".join((whole[:8], whole[8:12], whole[12:16], whole[16:20], whole[20:]))
-
-
-def partition_path(disk: str, number: int) -> str:
-    """What the n-th partition of a device is called: by the kernel, by udev if it is a link of udev's, or by us."""
-    if disk.startswith(("/dev/disk/", "/dev/mapper/")):
-        return f"{disk}-part{number}"
-    return f"{disk}p{number}" if disk[-1].isdigit() else f"{disk}{number}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.language.layers.partition import table_end
-from runner.scripts.layers.base import Ground, View, as_uuid, mark, partition_path
+from runner.language.layers.partition import partition_path, table_end
+from runner.scripts.layers.base import Ground, View, as_uuid, mark
 
 if TYPE_CHECKING:
     from runner.language.geometry import Shape

@@ -130,7 +130,7 @@ def absences(columns: Mapping[str, Sequence[Axes]], names: Iterable[str]) -> Ite
             continue
         have, their, they = ("have", "their", "they count") if len(lacking) > 1 else ("has", "its", "it counts")
         where = f"{they} as {DEFAULT}" if name in defaults else f"{their} figures are repeated in the row of each value"
-        yield f"{few(lacking)} {have} no {name}: {where}"
+        yield f"{few(lacking[:-1])}{' and ' * bool(lacking[:-1])}{lacking[-1]} {have} no {name}: {where}"
 
 
 def _few(values: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from runner.analysis.axes import common_aliases, names_of, with_aliases
 from runner.analysis.metrics import METRICS
 from runner.base.errors import BadInput
 from runner.reports.number_format import figure
-from runner.reports.table import Grid
+from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent, rate, told_by, unsettled_of
 from runner.results.record import Outcome
 
@@ -65,8 +65,10 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     return Grid(columns, rows, warnings(one.run for one in found))
 
 
-def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0) -> Grid:
-    """One row a cell of a run, for people; at most so many. `unread`: runs that nobody looked into for that."""
+def shown(
+    found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, hint: str = HINT
+) -> Grid:
+    """One row a cell of a run, for people; at most so many. `unread`: runs that were not read; `hint`: to the rest."""
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
     usual = set(metrics) == {"read_bw", "write_bw", "read_iops", "write_iops"}
@@ -86,7 +88,7 @@ def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None,
         f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
         f"{unread} more runs" if unread else "",
     )
-    left = (f"{' and '.join(filter(None, rest))}; `--rows` shows more, `--format csv` all",) if any(rest) else ()
+    left = (f"{' and '.join(filter(None, rest))}; {hint}",) if any(rest) else ()
     title = () if several or not found else (f"run {found[0].run.name}",)
     return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
 
@@ -105,7 +107,7 @@ def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int)
         for one in found
         for trial in one.trials
     ]
-    left = (f"{len(rows) - most:,} more trials; `--rows` shows more, `--format csv` all",) if len(rows) > most else ()
+    left = (f"{len(rows) - most:,} more trials; {HINT}",) if len(rows) > most else ()
     notes = (*warnings(one.run for one in found), *left)
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
 

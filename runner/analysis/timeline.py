@@ -10,7 +10,7 @@ from runner.analysis.natural_sort import of_name
 from runner.analysis.rates import metrics_for
 from runner.analysis.tables import warnings
 from runner.reports.number_format import figure, times
-from runner.reports.table import Grid
+from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent
 from runner.statistics.changes import changes
 
@@ -151,7 +151,7 @@ def _in_short(told: Sequence[Series], most: int) -> Grid:
                 "; ".join(_dated(one, change) for change in one.changes),
             )
         )
-    left = (f"{len(told) - len(cut):,} more; `--rows` shows more, `--format csv` all",) if len(told) > len(cut) else ()
+    left = (f"{len(told) - len(cut):,} more; {HINT}",) if len(told) > len(cut) else ()
     warned = warnings(point.samples.run for one in told for point in one.points)
     return Grid(columns, rows, (*warned, *left), frozenset({"runs", "latest", "±"}))
 

@@ -182,10 +182,12 @@ def metrics_of(familiar: str) -> tuple[str, ...]:
 
 
 def _at_most(grid: Grid, most: int) -> Grid:
+    from runner.reports.table import HINT
+
     left = len(grid.rows) - most
     if left <= 0:
         return grid
-    told = f"{left:,} more lines; `--rows` shows more, `--format csv` all"
+    told = f"{left:,} more lines; {HINT}"
     return replace(grid, rows=grid.rows[:most]).with_notes(told)
 
 

@@ -167,3 +167,15 @@ def test_a_run_that_measured_nothing_is_not_all_measured(call: Call, results: Pa
     past.recorded(results, skipped, 2, [CELL], exit=3, planned=5, text=ADVICE)
     said = call("summary", "latest")
     assert (said.status, said.out.splitlines()[0]) == (3, "# sweep on qemu: 1 run measured nothing")
+
+
+def test_hints_lead_to_commands_that_take_them(call: Call, tmp_path: Path) -> None:
+    cells = [CellRow(f"{number:08}", f"cell-{number}", {}) for number in range(201)]
+    for number in (1, 2):
+        one = [past.measured(cell.id, 1, 1e8) for cell in cells]
+        past.recorded(tmp_path / "results", one, number, cells, exit=0, planned=201)
+    said = call("summary", "latest")
+    assert "--rows" not in said.out
+    assert "151 more lines; \\`matrix compare run-1 run-2\\` shows more" in said.out
+    assert "1 more cells; \\`matrix results run-2\\` shows more" in said.out
+    assert call("compare", "run-1", "run-2").status == call("results", "run-2").status == 0

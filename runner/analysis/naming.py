@@ -25,12 +25,12 @@ class Naming:
     names: tuple[str, ...]
     #: What is the same in all rows.
     fixed: Mapping[str, str]
-    #: What the name of the workload determines: by each name.
-    work: Mapping[str, Mapping[str, str]]
+    #: What the name of a layout or workload determines: by axis, with the value for each name.
+    implied: Mapping[str, Mapping[str, Mapping[str, str]]]
 
     def label(self, key: Sequence[str | None]) -> str:
         """Name a row as cells are named: `random/rw=randread/stripe_unit=64KiB`."""
-        left_out = {*self.fixed, *self.work}
+        left_out = {*self.fixed, *(name for names in self.implied.values() for name in names)}
         shown = {name: one for name, one in zip(self.names, key, strict=True) if one and name not in left_out}
         short = _short(self.names)
         return "/".join(one if name in _PLAIN else f"{short[name]}={one}" for name, one in shown.items()) or "all"
@@ -40,7 +40,8 @@ class Naming:
         fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "made_up")
         if fixed:
             yield f"in all rows: {fixed}"
-        yield from goes_with("workload", self.work)
+        for by, along in self.implied.items():
+            yield from goes_with(by, along)
 
 
 def naming_of(
@@ -53,9 +54,11 @@ def naming_of(
         values = {key[at] for key in keys}
         if len(values) == 1 and (value := values.pop()):
             fixed[name] = value
-    parts = [name for name in names if of_work(name) and is_part(name) and name not in fixed]
-    work = determined(cells, "workload", parts) if "workload" in names and "workload" not in fixed else {}
-    return Naming(tuple(names), fixed, work)
+    implied = {}
+    for by in ("layout", "workload"):
+        parts = [name for name in names if is_part(name) and of_work(name) == of_work(by) and name not in fixed]
+        implied[by] = determined(cells, by, parts) if by in names and by not in fixed else {}
+    return Naming(tuple(names), fixed, implied)
 
 
 def determined(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import DEFAULT, is_part, keys_of, may_lack, of_work, tunables_with_default, varying
+from runner.analysis.axes import (
+    DEFAULT,
+    is_part,
+    is_tunable,
+    keys_of,
+    may_lack,
+    of_work,
+    tunables_with_default,
+    varying,
+)
 from runner.analysis.matching import side_by_side
 from runner.analysis.naming import determined
 from runner.analysis.natural_sort import of_value
@@ -16,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from runner.analysis.axes import Axes
+    from runner.analysis.matching import Key
     from runner.results.record import CellRow
 
 #: Of what two runs were done with, what may make cells of one name others.
@@ -121,16 +131,20 @@ def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
     return any(sum(map(bool, row.columns)) > 1 for row in rows)
 
 
-def absences(columns: Mapping[str, Sequence[Axes]], names: Iterable[str]) -> Iterator[str]:
-    """Say which columns lack what tells rows apart, and in which rows their figures stand therefore."""
-    defaults = tunables_with_default(axes for column in columns.values() for axes in column)
-    for name in names:
-        lacking = [value for value, column in columns.items() if not any(name in axes for axes in column)]
-        if not lacking or len(lacking) == len(columns) or not may_lack(name):
-            continue
-        have, their, they = ("have", "their", "they count") if len(lacking) > 1 else ("has", "its", "it counts")
-        where = f"{they} as {DEFAULT}" if name in defaults else f"{their} figures are repeated in the row of each value"
-        yield f"{few(lacking[:-1])}{' and ' * bool(lacking[:-1])}{lacking[-1]} {have} no {name}: {where}"
+def absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
+    """Say which cells lack what tells rows apart, and in which rows they stand therefore.
+
+    `placed`: the value that is compared, the axes of a cell, and the key of a row that it stands in.
+    """
+    lacking: dict[tuple[str, bool], dict[str, None]] = {}
+    for value, axes, key in placed:
+        for name, there in zip(names, key, strict=True):
+            if there and name not in axes and may_lack(name):
+                as_default = is_tunable(name) and there == DEFAULT
+                lacking.setdefault((name, as_default), {})[value] = None
+    for (name, as_default), values in lacking.items():
+        what = f"count as {DEFAULT}" if as_default else "stand in the row of each value"
+        yield f"cells of {few(values)} without {name} {what}"
 
 
 def _few(values: Sequence[str]) -> str:

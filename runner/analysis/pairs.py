@@ -11,14 +11,15 @@ from runner.analysis.axes import in_reading_order, keys_of, may_lack, names_of, 
 from runner.analysis.matching import MOST, TooManyRows, side_by_side
 from runner.analysis.naming import alias_notes, naming_of
 from runner.analysis.no_overlap import absences, common_choice, differing, same_names, share_a_row, told_apart
-from runner.analysis.operands import BY_ID, Side, axis_of
+from runner.analysis.operands import BY_ID, KINDS, Side, axis_of
 from runner.base.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     from runner.analysis.axes import Axes
+    from runner.analysis.matching import Key, Row
     from runner.analysis.samples import Samples
 
     #: One cell, in one run or several.
@@ -121,7 +122,6 @@ def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
     """Match cells of one matrix, the values of an axis on either side."""
     every, middle = [*a.found, *b.found], len(a.found)
     cells = unite([one.cell.axes for one in every], {axis})
-    sides = {a.name: cells[:middle], b.name: cells[middle:]}
     bound = tied(axis, cells[:middle], cells[middle:])
     places = in_reading_order([name for name in varying(cells, {axis}) if name not in bound])
     keys = keys_of(cells, places, [one.run.id for one in every])
@@ -129,30 +129,50 @@ def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
         [*_grouped(zip(keys[:middle], a.found, strict=True)).items()],
         [*_grouped(zip(keys[middle:], b.found, strict=True)).items()],
     ]
-    try:
-        rows = side_by_side(columns)
-    except TooManyRows:
-        raise BadInput(
-            f"more than {MOST:,} pairs of cells",
-            details="\n".join(absences(sides, places)),
-            resolution="choose some cells with --only",
-        ) from None
-    naming = naming_of(cells, places, [row.key for row in rows if all(row.columns)], but={axis, *bound})
+    rows = [row for row in _rows_of(columns, places) if all(row.columns)]
+    naming = naming_of(cells, places, [row.key for row in rows], but={axis, *bound})
     pairs: dict[tuple[int, int], Pair] = {}
     for row in rows:
+        name = "/".join(filter(None, (matrix, naming.label(row.key))))
         for one, other in product(*row.columns):
-            name = "/".join(filter(None, (matrix, naming.label(row.key))))
             pairs.setdefault((id(one), id(other)), Pair(name, one, other))
     used = {key for pair in pairs for key in pair}
     alone = [[several for _, several in column if id(several) not in used] for column in columns]
-    changes = ", ".join(f"{name} ({one or 'none'} → {other or 'none'})" for name, (one, other) in bound.items())
+    if not pairs:
+        return Pairs((), (alone[0], alone[1]), why=_why(axis, {a.name: cells[:middle], b.name: cells[middle:]}, places))
+    axes = {id(one): there for one, there in zip(every, cells, strict=True)}
     notes = (
-        *((f"changes along with {axis}, and is compared with it: {changes}",) if changes and axis != "kernel" else ()),
+        *_bound_note(axis, bound),
         *naming.notes(),
         *alias_notes(cells, (one.cell.axes for one in every)),
-        *absences(sides, places),
+        *absences(_placed(rows, (a.name, b.name), axes), places),
     )
-    return Pairs([*pairs.values()], (alone[0], alone[1]), notes, ("", "") if pairs else _why(axis, sides, places))
+    return Pairs([*pairs.values()], (alone[0], alone[1]), notes)
+
+
+def _rows_of(columns: Sequence[Sequence[tuple[Key, Several]]], places: Sequence[str]) -> list[Row[Several]]:
+    try:
+        return side_by_side(columns)
+    except TooManyRows:
+        raise BadInput(
+            f"more than {MOST:,} pairs of cells",
+            details=f"not all cells have {', '.join(name for name in places if may_lack(name))}",
+            resolution="choose some cells with --only",
+        ) from None
+
+
+def _bound_note(axis: str, bound: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
+    changes = ", ".join(f"{name} ({one or 'none'} → {other or 'none'})" for name, (one, other) in bound.items())
+    return (f"changes along with {axis}, and is compared with it: {changes}",) if changes and axis not in KINDS else ()
+
+
+def _placed(
+    rows: Iterable[Row[Several]], names: tuple[str, str], axes: Mapping[int, Axes]
+) -> Iterator[tuple[str, Axes, Key]]:
+    """Each cell with its side and the key of its row."""
+    for row in rows:
+        for name, column in zip(names, row.columns, strict=True):
+            yield from ((name, axes[id(several[0])], row.key) for several in column)
 
 
 def _why(axis: str, sides: Mapping[str, Sequence[Axes]], places: Sequence[str]) -> tuple[str, str]:

@@ -178,9 +178,16 @@ def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
         *table.naming.notes(),
         *goes_with(axis, table.along),
         *alias_notes(table.cells, (one.cell.axes for one in among)),
-        *absences(columns, table.naming.names),
+        *absences(_placed(table), table.naming.names),
         *_alone(table, columns),
     )
+
+
+def _placed(table: Table) -> Iterator[tuple[str, Axes, Key]]:
+    """Each cell with the key of its line."""
+    axes = {id(one): there for one, there in zip(table.among, table.cells, strict=True)}
+    for key, cells in table.lines:
+        yield from ((value, axes[id(one)], key) for value, one in zip(table.values, cells, strict=True) if one)
 
 
 def _alone(table: Table, columns: Mapping[str, Sequence[Axes]]) -> Iterator[str]:

@@ -124,7 +124,7 @@ def test_a_tunable_that_a_stack_lacks_counts_as_default(call: Call, tmp_path: Pa
     found = rows(call("results", "latest", "--pivot", "layout", "--format", "csv").out)
     assert {(one[CACHE], bool(one["layout=far"])) for one in found} == {("default", True), ("4096", False)}
     said = call("compare", "--by", "layout", "raid5", "far")
-    assert f"far has no {CACHE}: it counts as default" in said.out
+    assert f"cells of far without {CACHE} count as default" in said.out
     assert "no ratio of raid5/5/64KiB/4096/" in said.out
 
 
@@ -209,3 +209,20 @@ def test_runs_behind_the_sides_are_for_axes(call: Call, tmp_path: Path) -> None:
     said = call("compare", "latest", "latest", "run-1")
     assert said.status == 2
     assert "A and B are the runs already" in said.err
+
+
+def test_a_mirror_stands_beside_each_chunk_and_only_that_is_said(call: Call, tmp_path: Path) -> None:
+    record(
+        tmp_path / "results",
+        {"layout": ["raid"], "md.level": ["5"], "md.chunk": CHUNKS},
+        {"layout": ["raid"], "md.level": ["1"]},
+        {"layout": ["both"], "md.level": ["1"], "crypt.cipher": ["aes"]},
+    )
+    found = rows(call("results", "--pivot", "level", "--format", "csv", "--only", "workload=random").out)
+    of_raid = [one for one in found if one["layout"] == "raid"]
+    assert [one["md.chunk"] for one in of_raid] == [*CHUNKS]
+    assert all(one["md.level=1"] and one["md.level=5"] for one in of_raid)
+    said = call("results", "--pivot", "level").out
+    assert "cells of 1 without md.chunk stand in the row of each value" in said
+    assert "goes with layout: crypt.cipher aes (both)" in said
+    assert said.count("stand in the row") == 1

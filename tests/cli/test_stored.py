@@ -361,7 +361,7 @@ def test_a_pivot_has_no_line_for_what_goes_with_its_axis(call: Call, tmp_path: P
     assert all(found[0][f"layout={layout}"] for layout in of_layout)
     assert "md.level" not in found[0]
     assert "goes with layout: md.level 10 (mirrors), 5 (parity)" in call("results", "latest", "--pivot", "layout").out
-    assert "goes with" not in call("results", "latest", "--pivot", "rw").out
+    assert "goes with workload" not in call("results", "latest", "--pivot", "rw").out
 
 
 def test_a_figure_is_called_as_in_guidelines_or_as_in_tables(call: Call, two_runs: Path) -> None:

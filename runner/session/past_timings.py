@@ -52,7 +52,7 @@ class Load:
         if self.slowness == 1:
             return ""
         told = f"a load of {self.running:.1f} on {self.cpus} processors"
-        return f"this host is busy ({told}): the estimate takes programs as {self.slowness:.1f} times slower"
+        return f"this host is busy ({told}): the estimate assumes that programs take {self.slowness:.1f} times as long"
 
 
 QUIET = Load(0.0, 1)

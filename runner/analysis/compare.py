@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from runner.analysis.metrics import is_percentile, more_is_faster
+from runner.analysis.metrics import distinct, is_percentile, more_is_faster
 from runner.analysis.no_overlap import why_apart
 from runner.analysis.samples import together
 from runner.analysis.tables import warnings
@@ -113,8 +113,7 @@ def compared(
         (place, metric)
         for place in names
         if place in left and place in right
-        for metric in metrics
-        if all(any(one.blocks(metric) for one in side[place]) for side in (left, right))
+        for metric in distinct(metrics, _figures(metrics, left[place]) & _figures(metrics, right[place]))
     ]
     missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
     broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
@@ -267,6 +266,10 @@ def _by_key(side: Side, key: Callable[[Samples], Key]) -> dict[Key, list[Samples
     for one in side.found:
         found.setdefault(key(one), []).append(one)
     return found
+
+
+def _figures(metrics: Sequence[str], several: Sequence[Samples]) -> set[str]:
+    return {metric for metric in metrics if any(one.blocks(metric) for one in several)}
 
 
 def _values(several: Sequence[Samples], metric: str) -> list[float]:

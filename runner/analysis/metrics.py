@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES
+from typing import TYPE_CHECKING
+
+from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL
 from runner.results.fio_json import PERCENTILES
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
 #: Of both directions together.
-_TOTALS = {f"total_{name}": OF_DIRECTION[name] for name in RATES}
+_TOTALS = {f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES}
 #: Every figure of a trial by name, and its unit.
 METRICS: dict[str, str] = {
     **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
@@ -16,22 +21,29 @@ METRICS: dict[str, str] = {
     **_TOTALS,
     **dict.fromkeys(BESIDE.values(), "share"),
 }
-#: What is shown if nobody says what he wants.
-USUAL = ("read_bw", "write_bw")
+#: What is compared and followed by default; the total only of mixed work, see `distinct`.
+USUAL = ("total_bw", "read_bw", "write_bw")
+#: All rates, which a table of cells chooses from.
+ALL_RATES = tuple(f"{side}_{name}" for name in RATES for side in (*SIDES, TOTAL))
 #: Of rates more is better.
 _RATES = ("_bw", "_iops")
 #: Those of which more or less is faster or slower; how much was done, how long, and with what beside it, is neither.
-#: Directions are compared by themselves: in their sum, what one gains is what the other loses.
-COMPARED = tuple(
-    name
-    for name in METRICS
-    if name not in _TOTALS and (name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
-)
+COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
 
 
 def written(metric: str) -> str:
     """A figure as it is called here, where guidelines call it otherwise (`read.bw`, `cpu.iowait`)."""
     return metric if metric in METRICS else BESIDE.get(metric, metric.replace(".", "_", 1))
+
+
+def distinct(metrics: Sequence[str], figures: Collection[str]) -> list[str]:
+    """Choose the metrics that a cell has figures of, without totals that repeat its only direction beside them."""
+    return [metric for metric in metrics if metric in figures and not _repeats(metric, metrics, figures)]
+
+
+def _repeats(metric: str, metrics: Collection[str], figures: Collection[str]) -> bool:
+    directions = [f"{side}_{metric.partition('_')[2]}" for side in SIDES]
+    return metric in _TOTALS and set(directions) <= set(metrics) and not set(directions) <= set(figures)
 
 
 def more_is_faster(metric: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.compare import Speed, differences
 from runner.analysis.compare_table import shown as compared_shown
-from runner.analysis.metrics import METRICS
+from runner.analysis.metrics import ALL_RATES, METRICS
 from runner.analysis.tables import shown as results_shown
 from runner.base.errors import Exit
 from runner.reports.number_format import figure, times
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from runner.guidelines.verdicts import Judgement
     from runner.results.store import RunRow
 
-_RATES = ("read_bw", "write_bw", "read_iops", "write_iops")
 #: Rows of a table on a page, which may have a mebibyte; and annotations, of which a step may have ten of a kind.
 _ROWS, _ANNOTATIONS = 50, 10
 
@@ -116,7 +115,7 @@ def page(night: Night) -> str:
         parts += ["## What broke", _table(_of_broken(night))]
     parts.append("## Against the last run that ended well")
     parts.append(_table(compared_shown(night.comparison, most=_ROWS)) if night.comparison else escaped(night.alone))
-    figures = _table(results_shown(night.found, _RATES, most=4 * _ROWS))
+    figures = _table(results_shown(night.found, ALL_RATES, most=4 * _ROWS))
     parts.append(f"<details><summary>All figures</summary>\n\n{figures}\n</details>")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from runner.analysis.metrics import METRICS, is_percentile
 from runner.analysis.natural_sort import as_declared, of_value
 from runner.analysis.tables import ENDS, axes_of, values_of, warnings
+from runner.language.metrics import SIDES, TOTAL, is_large, sides_of
 from runner.reports.number_format import figure
 from runner.reports.table import Grid
-from runner.reports.terminal import is_large, percent
+from runner.reports.terminal import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _MEANS = (
     "means over trials: bandwidth where a row has requests of 64 KiB and more, requests per second where it has not"
 )
-_SIDES = ("read", "write")
 #: What axes begin with that are not of a layer of a layout.
 _OF_NO_LAYER = {"workload", "tune"}
 
@@ -120,9 +120,12 @@ def _what(metric: str) -> str:
 
 
 def _rates_of(cells: Iterable[Samples]) -> list[str]:
-    """By which figures a row of cells is told: one for each direction, and the same for all of them."""
+    """Name the figures of a row, in one unit for all its cells: the total of mixed work, and each direction."""
+    cells = list(cells)
+    bandwidths = [[name for name in ("read_bw", "write_bw") if one.estimate(name)] for one in cells]
+    mixed = any(TOTAL in sides_of(names) for names in bandwidths)
     found = []
-    for side in _SIDES:
+    for side in (*((TOTAL,) if mixed else ()), *SIDES):
         rates = [(one.estimate(f"{side}_bw"), one.estimate(f"{side}_iops")) for one in cells]
         large = any(bw and iops and is_large(bw.mean, iops.mean) for bw, iops in rates)
         found.append(f"{side}_{'bw' if large else 'iops'}")
@@ -136,7 +139,7 @@ def _with_trials(one: Samples | None, metric: str) -> tuple[Value, ...]:
 
 def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     """How many cells cannot be seen, as they have no such figure."""
-    wanted_ = [metric] if metric else [f"{side}_bw" for side in _SIDES]
+    wanted_ = [metric] if metric else [f"{side}_bw" for side in SIDES]
     lacking = sum(not any(one.estimate(name) for name in wanted_) for one in found)
     if not lacking:
         return ()
@@ -155,7 +158,7 @@ def place(one: Samples | None, metric: str) -> str:
 
 def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     """That some of it says as much about the host as about the disks."""
-    metrics = [metric] if metric else [f"{side}_bw" for side in _SIDES]
+    metrics = [metric] if metric else [f"{side}_bw" for side in SIDES]
     strained = sum(max(one.strained_of(name) for name in metrics) for one in found)
     of = sum(max(len(one.counted(name)) for name in metrics) for one in found)
     if not strained:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.metrics import COMPARED, METRICS, more_is_faster
+from runner.analysis.metrics import COMPARED, METRICS, distinct, more_is_faster
 from runner.analysis.natural_sort import of_name
 from runner.analysis.tables import warnings
 from runner.reports.number_format import figure, times
@@ -65,13 +65,15 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
         by_place.setdefault((one.cell.id, one.run.machine, one.run.host, one.run.made_up), []).append(one)
     told = []
     for (_, machine, host, made_up), several in by_place.items():
-        for metric in metrics:
-            points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
-            if points:
-                means = [point.estimate.mean for point in points]
-                steps = changes(means) if min(means) > 0 else []
-                cell = several[-1].cell  # as it was last called
-                told.append(Series(cell, metric, machine, host, made_up, points, steps))
+        points = {
+            metric: [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
+            for metric in metrics
+        }
+        for metric in distinct(metrics, [name for name, found_ in points.items() if found_]):
+            means = [point.estimate.mean for point in points[metric]]
+            steps = changes(means) if min(means) > 0 else []
+            cell = several[-1].cell  # as it was last called
+            told.append(Series(cell, metric, machine, host, made_up, points[metric], steps))
     return sorted(told, key=lambda one: (of_name(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
 
 

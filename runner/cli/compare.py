@@ -57,7 +57,12 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 )
 @click.option("--runs", multiple=True, help="With --by: only among these runs; may be given repeatedly.")
 @only
-@click.option("--metric", "metrics", multiple=True, help="Figures to compare.  [default: read_bw, write_bw]")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Figures to compare.  [default: read_bw, write_bw, and total_bw of mixed work]",
+)
 @click.option("--within", type=_Percent(), default="5%", show_default=True, help="So much of a difference is none.")
 @click.option("--confidence", type=_Percent(), default="95%", show_default=True, help="Of intervals and verdicts.")
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
@@ -95,7 +100,7 @@ def command(
     asked = checked(metrics) or USUAL
     if others := [one for one in asked if one not in COMPARED]:
         raise BadInput(
-            f"{', '.join(others)}: no figure of speed in one direction, so nothing is faster or slower by it",
+            f"{', '.join(others)}: no figure of speed, so nothing is faster or slower by it",
             resolution=f"there are {', '.join(COMPARED)}",
         )
     done = answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)

@@ -26,7 +26,12 @@ How runs are named: `matrix results --help`.
 @click.argument("cell", required=False)
 @only
 @click.option("--runs", multiple=True, help="Only these runs; may be given repeatedly.")
-@click.option("--metric", "metrics", multiple=True, help="Figures to follow.  [default: read_bw, write_bw]")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Figures to follow.  [default: read_bw, write_bw, and total_bw of mixed work]",
+)
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
 @form
 @to

@@ -35,9 +35,6 @@ store holds.
 """
 
 
-_USUAL = ("read_bw", "write_bw", "read_iops", "write_iops")
-
-
 @click.command("results", epilog=_EPILOG)
 @click.argument("runs", nargs=-1)
 @only
@@ -84,13 +81,14 @@ def command(
     store: str | None,
 ) -> None:
     """Show what was measured: of some runs or all, some cells or all."""
+    from runner.analysis.metrics import ALL_RATES
     from runner.analysis.samples import read, read_some
     from runner.analysis.selectors import wanted
     from runner.analysis.tables import cells_grid, shown, shown_trials, trials_grid, unfinished
     from runner.base.errors import BadInput
 
     _check(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
-    asked = metrics_of(familiar) if familiar else checked(metrics) or _USUAL
+    asked = metrics_of(familiar) if familiar else checked(metrics) or ALL_RATES
     some = form == "table" and not (pivot or outcome or by_trial or familiar)
     unread = 0
     with opened(store, results) as shared:

@@ -219,7 +219,7 @@ class Execution:
         repeat = self._plan.repeat
         return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
 
-    def _rates(self, cell: Cell) -> list[tuple[float, float]]:
+    def _rates(self, cell: Cell) -> list[float]:
         """What was measured of a cell, in the order of blocks."""
         return [rates for _, rates in sorted(self._known.rates[cell.id].items())]
 

@@ -141,7 +141,8 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
         among = chosen_runs(shared, asked.runs)
         if kind != "run" and not asked.runs:
             among, left_out = measured_first(among)
-        over = passed_over((asked.a, asked.b), among) if kind == "run" else ""
+        if kind == "run" and (over := passed_over((asked.a, asked.b), among)):
+            click.echo(f"note: {over}", err=True)
         with with_hint(left_out):
             of = {word: runs_of(kind, word, among) for word in (asked.a, asked.b)}
         every = list({run.id: run for several in of.values() for run in several}.values())
@@ -173,4 +174,4 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
             history=history,
         )
     null = noise_floor(done) if alone else ""
-    return replace(done, notes=(*done.notes, *filter(None, (over, left_out, told_of_tied(kind, sides), null))))
+    return replace(done, notes=(*done.notes, *filter(None, (left_out, told_of_tied(kind, sides), null))))

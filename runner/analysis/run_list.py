@@ -12,7 +12,7 @@ from runner.reports.table import Grid
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.results.observe import Progress, State
+    from runner.results.run_progress import Progress, State
     from runner.results.store import RunRow
 
 
@@ -77,7 +77,10 @@ def _cells(progress: Progress | None) -> str:
 
 
 def _trials(one: ListedRun) -> str:
-    return f"{one.progress.trials:,} of {one.run.planned:,}" if one.progress else "?"
+    """How many are recorded; of how many, where more are to follow."""
+    if one.progress is None:
+        return "?"
+    return f"{one.progress.trials:,}" + ("" if one.run.finished else f" of {one.run.planned:,}")
 
 
 def _counts(verdicts: Mapping[str, int]) -> str:

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from runner.reports.number_format import digits, duration
-from runner.results.observe import State
 from runner.results.record import Outcome
+from runner.results.run_progress import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.results.observe import Holder, Last, Progress, Underway
     from runner.results.run_folder import RunFolder
+    from runner.results.run_progress import Holder, Last, Progress, Underway
 
 #: Broken cells that a page has room for.
 _FEW = 5

@@ -109,7 +109,8 @@ def _opened(store: str | None, results: Path, notes: list[str]) -> Iterator[Shar
 def _listed(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
     from runner.analysis.run_list import ListedRun
     from runner.base.errors import MatrixError
-    from runner.results.observe import State, holder_of, progress_of, state_of_run
+    from runner.results.observe import holder_of, progress_of
+    from runner.results.run_progress import State, state_of_run
 
     if folder is None:
         state = state_of_run(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED

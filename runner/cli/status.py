@@ -74,7 +74,8 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
 def _status(folder: RunFolder) -> RunStatus:
     from runner.analysis.run_status import RunStatus
-    from runner.results.observe import holder_of, progress_of, state_of_run
+    from runner.results.observe import holder_of, progress_of
+    from runner.results.run_progress import state_of_run
 
     manifest = folder.manifest
     holder = None if manifest.finished else holder_of(folder.path)

@@ -75,8 +75,8 @@ Examples:
 
 \b
 Exit codes: 0 all measured, 1 a guideline fails (run, guidelines), something is slower (compare, summary)
-or no run is under way (status), 2 bad input, 3 something broke, nothing was measured, or a budget was too small for every cell's minimum,
-130 interrupted.
+or no run is under way (status), 2 bad input, 3 something broke, nothing was measured, or a budget was too
+small for every cell's minimum, 130 interrupted.
 """
 
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL
 from runner.results.fio_json import PERCENTILES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 #: Of both directions together.
 _TOTALS = {f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES}
@@ -21,10 +16,6 @@ METRICS: dict[str, str] = {
     **_TOTALS,
     **dict.fromkeys(BESIDE.values(), "share"),
 }
-#: What is compared and followed by default; the total only of mixed work, see `distinct`.
-USUAL = ("total_bw", "read_bw", "write_bw")
-#: All rates, which a table of cells chooses from.
-ALL_RATES = tuple(f"{side}_{name}" for name in RATES for side in (*SIDES, TOTAL))
 #: Of rates more is better.
 _RATES = ("_bw", "_iops")
 #: Those of which more or less is faster or slower; how much was done, how long, and with what beside it, is neither.
@@ -34,16 +25,6 @@ COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in
 def written(metric: str) -> str:
     """A figure as it is called here, where guidelines call it otherwise (`read.bw`, `cpu.iowait`)."""
     return metric if metric in METRICS else BESIDE.get(metric, metric.replace(".", "_", 1))
-
-
-def distinct(metrics: Sequence[str], figures: Collection[str]) -> list[str]:
-    """Choose the metrics that a cell has figures of, without totals that repeat its only direction beside them."""
-    return [metric for metric in metrics if metric in figures and not _repeats(metric, metrics, figures)]
-
-
-def _repeats(metric: str, metrics: Collection[str], figures: Collection[str]) -> bool:
-    directions = [f"{side}_{metric.partition('_')[2]}" for side in SIDES]
-    return metric in _TOTALS and set(directions) <= set(metrics) and not set(directions) <= set(figures)
 
 
 def more_is_faster(metric: str) -> bool:

@@ -24,6 +24,9 @@ OF_DIRECTION: dict[str, str] = {
     "lat_max": "ns",
 }
 SIDES = ("read", "write")
+#: From requests of this size on, bandwidth says more than a rate of requests.
+LARGE = 64 * 1024
+_SECTOR = 512
 #: Both directions together: what mixed work is known by.
 TOTAL = "total"
 #: Of these more is better, of latencies less.
@@ -64,11 +67,6 @@ def _known() -> dict[str, Metric]:
     found += [Metric(f"total.{name}", tuple(f"{side}_{name}" for side in SIDES), judged[name]) for name in RATES]
     found += [Metric(name, (note,), "share") for name, note in BESIDE.items()]
     return {one.name: one for one in found}
-
-
-#: From requests of this size on, bandwidth says more than a rate of requests.
-LARGE = 64 * 1024
-_SECTOR = 512
 
 
 def is_large(bw: float, iops: float) -> bool:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 import click
 
 from runner.cli.output import Voice
-from runner.cli.plan import about
 from runner.engine.estimate import left_of
 from runner.engine.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
+from runner.reports.number_format import about
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.cli.plan import about
 from runner.engine.costs import COSTS, EMULATED, Costs
 from runner.engine.estimate import Pace, building_of, estimate, left_of, seconds_of
 from runner.engine.order import Plan
 from runner.engine.rates import disks_at_work, rate, sequential
 from runner.machines.base import Preparation, RigSpec
 from runner.machines.dry import Dry
+from runner.reports.number_format import about
 from runner.session.past_timings import Load, constants
 from runner.session.request import Checks, asked
 from runner.simdisks.physics import Physics

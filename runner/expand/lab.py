@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from runner.errors import BadInput
-from runner.expand.cut import validated
 from runner.expand.load import BadMatrix, placed, text_of, unreadable
+from runner.expand.malformed import validated
 from runner.model.hosts import Lab
 from runner.model.quantities import in_unit
 from runner.model.source import Place, Source, UnreadableError, read
@@ -34,10 +34,10 @@ def parse_lab(name: str, text: str) -> Lab:
         raise unreadable(Source(name, text, None, None), error) from None
     if source.data is None:
         raise BadMatrix(source, [(Place(name, 1, 1), "nothing stands in it; docs/disks.md has one to begin with")])
-    remains = validated(source.data, Lab)
-    if remains.whole is None or remains.flaws:
-        raise BadMatrix(source, placed(source, remains.flaws))
-    return remains.whole
+    lab, malformed = validated(source.data, Lab)
+    if lab is None:
+        raise BadMatrix(source, placed(source, malformed))
+    return lab
 
 
 @dataclass(frozen=True, slots=True)

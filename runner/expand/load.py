@@ -5,43 +5,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from runner.errors import BadInput
-from runner.expand.cut import Remains, validated
-from runner.expand.guidelines import malformed_too, sound, unfounded
-from runner.expand.left import about, what_is_left
+from runner.expand.fit import flaws_of
+from runner.expand.guidelines import check_guidelines
+from runner.expand.known import Known
+from runner.expand.malformed import validated
 from runner.expand.notes import Note
-from runner.expand.space import Space
+from runner.expand.space import Space, expand
 from runner.expand.use import read_with_uses
-from runner.model.base import Model
 from runner.model.matrix import Matrix
 from runner.model.source import Flaw, Place, Source, UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.expand.known import Known
     from runner.model.disks import AnyModel
 
-M = TypeVar("M", bound=Model)
 #: Modelled disks in the place of those that were asked for would be another experiment under the same name.
 _OF_NEEDS = "needs: is for machines whose disks exist; on all others the disks are those of `disks`, made for the run"
+#: A stack, a rule or a guideline may depend on whatever is malformed.
+_UNCHECKED = " (then it is checked what can be built, and what rules and guidelines name)"
 
 
 class BadMatrix(BadInput):
     """A matrix with errors: all of them, each with its place."""
 
-    def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]]) -> None:
+    def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]], rest: str = "") -> None:
         self.source = source
         self.places = sorted(dict.fromkeys(flaws), key=lambda one: (one[0].file != source.name, one))
         count = len(self.places)
         super().__init__(
             f"{source.name}: {count} error{'s' if count != 1 else ''}",
             details="\n".join(_explain(source, place, message) for place, message in self.places),
-            resolution="nothing was started; put these right and run again",
+            resolution=f"correct {'this' if count == 1 else 'these'} and run it again{rest}; nothing was started",
         )
 
 
@@ -65,7 +65,7 @@ class Declared:
     space: Space
 
 
-#: Asks others (fio, a machine, who judges guidelines) about what is left of a matrix without what is malformed.
+#: Asks others (fio, a machine, who judges guidelines) about a well-formed matrix.
 Ask = Callable[[Space], Iterable[Flaw]]
 
 
@@ -119,31 +119,34 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask:
         nothing = Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/"
         raise BadMatrix(source, misused or [nothing])
     _refuse_library(source)
-    remains = validated(source.data, Matrix)
-    if remains.whole is None:
-        raise BadMatrix(source, [*misused, *placed(source, remains.flaws)])
-    space, impossible, known = what_is_left(source, remains.whole, remains)
-    advice = source.data.get("guidelines")
-    well_formed = sound(advice)
-    said = list(ask(space))
-    ahead = {int(flaw.path[1]): flaw for flaw in said if flaw.path[0] == "guidelines"}
-    amiss, idle = unfounded(space, known, well_formed, ahead, source.loose)
-    amiss += malformed_too(known, advice, {*well_formed, *source.loose})
-    others = (flaw for flaw in said if flaw.path[0] != "guidelines")
-    asked = (flaw for flaw in others if flaw.of_key or not any(about(path, flaw.path) for path in remains.gone))
-    found = [*remains.flaws, *impossible, *_of_rules(remains, known), *amiss, *asked]
-    if misused or found:
-        raise BadMatrix(source, [*misused, *placed(source, found)])
-    twice = map(Note, repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
-    needs = [_OF_NEEDS] if space.matrix.needs else []
-    return Declared(source, replace(space, remarks=(*space.remarks, *twice, *map(Note, (*needs, *idle)))))
+    matrix, malformed = validated(source.data, Matrix)
+    if matrix is None or misused:
+        raise BadMatrix(source, [*misused, *placed(source, malformed)], rest=_UNCHECKED)
+    return _expanded(source, matrix, ask)
 
 
-def _of_rules(remains: Remains[Matrix], known: Known) -> Iterator[Flaw]:
-    for section in ("exclude", "only"):
-        for at, condition in enumerate(getattr(remains.whole, section)):
-            if (section, at) not in remains.gone:  # another stands in for it
-                yield from (Flaw((section, at, bad.key), bad.message, bad.of_key) for bad in known.wrong_in(condition))
+def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
+    """Expand a well-formed matrix; raises BadMatrix with everything that its cells, rules and guidelines cannot be."""
+    space, findings = expand(matrix)
+    impossible = flaws_of(space, findings)
+    if {"layouts", "disks"}.isdisjoint(flaw.path[0] for flaw in impossible):
+        impossible += findings.unused  # an impossible layout may be the one that uses it
+    known = Known.of_declared(space) if impossible else Known.of(space)
+    asked = list(ask(space))
+    undecidable = {int(flaw.path[1]): flaw for flaw in asked if flaw.path[0] == "guidelines"}
+    unfounded, idle = check_guidelines(space, known, undecidable, source.loose)
+    refused = [flaw for flaw in asked if flaw.path[0] != "guidelines"]
+    if found := [*impossible, *_wrong_rules(matrix, known), *unfounded, *refused]:
+        raise BadMatrix(source, placed(source, found))
+    twice = repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")})
+    needs = [_OF_NEEDS] if matrix.needs else []
+    return Declared(source, replace(space, remarks=(*space.remarks, *map(Note, (*twice, *needs, *idle)))))
+
+
+def _wrong_rules(matrix: Matrix, known: Known) -> Iterator[Flaw]:
+    for section, rules in (("exclude", matrix.exclude), ("only", matrix.only)):
+        for at, condition in enumerate(rules):
+            yield from (Flaw((section, at, bad.key), bad.message, bad.of_key) for bad in known.wrong_in(condition))
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:

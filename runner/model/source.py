@@ -68,8 +68,6 @@ class Source:
     used: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: The places of guidelines that came along with a whole file: not all of them need be about this matrix.
     loose: frozenset[int] = frozenset()
-    #: Layouts of which nobody knows what they are, as what they use could not be had.
-    lacking: frozenset[str] = frozenset()
 
     def place(self, path: Path) -> Place:
         """Where a path stands; of one that does not exist, where the nearest thing around it does."""

@@ -99,7 +99,7 @@ def test_everything_impossible_comes_in_one_pass_with_rules_and_guidelines() -> 
         "15:9: unknown axis 'layuot'",
         "17:66: no cell has layout=nowhere",
         "17:80: no cell has workload.bs=5KiB",
-        "18:49: unknown axis 'fs.typ'",
+        "18:50: unknown axis 'fs.typ'",
     ]
 
 

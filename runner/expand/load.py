@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 #: Modelled disks in the place of those that were asked for would be another experiment under the same name.
 _OF_NEEDS = "needs: is for machines whose disks exist; on all others the disks are those of `disks`, made for the run"
-#: A stack, a rule or a guideline may depend on whatever is malformed.
-_UNCHECKED = " (then it is checked what can be built, and what rules and guidelines name)"
+#: Whether a stack, a rule or a guideline is right may depend on whatever is malformed.
+_UNCHECKED = "; after that, stacks, rules and guidelines are checked"
 
 
 class BadMatrix(BadInput):
@@ -41,7 +41,7 @@ class BadMatrix(BadInput):
         super().__init__(
             f"{source.name}: {count} error{'s' if count != 1 else ''}",
             details="\n".join(_explain(source, place, message) for place, message in self.places),
-            resolution=f"correct {'this' if count == 1 else 'these'} and run it again{rest}; nothing was started",
+            resolution=f"nothing was started; correct {'this' if count == 1 else 'these'} and try again{rest}",
         )
 
 
@@ -185,9 +185,9 @@ def _refuse_library(source: Source) -> None:
 
 
 def unreadable(blank: Source, error: UnreadableError) -> BadInput:
-    """What is told of a text that is no YAML."""
+    """The error of a text that is no YAML."""
     return BadInput(
         f"{blank.name}: not readable as YAML",
         details=_explain(blank, error.place, error.message),
-        resolution="nothing was started",
+        resolution="nothing was started; correct this and try again; after that, the rest of the file is checked",
     )

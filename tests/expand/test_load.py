@@ -48,7 +48,7 @@ guidelines:
     ]
     with pytest.raises(BadMatrix, match="3 errors") as caught:
         parse("m.yaml", text)
-    assert "then it is checked what can be built" in caught.value.resolution
+    assert "after that, stacks, rules and guidelines are checked" in caught.value.resolution
     right = text.replace("chnk", "chunk").replace("64k]", "64KiB]").replace("reed", "read")
     assert errors(right) == ["4:28: RAID 6 needs at least 4 disks; 3 disks are declared"]
 
@@ -215,7 +215,7 @@ MISTAKES = [
     ("rw: read,", "rw: read, fio: {clat_percentiles: 1},", "`clat_percentiles` is not for the fio: map: results are collected"),
     ("rw: read,", "rw: read, fio: {lat_percentiles: 1},", "`lat_percentiles` is not for the fio: map: results are collected"),
     ("rw: read,", "rw: read, fio: {fallocate: none},", "`fallocate` is not for the fio: map: files are laid out before"),
-    ("rw: read,", "rw: read, fio: {output-format: json},", "'output-format' does not have the form"),
+    ("rw: read,", "rw: read, fio: {output-format: json},", "'output-format': an option has small letters, digits and _"),
     ("repeat: 2", 'repeat: 2\nmachine: {kernel: "x\\n touch PWNED #"}', "'x\\n touch PWNED #': neither the name of a kernel nor a path"),
     ("repeat: 2", 'repeat: 2\nmachine: {kernel: [debian-12, "\\e[31m"]}', "'\\x1b[31m': neither the name of a kernel nor a path"),
     ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, ' ']}", "neither the name of a kernel nor a path"),
@@ -352,10 +352,10 @@ def test_keys_that_stand_twice_are_told_with_everything_else() -> None:
     text = SWEEP.replace("repeat: 2", "repeat: 2x\nrepeat: 3\nname: b").replace("bs: [64KiB, 1MiB]", "bs: 4KiB, bs: 8k")
     told = errors(text)
     assert [one.partition(", like")[0] for one in told] == [
-        "13:33: 'bs' stands here once more, and a key stands once; it is in line 13 already",
+        "13:33: 'bs' stands here a second time: line 13 has it already; keep one",
         "15:9: '2x': neither a whole number",
-        "16:1: 'repeat' stands here once more, and a key stands once; it is in line 15 already",
-        "17:1: 'name' stands here once more, and a key stands once; it is in line 1 already",
+        "16:1: 'repeat' stands here a second time: line 15 has it already; keep one",
+        "17:1: 'name' stands here a second time: line 1 has it already; keep one",
     ]
 
 
@@ -394,7 +394,7 @@ def test_a_list_of_names_is_shown_as_the_map_that_it_should_be() -> None:
             "randwrite",
             "'randwrite' is not a map; write `{rw: randwrite}`",
         ),
-        ("{count: 4, size: 64MiB}", "4", "'4' is not a map"),
+        ("{count: 4, size: 64MiB}", "4", "'4' is not a map; write `{count: 4, size: 1GiB}`"),
     ],
 )
 def test_a_value_by_itself_is_shown_in_the_map_that_it_belongs_in(right: str, wrong: str, said: str) -> None:
@@ -422,7 +422,7 @@ def test_options_that_are_not_for_the_fio_map_are_malformed() -> None:
 
 def test_what_is_not_as_deep_as_it_should_be_is_told_so() -> None:
     text = SMALL.replace("raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]", "raid5:\n    - md:\n      level: 5")
-    assert "6:7: unknown layer 'level'; it is a key of md, and stands deeper than that" in errors(text)
+    assert "6:7: unknown layer 'level'; it is a key of `md:`: indent it deeper than that" in errors(text)
     text = SMALL.replace("workloads:\n  work: {", "  workloads:\n    work: {")
     assert "5:3: 'workloads' stands inside `layouts`: begin it in the column of that" in errors(text)
     text = SMALL.replace("raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]", "disks: {md: {level: 5}}")

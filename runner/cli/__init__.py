@@ -92,7 +92,7 @@ def show(error: MatrixError) -> None:
 def _carried_out() -> int:
     """Do what was asked; that the answer cannot be written down is an error like any other."""
     try:
-        return cli.main(standalone_mode=False) or 0
+        return cli.main(prog_name="matrix", standalone_mode=False) or 0
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -114,6 +114,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
+    except click.NoSuchOption as error:
+        from runner.cli.options import no_such_option
+
+        show(no_such_option(error))
+        sys.exit(Exit.BAD_INPUT)
     except click.ClickException as error:
         error.show()
         sys.exit(2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from runner.expand.known import Known
 from runner.expand.malformed import validated
 from runner.expand.notes import Note
 from runner.expand.space import Space, expand
-from runner.expand.use import read_with_uses
+from runner.expand.use import SHELF, read_with_uses
 from runner.model.matrix import Matrix
 from runner.model.source import Flaw, Place, Source, UnreadableError
 
@@ -89,8 +90,10 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
+        near = _near(path)
         raise BadInput(
-            f"{path}: there is no such file", resolution="matrices that come with it are in matrix/"
+            f"{path}: there is no such file",
+            resolution=f"did you mean {' or '.join(near)}?" if near else "matrices that come with it are in matrix/",
         ) from None
     except UnicodeDecodeError as error:
         raise BadInput(
@@ -100,6 +103,19 @@ def text_of(path: Path) -> str:
         ) from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read", details=str(error)) from None
+
+
+def _near(path: Path) -> list[str]:
+    """Matrices with the name of a file that does not exist, or with a similar one. A run never guesses its matrix."""
+    folders = dict.fromkeys((path.parent, path.parent / "matrix", Path("matrix"), SHELF.parent))
+    found = [file for folder in folders for file in sorted(folder.glob("*.yaml"))]
+    found += [folder.parent for folder in sorted(SHELF.parent.glob("studies/**/matrix.yaml"))]
+    names = get_close_matches(path.stem.lower(), {file.stem.lower() for file in found}, n=2, cutoff=0.7)
+    exact = [file for file in found if file.stem.lower() == path.stem.lower()]
+    near = exact or [file for file in found if file.stem.lower() in names]
+    shown = dict.fromkeys(file.resolve() for file in near)
+    here = Path.cwd()
+    return [str(file.relative_to(here) if file.is_relative_to(here) else file) for file in shown][:3]
 
 
 def _from_disk(file: str) -> str:

@@ -115,8 +115,9 @@ def page(night: Night) -> str:
     if night.broken:
         parts += ["## What broke", _table(_of_broken(night))]
     parts.append("## Against the last run that ended well")
-    parts.append(_table(compared_shown(night.comparison, most=_ROWS)) if night.comparison else escaped(night.alone))
-    figures = _table(results_shown(night.found, _RATES, most=4 * _ROWS))
+    compared = night.comparison and compared_shown(night.comparison, most=_ROWS, more="`matrix compare` shows more")
+    parts.append(_table(compared) if compared else escaped(night.alone))
+    figures = _table(results_shown(night.found, _RATES, most=4 * _ROWS, more="`matrix results` shows more"))
     parts.append(f"<details><summary>All figures</summary>\n\n{figures}\n</details>")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 

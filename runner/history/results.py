@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.errors import BadInput
 from runner.history.metrics import METRICS
 from runner.reports.figures import figure
-from runner.reports.grid import Grid
+from runner.reports.grid import MORE, Grid
 from runner.reports.terminal import percent, rate, told_by, unsettled_of
 from runner.store.record import Outcome
 
@@ -64,7 +64,9 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     return Grid(columns, rows, warnings(one.run for one in found))
 
 
-def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0) -> Grid:
+def shown(
+    found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, more: str = MORE
+) -> Grid:
     """One row a cell of a run, for people; at most so many. `unread`: runs that nobody looked into for that."""
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
@@ -85,7 +87,7 @@ def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None,
         f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
         f"{unread} more runs" if unread else "",
     )
-    left = (f"{' and '.join(filter(None, rest))}; `--rows` shows more, `--format csv` all",) if any(rest) else ()
+    left = (f"{' and '.join(filter(None, rest))}; {more}",) if any(rest) else ()
     title = () if several or not found else (f"run {found[0].run.name}",)
     return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
 
@@ -104,7 +106,7 @@ def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int)
         for one in found
         for trial in one.trials
     ]
-    left = (f"{len(rows) - most:,} more trials; `--rows` shows more, `--format csv` all",) if len(rows) > most else ()
+    left = (f"{len(rows) - most:,} more trials; {more}",) if len(rows) > most else ()
     notes = (*warnings(one.run for one in found), *left)
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
 

@@ -165,3 +165,14 @@ def test_a_run_that_measured_nothing_is_not_all_measured(call: Call, results: Pa
     past.recorded(results, skipped, 2, [CELL], exit=3, planned=5, text=ADVICE)
     said = call("summary", "latest")
     assert (said.status, said.out.splitlines()[0]) == (3, "# sweep on qemu: 1 run measured nothing")
+
+
+def test_what_is_cut_off_leads_to_commands_that_show_it(
+    call: Call, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.history.night._ROWS", 0)
+    night(results, 2)
+    said = call("summary", "latest").out
+    assert "--rows" not in said
+    assert "`matrix compare` shows more" in said.replace("\\", "")
+    assert "`matrix results` shows more" in said.replace("\\", "")

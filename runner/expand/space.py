@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from runner.expand.effects import idle_tunables
 from runner.expand.layouts import (
     Findings,
     Stack,
@@ -155,6 +156,7 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     faulty = _faults(matrix)
     findings.notes += map(Note, _same_faults(faulty))
     findings.notes += map(Note, _same("layout", stacks))
+    findings.notes += idle_tunables(matrix, workloads.every)
     findings.notes += map(Note, _same("workload", [work for work, _ in workloads.every]))
     arrays = tuple(
         _array(matrix, kernel, stack, faults, tunes.of(stack), workloads.of(stack))

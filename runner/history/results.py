@@ -106,7 +106,7 @@ def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int)
         for one in found
         for trial in one.trials
     ]
-    left = (f"{len(rows) - most:,} more trials; {more}",) if len(rows) > most else ()
+    left = (f"{len(rows) - most:,} more trials; {MORE}",) if len(rows) > most else ()
     notes = (*warnings(one.run for one in found), *left)
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
 

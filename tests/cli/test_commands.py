@@ -92,7 +92,11 @@ def test_what_fio_and_the_machine_refuse_is_told_with_all_that_the_language_does
     result = matrix(command, "bad.yaml")
     assert result.returncode == 2
     assert "bad.yaml: 3 errors" in result.stderr
-    for place in ("4:34: a chunk must be a power of two", "6:62: fio refuses it: Bad option <bogus_option=1>", "8:19: no such kernel"):
+    for place in (
+        "4:34: a chunk must be a power of two",
+        "6:62: fio refuses it: Bad option <bogus_option=1>",
+        "8:19: no such kernel",
+    ):
         assert f"bad.yaml:{place}" in result.stderr
 
 

@@ -186,7 +186,7 @@ def test_a_map_of_a_kind_is_named_by_it_everywhere() -> None:
     names = [cell.name for cell in found.cells()]
     assert "parity/readahead=1MiB,disk.nr_requests=64,md.nomerges=2/w" in names
     assert "single/readahead=1MiB,disk.nr_requests=64/w" in names
-    assert found.notes == ("md.nomerges is no axis for single, parts: there is no md in it",)
+    assert found.notes[0] == "md.nomerges is no axis for single, parts: there is no md in it"
     assert list(found.cells())[-1].axes["tune.disk.nr_requests"] == "64"
     assert select(found, ["nr_requests=64,layout=single"]).count() == 2
     assert select(found, ["disk.nr_requests=64,layout=single"]).count() == 2

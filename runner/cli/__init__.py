@@ -115,7 +115,7 @@ def main() -> None:
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
     except click.NoSuchOption as error:
-        from runner.cli.options import no_such_option
+        from runner.cli.unknown_option import no_such_option
 
         show(no_such_option(error))
         sys.exit(Exit.BAD_INPUT)

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from runner.cli import _COMMANDS, _MODULES
-from runner.cli.options import _OTHER_NAMES, DANGEROUS, option_meant
+from runner.cli.unknown_option import _OTHER_NAMES, DANGEROUS, option_meant
 from tests.matrices import SMALL
 
 if TYPE_CHECKING:

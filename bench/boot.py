@@ -19,12 +19,12 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from runner.cache import cache_dir, made
-from runner.disks import Disk
-from runner.kernels import SUITES
+from runner.base.cache import cache_dir, made
+from runner.base.kernels import SUITES
 from runner.machines.qemu import apt, argv, build, probe, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, provide
 from runner.machines.qemu.guest import running
+from runner.simdisks.disk import Disk
 
 PACKAGES = ["initramfs-tools", "udev", "zstd", "cpio", "gzip", *recipe.PACKAGES]
 DISKS = (Disk(256 * 2**20),) * 4

@@ -17,24 +17,24 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.execute.events import Event
-from runner.execute.rigs import rig_spec
-from runner.execute.run import Execution
-from runner.execute.trials import ArrayOnRig
-from runner.expand.load import parse
-from runner.expand.select import select
+from runner.engine.events import Event
+from runner.engine.executor import Execution
+from runner.engine.order import Plan
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig
+from runner.machines.base import Step
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Step
-from runner.plan.order import Plan
-from runner.render.scripts import array_scripts, job, trial_seed
-from runner.store.environment import Host
-from runner.store.journal import Journal
-from runner.store.record import CellRow
-from runner.store.run import Manifest, create
+from runner.results.environment import Host
+from runner.results.journal import Journal
+from runner.results.record import CellRow
+from runner.results.run_folder import Manifest, create
+from runner.scripts.cell import array_scripts, job, trial_seed
+from runner.space.load import parse
+from runner.space.select import select
 
 if TYPE_CHECKING:
-    from runner.expand.space import Cell, Space
-    from runner.machines.seam import Rig
+    from runner.machines.base import Rig
+    from runner.space.space import Cell, Space
 
 CELLS = """\
 name: cells

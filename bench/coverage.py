@@ -6,7 +6,7 @@ Cells of made-up noise are measured by the rule of `repeat: {min, max, until: 5%
 how often the interval that is reported holds the truth. Beside it `naive`: stop as soon as the interval of 95 % is
 narrow, report that. Truth is the mean of what trials are drawn from; where the machine drifts, its mean over the blocks
 in which the cell was measured. The rule is written for whole arrays here; a test holds it to the one of
-`runner.stats.stopping`.
+`runner.statistics.stopping`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from runner.stats.axis import highest
-from runner.stats.compare import Verdict, foreseen, paired, unpaired, verdicts
-from runner.stats.drift import changes, drift
-from runner.stats.stopping import AT_ONCE, Rule
+from runner.statistics.changes import changes, drift
+from runner.statistics.ratios import Verdict, foreseen, paired, unpaired, verdicts
+from runner.statistics.stopping import AT_ONCE, Rule
+from runner.statistics.trend import highest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
     from numpy.typing import NDArray
 
-    from runner.stats.compare import Ratio
+    from runner.statistics.ratios import Ratio
 
     Table = NDArray[np.float64]
     Shape = tuple[int, int]
@@ -110,7 +110,7 @@ def factors(blocks: int, confidence: float) -> Table:
 
 
 def measured(values: Table, rule: Rule) -> Stops:
-    """As `runner.stats.stopping` would have it."""
+    """As `runner.statistics.stopping` would have it."""
     means, errors = running(values)
     with np.errstate(invalid="ignore"):
         halves = factors(values.shape[1], rule.watched) * errors

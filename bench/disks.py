@@ -17,18 +17,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.disks.native import built, library
-from runner.disks.predict import Job, predicted
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig
-from runner.expand.load import disk_model, parse
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig
 from runner.machines.qemu import Qemu
+from runner.simdisks.clib import built, library
+from runner.simdisks.predict import Job, predicted
+from runner.space.load import disk_model, parse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from runner.disks.native import Library
-    from runner.disks.physics import Physics
+    from runner.simdisks.clib import Library
+    from runner.simdisks.physics import Physics
 
 MODELS = (
     *("st3320620as", "st3500641as", "nas-7200", "archive-smr", "sata-ssd", "nvme-ssd", "cloud-80iops", "cloud-burst"),

@@ -16,10 +16,10 @@ import time
 
 from pydantic import BaseModel, ConfigDict
 
-from runner.expand.load import parse
-from runner.expand.select import select
-from runner.plan.estimate import Pace, estimate
-from runner.plan.order import Plan
+from runner.engine.estimate import Pace, estimate
+from runner.engine.order import Plan
+from runner.space.load import parse
+from runner.space.select import select
 
 LEVELS, CHUNKS = [0, 5, 6, 10], [f"{4 << power}KiB" for power in range(10)]
 READAHEADS = [f"{4 * number}KiB" for number in range(1, 26)]

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runner.guidelines.judge import SHARE, judged
-from runner.guidelines.measured import Measured
-from runner.guidelines.steering import looks
+from runner.guidelines.adaptive import looks
+from runner.guidelines.samples import Measured
 from runner.guidelines.verdict import Verdict
-from runner.model.guidelines import Guideline
-from runner.stats.stopping import Rule, Stopped
-from runner.store.record import CellRow
+from runner.guidelines.verdicts import SHARE, judged
+from runner.language.guidelines import Guideline
+from runner.results.record import CellRow
+from runner.statistics.stopping import Rule, Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

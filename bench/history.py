@@ -20,13 +20,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from runner.fio.result import Direction, Figures
-from runner.stats.histogram import Histogram
-from runner.store.address import address_of
-from runner.store.environment import Host
-from runner.store.record import CellRow, Outcome, Reading, Trial
-from runner.store.run import Manifest, create
-from runner.store.shared import SharedStore, run_row
+from runner.results.environment import Host
+from runner.results.fio_json import Direction, Figures
+from runner.results.record import CellRow, Outcome, Reading, Trial
+from runner.results.run_folder import Manifest, create
+from runner.results.store import SharedStore, run_row
+from runner.results.store_address import address_of
+from runner.statistics.histogram import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

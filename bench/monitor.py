@@ -16,15 +16,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig
-from runner.expand.load import parse
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig
+from runner.machines.base import Step
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Step
-from runner.render.scripts import cell_scripts, job, trial_seed
+from runner.scripts.cell import cell_scripts, job, trial_seed
+from runner.space.load import parse
 
 if TYPE_CHECKING:
-    from runner.machines.seam import Rig
+    from runner.machines.base import Rig
 
 MATRIX = """\
 name: monitor

@@ -13,13 +13,13 @@ import argparse
 import random
 from pathlib import Path
 
-from runner.history.choose import runs_named
-from runner.history.comparison import Speed, compared
-from runner.history.null import floor, parts
-from runner.history.samples import Samples, read
-from runner.history.sides import key_of
-from runner.store.address import address_of
-from runner.store.shared import SharedStore
+from runner.analysis.compare import Speed, compared
+from runner.analysis.operands import key_of
+from runner.analysis.samples import Samples, read
+from runner.analysis.selectors import runs_named
+from runner.analysis.self_compare import floor, parts
+from runner.results.store import SharedStore
+from runner.results.store_address import address_of
 
 METRICS = ("read_bw", "write_bw")
 WITHIN, CONFIDENCE = 0.05, 0.95

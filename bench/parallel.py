@@ -17,20 +17,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.execute.events import Event, TrialStrained
-from runner.execute.rigs import rig_spec
-from runner.execute.run import Execution
-from runner.execute.together import Told
-from runner.expand.load import parse
-from runner.expand.select import select
+from runner.engine.concurrency_policy import Told
+from runner.engine.events import Event, TrialStrained
+from runner.engine.executor import Execution
+from runner.engine.order import Plan
+from runner.engine.rigs import rig_spec
 from runner.machines.qemu import Qemu
-from runner.plan.order import Plan
-from runner.store.environment import Host
-from runner.store.journal import Journal
-from runner.store.run import Manifest, create
+from runner.results.environment import Host
+from runner.results.journal import Journal
+from runner.results.run_folder import Manifest, create
+from runner.space.load import parse
+from runner.space.select import select
 
 if TYPE_CHECKING:
-    from runner.expand.space import Space
+    from runner.space.space import Space
 
 RIGS = 4
 MATRIX = """\

@@ -24,21 +24,21 @@ from xml.etree import ElementTree as Tree
 
 import sqlalchemy as sa
 
-from runner.fio.result import Direction, Figures
 from runner.reports.html import page
 from runner.reports.write import recorded, rendered
-from runner.stats.histogram import Histogram
-from runner.store import schema
-from runner.store.environment import Host
-from runner.store.journal import Journal
-from runner.store.record import CellRow, Outcome, Reading, Trial
-from runner.store.rows import latencies_of, row_of
-from runner.store.run import Manifest, RunFolder
+from runner.results import journal_tables as schema
+from runner.results.environment import Host
+from runner.results.fio_json import Direction, Figures
+from runner.results.journal import Journal
+from runner.results.record import CellRow, Outcome, Reading, Trial
+from runner.results.rows import latencies_of, row_of
+from runner.results.run_folder import Manifest, RunFolder
+from runner.statistics.histogram import Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.reports.recorded import Recorded
+    from runner.reports.run_data import Recorded
 
 PER_CELL = 3
 ROUNDS = 5

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.errors import BadInput, MatrixError
+from runner.base.errors import BadInput, MatrixError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
-    from runner.expand.load import Declared
-    from runner.expand.space import Cell
-    from runner.guidelines.judge import Judgement
-    from runner.model.guidelines import Guideline
-    from runner.reports.recorded import Recorded
+    from runner.guidelines.verdicts import Judgement
+    from runner.language.guidelines import Guideline
+    from runner.reports.run_data import Recorded
     from runner.reports.summary import CellSummary
-    from runner.store.run import RunFolder
+    from runner.results.run_folder import RunFolder
+    from runner.space.load import Declared
+    from runner.space.space import Cell
 
 
 #: What tells this session of pytest from others.
@@ -60,13 +60,13 @@ class MatrixFile(pytest.File):
     @cached_property
     def declared(self) -> Declared:
         """What stands in it."""
-        from runner.expand.load import load
+        from runner.space.load import load
 
         return load(self.path)
 
     def collect(self) -> Iterator[pytest.Item]:
         """Its cells, then its guidelines."""
-        from runner.expand.select import select
+        from runner.space.select import select
 
         try:
             space = self.declared.space
@@ -102,9 +102,9 @@ class MatrixFile(pytest.File):
 
     def _cells_of(self, guideline: Guideline) -> set[str]:
         """The cells that a guideline rests on."""
-        from runner.expand.select import select
-        from runner.guidelines.questions import Field, NotTested, asked
-        from runner.store.record import CellRow
+        from runner.guidelines.claims import Field, NotTested, asked
+        from runner.results.record import CellRow
+        from runner.space.select import select
 
         rows = [CellRow(cell.id, cell.name, cell.axes) for cell in select(self.declared.space).cells()]
         try:
@@ -154,7 +154,7 @@ class CellItem(_Item):
 
     def setup(self) -> None:
         """Measured, unless that is done; what broke is no failure of the storage, so it ends here."""
-        from runner.store.record import Outcome as What
+        from runner.results.record import Outcome as What
 
         summary = self.outcome.summaries[self.cell.id]
         reasons = "; ".join(summary.reasons)
@@ -233,17 +233,17 @@ def _measured(file: MatrixFile, cells: Iterable[str]) -> Outcome:
 def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> RunFolder:
     import asyncio
 
-    from runner.cli.host import boot_id
-    from runner.cli.inputs import Asked
-    from runner.cli.order import Order
+    from runner.cli.options import Asked
     from runner.cli.run import refuse
-    from runner.execute.run import Execution
-    from runner.expand.select import Picked
+    from runner.engine.executor import Execution
+    from runner.engine.order import Plan
     from runner.machines import machine
-    from runner.machines.seam import Wishes
-    from runner.plan.order import Plan
-    from runner.store.journal import Journal
-    from runner.store.run import create, load
+    from runner.machines.base import Wishes
+    from runner.results.journal import Journal
+    from runner.results.run_folder import create, load
+    from runner.session.host_facts import boot_id
+    from runner.session.run_request import Order
+    from runner.space.select import Picked
 
     if (results / name / "manifest.json").is_file():
         return load(results / name)
@@ -263,8 +263,8 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
 
 
 def _told(file: MatrixFile, folder: RunFolder) -> Outcome:
-    from runner.cli.closing import report
-    from runner.store.journal import Journal
+    from runner.results.journal import Journal
+    from runner.session.finish import report
 
     guidelines = file.declared.space.matrix.guidelines
     with folder.locked(), Journal.existing(folder.journal) as journal:

@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.lab import lab
+from tests.support.lab import lab
 
 __all__ = ["lab"]
 

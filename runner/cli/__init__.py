@@ -9,7 +9,7 @@ import sys
 import click
 
 from runner import __version__
-from runner.errors import Exit, HarnessBroken, MatrixError
+from runner.base.errors import Exit, HarnessBroken, MatrixError
 
 _COMMANDS = {
     "validate": "Check a matrix; every error with its place.",
@@ -99,7 +99,7 @@ def _carried_out() -> int:
         # What goes wrong with a file has its name.
         if error.filename is not None or error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
             raise
-        from runner.cli.voice import abandon_stdout
+        from runner.cli.output import abandon_stdout
 
         abandon_stdout()
         raise HarnessBroken(f"standard output cannot be written: {error.strerror}") from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.plan.budget import ENDLESS, Cost
+from runner.engine.budget import ENDLESS, Cost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def _time(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
-    from runner.model.quantities import parse_time
+    from runner.base.quantities import parse_time
 
     return _parsed(text, parse_time)
 
 
 def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> float:
-    from runner.model.quantities import parse_size
+    from runner.base.quantities import parse_size
 
     return _parsed(text, parse_size)
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.lending import hosts
-from runner.errors import Exit, MatrixError
+from runner.base.errors import Exit, MatrixError
+from runner.session.disk_lease import hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from runner.cli.reaching import Reached
+    from runner.session.host_connection import Reached
 
 _EPILOG = """\b
 Examples:
@@ -51,7 +51,7 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
 
     Exit code 3 if something had to be left, or a host is not to be had.
     """
-    from runner.store.lab import handed, state_dir
+    from runner.hosts.disk_ledger import handed, state_dir
 
     if every_host and host:
         raise click.UsageError("--every-host has --host among them: give one of the two")
@@ -96,7 +96,7 @@ def _swept(tell: Callable[[str], None], *, dry: bool) -> bool:
 def reaches(hosts: Path | None, state: Path) -> dict[str, str]:
     """Every way to a host behind ssh, with the host's name: those of hosts.yaml, and those that runs had disks of."""
     from runner.cli.listing import lab_of
-    from runner.store.lab import handed
+    from runner.hosts.disk_ledger import handed
 
     lab = lab_of(hosts)
     named = {one.reach: name for name, one in lab.hosts.items()} if lab else {}
@@ -139,9 +139,9 @@ def _there(state: Path, reach: str, name: str, labelled: tuple[str, ...], *, dry
 
 def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], tell: Callable[[str], None], *, dry_run: bool) -> bool:
     """Give back the disks of a host; whether some of them stay."""
-    from runner.cli.reaching import line_of, reached
-    from runner.disks.real.wear import night_of
-    from runner.execute.leftovers import clean
+    from runner.hosts.recovery import clean
+    from runner.hosts.wear import night_of
+    from runner.session.host_connection import line_of, reached
 
     left = False
     with reached(reach, line_of(reach), f"clean-{token_hex(4)}", partial(click.echo, err=True)) as there:
@@ -157,8 +157,8 @@ def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], tell: Callable[
 
 
 def _tell(there: Reached, state: Path, tell: Callable[[str], None]) -> None:
-    from runner.execute.leftovers import idle, left_behind
-    from runner.store.lab import handed
+    from runner.hosts.disk_ledger import handed
+    from runner.hosts.recovery import idle, left_behind
 
     for one in left_behind(there.ask(), handed(state, there.reach), there.reach):
         at_it = "" if idle(one, there.hands) else ", which is at it"

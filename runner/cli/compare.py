@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import only, results, store
-from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.options import only, results, store
+from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
 
 if TYPE_CHECKING:
-    from runner.history.comparison import Comparison
+    from runner.analysis.compare import Comparison
 
 _EPILOG = """\b
 Examples:
@@ -37,7 +37,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     name = "percent"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        from runner.model.quantities import parse_percent
+        from runner.base.quantities import parse_percent
 
         try:
             return float(parse_percent(value))
@@ -81,10 +81,10 @@ def command(
     store: str | None,
 ) -> None:
     """Say of every cell whether B is faster or slower than A, the same, or whether nobody can tell."""
+    from runner.analysis.compare_table import shown, tidy
+    from runner.analysis.metrics import COMPARED, USUAL
+    from runner.base.errors import BadInput, Exit
     from runner.cli.results import checked
-    from runner.errors import BadInput, Exit
-    from runner.history.lines import shown, tidy
-    from runner.history.metrics import COMPARED, USUAL
 
     if not 0 < confidence < 1:
         raise BadInput(f"--confidence {confidence:g}: must lie between 0% and 100%")
@@ -123,12 +123,12 @@ class Question:
 
 def answered(asked: Question, results: Path, store: str | None) -> Comparison:
     """Read what is asked about, and compare it."""
-    from runner.history.before import earlier
-    from runner.history.choose import measured_first, passed_over, wanted, with_hint
-    from runner.history.comparison import compared
-    from runner.history.null import noise_floor, parts
-    from runner.history.samples import read
-    from runner.history.sides import BY_ID, Side, key_of, runs_of, side_of, told_of_tied
+    from runner.analysis.baselines import earlier
+    from runner.analysis.compare import compared
+    from runner.analysis.operands import BY_ID, Side, key_of, runs_of, side_of, told_of_tied
+    from runner.analysis.samples import read
+    from runner.analysis.selectors import measured_first, passed_over, wanted, with_hint
+    from runner.analysis.self_compare import noise_floor, parts
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""

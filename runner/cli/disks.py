@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.errors import BadInput, Exit
+from runner.base.errors import BadInput, Exit
 
 if TYPE_CHECKING:
-    from runner.disks import Disk
-    from runner.disks.check import Checked
+    from runner.simdisks.check import Checked
+    from runner.simdisks.disk import Disk
 
 
 _EPILOG = """\b
@@ -45,9 +45,9 @@ def models() -> None:
     """List the disk models that come with matrix, each with the source of its figures."""
     from rich.table import Table
 
-    from runner.cli.stored import console_for
-    from runner.expand.load import disk_model
-    from runner.expand.use import models as names
+    from runner.cli.store_options import console_for
+    from runner.space.includes import models as names
+    from runner.space.load import disk_model
 
     table = Table("model", "kind", "source of its figures", show_lines=True)
     for name in names():
@@ -67,10 +67,10 @@ def check(model: str, size: str, seconds: float) -> None:
 
     Exit code 1 if they differ by more than 3 %; 3 if they do, but only by what this host was too slow for.
     """
-    from runner.disks import Disk
-    from runner.disks.check import refuse_small
-    from runner.expand.load import disk_model
-    from runner.model.quantities import parse_size
+    from runner.base.quantities import parse_size
+    from runner.simdisks.check import refuse_small
+    from runner.simdisks.disk import Disk
+    from runner.space.load import disk_model
 
     try:
         disk = Disk(parse_size(size), "virtio", disk_model(model).physics(1))
@@ -88,7 +88,7 @@ def check(model: str, size: str, seconds: float) -> None:
 
 
 async def _told(disk: Disk, seconds: float) -> list[Checked]:
-    from runner.disks.check import checked
+    from runner.simdisks.check import checked
 
     found = []
     click.echo(f"{'':<28}{'physics says':>14}{'measured':>12}{'off':>9}")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import PLACE, WITH_HOSTS, Where
-from runner.errors import Exit, HarnessBroken
+from runner.base.errors import Exit, HarnessBroken
+from runner.base.process import run
+from runner.cli.options import PLACE, WITH_HOSTS, Where
 from runner.machines import MACHINES, machine
-from runner.process import run
 
 if TYPE_CHECKING:
-    from runner.machines.seam import Refusal
+    from runner.machines.base import Refusal
 
 
 #: Modules of all layers, of which each layout needs a few.
@@ -69,9 +69,9 @@ def _ssh_name(host: str) -> str:
 
 def _show_host(name: str) -> None:
     """What it is, and what of all that any layout may need it has and lacks."""
-    from runner.machines.fitness import OPTIONAL, PACKAGES, facts, lacking
+    from runner.hosts.agent.connection import line_to
+    from runner.machines.requirements import OPTIONAL, PACKAGES, facts, lacking
     from runner.machines.ssh import told
-    from runner.ssh.line import line_to
 
     line = line_to(name)
     if not line.is_up:
@@ -90,7 +90,7 @@ def _show_host(name: str) -> None:
 
 def _show_optional(said: str) -> None:
     """What a host can do without."""
-    from runner.machines.fitness import without
+    from runner.machines.requirements import without
 
     for what in without(said):
         click.echo(f"          optional  {what}")
@@ -98,7 +98,7 @@ def _show_optional(said: str) -> None:
 
 def _here() -> str:
     """What this host has to say of that; nothing if it says nothing."""
-    from runner.machines.fitness import OPTIONAL, PATIENCE, asking
+    from runner.machines.requirements import OPTIONAL, PATIENCE, asking
 
     try:
         return run(asking((), OPTIONAL), timeout=PATIENCE).stdout
@@ -107,7 +107,7 @@ def _here() -> str:
 
 
 def _modelled() -> str:
-    from runner.disks.server import TOOLS
+    from runner.simdisks.server import TOOLS
 
     lacking = [packages for tool, packages in TOOLS.items() if shutil.which(tool) is None]
     return f"cannot be modelled: apt install {' '.join(lacking)}" if lacking else "can be modelled"
@@ -120,8 +120,8 @@ def _kvm() -> str:
 
 
 def _refusals(place: Where) -> list[Refusal]:
-    from runner.disks import Disk
-    from runner.machines.seam import RigSpec, Wishes
+    from runner.machines.base import RigSpec, Wishes
+    from runner.simdisks.disk import Disk
 
     # What is not there of a host is for layouts to say; what is asked of it here is what every trial needs.
     modules = () if place.host else ("raid456",)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import only, results, store
-from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.options import only, results, store
+from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.guidelines.judge import Judgement
-    from runner.model.guidelines import Guideline
-    from runner.store.shared import RunRow
+    from runner.guidelines.verdicts import Judgement
+    from runner.language.guidelines import Guideline
+    from runner.results.store import RunRow
 
 _EPILOG = """\b
 Examples:
@@ -41,8 +41,8 @@ def command() -> None:
 @to
 def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
     """Show the guidelines in FILES (of guidelines, or matrices); without any, those that come with it."""
-    from runner.expand.advice import guidelines_in
-    from runner.reports.grid import Grid
+    from runner.reports.table import Grid
+    from runner.space.guideline_files import guidelines_in
 
     rows = [
         (one.id, one.shape, one.claimed.metric, one.claim, one.source, str(path))
@@ -84,7 +84,7 @@ def check(
     store: str | None,
 ) -> None:
     """Judge guidelines from what RUNS have measured."""
-    from runner.errors import Exit
+    from runner.base.errors import Exit
     from runner.reports.verdicts import shown, tidy
 
     judgements = _judged(runs, where, files, only, results, store)
@@ -101,11 +101,11 @@ def _judged(
     results: Path,
     store: str | None,
 ) -> list[Judgement]:
-    from runner.errors import BadInput
-    from runner.expand.advice import guidelines_in
-    from runner.history.advice import columns_of, judged_in_store
-    from runner.history.choose import done_on, wanted
-    from runner.history.samples import read
+    from runner.analysis.samples import read
+    from runner.analysis.selectors import done_on, wanted
+    from runner.analysis.stored_guidelines import columns_of, judged_in_store
+    from runner.base.errors import BadInput
+    from runner.space.guideline_files import guidelines_in
 
     given = [one for path in files for one in guidelines_in(path)]
     with opened(store, results) as shared:
@@ -124,8 +124,8 @@ def _judged(
 
 def of_runs(runs: Iterable[RunRow], results: Path) -> list[Guideline]:
     """Those that the matrices of these runs have, each once; the latest run is asked first."""
-    from runner.history.advice import declared_by
-    from runner.store.run import load
+    from runner.analysis.stored_guidelines import declared_by
+    from runner.results.run_folder import load
 
     found: dict[str, Guideline] = {}
     for run in runs:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from runner.cli.inputs import only, results, store
-from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.options import only, results, store
+from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
 
 _EPILOG = """\b
 Examples:
@@ -44,11 +44,11 @@ def command(
     store: str | None,
 ) -> None:
     """Follow CELL, by its name or id, through all runs: its figure, its doubt, and where it changed."""
+    from runner.analysis.metrics import USUAL
+    from runner.analysis.samples import read
+    from runner.analysis.selectors import measured_first, wanted, with_hint
+    from runner.base.errors import BadInput
     from runner.cli.results import checked
-    from runner.errors import BadInput
-    from runner.history.choose import measured_first, wanted, with_hint
-    from runner.history.metrics import USUAL
-    from runner.history.samples import read
 
     if not cell and not only:
         raise BadInput("history of what?", resolution="name a CELL, or choose some with --only 'AXIS=VALUE'")
@@ -58,7 +58,7 @@ def command(
         among, left_out = (among, "") if runs else measured_first(among)
         found = read(shared, among, asked, wanted(cell, only, shared.different_cells()))
 
-    from runner.history.timeline import shown, tidy, timelines
+    from runner.analysis.timeline import shown, tidy, timelines
 
     told = timelines(found, asked)
     if not told:

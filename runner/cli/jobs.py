@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from runner.errors import BadInput
-from runner.execute.together import Found, Told, one_at_a_time_because
+from runner.base.errors import BadInput
+from runner.engine.concurrency_policy import Found, Told, one_at_a_time_because
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from runner.execute.together import Level
-    from runner.expand.space import Array
-    from runner.machines.seam import Machine, RigSpec
+    from runner.engine.concurrency_policy import Level
+    from runner.machines.base import Machine, RigSpec
+    from runner.space.space import Array
 
 Asked = int | Literal["auto"]
 AUTO: Literal["auto"] = "auto"

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.stored import console_for
-from runner.errors import BadInput
+from runner.base.errors import BadInput
+from runner.cli.store_options import console_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.disks.real.listing import Listed
-    from runner.model.hosts import Lab, LabHost
+    from runner.hosts.listing import Listed
+    from runner.language.hosts import Lab, LabHost
 
 USUAL = Path("hosts.yaml")
 
 
 def show(hosts: Path | None, host: str | None, form: str) -> None:
     """Ask the host, judge each of its disks, and write down what came of it."""
-    from runner.cli.reaching import line_of
-    from runner.disks.real.ask import asked, healths
-    from runner.disks.real.listing import listing
-    from runner.render.census import census_script, smart_script
-    from runner.store.lab import ours, state_dir
+    from runner.hosts.disk_ledger import ours, state_dir
+    from runner.hosts.listing import listing
+    from runner.hosts.probe import asked, healths
+    from runner.scripts.inventory import census_script, smart_script
+    from runner.session.host_connection import line_of
 
     lab = lab_of(hosts)
     if lab is None:
@@ -48,7 +48,7 @@ def show(hosts: Path | None, host: str | None, form: str) -> None:
 
 def lab_of(hosts: Path | None) -> Lab | None:
     """The lab that a file describes; none if no file was named and there is no usual one."""
-    from runner.expand.lab import load_lab
+    from runner.space.hosts_file import load_lab
 
     return load_lab(hosts or USUAL) if hosts or USUAL.exists() else None
 

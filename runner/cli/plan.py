@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.budget import budget
-from runner.cli.inputs import Asked, Checks, asked, matrix_file, on, only, results, shard
 from runner.cli.jobs import jobs, level_of
-from runner.plan.budget import ENDLESS, Cost, repeats
+from runner.cli.options import Asked, Checks, asked, matrix_file, on, only, results, shard
+from runner.engine.budget import ENDLESS, Cost, repeats
 
 if TYPE_CHECKING:
     from runner.cli.jobs import Asked as Jobs
-    from runner.expand.shard import Shard
-    from runner.model.matrix import Repeat
-    from runner.plan.estimate import Estimate, Pace
+    from runner.engine.estimate import Estimate, Pace
+    from runner.language.matrix import Repeat
+    from runner.space.shard import Shard
 
 _SHOWN = 40
 
@@ -50,11 +50,11 @@ def command(
     form: str,
 ) -> None:
     """Show what a run would do: cells, arrays, rigs, how long it takes, how much it writes. Starts nothing."""
-    from runner.cli.pace import recorded_pace
-    from runner.execute.rigs import specs_of
+    from runner.engine.estimate import estimate
+    from runner.engine.rigs import specs_of
     from runner.machines import machine
-    from runner.machines.seam import Wishes
-    from runner.plan.estimate import estimate
+    from runner.machines.base import Wishes
+    from runner.session.past_timings import recorded_pace
 
     request = asked(matrix, only, shard, Checks(place))
     pace = recorded_pace(results, place, request.space.matrix.name)
@@ -101,7 +101,7 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by
 
 def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:
     """What a budget is enough for, and how well everything will be known then."""
-    from runner.stats.students_t import factor
+    from runner.statistics.students_t import factor
 
     times = _times(budget, found, repeat)
     if times < repeat.min:

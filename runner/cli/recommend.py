@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import results, store, templates
-from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened
+from runner.cli.options import results, store, templates
+from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.expand.space import Cell
+    from runner.analysis.samples import Samples
     from runner.guidelines.recommend import Recommendation
-    from runner.history.samples import Samples
-    from runner.store.shared import RunRow
+    from runner.results.store import RunRow
+    from runner.space.space import Cell
 
 _EPILOG = """\b
 Examples:
@@ -79,13 +79,13 @@ def command(
 def _found(
     run: str, wanted: Sequence[str], metric: str, results: Path, store: str | None
 ) -> tuple[RunRow, list[Samples], int, Recommendation]:
-    from runner.errors import BadInput
+    from runner.analysis.samples import read
+    from runner.analysis.selectors import wanted as chosen
+    from runner.analysis.stored_guidelines import as_measured, share_of
+    from runner.base.errors import BadInput
     from runner.guidelines.recommend import recommended, to_choose_from
-    from runner.history.advice import as_measured, share_of
-    from runner.history.choose import wanted as chosen
-    from runner.history.samples import read
-    from runner.model.flaws import did_you_mean
-    from runner.model.metrics import KNOWN
+    from runner.language.messages import did_you_mean
+    from runner.language.metrics import KNOWN
 
     metric = metric if metric in KNOWN else metric.replace("_", ".", 1)
     if metric not in KNOWN:
@@ -112,9 +112,9 @@ def _found(
 
 def _cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
     """The best cell as the matrix of the run declares it; None where its folder is not here, or never had one."""
-    from runner.cli.importing import MACHINE as IMPORTED
-    from runner.history.advice import declared_by
-    from runner.store.run import load
+    from runner.analysis.stored_guidelines import declared_by
+    from runner.cli.import_fio import MACHINE as IMPORTED
+    from runner.results.run_folder import load
 
     if not (results / row.name / "manifest.json").is_file():
         return None
@@ -128,9 +128,9 @@ def _cell(row: RunRow, found: Recommendation, results: Path) -> Cell | None:
 
 def _paste(cell: Cell | None, templates: Path | None, script: Path | None, warning: str, *, with_table: bool) -> None:
     """Show the commands, or write them where they were asked for; beside a table for programs nothing is shown."""
-    from runner.errors import BadInput
-    from runner.render.recommend import pasteable
-    from runner.store.files import write_atomically
+    from runner.base.atomic_files import write_atomically
+    from runner.base.errors import BadInput
+    from runner.scripts.recommended_commands import pasteable
 
     if cell is None:
         why = "no matrix of this run is here (its folder, or a matrix at all), so nobody knows how its cells are built"

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import asked, check_names, matrix_file, on, only, templates
-from runner.errors import BadInput
+from runner.base.errors import BadInput
+from runner.cli.options import asked, check_names, matrix_file, on, only, templates
 from runner.machines import machine
-from runner.machines.seam import Wishes
+from runner.machines.base import Wishes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.expand.space import Cell
-    from runner.model.matrix import Matrix
+    from runner.language.matrix import Matrix
+    from runner.space.space import Cell
 
 
 @click.command("render", epilog="Example:  matrix render matrix/chunk-sweep.yaml 'raid5/*' --to /tmp/raid5")
@@ -84,8 +84,8 @@ def _meant(cell: Cell, patterns: tuple[str, ...]) -> bool:
 
 
 def _write(cell: Cell, disks: list[str], to: Path, own: Path | None, matrix: Matrix, *, zeroed: bool) -> None:
-    from runner.render.scripts import array_scripts, cell_scripts, files_of, job, trial_seed
-    from runner.store.run import parts_of
+    from runner.results.run_folder import parts_of
+    from runner.scripts.cell import array_scripts, cell_scripts, files_of, job, trial_seed
 
     array = array_scripts(cell.array, disks, zeroed=zeroed, own=own)
     files = files_of(array, cell_scripts(cell, array.stack, own, matrix.monitor))

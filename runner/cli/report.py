@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from runner.cli.inputs import results
+from runner.cli.options import results
 
 _EPILOG = """\b
 Examples:
@@ -26,8 +26,8 @@ Examples:
 @results
 def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
     """Write report.html, junit.xml and the CSV files of each RUN, a folder below results/, anew from its journal."""
+    from runner.base.atomic_files import write_atomically
     from runner.reports.junit import together
-    from runner.store.files import write_atomically
 
     folders = [_folder_of(run, results) for run in runs]
     for folder in folders:
@@ -45,8 +45,8 @@ def _folder_of(run: Path, results: Path) -> Path:
 
 
 def _latest(results: Path) -> Path:
-    from runner.errors import BadInput
-    from runner.store.run import latest, runs
+    from runner.base.errors import BadInput
+    from runner.results.run_folder import latest, runs
 
     every = list(runs(results))
     newest, found = latest(every), latest(one for one in every if not one.manifest.made_up) or latest(every)
@@ -60,11 +60,11 @@ def _latest(results: Path) -> Path:
 
 
 def _report(run: Path) -> None:
-    from runner.cli.closing import report
-    from runner.expand.published import MATRIX, PUBLISHED, study_beside
-    from runner.history.advice import declared_by
-    from runner.store.journal import Journal
-    from runner.store.run import load
+    from runner.analysis.stored_guidelines import declared_by
+    from runner.results.journal import Journal
+    from runner.results.run_folder import load
+    from runner.session.finish import report
+    from runner.space.studies import MATRIX, PUBLISHED, study_beside
 
     folder = load(run)
     # Older matrices need not be ones that are understood today: only of those with guidelines or a study it matters.

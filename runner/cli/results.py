@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import only, results, store
-from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.options import only, results, store
+from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.history.samples import Samples
-    from runner.reports.grid import Grid
+    from runner.analysis.samples import Samples
+    from runner.reports.table import Grid
 
 _EPILOG = """\b
 Examples:
@@ -84,10 +84,10 @@ def command(
     store: str | None,
 ) -> None:
     """Show what was measured: of some runs or all, some cells or all."""
-    from runner.errors import BadInput
-    from runner.history.choose import wanted
-    from runner.history.results import cells_grid, shown, shown_trials, trials_grid, unfinished
-    from runner.history.samples import read, read_some
+    from runner.analysis.samples import read, read_some
+    from runner.analysis.selectors import wanted
+    from runner.analysis.tables import cells_grid, shown, shown_trials, trials_grid, unfinished
+    from runner.base.errors import BadInput
 
     _check(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
     asked = metrics_of(familiar) if familiar else checked(metrics) or _USUAL
@@ -103,7 +103,7 @@ def command(
         runs_shown = [one.run for one in found]
         notes = unfinished(runs_shown, shared.recorded({run.id for run in runs_shown if not run.finished}))
     if not found and not (only or outcome):
-        from runner.expand.notes import few
+        from runner.space.notes import few
 
         raise BadInput(
             f"nothing was measured yet by {few(run.name for run in among)}",
@@ -130,7 +130,7 @@ def command(
 
 def _check(pivot: str | None, familiar: str | None, metrics: tuple[str, ...], *, scale: bool, by_trial: bool) -> None:
     """Refuse options that do not go together."""
-    from runner.errors import BadInput
+    from runner.base.errors import BadInput
 
     if pivot and (by_trial or len(metrics) > 1):
         raise BadInput(
@@ -149,8 +149,8 @@ def checked(metrics: Sequence[str]) -> tuple[str, ...]:
     """Figures that were asked for, as guidelines write them (`read.bw`) or the tables; refused if there is none."""
     from difflib import get_close_matches
 
-    from runner.errors import BadInput
-    from runner.history.metrics import METRICS, written
+    from runner.analysis.metrics import METRICS, written
+    from runner.base.errors import BadInput
 
     names = [written(metric) for metric in metrics]
     for metric, name in zip(metrics, names, strict=True):
@@ -172,7 +172,7 @@ def of_outcome(found: list[Samples], outcome: str | None) -> list[Samples]:
 
 def metrics_of(familiar: str) -> tuple[str, ...]:
     """The figures that a program shows."""
-    from runner.history.familiar import FAMILIAR
+    from runner.analysis.legacy_columns import FAMILIAR
 
     return FAMILIAR[familiar].metrics
 
@@ -186,23 +186,23 @@ def _at_most(grid: Grid, most: int) -> Grid:
 
 
 def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
-    from runner.history.pivot import pivot, plain_pivot
-    from runner.history.results import full_name
+    from runner.analysis.pivot import pivot, plain_pivot
+    from runner.analysis.tables import full_name
 
     told = pivot if form in SHOWN else plain_pivot
     return told(found, full_name(axis, found), metrics[0] if metrics else None)
 
 
 def _scaled(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
-    from runner.history.results import full_name
-    from runner.history.scaling import plain_scaled, scaled
+    from runner.analysis.scaling import plain_scaled, scaled
+    from runner.analysis.tables import full_name
 
     told = scaled if form in SHOWN else plain_scaled
     return told(found, full_name(axis, found), metrics[0] if metrics else None)
 
 
 def _familiar(program: str, found: list[Samples], form: str, most: int) -> Grid:
-    from runner.history.familiar import plain_as, shown_as
+    from runner.analysis.legacy_columns import plain_as, shown_as
 
     if form not in SHOWN:
         return plain_as(program, found)

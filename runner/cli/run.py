@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.atomic_files import write_atomically
+from runner.base.errors import BadInput, Exit, MatrixError
 from runner.cli.budget import budget, short_of
-from runner.cli.choice import begins_anew, chosen_run
-from runner.cli.closing import Ending, report
-from runner.cli.host import boot_id, release_of
-from runner.cli.inputs import (
+from runner.cli.jobs import jobs, level_of
+from runner.cli.options import (
     Checks,
     Where,
     asked,
@@ -30,37 +30,46 @@ from runner.cli.inputs import (
     store,
     templates,
 )
-from runner.cli.jobs import jobs, level_of
-from runner.cli.lending import Borrowed, borrowed, check_destroy, check_zeroed, lending, passing, precheck, wanted
-from runner.cli.order import Order, check_kernel
-from runner.cli.pace import recorded_pace
-from runner.cli.stopping import Stopping
-from runner.cli.view import JsonView, LiveView, PlainView, QuietView, View
-from runner.disks.real.smart import unknown
-from runner.errors import BadInput, Exit, MatrixError
-from runner.execute.events import RigUp, TrialDone
-from runner.execute.run import Execution
-from runner.execute.spending import Spending
-from runner.execute.wearing import kept_within
-from runner.expand.published import study_beside
-from runner.fio.check import missing
+from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
+from runner.cli.signals import Stopping
+from runner.engine.budget import Cost
+from runner.engine.events import RigUp, TrialDone
+from runner.engine.executor import Execution
+from runner.engine.spending import Spending
+from runner.hosts.write_budget import kept_within
 from runner.machines import machine, swept
-from runner.machines.seam import Wishes
-from runner.plan.budget import Cost
-from runner.store.address import address_of, is_named
-from runner.store.feed import Feed
-from runner.store.files import write_atomically
-from runner.store.journal import Journal
+from runner.machines.base import Wishes
+from runner.results.disk_health import unknown
+from runner.results.journal import Journal
+from runner.results.live_sync import Feed
+from runner.results.store_address import address_of, is_named
+from runner.scripts.fio_check import missing
+from runner.session.disk_lease import (
+    Borrowed,
+    borrowed,
+    check_destroy,
+    check_zeroed,
+    lending,
+    passing,
+    precheck,
+    wanted,
+)
+from runner.session.finish import Ending, report
+from runner.session.host_facts import boot_id, release_of
+from runner.session.past_timings import recorded_pace
+from runner.session.resume import begins_anew, chosen_run
+from runner.session.run_request import Order, check_kernel
+from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from runner.cli.jobs import Asked as Jobs
-    from runner.execute.events import Event
-    from runner.execute.together import Level
-    from runner.expand.shard import Shard
-    from runner.machines.seam import Machine, RigSpec
-    from runner.store.run import RunFolder
+    from runner.engine.concurrency_policy import Level
+    from runner.engine.events import Event
+    from runner.machines.base import Machine, RigSpec
+    from runner.results.run_folder import RunFolder
+    from runner.space.shard import Shard
 
 #: Facts of a rig that are no versions.
 _PASSING = frozenset({"kernel", "ready", "up", "md", "without"})

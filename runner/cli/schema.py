@@ -29,7 +29,7 @@ def command(what: str) -> None:
 
 def hosts_schema_text() -> str:
     """The schema as it is shipped in matrix/hosts.schema.json."""
-    from runner.model.hosts import Lab
+    from runner.language.hosts import Lab
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Lab.model_json_schema()}
     return json.dumps(schema, indent=1) + "\n"
@@ -37,7 +37,7 @@ def hosts_schema_text() -> str:
 
 def published_schema_text() -> str:
     """The schema as it is shipped in matrix/published.schema.json."""
-    from runner.model.published import Published
+    from runner.language.published import Published
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Published.model_json_schema()}
     return json.dumps(schema, indent=1) + "\n"
@@ -47,7 +47,7 @@ def model_schema_text() -> str:
     """The schema as it is shipped in matrix/model.schema.json."""
     from pydantic import TypeAdapter
 
-    from runner.model.disks import AnyModel, DiskModel
+    from runner.language.disks import AnyModel, DiskModel
 
     adapter: TypeAdapter[AnyModel] = TypeAdapter(DiskModel)
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
@@ -58,7 +58,7 @@ def guidelines_schema_text() -> str:
     """The schema as it is shipped in matrix/guidelines.schema.json."""
     from pydantic import TypeAdapter
 
-    from runner.model.guidelines import Guideline
+    from runner.language.guidelines import Guideline
 
     adapter = TypeAdapter(list[Guideline])
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **adapter.json_schema()}
@@ -67,7 +67,7 @@ def guidelines_schema_text() -> str:
 
 def schema_text() -> str:
     """The schema as it is shipped in matrix/schema.json."""
-    from runner.model.matrix import Matrix
+    from runner.language.matrix import Matrix
 
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Matrix.model_json_schema()}
     # A file of layouts for others to use has nothing but these.

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import MatrixPath, results, store
-from runner.cli.stored import SHOWN, answer, chosen_runs, form, opened, to
+from runner.cli.options import MatrixPath, results, store
+from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.expand.published import Study
-    from runner.expand.space import Space
-    from runner.guidelines.judge import Judgement
-    from runner.guidelines.published import Held
-    from runner.history.samples import Samples
-    from runner.model.matrix import Matrix
-    from runner.reports.grid import Grid
-    from runner.store.shared import RunRow, SharedStore
+    from runner.analysis.samples import Samples
+    from runner.guidelines.verdicts import Judgement
+    from runner.language.matrix import Matrix
+    from runner.reports.table import Grid
+    from runner.results.store import RunRow, SharedStore
+    from runner.space.space import Space
+    from runner.space.studies import Study
+    from runner.studies.compare import Held
 
 _EPILOG = """\b
 Examples:
@@ -84,9 +84,9 @@ class Done:
 
 
 def _declared(path: Path) -> tuple[Path, Space, Study]:
-    from runner.errors import BadInput
-    from runner.expand.load import load
-    from runner.expand.published import MATRIX, PUBLISHED, study_beside
+    from runner.base.errors import BadInput
+    from runner.space.load import load
+    from runner.space.studies import MATRIX, PUBLISHED, study_beside
 
     space = load(path).space
     study = study_beside(path, space)
@@ -99,9 +99,9 @@ def _declared(path: Path) -> tuple[Path, Space, Study]:
 
 
 def _beside(path: Path, space: Space, study: Study, shared: SharedStore, among: list[RunRow]) -> Done:
-    from runner.guidelines.published import columns_of, held_against
-    from runner.history import advice
-    from runner.history.samples import read
+    from runner.analysis import stored_guidelines as advice
+    from runner.analysis.samples import read
+    from runner.studies.compare import columns_of, held_against
 
     matrix = space.matrix
     columns = dict.fromkeys([*columns_of(study.published), *advice.columns_of(matrix.guidelines)])
@@ -116,8 +116,8 @@ def _beside(path: Path, space: Space, study: Study, shared: SharedStore, among: 
 
 def _check_alike(path: Path, space: Space, samples: Sequence[Samples]) -> None:
     """Several runs count together cell by cell: refuse those of a matrix that had the name, and none of the cells."""
-    from runner.errors import BadInput
-    from runner.history.apart import strangers
+    from runner.analysis.no_overlap import strangers
+    from runner.base.errors import BadInput
 
     cells: dict[str, set[str]] = {}
     for one in samples:
@@ -148,7 +148,7 @@ def _runs_of(name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRo
 
 def _check(without: Sequence[Path], words: Sequence[str], *, nothing: bool) -> None:
     """Of several studies those without a run are left out, and that is said; without any run there is no answer."""
-    from runner.errors import BadInput
+    from runner.base.errors import BadInput
 
     names = ", ".join(str(path.parent) for path in without)
     told = f"none of the runs that were named is of {names}" if words else f"no run of {names} was measured to its end"
@@ -165,7 +165,7 @@ def _together(done: Sequence[Done], *, people: bool) -> Grid:
     """All of them as one table."""
     from dataclasses import replace
 
-    from runner.reports.published import line, shown, tidy
+    from runner.studies.page import line, shown, tidy
 
     if not people:
         grids = [tidy(one.study.published.source, one.held) for one in done]
@@ -180,10 +180,10 @@ def _together(done: Sequence[Done], *, people: bool) -> Grid:
 
 
 def _write(done: Done) -> None:
-    from runner.errors import BadInput
-    from runner.expand.load import text_of
-    from runner.reports.published import blank, page, put_into
-    from runner.store.files import write_atomically
+    from runner.base.atomic_files import write_atomically
+    from runner.base.errors import BadInput
+    from runner.space.load import text_of
+    from runner.studies.page import blank, page, put_into
 
     if any(run.made_up for run in done.runs):
         raise BadInput(
@@ -199,7 +199,7 @@ def _write(done: Done) -> None:
 
 
 def _about(run: RunRow, samples: Sequence[Samples]) -> str:
-    from runner.reports.published import About
+    from runner.studies.page import About
 
     found = [one for one in samples if one.run.id == run.id]
     kernels = sorted({kernel for one in found for kernel in one.kernels})

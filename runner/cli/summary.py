@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.inputs import results, store
-from runner.cli.stored import chosen_runs, opened
+from runner.cli.options import results, store
+from runner.cli.store_options import chosen_runs, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.guidelines.judge import Judgement
-    from runner.history.comparison import Comparison
-    from runner.history.night import Night
-    from runner.store.shared import RunRow, SharedStore
+    from runner.analysis.compare import Comparison
+    from runner.analysis.nightly import Night
+    from runner.guidelines.verdicts import Judgement
+    from runner.results.store import RunRow, SharedStore
 
 _EPILOG = """\b
 Examples:
@@ -56,9 +56,9 @@ def command(
     store: str | None,
 ) -> None:
     """Say in Markdown what RUNS came to: verdicts, what broke, and what changed since they last ended well."""
-    from runner.errors import Exit
-    from runner.history.night import annotated, issue, page
-    from runner.store.files import write_atomically
+    from runner.analysis.nightly import annotated, issue, page
+    from runner.base.atomic_files import write_atomically
+    from runner.base.errors import Exit
 
     night = _night(runs, against, results, store)
     click.echo(page(night), nl=False)
@@ -71,10 +71,10 @@ def command(
 
 
 def _night(words: Sequence[str], against: str | None, results: Path, store: str | None) -> Night:
-    from runner.errors import BadInput
-    from runner.history.choose import good_before, runs_named
-    from runner.history.night import Night
-    from runner.history.samples import read
+    from runner.analysis.nightly import Night
+    from runner.analysis.samples import read
+    from runner.analysis.selectors import good_before, runs_named
+    from runner.base.errors import BadInput
 
     with opened(store, results) as shared:
         every = shared.runs()
@@ -97,10 +97,10 @@ def _night(words: Sequence[str], against: str | None, results: Path, store: str 
 
 def _judged(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[list[Judgement], str]:
     """What the runs say of their guidelines, or why nobody can tell: the rest is to be said all the same."""
+    from runner.analysis.samples import read
+    from runner.analysis.stored_guidelines import columns_of, judged_in_store
+    from runner.base.errors import BadInput
     from runner.cli.guidelines import of_runs
-    from runner.errors import BadInput
-    from runner.history.advice import columns_of, judged_in_store
-    from runner.history.samples import read
 
     try:
         guidelines = of_runs(runs, results)
@@ -115,15 +115,15 @@ def _word(run: RunRow) -> str:
 
 
 def _compared(a: str, b: str, results: Path, store: str | None) -> Comparison:
+    from runner.analysis.metrics import USUAL
     from runner.cli.compare import Question, answered
-    from runner.history.metrics import USUAL
 
     return answered(Question(a, b, "run", (), (), USUAL, 0.05, 0.95), results, store)
 
 
 def _commands(runs: Sequence[RunRow], results: Path) -> dict[str, Sequence[str]]:
     """How they were started: their folders know."""
-    from runner.store.run import load
+    from runner.results.run_folder import load
 
     there = [run for run in runs if (results / run.name / "manifest.json").is_file()]
     return {run.id: load(results / run.name).manifest.command for run in there}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from runner.errors import BadInput
+from runner.base.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from runner.cli.inputs import Checks, MatrixPath, asked, check_names, check_templates, templates
-from runner.errors import Exit, MatrixError
+from runner.base.errors import Exit, MatrixError
+from runner.cli.options import Checks, MatrixPath, asked, check_names, check_templates, templates
 
 
 @click.command("validate", epilog="Example:  matrix validate matrix/*.yaml")
@@ -16,8 +16,8 @@ from runner.errors import Exit, MatrixError
 def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
     """Check matrices: every error at once, each with file, line and column. Starts nothing."""
     from runner.cli import show
-    from runner.expand.published import study_beside
-    from runner.fio.check import missing
+    from runner.scripts.fio_check import missing
+    from runner.space.studies import study_beside
 
     check_names(templates)
     bad = False

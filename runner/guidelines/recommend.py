@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
-from runner.errors import BadInput
-from runner.guidelines.answers import Level
-from runner.guidelines.contexts import kind_of
-from runner.stats.axis import highest
-from runner.stats.compare import paired
+from runner.base.errors import BadInput
+from runner.guidelines.evaluate import Level
+from runner.guidelines.pairing import kind_of
+from runner.statistics.ratios import paired
+from runner.statistics.trend import highest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from runner.guidelines.measured import Measured
-    from runner.model.metrics import Metric
-    from runner.stats.compare import Ratio
+    from runner.guidelines.samples import Measured
+    from runner.language.metrics import Metric
+    from runner.statistics.ratios import Ratio
 
 Places = tuple[tuple[str, str], ...]
 

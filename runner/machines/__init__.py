@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.machines.seam import Machine, Swept, Wishes
+    from runner.machines.base import Machine, Swept, Wishes
 
 MACHINES = {
     "qemu": "runner.machines.qemu:Qemu",

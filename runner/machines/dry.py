@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.fio.result import MADE_UP
-from runner.kernels import misnamed
-from runner.machines.seam import Refusal, RigSpec, Step, StepResult, Wishes
+from runner.base.kernels import misnamed
+from runner.machines.base import Refusal, RigSpec, Step, StepResult, Wishes
+from runner.results.fio_json import MADE_UP
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from runner.disks.faults import Fault
-    from runner.disks.native import Report
+    from runner.simdisks.clib import Report
+    from runner.simdisks.faults import Fault
 
 _READ_BACK = re.compile(r"^(?:look|look_anyway|told|told_role) (.+)$", re.MULTILINE)
 _LOOKED_ON = re.compile(r"^ *look_on (.+)$", re.MULTILINE)

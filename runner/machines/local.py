@@ -7,17 +7,17 @@ import shutil
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from runner.disks.real.same import check
-from runner.errors import HarnessBroken
-from runner.machines import fitness
-from runner.machines.seam import Refusal, Wishes
+from runner.base.errors import HarnessBroken
+from runner.hosts.identity import check
+from runner.machines import requirements as fitness
+from runner.machines.base import Refusal, Wishes
 from runner.machines.shell import ShellRig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runner.machines.seam import RigSpec
+    from runner.machines.base import RigSpec
 
 WHERE = "this host"
 #: Nothing has to be gone through to get there.

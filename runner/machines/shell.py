@@ -11,19 +11,19 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING
 
-from runner import process
-from runner.disks.real import same
-from runner.errors import HarnessBroken
-from runner.machines import envelope
-from runner.machines.seam import RigLost
-from runner.process import ALONE
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.base.process import ALONE
+from runner.hosts import identity as same
+from runner.machines import script_bundle as envelope
+from runner.machines.base import RigLost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.disks.faults import Fault
-    from runner.disks.native import Report
-    from runner.machines.seam import Step, StepResult
+    from runner.machines.base import Step, StepResult
+    from runner.simdisks.clib import Report
+    from runner.simdisks.faults import Fault
 
 #: $1: a script. It ends when standard input does, or the script. bash gives what works in the background an empty
 #: standard input, so ours gets a number. Only the script is waited for: `wait -n` overlooks one that has ended before.

@@ -13,21 +13,21 @@ from secrets import token_hex
 from shlex import join
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from runner.errors import HarnessBroken
-from runner.machines import fitness
+from runner.base.errors import HarnessBroken
+from runner.hosts.agent.client import Gone
+from runner.hosts.agent.connection import line_to
+from runner.machines import requirements as fitness
+from runner.machines.base import Refusal, RigLost, Wishes
 from runner.machines.local import unreal, unswapped
-from runner.machines.seam import Refusal, RigLost, Wishes
 from runner.machines.shell import TAIL, ShellRig
-from runner.ssh.holder import Gone
-from runner.ssh.line import line_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
     from pathlib import Path
 
-    from runner.machines.seam import RigSpec
-    from runner.ssh.holder import Holder
-    from runner.ssh.line import Line
+    from runner.hosts.agent.client import Holder
+    from runner.hosts.agent.connection import Line
+    from runner.machines.base import RigSpec
 
 #: What holds disks over there is written in it.
 PROGRAMS = ("perl",)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from runner.errors import HarnessBroken
+from runner.base.errors import HarnessBroken
+from runner.hosts.agent.sudo import by_sudo
+from runner.machines.base import Refusal
 from runner.machines.local import Local, unreal
-from runner.machines.seam import Refusal
 from runner.machines.ssh import Ssh
-from runner.ssh.sudo import by_sudo
 
 if TYPE_CHECKING:
-    from runner.machines.seam import RigSpec
-    from runner.ssh.line import Line
+    from runner.hosts.agent.connection import Line
+    from runner.machines.base import RigSpec
 
 
 class Sudo(Ssh):

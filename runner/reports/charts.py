@@ -12,12 +12,12 @@ from itertools import count
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from runner.reports.figures import figure
+from runner.reports.number_format import figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.stats.stopping import Estimate
+    from runner.statistics.stopping import Estimate
 
 #: How much of the width the axis takes: what stands at its end needs room.
 _WIDTH = 96.0

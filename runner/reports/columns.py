@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from runner.fio.result import PERCENTILES
 from runner.reports.summary import LATENCIES, METRICS
-from runner.stats.percentile import needs
+from runner.results.fio_json import PERCENTILES
+from runner.statistics.percentile import needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from runner.reports import columns
 from runner.reports.summary import LATENCIES, METRICS
-from runner.store.record import Outcome
+from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.fio.result import Direction, Figures
-    from runner.reports.recorded import Recorded
+    from runner.reports.run_data import Recorded
     from runner.reports.summary import CellSummary
-    from runner.stats.states import States
-    from runner.stats.stopping import Estimate
-    from runner.store.record import CellRow, Trial
+    from runner.results.fio_json import Direction, Figures
+    from runner.results.record import CellRow, Trial
+    from runner.statistics.bimodal import States
+    from runner.statistics.stopping import Estimate
 
 _direction_values = attrgetter("bw", "iops", *LATENCIES, "ios", "bytes")
 _NO_DIRECTION = ("",) * (len(LATENCIES) + 4)

@@ -18,20 +18,21 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from runner.reports import published, verdicts
-from runner.reports.courses import curves
+from runner.reports import verdicts
+from runner.reports.footnotes import drifted, unreached
 from runner.reports.junit import legal
-from runner.reports.remarks import drifted, unreached
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
-from runner.store.record import UNSETTLED, Outcome
+from runner.reports.time_series import curves
+from runner.results.record import UNSETTLED, Outcome
+from runner.studies import page as published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from runner.reports.grid import Grid
-    from runner.reports.recorded import Recorded
-    from runner.store.record import CellRow, Trial
-    from runner.store.run import Manifest
+    from runner.reports.run_data import Recorded
+    from runner.reports.table import Grid
+    from runner.results.record import CellRow, Trial
+    from runner.results.run_folder import Manifest
 
     #: Why a trial is of some concern; None if it is not.
     _Why = Callable[[Trial], str | None]

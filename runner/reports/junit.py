@@ -18,18 +18,18 @@ from junitparser import Error, Failure, JUnitXml, Properties, Property, Skipped,
 from runner.guidelines.verdict import Verdict
 from runner.reports.summary import LATENCIES
 from runner.reports.verdicts import said, told
-from runner.store.record import Outcome
+from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from junitparser.junitparser import Element, Result
 
-    from runner.fio.result import Direction
-    from runner.guidelines.judge import Judgement
-    from runner.reports.recorded import Recorded
+    from runner.guidelines.verdicts import Judgement
+    from runner.reports.run_data import Recorded
     from runner.reports.summary import CellSummary
-    from runner.store.record import Trial
+    from runner.results.fio_json import Direction
+    from runner.results.record import Trial
 
 _ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")

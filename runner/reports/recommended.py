@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.reports.figures import figure, times
-from runner.reports.grid import Grid
 from runner.reports.junit import split_name
+from runner.reports.number_format import figure, times
+from runner.reports.table import Grid
 from runner.reports.terminal import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.guidelines.recommend import Recommendation, Setting
-    from runner.reports.grid import Value
-    from runner.store.record import CellRow
+    from runner.reports.table import Value
+    from runner.results.record import CellRow
 
 
 def tidy(found: Recommendation, cells: Mapping[str, CellRow]) -> Grid:

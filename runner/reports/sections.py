@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.reports.charts import Line, chart, interval
-from runner.reports.figures import figure
 from runner.reports.junit import legal, split_name
+from runner.reports.number_format import figure
 from runner.reports.summary import SIDES
 from runner.reports.terminal import outcome, told_by
-from runner.store.record import Outcome
+from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.reports.charts import Chart
-    from runner.reports.recorded import Recorded
+    from runner.reports.run_data import Recorded
     from runner.reports.summary import CellSummary
-    from runner.stats.stopping import Estimate
-    from runner.store.record import CellRow, Trial
+    from runner.results.record import CellRow, Trial
+    from runner.statistics.stopping import Estimate
 
 #: Beyond these a page is no longer read: rows of tables and charts in all, rows of one chart. The CSV files have all.
 MOST_ROWS, MOST_CHARTS, CHART_ROWS = 1000, 60, 24

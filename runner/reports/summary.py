@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from runner.fio.result import PERCENTILES
-from runner.stats.percentile import estimated_percentiles
-from runner.stats.states import States, two_states
-from runner.stats.stopping import Estimate, Stopped, estimated, stopped
-from runner.store.record import UNSETTLED, Outcome
+from runner.results.fio_json import PERCENTILES
+from runner.results.record import UNSETTLED, Outcome
+from runner.statistics.bimodal import States, two_states
+from runner.statistics.percentile import estimated_percentiles
+from runner.statistics.stopping import Estimate, Stopped, estimated, stopped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from runner.fio.result import Direction, Figures
-    from runner.stats.stopping import Rule
-    from runner.store.record import CellRow, Trial
+    from runner.results.fio_json import Direction, Figures
+    from runner.results.record import CellRow, Trial
+    from runner.statistics.stopping import Rule
 
 #: The figures of a direction that tell how long requests took.
 LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")

@@ -8,18 +8,18 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from runner.reports.figures import digits, figure
+from runner.reports.number_format import digits, figure
 from runner.reports.summary import FEW
-from runner.store.record import Outcome
+from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from runner.reports.recorded import Recorded
+    from runner.reports.run_data import Recorded
     from runner.reports.summary import CellSummary
-    from runner.stats.stopping import Estimate
+    from runner.statistics.stopping import Estimate
 
 #: From requests of this size on, bandwidth says more than a rate of requests.
 LARGE = 64 * 1024

@@ -7,15 +7,15 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from runner.guidelines.verdict import Verdict
-from runner.reports.figures import figure, times
-from runner.reports.grid import Grid
+from runner.reports.number_format import figure, times
+from runner.reports.table import Grid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.guidelines.answers import Answer
-    from runner.guidelines.judge import Judgement
-    from runner.reports.grid import Value
+    from runner.guidelines.evaluate import Answer
+    from runner.guidelines.verdicts import Judgement
+    from runner.reports.table import Value
 
 _COLUMNS = (
     *("guideline", "verdict", "made_up", "shape", "metric", "unit", "claim", "source", "asked", "answer"),

@@ -6,22 +6,22 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from runner.base.atomic_files import write_atomically
 from runner.reports.csv import summary_csv, trials_csv
-from runner.reports.grids import as_csv
 from runner.reports.junit import junit
-from runner.reports.published import page as page_of_study
-from runner.reports.published import tidy as published
-from runner.reports.recorded import Recorded
+from runner.reports.run_data import Recorded
+from runner.reports.table_formats import as_csv
 from runner.reports.verdicts import tidy
-from runner.store.files import write_atomically
+from runner.studies.page import page as page_of_study
+from runner.studies.page import tidy as published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from runner.store.journal import Journal
-    from runner.store.record import CellRow, Trial
-    from runner.store.run import RunFolder
+    from runner.results.journal import Journal
+    from runner.results.record import CellRow, Trial
+    from runner.results.run_folder import RunFolder
 
 
 @contextmanager

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.coverage import SCENARIOS, Scenario, coverage, measured, naive, run_alarms
-from runner.stats.interval import student
-from runner.stats.stopping import Rule, Stopped, interval_of, known
+from runner.statistics.interval import student
+from runner.statistics.stopping import Rule, Stopped, interval_of, known
 
 rules = st.builds(
     Rule, st.integers(1, 6), st.integers(7, 20), st.sampled_from([0.01, 0.05, 0.2]), st.sampled_from([0.8, 0.95, 0.99])

@@ -5,7 +5,7 @@ import pytest
 
 from bench.guidelines import CASES, Case, drawn, in_noise, shares, steered, verdict
 from runner.guidelines.verdict import Verdict
-from runner.model.guidelines import SHAPES
+from runner.language.guidelines import SHAPES
 
 RUNS = 200
 #: Of 200 runs, each with a chance of 5 %, more than this have it once in a thousand times.

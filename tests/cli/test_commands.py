@@ -15,8 +15,8 @@ from ruamel.yaml import YAML
 
 from runner.cli.plan import duration, volume
 from runner.cli.schema import schema_text
-from runner.store.folders import folders_of_runs
-from tests.matrices import SMALL, SWEEP
+from runner.results.folders import folders_of_runs
+from tests.support.matrices import SMALL, SWEEP
 
 ROOT = Path(__file__).parents[2]
 Matrix = Callable[..., subprocess.CompletedProcess[str]]
@@ -377,7 +377,7 @@ def test_a_second_runner_on_the_same_run_is_told_who_holds_it(matrix: Matrix, tm
     manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
     holder = (
         "import pathlib, sys\n"
-        "from runner.store.run import load\n"
+        "from runner.results.run_folder import load\n"
         "with load(pathlib.Path(sys.argv[1])).locked():\n"
         "    print('held', flush=True); sys.stdin.read()\n"
     )

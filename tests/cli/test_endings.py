@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.store.folders import folders_of_runs
-from tests.matrices import SMALL
+from runner.results.folders import folders_of_runs
+from tests.support.matrices import SMALL
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "runner.cli"]
@@ -24,7 +24,7 @@ Matrix = Callable[..., subprocess.CompletedProcess[str]]
 BREAKING = """\
 import pathlib, sys
 from runner.machines import dry
-from runner.machines.seam import RigLost
+from runner.machines.base import RigLost
 answer = dry.plausible
 def breaking(step):
     if step.name == "measure" and pathlib.Path("broken").exists() and "rw=read\\n" in step.files["job.fio"]:
@@ -37,7 +37,7 @@ main()
 #: Sends itself a signal at the moment in which the reports are about to be written.
 STOPPED_LATE = """\
 import os, signal, sys
-from runner.cli import closing
+from runner.session import finish as closing
 write = closing.write_reports
 def late(*arguments):
     os.kill(os.getpid(), {signal})
@@ -48,7 +48,7 @@ main()
 """
 #: Makes a mistake, or meets trouble, when the reports are to be written.
 UNTOLD = """\
-from runner.cli import closing
+from runner.session import finish as closing
 def untold(*arguments):
     raise {error}
 closing.write_reports = untold
@@ -70,7 +70,7 @@ main()
 STOPPED = """\
 import os, signal
 signal.signal({signal}, signal.{answer})
-from runner.execute.run import Execution
+from runner.engine.executor import Execution
 record = Execution._record
 def stopped(self, cell, trial):
     record(self, cell, trial)

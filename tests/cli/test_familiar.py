@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.analysis.legacy_columns import FAMILIAR, copied
 from runner.cli.results import command
-from runner.history.familiar import FAMILIAR, copied
-from runner.store.record import CellRow, Outcome, Trial
-from tests.matrices import space
-from tests.store import past
+from runner.results.record import CellRow, Outcome, Trial
+from tests.results import past
+from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.matrices import SMALL
+from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from runner.base.errors import BadInput, Exit
 from runner.cli.jobs import AUTO, Asked, level_of
-from runner.disks import Disk
-from runner.disks.physics import Physics
-from runner.errors import BadInput, Exit
-from runner.execute.together import Found, Told
+from runner.engine.concurrency_policy import Found, Told
+from runner.machines.base import RigSpec
 from runner.machines.qemu import Qemu
-from runner.machines.seam import RigSpec
+from runner.simdisks.disk import Disk
+from runner.simdisks.physics import Physics
 
 MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))
 BARE = RigSpec((Disk(1 << 28),))

@@ -12,7 +12,7 @@ import pytest
 
 from runner.cli import _COMMANDS, _MODULES
 from runner.cli.unknown_option import _OTHER_NAMES, DANGEROUS, option_meant
-from tests.matrices import SMALL
+from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Said

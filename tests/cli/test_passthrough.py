@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.lending import _claims
-from runner.expand.lab import matched, parse_lab
-from runner.model.needs import Needs
+from runner.language.needs import Needs
+from runner.session.disk_lease import _claims
+from runner.space.hosts_file import matched, parse_lab
 from tests.cli.conftest import Said
-from tests.matrices import space
+from tests.support.matrices import space
 
 Call = Callable[..., Said]
 

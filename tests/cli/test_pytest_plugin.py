@@ -13,14 +13,14 @@ from xml.etree import ElementTree
 import pytest
 import scipy.special  # noqa: F401 - here, as what a session inside of another one imports is forgotten after it
 
+from runner.base.errors import BadInput
 from runner.cli import run as running
-from runner.cli.order import Order
-from runner.errors import BadInput
 from runner.machines import dry
-from runner.machines.seam import Step, StepResult
+from runner.machines.base import Step, StepResult
 from runner.reports import verdicts  # noqa: F401
+from runner.session.run_request import Order
 from tests.cli.test_commands import ROOT
-from tests.matrices import SMALL
+from tests.support.matrices import SMALL
 
 GUIDELINES = """\
 guidelines:

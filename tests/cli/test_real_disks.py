@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from runner.base.errors import BadInput
 from runner.cli.clean import reach_for, reaches
-from runner.errors import BadInput
-from runner.machines import fitness
-from runner.ssh.line import line_to
-from runner.store.lab import Handed, hand
+from runner.hosts.agent.connection import line_to
+from runner.hosts.disk_ledger import Handed, hand
+from runner.machines import requirements as fitness
 from tests.cli.conftest import Said
 
 Call = Callable[..., Said]
@@ -118,7 +118,7 @@ def test_clean_has_nothing_to_do_where_nothing_was_handed_out(
     call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Tests beside this one have disks of runs on this very host.
-    monkeypatch.setattr("runner.disks.real.ask.told", lambda _reach, _script: ANSWER)
+    monkeypatch.setattr("runner.hosts.probe.told", lambda _reach, _script: ANSWER)
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
     assert said.err.endswith("nothing of ours is left on this machine\n")

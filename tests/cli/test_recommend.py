@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.fio.test_result import NEWER
-from tests.matrices import SMALL
+from tests.results.test_fio_json import NEWER
+from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 from junitparser import JUnitXml
 
-from runner.store.run import load
-from tests.matrices import SMALL
-from tests.store import past
+from runner.results.run_folder import load
+from tests.results import past
+from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Said

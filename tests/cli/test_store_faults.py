@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.store.address import address_of
-from runner.store.folders import folders_of_runs
-from runner.store.missing import bring_up_to_date
-from runner.store.run import load
-from runner.store.shared import SharedStore
-from tests.matrices import SMALL
-from tests.store import past, server
-from tests.store.test_journal_trouble import small_disk
+from runner.results.backfill import bring_up_to_date
+from runner.results.folders import folders_of_runs
+from runner.results.run_folder import load
+from runner.results.store import SharedStore
+from runner.results.store_address import address_of
+from tests.results import past, server
+from tests.results.test_journal_trouble import small_disk
+from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.machines.seam import Step, StepResult
-    from runner.store.journal import Journal
-    from runner.store.run import RunFolder
+    from runner.machines.base import Step, StepResult
+    from runner.results.journal import Journal
+    from runner.results.run_folder import RunFolder
     from tests.cli.conftest import Said
 
 ROOT = Path(__file__).parents[2]
@@ -194,7 +194,7 @@ def test_a_server_that_goes_away_in_the_middle_of_a_run(
 def test_a_server_that_takes_connections_and_keeps_silent(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.store.feed.Feed.end.__defaults__", (0.05, 60.0))
+    monkeypatch.setattr("runner.results.live_sync.Feed.end.__defaults__", (0.05, 60.0))
     (tmp_path / "small.yaml").write_text(SMALL)
     with server.silent() as url:
         said = call("run", "--on", "dry", "--store", url, "small.yaml")
@@ -214,7 +214,7 @@ def test_a_run_is_gone_on_with_while_a_reader_adds_it_to_a_store(
     assert call("run", "--on", "dry", "small.yaml").status == 0
     (path,) = folders_of_runs(tmp_path / "results")
     load(path).with_manifest(finished=False)
-    monkeypatch.setattr("runner.store.feed.Feed.end.__defaults__", (0.05, 60.0))
+    monkeypatch.setattr("runner.results.live_sync.Feed.end.__defaults__", (0.05, 60.0))
     went_on: list[Said] = []
     catch_up = SharedStore.catch_up
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli import main, run
-from runner.fio import check
-from runner.store.address import address_of
-from runner.store.environment import Host
-from runner.store.folders import folders_of_runs
-from runner.store.journal import Journal
-from runner.store.run import load
-from runner.store.shared import SharedStore
-from tests.matrices import SMALL
+from runner.results.environment import Host
+from runner.results.folders import folders_of_runs
+from runner.results.journal import Journal
+from runner.results.run_folder import load
+from runner.results.store import SharedStore
+from runner.results.store_address import address_of
+from runner.scripts import fio_check as check
+from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

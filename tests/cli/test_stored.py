@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cli.choice import command_line
-from runner.fio.result import Figures
-from runner.history.metrics import METRICS
-from runner.history.samples import read
-from runner.stats.compare import unpaired
-from runner.stats.histogram import Histogram
-from runner.store.address import address_of
-from runner.store.environment import Host
-from runner.store.record import UNSETTLED, CellRow, Outcome, Trial
-from runner.store.run import load
-from runner.store.shared import SharedStore
-from tests.matrices import SMALL
-from tests.store import past
+from runner.analysis.metrics import METRICS
+from runner.analysis.samples import read
+from runner.results.environment import Host
+from runner.results.fio_json import Figures
+from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
+from runner.results.run_folder import load
+from runner.results.store import SharedStore
+from runner.results.store_address import address_of
+from runner.session.resume import command_line
+from runner.statistics.histogram import Histogram
+from runner.statistics.ratios import unpaired
+from tests.results import past
+from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Said

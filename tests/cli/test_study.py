@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.reports.published import BEGIN, END
-from runner.store.record import CellRow
-from tests.matrices import SMALL, space
-from tests.store import past
+from runner.results.record import CellRow
+from runner.studies.page import BEGIN, END
+from tests.results import past
+from tests.support.matrices import SMALL, space
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.store.environment import Host, Revision
-from runner.store.record import CellRow, Outcome, Trial
-from tests.store import past
+from runner.results.environment import Host, Revision
+from runner.results.record import CellRow, Outcome, Trial
+from tests.results import past
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Said
@@ -170,7 +170,7 @@ def test_a_run_that_measured_nothing_is_not_all_measured(call: Call, results: Pa
 def test_what_is_cut_off_leads_to_commands_that_show_it(
     call: Call, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.history.night._ROWS", 0)
+    monkeypatch.setattr("runner.analysis.nightly._ROWS", 0)
     night(results, 2)
     said = call("summary", "latest").out
     assert "--rows" not in said

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from runner.cli.view import JsonView, LiveView, PlainView, QuietView
-from runner.execute.events import (
+from runner.cli.progress import JsonView, LiveView, PlainView, QuietView
+from runner.engine.events import (
     Event,
     RigUp,
     RigWasLost,
@@ -20,7 +20,7 @@ from runner.execute.events import (
     VisitDone,
     VisitStarted,
 )
-from runner.store.record import Outcome, Trial
+from runner.results.record import Outcome, Trial
 from tests.reports.samples import direction, measured
 
 if TYPE_CHECKING:

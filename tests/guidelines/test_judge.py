@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.guidelines.judge import judged
-from runner.guidelines.measured import Measured
+from runner.guidelines.samples import Measured
 from runner.guidelines.verdict import Verdict
-from runner.model.guidelines import SHAPES, Guideline
-from runner.stats.compare import paired
-from runner.stats.stopping import Rule, Stopped
-from runner.store.record import CellRow
+from runner.guidelines.verdicts import judged
+from runner.language.guidelines import SHAPES, Guideline
+from runner.results.record import CellRow
+from runner.statistics.ratios import paired
+from runner.statistics.stopping import Rule, Stopped
 from tests.guidelines.world import cells, guideline, measured_as, row, run, verdict
 
 CHUNKS = ["64KiB", "256KiB", "1MiB"]

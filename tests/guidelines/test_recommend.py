@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.errors import BadInput
+from runner.base.errors import BadInput
 from runner.guidelines.recommend import recommended
-from runner.model.metrics import KNOWN
-from runner.store.record import CellRow
+from runner.language.metrics import KNOWN
+from runner.results.record import CellRow
 from tests.guidelines.world import cells, measured_as, run
 
 FIELD = cells(md_chunk=["64KiB", "256KiB", "1MiB"], workload=["oltp"], workload_bs=["4KiB", "16KiB"])

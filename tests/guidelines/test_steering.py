@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.fio.result import Direction, Figures
-from runner.guidelines.judge import Judgement, judged
-from runner.guidelines.steering import MOST, Steering, looks
-from runner.model.guidelines import Guideline
-from runner.store.record import CellRow, Outcome, Trial
+from runner.guidelines.adaptive import MOST, Steering, looks
+from runner.guidelines.verdicts import Judgement, judged
+from runner.language.guidelines import Guideline
+from runner.results.fio_json import Direction, Figures
+from runner.results.record import CellRow, Outcome, Trial
 from tests.guidelines.world import cells, guideline
 
 FIELD = cells(layout=["raid0", "far", "single"])
@@ -83,7 +83,7 @@ def test_what_comes_in_the_midst_of_a_block_has_no_say_in_it(monkeypatch: pytest
         counted[block] += 1
         return judged(*asked, **how)
 
-    monkeypatch.setattr("runner.guidelines.steering.judged", counting)
+    monkeypatch.setattr("runner.guidelines.adaptive.judged", counting)
     steering = steered(compare("far", within="20%"))
     for block, noise in enumerate((0.0, 0.2, -0.2), start=1):
         feed(steering, block, far=100.0 * (1 + noise))

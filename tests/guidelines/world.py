@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runner.guidelines.judge import judged
-from runner.guidelines.measured import Measured
-from runner.model.guidelines import Guideline
-from runner.stats.stopping import Rule, Stopped
-from runner.store.record import CellRow
+from runner.guidelines.samples import Measured
+from runner.guidelines.verdicts import judged
+from runner.language.guidelines import Guideline
+from runner.results.record import CellRow
+from runner.statistics.stopping import Rule, Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from runner.guidelines.judge import Judgement
+    from runner.guidelines.verdicts import Judgement
 
 Axes = dict[str, str]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.machines.container.engine import CHOSEN, found
 from runner.machines.container.image import CHOSEN as IMAGE
-from tests.disks import loops
+from tests.hosts import loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

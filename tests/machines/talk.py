@@ -9,7 +9,7 @@ import tempfile
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, cast
 
-from runner.machines.qemu.backing import Served
+from runner.machines.qemu.disk_files import Served
 from runner.machines.qemu.guest import Guest
 
 if TYPE_CHECKING:

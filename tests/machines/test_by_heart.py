@@ -3,7 +3,7 @@
 import subprocess
 from shlex import quote
 
-from runner.machines.qemu.by_heart import MOST, ByHeart
+from runner.machines.qemu.script_cache import MOST, ByHeart
 
 SCRIPT = """#!/usr/bin/env bash
 # Tunes: {title}

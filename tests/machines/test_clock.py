@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.machines.qemu import clock
-from runner.machines.qemu.clock import Reading, pace, wrong
-from runner.machines.seam import RigLost
+from runner.machines.base import RigLost
+from runner.machines.qemu import tsc_check as clock
+from runner.machines.qemu.tsc_check import Reading, pace, wrong
 
 if TYPE_CHECKING:
     from runner.machines.qemu.guest import Guest

@@ -14,37 +14,37 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks import Disk
-from runner.disks.real.refusals import judged
-from runner.errors import HarnessBroken
-from runner.execute.lending import Loan, lent
-from runner.execute.run import Execution
-from runner.expand.select import select
+from runner.base.errors import HarnessBroken
+from runner.engine.executor import Execution
+from runner.engine.order import Plan
+from runner.hosts.checks import judged
+from runner.hosts.lease import Loan, lent
+from runner.machines.base import RigLost, RigSpec, Step, Wishes
 from runner.machines.container import AS_USUAL, Container, boxed, image
 from runner.machines.container import lent as taken
 from runner.machines.container.argv import OWNER, RUN, started, tried
 from runner.machines.container.engine import as_told, fitted, found
 from runner.machines.container.leftovers import Owner, swept
 from runner.machines.dry import Dry
-from runner.machines.seam import RigLost, RigSpec, Step, Wishes
-from runner.plan.order import Plan
-from runner.store.journal import Journal
-from runner.store.record import Outcome
-from runner.store.run import create
-from tests.disks.loops import SIZE, Bay, bay
+from runner.results.journal import Journal
+from runner.results.record import Outcome
+from runner.results.run_folder import create
+from runner.simdisks.disk import Disk
+from runner.space.select import select
+from tests.hosts.loops import SIZE, Bay, bay
 from tests.machines.engines import storage, why_not
 from tests.machines.test_local import Place, placed
-from tests.matrices import space
-from tests.runners import killed_after, waited_for
-from tests.store.past import manifest
+from tests.results.past import manifest
+from tests.support.matrices import space
+from tests.support.runners import killed_after, waited_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.disks.real.hold import Held
+    from runner.hosts.exclusive import Held
+    from runner.machines.base import Machine
     from runner.machines.container.argv import Engine
-    from runner.machines.seam import Machine
-    from runner.store.record import Trial
+    from runner.results.record import Trial
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks import Disk
-from runner.disks.physics import Physics
-from runner.errors import HarnessBroken
-from runner.execute.rigs import powers_of
+from runner.base.errors import HarnessBroken
+from runner.engine.rigs import powers_of
 from runner.machines import MACHINES
+from runner.machines.base import RigSpec
 from runner.machines.container import AS_USUAL, Container, image, lent
 from runner.machines.container.argv import FIRST, SWEPT, Box, Engine, Lent, Way, entered, removed, started, tried, ways
 from runner.machines.container.engine import fitted, found, installed, kind_of, lowered, mapper_major
 from runner.machines.container.leftovers import Left, Owner, parsed
-from runner.machines.seam import RigSpec
-from tests.matrices import space
+from runner.simdisks.disk import Disk
+from runner.simdisks.physics import Physics
+from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion

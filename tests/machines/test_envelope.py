@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.errors import HarnessBroken
-from runner.machines import envelope
-from runner.machines.seam import Step, StepResult
+from runner.base.errors import HarnessBroken
+from runner.machines import script_bundle as envelope
+from runner.machines.base import Step, StepResult
 
 MARK = "m4rk"
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.machines import fitness
-from runner.machines.seam import RigSpec
+from runner.machines import requirements as fitness
+from runner.machines.base import RigSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,7 @@ def test_what_is_not_there_is_found(tmp_path: Path) -> None:
 
 
 def test_a_host_without_a_shell_says_so() -> None:
-    from runner.errors import HarnessBroken
+    from runner.base.errors import HarnessBroken
 
     with pytest.raises(HarnessBroken, match="no shell on shelf: status 1"):
         fitness.found(("false",), SPEC, "shelf")

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from runner.errors import HarnessBroken
-from runner.machines.qemu import argv, guest, words
+from runner.base.errors import HarnessBroken
+from runner.machines.base import RigLost, Step
+from runner.machines.qemu import argv, guest
+from runner.machines.qemu import shell_output as words
 from runner.machines.qemu.appliance import Appliance
-from runner.machines.qemu.orders import UNHEARD
 from runner.machines.qemu.rig import QemuRig
-from runner.machines.qemu.words import Words
-from runner.machines.seam import RigLost, Step
+from runner.machines.qemu.shell_output import Words
+from runner.machines.qemu.shell_protocol import UNHEARD
 from tests.machines.talk import talking
 
 if TYPE_CHECKING:

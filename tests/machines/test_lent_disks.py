@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.store.journal import Journal
-from runner.store.run import load
-from tests.disks.loops import SIZE, Bay, bay, why_not
+from runner.results.journal import Journal
+from runner.results.run_folder import load
+from tests.hosts.loops import SIZE, Bay, bay, why_not
 from tests.machines.test_local import ENVIRONMENT, Place
 
 if TYPE_CHECKING:

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from runner.disks.real.refusals import judged
-from runner.execute.lending import Loan, lent
-from runner.execute.run import Execution
-from runner.expand.select import select
+from runner.engine.executor import Execution
+from runner.engine.order import Plan
+from runner.hosts.checks import judged
+from runner.hosts.lease import Loan, lent
+from runner.machines.base import Wishes
 from runner.machines.dry import Dry
 from runner.machines.local import Local
-from runner.machines.seam import Wishes
-from runner.plan.order import Plan
-from runner.store.journal import Journal
-from runner.store.record import Outcome
-from runner.store.run import create, load
-from tests.disks.loops import Bay, bay, why_not
-from tests.matrices import space
-from tests.runners import killed_after
-from tests.store.past import manifest
+from runner.results.journal import Journal
+from runner.results.record import Outcome
+from runner.results.run_folder import create, load
+from runner.space.select import select
+from tests.hosts.loops import Bay, bay, why_not
+from tests.results.past import manifest
+from tests.support.matrices import space
+from tests.support.runners import killed_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runner.disks.real.hold import Held
-    from runner.machines.seam import Machine
-    from runner.store.record import Trial
+    from runner.hosts.exclusive import Held
+    from runner.machines.base import Machine
+    from runner.results.record import Trial
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

@@ -10,20 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.disks import Bus, Disk
-from runner.disks.physics import Physics
-from runner.disks.real.census import Node
-from runner.disks.real.claims import Claim
-from runner.disks.real.here import HERE, Descriptor
-from runner.disks.real.hold import Held
-from runner.errors import BadInput
-from runner.execute.together import one_at_a_time_because
+from runner.base.errors import BadInput
+from runner.engine.concurrency_policy import one_at_a_time_because
+from runner.hosts.exclusive import Held
+from runner.hosts.inventory import Node
+from runner.hosts.local_operations import HERE, Descriptor
+from runner.hosts.own_work import Claim
 from runner.machines import PASSTHROUGH, machine
+from runner.machines.base import RigSpec, Wishes
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
 from runner.machines.qemu.argv import Passed, Whole
 from runner.machines.qemu.passthrough import TURNS, Passthrough, lent, seen
-from runner.machines.seam import RigSpec, Wishes
+from runner.simdisks.disk import Bus, Disk
+from runner.simdisks.physics import Physics
 
 BASE = Appliance(Path("/c/userland"), Path("/c/core"))
 PLATTERS = Passed(512, 4096, 0, 5400, "5000c500a1b2c3d4", "ST4000, made of iron")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.errors import HarnessBroken
+from runner.base.errors import HarnessBroken
 from runner.machines.qemu import probe
 
 BASE: Any = None

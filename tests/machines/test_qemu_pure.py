@@ -16,19 +16,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.disks import Disk
-from runner.errors import HarnessBroken
-from runner.kernels import SUITES
+from runner.base.errors import HarnessBroken
+from runner.base.kernels import SUITES
+from runner.machines.base import RigSpec, Wishes
 from runner.machines.qemu import Qemu, appliance, apt, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, provide, provided, whole
 from runner.machines.qemu.guest import first_cause, last_words
 from runner.machines.qemu.host import Host, beyond, crowded, kind_of, room
-from runner.machines.seam import RigSpec, Wishes
+from runner.simdisks.disk import Disk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from runner.machines.seam import Progress
+    from runner.machines.base import Progress
 
 BASE = Appliance(Path("/c/u,serland"), Path("/c/core"))
 SATA = Disk(2**20, "sata")

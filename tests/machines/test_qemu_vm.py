@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks import Bus, Disk
+from runner.base.process import run, spawn
+from runner.machines.base import RigLost, RigSpec, Step, Wishes
 from runner.machines.qemu import Qemu, template
 from runner.machines.qemu.rig import QemuRig
-from runner.machines.seam import RigLost, RigSpec, Step, Wishes
-from runner.process import run, spawn
+from runner.simdisks.disk import Bus, Disk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -212,9 +212,9 @@ async def test_a_template_that_does_not_wake_is_thrown_away_and_a_boot_done(
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from runner.disks import Disk
+from runner.simdisks.disk import Disk
 from runner.machines.qemu import Qemu
-from runner.machines.seam import RigSpec
+from runner.machines.base import RigSpec
 
 async def hold():
     async with Qemu().rig(RigSpec(disks=(Disk(64 << 20),) * 4), Path(sys.argv[1])) as up:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.host import host_facts
-from runner.disks.real.refusals import judged
-from runner.store.journal import Journal
-from runner.store.record import Outcome
-from runner.store.run import load
-from tests.disks.loops import Bay, bay, why_not
-from tests.runners import killed_after
-from tests.ssh.far import NAME, Shelf, why_no_namespace
+from runner.hosts.checks import judged
+from runner.results.journal import Journal
+from runner.results.record import Outcome
+from runner.results.run_folder import load
+from runner.session.host_facts import host_facts
+from tests.hosts.agent.far import NAME, Shelf, why_no_namespace
+from tests.hosts.loops import Bay, bay, why_not
+from tests.support.runners import killed_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.store.record import Trial
+    from runner.results.record import Trial
 
 REASON = why_not() or why_no_namespace()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks.real.refusals import judged
-from runner.store.journal import Journal
-from runner.store.record import Outcome
-from tests.disks.loops import Bay, bay, why_not
+from runner.hosts.checks import judged
+from runner.results.journal import Journal
+from runner.results.record import Outcome
+from tests.hosts.loops import Bay, bay, why_not
 from tests.machines.test_local import ENVIRONMENT, RUN, SMALL, Place, placed
-from tests.runners import killed_after
+from tests.support.runners import killed_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.store.record import Trial
+    from runner.results.record import Trial
 
 USER = "nobody"
 INSTALLED = "/usr/local/libexec/matrix-holder"
@@ -175,7 +175,7 @@ def test_what_stands_in_the_way_is_told_before_anything_is_made(seat: Seat) -> N
     seat.root(f"chmod o+w {INSTALLED}")
     assert "can be written by others than root" in seat.told(*RUN, status=2)
     seat.root("rm /usr/local/libexec/* /etc/sudoers.d/matrix-*")
-    seat.root(f"install -m 755 {ROOT}/runner/ssh/holder.pl {INSTALLED}")
+    seat.root(f"install -m 755 {ROOT}/runner/hosts/agent/holder.pl {INSTALLED}")
     said = seat.told(*RUN, status=2)
     assert "without a question: sudo: a password is required" in said
     assert not (seat.folder / "results").exists()

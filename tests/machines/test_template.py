@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from runner.cache import forget, sha256
+from runner.base.cache import forget, sha256
+from runner.machines.base import RigLost, Wishes
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
-from runner.machines.seam import RigLost, Wishes
 from tests.machines.talk import talking
 
 if TYPE_CHECKING:

@@ -22,40 +22,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import runner.machines.vagrant as package
-from runner import process
-from runner.cache import opened, try_lock
+from runner.base import process
+from runner.base.cache import opened, try_lock
+from runner.base.errors import BadInput, HarnessBroken
+from runner.base.uncancelled import to_its_end
 from runner.cli import cli
-from runner.disks import Disk
-from runner.disks.physics import Physics
-from runner.disks.real.census import Node
-from runner.disks.real.claims import Claim
-from runner.disks.real.here import HERE, Descriptor
-from runner.disks.real.hold import Held
-from runner.disks.server import whole
-from runner.errors import BadInput, HarnessBroken
-from runner.execute.rigs import rig_spec
-from runner.execute.together import Told
+from runner.engine.concurrency_policy import Told
+from runner.engine.rigs import rig_spec
+from runner.hosts.exclusive import Held
+from runner.hosts.inventory import Node
+from runner.hosts.local_operations import HERE, Descriptor
+from runner.hosts.own_work import Claim
+from runner.machines.base import Refusal, RigLost, RigSpec, Swept
 from runner.machines.dry import plausible
 from runner.machines.qemu.argv import Passed
 from runner.machines.qemu.host import Host, room
-from runner.machines.seam import Refusal, RigLost, RigSpec, Swept
 from runner.machines.vagrant import Vagrant, box, impossible, leftovers, libvirt
 from runner.machines.vagrant.leftovers import Record
+from runner.machines.vagrant.lifecycle import Order, command, configuration, lines, plan, tell
+from runner.machines.vagrant.lifecycle import up as came_up
+from runner.machines.vagrant.nbd_disks import bay
 from runner.machines.vagrant.passthrough import Passthrough, refuse_large_sectors
-from runner.machines.vagrant.plan import FIND, Box, Network, Plan, found, node, passed, served
 from runner.machines.vagrant.rig import entered, without
-from runner.machines.vagrant.served import bay
-from runner.machines.vagrant.up import Order, command, configuration, lines, plan, tell
-from runner.machines.vagrant.up import up as came_up
-from runner.shielded import to_its_end
-from tests.execute.test_run import Bench
-from tests.execute.test_side_by_side import Bearing, BearingRig
-from tests.matrices import SMALL
+from runner.machines.vagrant.vagrantfile_settings import FIND, Box, Network, Plan, found, node, passed, served
+from runner.simdisks.disk import Disk
+from runner.simdisks.physics import Physics
+from runner.simdisks.server import whole
+from tests.engine.test_run import Bench
+from tests.engine.test_side_by_side import Bearing, BearingRig
+from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
-    from runner.machines.seam import Progress
+    from runner.machines.base import Progress
 
 MIB = 2**20
 SPEC = RigSpec((Disk(64 * MIB, "scsi"), Disk(64 * MIB, "virtio")), cpus=3, memory=512 * MIB)
@@ -740,7 +740,7 @@ def test_who_is_told_to_stop_while_a_machine_goes_down_takes_it_down(
 
     fakes = {"recorded": recorded, "line": nothing, "_made": made, "vagrant": vagrant}
     for name, fake in {**fakes, "made_of": lambda _: {}}.items():
-        monkeypatch.setattr(sys.modules["runner.machines.vagrant.up"], name, fake)
+        monkeypatch.setattr(sys.modules["runner.machines.vagrant.lifecycle"], name, fake)
     monkeypatch.setattr(libvirt, "removed", said.append)
 
     async def run() -> None:
@@ -773,7 +773,7 @@ async def test_who_may_bring_a_box_has_the_next_one_wait_and_leaves_nothing_besi
         with opened(tmp_path / "cache/vagrant/up.lock") as lock:
             held.append(not try_lock(lock, fcntl.LOCK_EX))
 
-    coming_up = sys.modules["runner.machines.vagrant.up"]
+    coming_up = sys.modules["runner.machines.vagrant.lifecycle"]
     monkeypatch.setattr(coming_up, "vagrant", vagrant)
     monkeypatch.setattr(libvirt, "prepared", lambda: Network(name="matrix", address="192.168.131.0/24"))
     monkeypatch.setattr(libvirt, "security_models", tuple)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from runner.fio.result import Direction, Figures
-from runner.reports.recorded import Recorded
-from runner.stats.histogram import Histogram
-from runner.store.record import Attempt, CellRow, Outcome, Reading, Trial
-from tests.store import strategies
+from runner.reports.run_data import Recorded
+from runner.results.fio_json import Direction, Figures
+from runner.results.record import Attempt, CellRow, Outcome, Reading, Trial
+from runner.statistics.histogram import Histogram
+from tests.results import strategies
 
 SEQ = CellRow(
     "c1",

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.reports.charts import Chart, chart, interval, step
-from runner.stats.interval import Interval
-from runner.stats.stopping import Estimate
+from runner.statistics.interval import Interval
+from runner.statistics.stopping import Estimate
 
 
 def estimate(mean: float, low: float | None = None, high: float | None = None) -> Estimate:

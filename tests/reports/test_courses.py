@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.fio.profile import Piece, over_positions, over_time, pieces
-from runner.reports.courses import curves
-from runner.reports.recorded import Recorded
+from runner.reports.run_data import Recorded
+from runner.reports.time_series import curves
 from runner.reports.write import recorded
-from runner.store.journal import Journal
-from runner.store.record import CellRow
-from runner.store.run import create
+from runner.results.fio_profile import Piece, over_positions, over_time, pieces
+from runner.results.journal import Journal
+from runner.results.record import CellRow
+from runner.results.run_folder import create
 from tests.reports.samples import direction, measured
 from tests.reports.test_html import tree
-from tests.store.test_run import manifest
+from tests.results.test_run import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path

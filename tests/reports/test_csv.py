@@ -10,8 +10,8 @@ from hypothesis import given, settings
 
 from runner.reports import columns
 from runner.reports.csv import axis_names, summary_csv, trials_csv
-from runner.reports.recorded import Recorded
-from runner.store.record import CellRow, Outcome, Trial
+from runner.reports.run_data import Recorded
+from runner.results.record import CellRow, Outcome, Trial
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN, direction, measured
 

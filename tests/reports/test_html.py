@@ -12,24 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
-from runner.disks.real.smart import Health, Smart
 from runner.reports.html import MOST_CONCERNS, MOST_GROUNDS, page
-from runner.reports.recorded import Recorded
-from runner.store.record import UNSETTLED, CellRow, Outcome, Trial
+from runner.reports.run_data import Recorded
+from runner.results.disk_health import Health, Smart
+from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
 from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN, SEQ, direction, measured
-from tests.reports.test_published import INVENTED, MISSED
 from tests.reports.test_verdicts import ALL
-from tests.store.strategies import texts
-from tests.store.test_run import manifest
+from tests.results.strategies import texts
+from tests.results.test_run import manifest
+from tests.studies.test_page import INVENTED, MISSED
 
 if TYPE_CHECKING:
     from syrupy.assertion import SnapshotAssertion
 
-    from runner.guidelines.judge import Judgement
-    from runner.guidelines.measured import Measured
-    from runner.store.run import Manifest
+    from runner.guidelines.samples import Measured
+    from runner.guidelines.verdicts import Judgement
+    from runner.results.run_folder import Manifest
 
 
 #: All that a page is made of. Nothing among it runs, loads or is sent anywhere.

@@ -13,14 +13,14 @@ from junitparser import junitparser as library
 from lxml import etree
 
 from runner.reports.junit import junit, legal, split_name
-from runner.store.record import Outcome
+from runner.results.record import Outcome
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from runner.reports.recorded import Recorded
+    from runner.reports.run_data import Recorded
 
 SCHEMA = etree.XMLSchema(file=str(Path(__file__).parents[1] / "data" / "junit-10.xsd"))
 

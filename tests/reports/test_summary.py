@@ -11,12 +11,12 @@ from lxml import etree
 
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.junit import junit
-from runner.reports.recorded import Recorded
+from runner.reports.run_data import Recorded
 from runner.reports.summary import METRICS
-from runner.stats.histogram import Histogram
-from runner.stats.interval import student
-from runner.stats.stopping import Stopped
-from runner.store.record import UNSETTLED, Outcome, Trial
+from runner.results.record import UNSETTLED, Outcome, Trial
+from runner.statistics.histogram import Histogram
+from runner.statistics.interval import student
+from runner.statistics.stopping import Stopped
 from tests.reports import samples
 from tests.reports.samples import RUN, SEQ, direction, measured
 

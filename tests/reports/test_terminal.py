@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from runner.reports.recorded import Recorded
+from runner.reports.run_data import Recorded
 from runner.reports.terminal import percent, rate, table
-from runner.stats.histogram import Histogram
-from runner.store.record import UNSETTLED, CellRow
+from runner.results.record import UNSETTLED, CellRow
+from runner.statistics.histogram import Histogram
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN, direction, measured
 

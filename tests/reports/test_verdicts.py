@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from lxml import etree
 
-from runner.cli.closing import verdict as exit_of
-from runner.errors import Exit
-from runner.guidelines.judge import Judgement
-from runner.guidelines.measured import Measured
+from runner.base.errors import Exit
+from runner.guidelines.samples import Measured
 from runner.guidelines.verdict import Verdict
-from runner.reports.grids import as_csv
+from runner.guidelines.verdicts import Judgement
 from runner.reports.junit import junit
+from runner.reports.table_formats import as_csv
 from runner.reports.verdicts import shown, tidy, told
 from runner.reports.write import rendered
+from runner.session.finish import verdict as exit_of
 from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports.samples import MADE_UP, RUN
 from tests.reports.test_junit import SCHEMA

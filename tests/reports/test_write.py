@@ -7,10 +7,10 @@ import pytest
 from runner.reports import html
 from runner.reports.html import page
 from runner.reports.write import recorded, rendered, write_reports
-from runner.store.journal import Journal
-from runner.store.run import create
+from runner.results.journal import Journal
+from runner.results.run_folder import create
 from tests.reports.samples import RUN
-from tests.store.test_run import manifest
+from tests.results.test_run import manifest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.execute.rigs import rig_spec
+from runner.engine.rigs import rig_spec
+from runner.machines.base import Rig, Step, Wishes
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, Step, Wishes
-from runner.render.layers.lvm import CONFIG
-from runner.render.scripts import array_scripts
-from tests.matrices import space
+from runner.scripts.cell import array_scripts
+from runner.scripts.layers.lvm import CONFIG
+from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig

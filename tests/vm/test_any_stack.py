@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from runner.errors import BadInput, HarnessBroken
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig
-from runner.expand.layouts import top_of
-from runner.expand.load import parse
-from runner.expand.space import Array, Space
+from runner.base.errors import BadInput, HarnessBroken
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig
+from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, RigSpec, Step
+from runner.space.layouts import top_of
+from runner.space.load import parse
+from runner.space.space import Array, Space
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(3000)]
 DISKS, MIB = 6, 128

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.kernels import SUITES
+from runner.base.kernels import SUITES
+from runner.machines.base import Wishes
 from runner.machines.qemu.appliance import provide
 from runner.machines.qemu.recipe import DEFAULT_KERNEL, Recipe
-from runner.machines.seam import Wishes
-from tests.lab import INSIDE, Bay, Lab, up
+from tests.support.lab import INSIDE, Bay, Lab, up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

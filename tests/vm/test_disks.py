@@ -9,20 +9,20 @@ from typing import cast
 
 import pytest
 
-from runner.disks import Disk
-from runner.disks.strain import between, strain_of
-from runner.execute.run import Execution
-from runner.expand.load import disk_model
-from runner.expand.select import select
+from runner.base.process import run
+from runner.engine.executor import Execution
+from runner.engine.order import Plan
+from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.qemu import Qemu
 from runner.machines.qemu.rig import QemuRig
-from runner.machines.seam import RigLost, RigSpec, Step, StepResult
-from runner.plan.order import Plan
-from runner.process import run
-from runner.store.journal import Journal
-from runner.store.record import Outcome
-from tests.execute.test_run import Shelf
-from tests.matrices import space
+from runner.results.journal import Journal
+from runner.results.record import Outcome
+from runner.simdisks.disk import Disk
+from runner.simdisks.overload import between, strain_of
+from runner.space.load import disk_model
+from runner.space.select import select
+from tests.engine.test_run import Shelf
+from tests.support.matrices import space
 from tests.vm.test_lvm import done
 
 pytestmark = pytest.mark.vm

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig, SetUpFailed
-from runner.expand.layouts import top_of
-from runner.expand.space import Array, Cell, Space
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig, SetUpFailed
+from runner.machines.base import Rig, Step
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, Step
-from runner.render.environment import render
-from runner.store.record import Outcome
-from tests.matrices import space
+from runner.results.record import Outcome
+from runner.scripts.jinja import render
+from runner.space.layouts import top_of
+from runner.space.space import Array, Cell, Space
+from tests.support.matrices import space
 
 #: Tens of set-ups in one boot: how long that takes is the business of the host.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]

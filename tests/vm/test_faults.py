@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.disks.faults import Fault
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig, Measured
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig, Measured
+from runner.machines.base import Rig
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig
-from runner.store.record import Outcome
-from tests.matrices import space
+from runner.results.record import Outcome
+from runner.simdisks.faults import Fault
+from tests.support.matrices import space
 from tests.vm.test_lvm import done
 
 if TYPE_CHECKING:

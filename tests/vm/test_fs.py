@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import HarnessBroken
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig
-from runner.expand.space import Array, Cell, Space
+from runner.base.errors import HarnessBroken
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig
+from runner.machines.base import Rig, Step
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, Step
-from runner.render.environment import render
-from runner.store.record import Outcome, Reading
-from tests.matrices import space
+from runner.results.record import Outcome, Reading
+from runner.scripts.jinja import render
+from runner.space.space import Array, Cell, Space
+from tests.support.matrices import space
 from tests.vm.test_pipeline import _Meddled
 
 pytestmark = pytest.mark.vm

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import Bay, Lab, up
+from tests.support.lab import Bay, Lab, up
 from tests.vm.test_six_places import IMAGE, ROOT
 
 if TYPE_CHECKING:

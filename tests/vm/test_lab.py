@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.machines.qemu.argv import QEMU
-from tests.lab import Bay, Lab, command
+from tests.support.lab import Bay, Lab, command
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.execute.rigs import rig_spec
-from runner.expand.layouts import levels
-from runner.expand.space import Array, Cell, Space
+from runner.engine.rigs import rig_spec
+from runner.machines.base import Rig, RigSpec, Step, StepResult, Wishes
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, RigSpec, Step, StepResult, Wishes
-from runner.render.scripts import array_scripts, cell_scripts
-from tests.matrices import space
+from runner.scripts.cell import array_scripts, cell_scripts
+from runner.space.layouts import levels
+from runner.space.space import Array, Cell, Space
+from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig, NotOnThisKernel, SetUpFailed
-from runner.expand.layouts import top_of
-from runner.expand.space import Array, Cell, Space
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig, NotOnThisKernel, SetUpFailed
+from runner.machines.base import Rig, RigLost, Step
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, RigLost, Step
-from runner.store.record import Outcome, Reading
-from tests.matrices import space
+from runner.results.record import Outcome, Reading
+from runner.space.layouts import top_of
+from runner.space.space import Array, Cell, Space
+from tests.support.matrices import space
 from tests.vm.test_tune import MeddledMeanwhile
 
 #: Some build dozens of arrays on one machine, and a busy host emulates slowly.
@@ -221,7 +221,7 @@ def test_what_was_over_before_the_end_is_no_measurement(tmp_path: Path) -> None:
 
 def test_a_reboot_away_all_is_found_again(tmp_path: Path) -> None:
     """Stopped and without its links, as after a reboot; `activate.sh` has it back as it was."""
-    from runner.render.environment import render
+    from runner.scripts.jinja import render
 
     async def go(bench: Bench) -> None:
         for label in ("stack", "lost"):

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.execute.trials import ArrayOnRig, SetUpFailed
-from runner.expand.space import Array, Space
+from runner.engine.trial import ArrayOnRig, SetUpFailed
+from runner.machines.base import Rig, Step, StepResult
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, Step, StepResult
-from runner.render.scripts import array_scripts, cell_scripts
-from tests.matrices import space
+from runner.scripts.cell import array_scripts, cell_scripts
+from runner.space.space import Array, Space
+from tests.support.matrices import space
 from tests.vm.test_dm import _cell, _round, _say, _with_rig
 from tests.vm.test_lvm import _rebooted, read
 

@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.disks import Bus, Disk
-from runner.disks.real.here import locked
-from runner.disks.real.refusals import judged
-from runner.execute.lending import Loan, lent
-from runner.expand.select import select
+from runner.hosts.checks import judged
+from runner.hosts.lease import Loan, lent
+from runner.hosts.local_operations import locked
+from runner.machines.base import RigSpec, Step, Wishes
 from runner.machines.qemu.passthrough import Passthrough
-from runner.machines.seam import RigSpec, Step, Wishes
-from runner.store.journal import Journal
-from runner.store.record import Outcome
-from tests.disks.loops import SIZE, Bay, bay, why_not
+from runner.results.journal import Journal
+from runner.results.record import Outcome
+from runner.simdisks.disk import Bus, Disk
+from runner.space.select import select
+from tests.hosts.loops import SIZE, Bay, bay, why_not
 from tests.machines.test_local import Place, placed
-from tests.matrices import space
+from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.machines.seam import Rig
+    from runner.machines.base import Rig
 
 REASON = why_not()
 pytestmark = [pytest.mark.vm, pytest.mark.skipif(bool(REASON), reason=REASON)]

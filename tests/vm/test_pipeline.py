@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from runner.disks import Disk
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig, Measured
-from runner.expand.space import Space
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig, Measured
+from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, RigSpec, Step
-from runner.render.scripts import array_scripts, cell_scripts
-from runner.store.folders import folders_of_runs
-from runner.store.record import Outcome
-from tests.matrices import space
+from runner.results.folders import folders_of_runs
+from runner.results.record import Outcome
+from runner.scripts.cell import array_scripts, cell_scripts
+from runner.simdisks.disk import Disk
+from runner.space.space import Space
+from tests.support.matrices import space
 
 pytestmark = pytest.mark.vm
 ROOT = Path(__file__).parents[2]

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig, Measured
-from runner.expand.select import select
-from runner.expand.space import Space
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig, Measured
 from runner.machines.qemu import Qemu
-from tests.matrices import space
+from runner.space.select import select
+from runner.space.space import Space
+from tests.support.matrices import space
 
 pytestmark = pytest.mark.vm
 

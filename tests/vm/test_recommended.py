@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from runner.disks.strain import strain_of
-from runner.execute.rigs import rig_spec
-from runner.execute.service import watched
-from runner.fio.result import parse
+from runner.engine.disk_stats import watched
+from runner.engine.rigs import rig_spec
+from runner.machines.base import Rig, Step, Wishes
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, Step, Wishes
-from runner.render.scripts import job
-from runner.render.stack import built
-from tests.matrices import space
+from runner.results.fio_json import parse
+from runner.scripts.cell import job
+from runner.scripts.stack import built
+from runner.simdisks.overload import strain_of
+from tests.support.matrices import space
 
 if TYPE_CHECKING:
-    from runner.disks.strain import Strain
-    from runner.expand.space import Cell
     from runner.machines.qemu.rig import QemuRig
+    from runner.simdisks.overload import Strain
+    from runner.space.space import Cell
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import Bay, Lab, up
+from tests.support.lab import Bay, Lab, up
 from tests.vm.test_recommended import LOOK, RUN, STABLE, TOP, WANTED, advice, matrix
 
 if TYPE_CHECKING:

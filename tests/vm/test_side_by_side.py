@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from runner.execute.events import Event, TrialDone, TrialStrained, VisitDone, VisitStarted
-from runner.execute.run import Execution
-from runner.execute.together import Told
-from runner.expand.select import select
+from runner.engine.concurrency_policy import Told
+from runner.engine.events import Event, TrialDone, TrialStrained, VisitDone, VisitStarted
+from runner.engine.executor import Execution
+from runner.engine.order import Plan
 from runner.machines.qemu import Qemu
-from runner.plan.order import Plan
-from runner.store.journal import Journal
-from runner.store.record import Outcome
-from tests.execute.test_run import Shelf
-from tests.matrices import space
+from runner.results.journal import Journal
+from runner.results.record import Outcome
+from runner.space.select import select
+from tests.engine.test_run import Shelf
+from tests.support.matrices import space
 
 pytestmark = pytest.mark.vm
 

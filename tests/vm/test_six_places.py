@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.machines import MACHINES, machine
-from runner.machines.seam import RigSpec, Wishes
-from tests.lab import Bay, Lab, up
+from runner.machines.base import RigSpec, Wishes
+from tests.support.lab import Bay, Lab, up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from runner.disks import Disk
-from runner.disks.real.census import Census, parse
-from runner.disks.real.claims import Claim
-from runner.disks.real.refusals import judged, judged_all
-from runner.disks.real.why import Why
+from runner.hosts.checks import judged, judged_all
+from runner.hosts.inventory import Census, parse
+from runner.hosts.own_work import Claim
+from runner.hosts.reasons import Why
+from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, RigSpec, Step
-from runner.render.census import census_script
-from tests.disks.traps import SCSI, TRAPS, VM, Trap, script
+from runner.scripts.inventory import census_script
+from runner.simdisks.disk import Disk
+from tests.hosts.traps import SCSI, TRAPS, VM, Trap, script
 
 #: Some eighty disks, one after the other, in one boot: how long that takes is the business of the host.
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(0)]

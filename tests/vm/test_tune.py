@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from runner.execute.interpret import Finding
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig
-from runner.expand.space import Cell, Space
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig
+from runner.engine.trial_result import Finding
+from runner.machines.base import Rig, Step, StepResult
 from runner.machines.qemu import Qemu
-from runner.machines.seam import Rig, Step, StepResult
-from runner.store.record import Outcome
-from tests.matrices import space
+from runner.results.record import Outcome
+from runner.space.space import Cell, Space
+from tests.support.matrices import space
 
 pytestmark = pytest.mark.vm
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab import Bay, Lab, up
+from tests.support.lab import Bay, Lab, up
 
 if TYPE_CHECKING:
     from pathlib import Path

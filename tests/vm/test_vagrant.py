@@ -15,23 +15,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner import process
-from runner.cache import cache_dir
-from runner.disks.real.refusals import judged
-from runner.machines.seam import RigSpec
+from runner.base import process
+from runner.base.cache import cache_dir
+from runner.hosts.checks import judged
+from runner.machines.base import RigSpec
 from runner.machines.vagrant import Vagrant, leftovers, libvirt
-from runner.machines.vagrant.plan import PLAN
-from runner.machines.vagrant.up import command
-from runner.store.journal import Journal
-from runner.store.record import Outcome
-from tests.disks import loops
+from runner.machines.vagrant.lifecycle import command
+from runner.machines.vagrant.vagrantfile_settings import PLAN
+from runner.results.journal import Journal
+from runner.results.record import Outcome
+from tests.hosts import loops
 from tests.machines.test_local import Place as Desk
 from tests.machines.test_local import placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from runner.store.record import Trial
+    from runner.results.record import Trial
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(1500)]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.execute.rigs import rig_spec
-from runner.execute.trials import ArrayOnRig
+from runner.engine.rigs import rig_spec
+from runner.engine.trial import ArrayOnRig
+from runner.machines.base import RigSpec, Step
 from runner.machines.qemu import Qemu
-from runner.machines.seam import RigSpec, Step
-from tests.matrices import space
+from tests.support.matrices import space
 
 #: A minute and more of set-ups.
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(0)]

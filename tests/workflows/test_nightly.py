@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from runner.cli.inputs import Asked, Checks, Where, asked
-from runner.cli.lending import wanted
-from runner.execute.rigs import specs_of
+from runner.cli.options import Asked, Checks, Where, asked
+from runner.engine.rigs import specs_of
 from runner.machines import machine
+from runner.machines.base import RigSpec, Wishes
 from runner.machines.local import unreal
-from runner.machines.seam import RigSpec, Wishes
-from runner.store.run import load, runs
-from tests.matrices import SMALL
+from runner.results.run_folder import load, runs
+from runner.session.disk_lease import wanted
+from tests.support.matrices import SMALL
 from tests.workflows.conftest import TOP
 from tests.workflows.emulator import Job, environment, loaded
 from tests.workflows.expressions import evaluated, expanded

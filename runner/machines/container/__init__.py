@@ -13,9 +13,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from runner import process
-from runner.errors import HarnessBroken
-from runner.machines import fitness
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.machines import requirements as fitness
+from runner.machines.base import Refusal, RigLost, Wishes
 from runner.machines.container import image
 from runner.machines.container.argv import (
     FOLDER,
@@ -36,13 +37,12 @@ from runner.machines.container.engine import PATIENCE, Found, fitted, found, map
 from runner.machines.container.leftovers import Owner
 from runner.machines.local import ENTER, unreal, unswapped
 from runner.machines.local import WHERE as HOST
-from runner.machines.seam import Refusal, RigLost, Wishes
 from runner.machines.shell import LAST_BREATH, ShellRig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from runner.machines.seam import RigSpec
+    from runner.machines.base import RigSpec
 
 WHERE = "the container"
 AS_USUAL = Wishes()

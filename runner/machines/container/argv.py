@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from runner.machines.seam import RigSpec
+    from runner.machines.base import RigSpec
 
 #: Whose it is. The value is the folder of the run.
 RUN = "org.matrix.run"

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cache import cache_dir
-from runner.errors import HarnessBroken
+from runner.base.cache import cache_dir
+from runner.base.errors import HarnessBroken
+from runner.base.process import run
+from runner.machines.base import Refusal
 from runner.machines.container.argv import Engine, tried, ways
-from runner.machines.seam import Refusal
-from runner.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -14,16 +14,16 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cache import cache_dir, locked
-from runner.errors import HarnessBroken
+from runner.base.cache import cache_dir, locked
+from runner.base.errors import HarnessBroken
+from runner.base.process import killed, on_a_line, run, told
 from runner.machines.container.engine import as_told
 from runner.machines.qemu import recipe
 from runner.machines.qemu.appliance import BUILD_TOOLS, Shares, half
-from runner.process import killed, on_a_line, run, told
 
 if TYPE_CHECKING:
+    from runner.machines.base import Progress
     from runner.machines.container.argv import Engine
-    from runner.machines.seam import Progress
 
 #: An image of the user's own, which is taken as it is.
 CHOSEN = "MATRIX_CONTAINER_IMAGE"

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.errors import HarnessBroken
+from runner.base.errors import HarnessBroken
+from runner.base.process import run
+from runner.machines.base import Swept
 from runner.machines.container.argv import OWNER, RUN, removed
 from runner.machines.container.engine import PATIENCE, installed
-from runner.machines.seam import Swept
-from runner.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

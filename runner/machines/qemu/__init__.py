@@ -7,23 +7,23 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from runner.cache import forget
-from runner.disks.server import TOOLS as DISK_TOOLS
-from runner.errors import BadInput, HarnessBroken
-from runner.kernels import SUITES, is_path
+from runner.base.cache import forget
+from runner.base.errors import BadInput, HarnessBroken
+from runner.base.kernels import SUITES, is_path
+from runner.machines.base import Refusal, Wishes
 from runner.machines.qemu import argv, probe, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, provided
-from runner.machines.qemu.backing import backed
+from runner.machines.qemu.disk_files import backed
 from runner.machines.qemu.guest import running
 from runner.machines.qemu.host import beyond, crowded, room, this_host
-from runner.machines.seam import Refusal, Wishes
+from runner.simdisks.server import TOOLS as DISK_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from runner.machines.base import Rig, RigSpec
     from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.backing import Backing
-    from runner.machines.seam import Rig, RigSpec
+    from runner.machines.qemu.disk_files import Backing
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
 

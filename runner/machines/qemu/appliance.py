@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cache import cache_dir, forget, in_use, made, shared, sweep
-from runner.errors import HarnessBroken
+from runner.base.cache import cache_dir, forget, in_use, made, shared, sweep
+from runner.base.errors import HarnessBroken
+from runner.base.process import spawn
 from runner.machines.qemu import recipe
-from runner.process import spawn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from runner.machines.base import Progress
     from runner.machines.qemu.recipe import Recipe
-    from runner.machines.seam import Progress
 
 #: The builder is started by its code's place, not by name, so that it is this very code wherever we stand.
 BUILDER = """import os, sys

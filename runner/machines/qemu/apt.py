@@ -14,14 +14,14 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.errors import HarnessBroken
+from runner.base.errors import HarnessBroken
+from runner.base.process import dies_with_parent, reading, run
 from runner.machines.qemu import recipe
-from runner.process import dies_with_parent, reading, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from runner.machines.seam import Progress
+    from runner.machines.base import Progress
 
 ARCHIVE_TIMEOUT = 1800
 

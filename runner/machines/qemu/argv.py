@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.disks import Disk
     from runner.machines.qemu.appliance import Appliance
+    from runner.simdisks.disk import Disk
 
 QEMU = "qemu-system-x86_64"
 AHCI_PORTS = 6

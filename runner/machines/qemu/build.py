@@ -16,15 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from runner.errors import HarnessBroken, MatrixError
+from runner.base.errors import HarnessBroken, MatrixError
+from runner.base.process import dies_with_parent, reading, run
 from runner.machines.qemu import apt, recipe
-from runner.process import dies_with_parent, reading, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
-    from runner.machines.seam import Progress
+    from runner.machines.base import Progress
 
 UNPACKERS = 2
 USERS = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"

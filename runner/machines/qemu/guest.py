@@ -17,20 +17,20 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
-from runner.disks.server import ROOM, ended, full
+from runner.base.process import killed, spawn
+from runner.machines.base import RigLost
 from runner.machines.qemu import argv
-from runner.machines.qemu.backing import Served, backed, nameless
-from runner.machines.qemu.orders import UNHEARD, Orders, ShellGone
-from runner.machines.qemu.words import Words
-from runner.machines.seam import RigLost
-from runner.process import killed, spawn
+from runner.machines.qemu.disk_files import Served, backed, nameless
+from runner.machines.qemu.shell_output import Words
+from runner.machines.qemu.shell_protocol import UNHEARD, Orders, ShellGone
+from runner.simdisks.server import ROOM, ended, full
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.backing import Backing
+    from runner.machines.qemu.disk_files import Backing
 
 T = TypeVar("T")
 TAIL_LINES = 100

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.machines.base import Refusal, RigSpec
 from runner.machines.qemu import template
-from runner.machines.seam import Refusal, RigSpec
 
 #: An eighth of the memory is the host's own, and QEMU's, and fio's and ours.
 OWN = 8

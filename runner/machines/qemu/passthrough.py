@@ -15,20 +15,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from runner.disks.real.claims import plain_wwn
-from runner.disks.real.here import Descriptor
-from runner.errors import BadInput
+from runner.base.errors import BadInput
+from runner.hosts.local_operations import Descriptor
+from runner.hosts.own_work import plain_wwn
 from runner.machines.local import unreal_disks
 from runner.machines.qemu import AS_USUAL, Qemu
 from runner.machines.qemu.argv import Passed, Whole
-from runner.machines.qemu.backing import Served
+from runner.machines.qemu.disk_files import Served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from runner.disks import Disk
-    from runner.disks.real.hold import Held
-    from runner.machines.seam import Refusal, RigSpec, Wishes
+    from runner.hosts.exclusive import Held
+    from runner.machines.base import Refusal, RigSpec, Wishes
+    from runner.simdisks.disk import Disk
 
 BLOCK_DEVICES = Path("/sys/class/block")
 #: What is assumed of platters whose speed the kernel does not know: a guest only asks whether there are any.

@@ -12,12 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cache import cache_dir, locked
-from runner.errors import HarnessBroken
+from runner.base.cache import cache_dir, locked
+from runner.base.cpu import processor
+from runner.base.errors import HarnessBroken
+from runner.base.process import run
 from runner.machines.qemu import argv, recipe
 from runner.machines.qemu.guest import running
-from runner.process import run
-from runner.processor import processor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from runner.kernels import SUITES
+from runner.base.kernels import SUITES
 
 #: Raise when the way of building changes in a manner the other inputs of the key do not show.
 BUILDER_VERSION = 1

@@ -7,21 +7,21 @@ import secrets
 import time
 from typing import TYPE_CHECKING
 
-from runner.errors import HarnessBroken
-from runner.machines import envelope
+from runner.base.errors import HarnessBroken
+from runner.machines import script_bundle as envelope
+from runner.machines.base import RigLost
 from runner.machines.facts import FACTS, heard
-from runner.machines.qemu import clock
-from runner.machines.qemu.by_heart import ByHeart
-from runner.machines.seam import RigLost
+from runner.machines.qemu import tsc_check as clock
+from runner.machines.qemu.script_cache import ByHeart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.disks.faults import Fault
-    from runner.disks.native import Report
+    from runner.machines.base import Step, StepResult
     from runner.machines.qemu.argv import Vm
     from runner.machines.qemu.guest import Guest
-    from runner.machines.seam import Step, StepResult
+    from runner.simdisks.clib import Report
+    from runner.simdisks.faults import Fault
 
 #: How many working directories are made at a time.
 ROOMS = 32

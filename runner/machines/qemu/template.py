@@ -14,19 +14,19 @@ import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.cache import cache_dir, forget, in_use, made, sha256, shared, sweep
+from runner.base.cache import cache_dir, forget, in_use, made, sha256, shared, sweep
+from runner.machines.base import RigLost
 from runner.machines.facts import FACTS
 from runner.machines.qemu import argv, recipe, rig
-from runner.machines.qemu.backing import backed
+from runner.machines.qemu.disk_files import backed
 from runner.machines.qemu.guest import Guest, running
-from runner.machines.seam import RigLost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from runner.machines.qemu.argv import Vm
-    from runner.machines.qemu.backing import Backing
+    from runner.machines.qemu.disk_files import Backing
 
 #: Raise when what a template holds changes in a manner the key does not show.
 VERSION = 4

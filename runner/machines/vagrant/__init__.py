@@ -14,29 +14,29 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from runner import process
-from runner.disks.server import QEMU_NBD
-from runner.disks.server import TOOLS as DISK_TOOLS
-from runner.errors import HarnessBroken
-from runner.kernels import SUITES
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.base.kernels import SUITES
+from runner.base.uncancelled import to_its_end
+from runner.machines.base import Refusal, Wishes
 from runner.machines.qemu import probe, recipe
 from runner.machines.qemu.appliance import provide as appliance
 from runner.machines.qemu.host import beyond, crowded, room, this_host
-from runner.machines.seam import Refusal, Wishes
 from runner.machines.vagrant import box, libvirt
-from runner.machines.vagrant.plan import OWN_MEMORY
+from runner.machines.vagrant.lifecycle import VAGRANT, Order, home, up
+from runner.machines.vagrant.nbd_disks import bay
 from runner.machines.vagrant.rig import VagrantRig, fit
-from runner.machines.vagrant.served import bay
-from runner.machines.vagrant.up import VAGRANT, Order, home, up
-from runner.shielded import to_its_end
+from runner.machines.vagrant.vagrantfile_settings import OWN_MEMORY
+from runner.simdisks.server import QEMU_NBD
+from runner.simdisks.server import TOOLS as DISK_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runner.machines.seam import Rig, RigSpec
+    from runner.machines.base import Rig, RigSpec
+    from runner.machines.vagrant.nbd_disks import Bays
     from runner.machines.vagrant.rig import Up
-    from runner.machines.vagrant.served import Bays
 
 #: Programs of this host, and the packages they are in.
 TOOLS = {

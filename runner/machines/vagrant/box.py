@@ -9,15 +9,15 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner import process
-from runner.errors import HarnessBroken
-from runner.kernels import SUITES
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.base.kernels import SUITES
+from runner.machines.base import Refusal
 from runner.machines.qemu.recipe import DEFAULT_KERNEL
-from runner.machines.seam import Refusal
-from runner.machines.vagrant.plan import Box
+from runner.machines.vagrant.vagrantfile_settings import Box
 
 if TYPE_CHECKING:
-    from runner.machines.seam import Progress
+    from runner.machines.base import Progress
 
 #: Where `Vagrantfile` is; beside it, what it and the box are made by.
 HOME = Path(__file__).resolve().parents[3] / "vagrant"

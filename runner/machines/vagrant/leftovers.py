@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.cache import cache_dir, opened, try_lock
-from runner.errors import HarnessBroken
-from runner.machines.seam import Swept
+from runner.base.cache import cache_dir, opened, try_lock
+from runner.base.errors import HarnessBroken
+from runner.machines.base import Swept
 from runner.machines.vagrant import libvirt
-from runner.machines.vagrant.plan import NODE
+from runner.machines.vagrant.vagrantfile_settings import NODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from runner import process
-from runner.errors import HarnessBroken
-from runner.machines.seam import Refusal
-from runner.machines.vagrant.plan import Network
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.machines.base import Refusal
+from runner.machines.vagrant.vagrantfile_settings import Network
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -15,23 +15,23 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar
 
-from runner.disks.server import whole
-from runner.errors import BadInput
+from runner.base.errors import BadInput
+from runner.machines.base import Refusal
 from runner.machines.local import unreal_disks
 from runner.machines.qemu.passthrough import BLOCK_DEVICES, grips, seen, writable
-from runner.machines.seam import Refusal
 from runner.machines.vagrant import AS_USUAL, Vagrant, libvirt
-from runner.machines.vagrant.plan import passed
-from runner.machines.vagrant.served import Bay, answering, sockets_in
+from runner.machines.vagrant.nbd_disks import Bay, answering, sockets_in
+from runner.machines.vagrant.vagrantfile_settings import passed
+from runner.simdisks.server import whole
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from runner.disks import Disk
-    from runner.disks.real.hold import Held
+    from runner.hosts.exclusive import Held
+    from runner.machines.base import RigSpec, Wishes
     from runner.machines.qemu.argv import Passed
-    from runner.machines.seam import RigSpec, Wishes
+    from runner.simdisks.disk import Disk
 
 #: What a disk at a socket shows: libvirt has no word for another size.
 SECTOR = 512

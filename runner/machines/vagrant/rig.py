@@ -6,22 +6,22 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner import process
-from runner.errors import HarnessBroken
-from runner.machines import fitness
-from runner.machines.seam import RigLost
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.machines import requirements as fitness
+from runner.machines.base import RigLost
 from runner.machines.shell import ShellRig
 from runner.machines.vagrant import libvirt
-from runner.machines.vagrant.plan import FIND, NODE, found, serial
+from runner.machines.vagrant.vagrantfile_settings import FIND, NODE, found, serial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from runner.disks.native import Report
-    from runner.machines.seam import RigSpec, Step, StepResult
+    from runner.machines.base import RigSpec, Step, StepResult
     from runner.machines.vagrant.leftovers import Record
-    from runner.machines.vagrant.served import Bay
+    from runner.machines.vagrant.nbd_disks import Bay
+    from runner.simdisks.clib import Report
 
 #: ssh joins its words, and a shell on the other side takes them apart again: so they are quoted. $1: ssh's
 #: configuration; $2: the socket of the connection that is up.

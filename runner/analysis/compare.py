@@ -1,0 +1,382 @@
+"""Two sides, cell by cell: how much the one is of the other, how sure that is, and what may be said of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from runner.analysis.metrics import is_percentile, more_is_faster
+from runner.analysis.no_overlap import why_apart
+from runner.analysis.samples import together
+from runner.analysis.tables import warnings
+from runner.base.errors import BadInput
+from runner.results.record import Outcome
+from runner.statistics.ratios import Verdict, foreseen, paired, predicted, unpaired, verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from runner.analysis.operands import Key, Side
+    from runner.analysis.samples import Samples
+    from runner.statistics.ratios import Ratio
+
+
+class Speed(StrEnum):
+    """What is said of B, against A."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "same"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure of one cell on both sides."""
+
+    name: str
+    cells: tuple[str, str]
+    metric: str
+    #: On each side; None where nobody can tell.
+    means: tuple[float | None, float | None]
+    ratio: Ratio | None
+    speed: Speed
+    #: How each side came to its number of trials.
+    stopped: tuple[str, str]
+    #: On each side, of how many trials the figures are, and in how many of those the host could not keep up.
+    strained: tuple[tuple[int, int], tuple[int, int]]
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it rests on trials that say something of the host."""
+        return any(strained for _, strained in self.strained)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A cell of which one side has no figures, and what it has instead."""
+
+    name: str
+    side: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All of it. Ratios are B over A."""
+
+    a: Side
+    b: Side
+    within: float
+    confidence: float
+    lines: Sequence[Line]
+    missing: Sequence[Missing]
+    notes: tuple[str, ...]
+    #: Cells of which B has broken trials, and A has figures.
+    broken: Sequence[str] = ()
+
+    @property
+    def slower(self) -> int:
+        """So many figures of B are worse."""
+        return sum(line.speed is Speed.SLOWER for line in self.lines)
+
+    @property
+    def counts(self) -> Mapping[Speed, int]:
+        """Figures by what is said of them."""
+        return Counter(line.speed for line in self.lines)
+
+
+def compared(
+    a: Side,
+    b: Side,
+    key: Callable[[Samples], Key],
+    metrics: Sequence[str],
+    *,
+    within: float,
+    confidence: float,
+    recorded: Mapping[str, int] | None = None,
+    history: Sequence[Side] = (),
+) -> Comparison:
+    """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all.
+
+    `recorded`: how many trials there are of each run. `history`: groups of earlier runs of which each was done with the
+    same things as one of the sides.
+    """
+    _refuse_mixture(a, b)
+    a, b, shared = _apart(a, b)
+    left, right = _by_key(a, key), _by_key(b, key)
+    names = {**{place: several[0].cell.name for place, several in right.items()}}
+    names |= {place: several[0].cell.name for place, several in left.items()}
+    pairs = [
+        (place, metric)
+        for place in names
+        if place in left and place in right
+        for metric in metrics
+        if all(any(one.blocks(metric) for one in side[place]) for side in (left, right))
+    ]
+    missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
+    broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
+    if not pairs and not broken:
+        raise _nothing_in_common(a, b, left, right, missing)
+    before = [_by_key(group, key) for group in history]
+    ratios = [
+        _ratio(left[place], right[place], metric, confidence, [group[place] for group in before if place in group])
+        for place, metric in pairs
+    ]
+    lines = [
+        Line(
+            names[place],
+            (left[place][0].cell.id, right[place][0].cell.id),
+            metric,
+            (together(left[place], metric), together(right[place], metric)),
+            ratio,
+            _speed(verdict, metric),
+            (_stopped(left[place]), _stopped(right[place])),
+            (_strained(left[place], metric), _strained(right[place], metric)),
+        )
+        for (place, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
+    ]
+    notes = (
+        *_notes(a, b, [max(map(len, side.values())) for side in (left, right)], ratios),
+        *_of_percentiles(metrics),
+        *shared,
+        *_unfinished(a, b, recorded or {}),
+        *_broke(broken),
+    )
+    return Comparison(a, b, within, confidence, lines, missing, notes, broken)
+
+
+def _nothing_in_common(
+    a: Side,
+    b: Side,
+    left: Mapping[Key, list[Samples]],
+    right: Mapping[Key, list[Samples]],
+    missing: Sequence[Missing],
+) -> BadInput:
+    """Why there is nothing to compare: other cells, or cells of which one side has no figures, and why not."""
+    shared = left.keys() & right.keys()
+    details, resolution = ("", "") if shared else why_apart(left, right, _differing(a, b))
+    told = [f"{one.name}: {one.why} in {one.side}" for one in missing] if shared else []
+    more = f"\nand {len(told) - 5:,} more" if len(told) > 5 else ""
+    return BadInput(
+        f"{a.name} and {b.name} have no cell in common of which both have figures",
+        details=details or "\n".join(told[:5]) + more or f"{a.name}: {_cells(left)}; {b.name}: {_cells(right)}",
+        resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
+    )
+
+
+def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
+    """By what their environments differ: the name, and what it is on either side."""
+    # Where cells are the same, a seed decides no more than their order.
+    return [one for one in _differing(a, b) if one[0] != "seed"]
+
+
+def _differing(a: Side, b: Side) -> list[tuple[str, str, str]]:
+    there = _environment(a), _environment(b)
+    found = []
+    for name in sorted(there[0].keys() | there[1].keys()):
+        left, right = (" | ".join(sorted(one.get(name, ()))) for one in there)
+        if left != right:
+            found.append((name, left or "not known", right or "not known"))
+    return found
+
+
+def _refuse_mixture(a: Side, b: Side) -> None:
+    made_up = {side.name: {run.made_up for run in side.runs} for side in (a, b)}
+    if len(set().union(*made_up.values())) > 1:
+        told = {
+            name: "made up" if kinds == {True} else "measured" if kinds == {False} else "partly made up"
+            for name, kinds in made_up.items()
+        }
+        raise BadInput(
+            "made-up figures are not compared with measured ones",
+            details="; ".join(f"{name}: {word}" for name, word in told.items()),
+            resolution="name runs of one kind; `matrix results` says of each run where it ran",
+        )
+
+
+def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
+    """The sides without the runs of which the same trials are on both: they would be compared with themselves.
+
+    A run stays where it is all that a side has. One and the same run on both sides is what was asked for.
+    """
+    names = [{run.id for run in side.runs} for side in (a, b)]
+    both = names[0] & names[1]
+    trials = [
+        {(one.run.id, *key) for one in side.found if one.run.id in both for key in one.identities} for side in (a, b)
+    ]
+    shared = {run for run, *_ in trials[0] & trials[1]}
+    if not shared or len(names[0] | names[1]) == 1:
+        return a, b, ()
+    if names[0] == names[1] == shared:
+        raise BadInput(
+            f"{a.name} and {b.name} are the very same {len(shared)} runs",
+            resolution="name other runs on one of the sides; `matrix results` lists them",
+        )
+    kept = [side if names[at] <= shared else side.without(shared) for at, side in enumerate((a, b))]
+    told = sorted({run.name for side in (a, b) for run in side.runs if run.id in shared})
+    where = "B alone" if kept[1] is b else "A alone" if kept[0] is a else "neither"
+    few = ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
+    return kept[0], kept[1], (f"on both sides, so counted for {where}: {few}",)
+
+
+def _notes(a: Side, b: Side, most: Sequence[int], ratios: Sequence[Ratio | None]) -> tuple[str, ...]:
+    """`most`: so many runs of a side have one and the same cell. Parts of a matrix, run each for itself, share none."""
+    runs = {run.id: run for run in (*a.runs, *b.runs)}
+    notes = list(warnings(runs.values()))
+    counts = sorted(most)
+    if counts == [1, 1] and len(runs) > 1 and ratios:
+        notes += _of_single_runs([ratio.foreseen for ratio in ratios if ratio])
+    if counts[0] == 1 < counts[1]:
+        notes.append(
+            "one run against several: it differs where it lies farther off than a further run of the other side would"
+            + ("; two runs hardly say how far that is" if counts[1] == 2 else "")
+        )
+    if counts[0] > 1:
+        notes.append("several runs a side: each run counts as one value, as trials of one have more in common")
+    return tuple(notes)
+
+
+def _of_single_runs(earlier: Sequence[int]) -> list[str]:
+    """Whether it is known how far single runs lie apart; `earlier`: by so many others, for each figure."""
+    known = [count for count in earlier if count]
+    moods = (
+        "one run a side: what stays the same all through a run and differs in the next (a host in another mood) is "
+        "part of the ratio"
+    )
+    if not known:
+        return [moods]
+    count = str(max(known)) if min(known) == max(known) else f"{min(known)} to {max(known)}"
+    told = [f"one run a side: how far whole runs lie apart is taken from {count} earlier ones in the same environment"]
+    if len(known) < len(earlier):
+        told.append(f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few: {moods}")
+    return told
+
+
+def _of_percentiles(metrics: Sequence[str]) -> tuple[str, ...]:
+    """A and B are not what the ratio is the ratio of."""
+    if not any(map(is_percentile, metrics)):
+        return ()
+    return ("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own",)
+
+
+def _by_key(side: Side, key: Callable[[Samples], Key]) -> dict[Key, list[Samples]]:
+    found: dict[Key, list[Samples]] = {}
+    for one in side.found:
+        found.setdefault(key(one), []).append(one)
+    return found
+
+
+def _values(several: Sequence[Samples], metric: str) -> list[float]:
+    return [value for one in several for value in one.blocks(metric).values()]
+
+
+def _ratio(
+    a: Sequence[Samples],
+    b: Sequence[Samples],
+    metric: str,
+    confidence: float,
+    history: Sequence[Sequence[Samples]] = (),
+) -> Ratio | None:
+    """Block by block where both were measured in the blocks of one run; else as two samples.
+
+    Where there are several runs on a side, each is one value: trials of one run have more in common than those of two,
+    and would make the doubt look smaller than it is. A single run is then held against how far the others lie apart,
+    and two single ones against how far earlier runs did.
+    """
+    if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id and not _parts_of_one(a[0], b[0], metric):
+        return paired(a[0].blocks(metric), b[0].blocks(metric), confidence)
+    runs = [[list(values.values()) for one in side if (values := one.blocks(metric))] for side in (a, b)]
+    if min(map(len, runs)) > 1:
+        left, right = ([sum(values) / len(values) for values in side] for side in runs)
+        return unpaired(left, right, confidence)
+    if max(map(len, runs)) > 1:
+        return predicted(runs[0], runs[1], confidence)
+    before = [[list(values.values()) for one in group if (values := one.blocks(metric))] for group in history]
+    if known := foreseen(_values(a, metric), _values(b, metric), before, confidence):
+        return known
+    early = any(one.rule.early for one in (*a, *b))
+    return unpaired(_values(a, metric), _values(b, metric), confidence, early=early)
+
+
+def _parts_of_one(a: Samples, b: Samples, metric: str) -> bool:
+    """One and the same cell, in blocks of which none is on both sides."""
+    return a.cell.id == b.cell.id and not a.blocks(metric).keys() & b.blocks(metric).keys()
+
+
+def _speed(verdict: Verdict, metric: str) -> Speed:
+    if verdict in {Verdict.SAME, Verdict.UNKNOWN}:
+        return Speed.SAME if verdict is Verdict.SAME else Speed.UNKNOWN
+    return Speed.FASTER if (verdict is Verdict.MORE) == more_is_faster(metric) else Speed.SLOWER
+
+
+def _stopped(several: Sequence[Samples]) -> str:
+    return ", ".join(sorted({one.stopped.value for one in several}))
+
+
+def _strained(several: Sequence[Samples], metric: str) -> tuple[int, int]:
+    return sum(len(one.counted(metric)) for one in several), sum(one.strained_of(metric) for one in several)
+
+
+def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples]], lacking: str) -> list[Missing]:
+    """Cells with figures on one side of which the other has none."""
+    found = []
+    for place, several in left.items():
+        if not _measured(several):
+            continue
+        if place not in right:
+            found.append(Missing(several[0].cell.name, lacking, "not there"))
+        elif not _measured(right[place]):
+            reasons = "; ".join(dict.fromkeys(reason for one in right[place] for reason in one.reasons))
+            why = f"{right[place][0].outcome}: {reasons}" if reasons else "no trial that settled"
+            found.append(Missing(several[0].cell.name, lacking, why))
+    return found
+
+
+def _measured(several: Sequence[Samples]) -> bool:
+    """Whether there are figures; those of trials that never settled are none."""
+    return any(one.counts.get(Outcome.MEASURED, 0) > one.unsettled for one in several)
+
+
+def _broken(several: Sequence[Samples]) -> bool:
+    return any(one.counts.get(Outcome.BROKEN) for one in several)
+
+
+def _broke(cells: Sequence[str]) -> tuple[str, ...]:
+    if not cells:
+        return ()
+    few = ", ".join(cells[:3]) + (f" and {len(cells) - 3:,} more" if len(cells) > 3 else "")
+    return (f"B has broken trials where A has figures: {few}; `matrix results --outcome broken` says why",)
+
+
+def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(
+        f"{name} is not finished: {recorded.get(run.id, 0):,} of {run.planned:,} trials"
+        + (f" of {run.name}" if len(side.runs) > 1 else "")
+        for name, side in (("A", a), ("B", b))
+        for run in side.runs
+        if not run.finished
+    )
+
+
+def _cells(found: Mapping[Key, list[Samples]]) -> str:
+    names = [several[0].cell.name for several in found.values()]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
+
+
+def _environment(side: Side) -> dict[str, set[str]]:
+    """Everything that its runs were done with; of what was told by a kernel, only where that ran."""
+    kernels = side.kernels
+    found: dict[str, set[str]] = {}
+    for run in side.runs:
+        for name, text in run.environment.items():
+            kernel, colon, fact = name.partition(": ")
+            if not colon:
+                found.setdefault(name, set()).add(text)
+            elif not kernel or kernel in kernels:
+                found.setdefault(f"guest.{fact}", set()).add(text)
+    if kernels:
+        found["guest.kernel"] = kernels
+    return found

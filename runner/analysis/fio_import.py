@@ -1,0 +1,168 @@
+"""fio's JSON that was made elsewhere: no job of ours, perhaps no histograms, several groups of jobs in one file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from runner.base.errors import BadInput
+from runner.results.fio_json import MADE_UP, Figures, FioFailed, document, figures_of, jobs_of, unsettled
+from runner.results.journal_tables import DIRECTION
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+_SIZE = re.compile(r"(\d+)([kmgt]?)(i?b)?", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SIZES = {"bs", "size", "io_size", "filesize", "offset"}
+_CALLED = {"readwrite": "rw", "blocksize": "bs"}
+#: What says where, or how it is told, and not what was done.
+_ASIDE = frozenset(
+    {
+        *("name", "description", "randseed", "group_reporting", "stonewall", "new_group"),
+        *(
+            "lat_percentiles",
+            "clat_percentiles",
+            "slat_percentiles",
+            "percentile_list",
+            "log_avg_msec",
+            "log_hist_msec",
+        ),
+        *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "allow_file_create", "disk_util"),
+    }
+)
+#: Where it was done: tells jobs of one file apart, and files that were written at different places are the same work.
+_WHERE = ("filename", "directory")
+#: bytes/s, requests/s, ns (a month): more than anything there is, and less than what a database takes.
+_MOST = {"bw": 1e14, "iops": 1e12, "bytes": 1e18, "ios": 1e18, "lat": 3e15}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs that ran side by side and are one figure: `figures`, or why there are none."""
+
+    name: str
+    options: Mapping[str, str]
+    figures: Figures | None
+    failure: str
+    version: str
+    started: datetime
+    #: What these figures do not say, though ours would.
+    lacks: tuple[str, ...]
+    #: Files or devices, as far as they were named.
+    where: str = ""
+    #: The steady state that was asked for and not attained.
+    unsettled: str = ""
+
+
+def groups(text: str, file: str) -> list[Group]:
+    """What one file of fio's JSON holds; BadInput if that is nothing."""
+    try:
+        whole = document(text)
+        jobs = jobs_of(whole, text)
+    except FioFailed as failed:
+        raise BadInput(
+            f"{file}: {failed.brief}",
+            details=failed.evidence[-300:],
+            resolution="it takes what `fio --output-format=json+` (or json) writes",
+        ) from failed
+    if whole.get("fio version") == MADE_UP:
+        raise BadInput(
+            f"{file} was {MADE_UP}, so there is nothing in it that was measured",
+            resolution="import what fio wrote; runs of `--on dry` are in the store as they are, marked as made up",
+        )
+    ended = _ended(whole)
+    common = _options(whole.get("global options"))
+    by_group = groupby(sorted(jobs, key=_number), key=_number)
+    found = [_group(list(several), common, str(whole.get("fio version", "")), ended, text) for _, several in by_group]
+    for group in found:
+        _refuse_impossible(group, file)
+    apart = {name for name in _WHERE if len({group.options.get(name) for group in found}) > 1}
+    return [_placed(group, apart) for group in found]
+
+
+def _placed(group: Group, apart: Collection[str]) -> Group:
+    """A place is part of what a group did only where groups of one file differ by it."""
+    kept = {name: value for name, value in group.options.items() if name not in _WHERE or name in apart}
+    where = [group.options[name] for name in _WHERE if name in group.options]
+    return replace(group, options=kept, where=" in ".join(where))
+
+
+def _refuse_impossible(group: Group, file: str) -> None:
+    sides = (group.figures.read, group.figures.write) if group.figures else ()
+    for side in filter(None, sides):
+        for name in DIRECTION:
+            value, most = getattr(side, name), _MOST["lat" if name.startswith("lat") else name]
+            if value is not None and not 0 <= value <= most:
+                raise BadInput(
+                    f"{file}: {name}={value:g} of '{group.name}' cannot have been measured",
+                    resolution="something else wrote or changed that file; leave it out",
+                )
+
+
+def _group(
+    jobs: Sequence[Mapping[str, Any]], common: Mapping[str, str], version: str, ended: datetime, text: str
+) -> Group:
+    figures, failure = None, ""
+    try:
+        figures = figures_of(jobs, text)
+    except FioFailed as failed:
+        failure = failed.brief
+    name = "+".join(dict.fromkeys(str(job.get("jobname") or "job") for job in jobs))
+    options = _merged([{**common, **_options(job.get("job options"))} for job in jobs])
+    started = ended - timedelta(seconds=figures.runtime if figures else 0)
+    lacks = _lacking(figures) if figures else ()
+    return Group(name, options, figures, failure, version, started, lacks, unsettled=unsettled(jobs))
+
+
+def _lacking(figures: Figures) -> tuple[str, ...]:
+    sides = [side for side in (figures.read, figures.write) if side]
+    if all(side.lat_mean is None for side in sides):
+        return ("latencies: fio was told not to measure them",)
+    if any(side.lat_p99 is None for side in sides):
+        return (
+            "percentiles of the whole latency: fio writes them with lat_percentiles=1, of several jobs as json+ only",
+        )
+    return ()
+
+
+def _options(told: Any) -> dict[str, str]:
+    """What was asked of a job, each option by one name and each size in one spelling."""
+    if not isinstance(told, dict):
+        return {}
+    named = {_CALLED.get(str(key), str(key)): str(value) for key, value in told.items()}
+    return {name: _size(value) if name in _SIZES else value for name, value in named.items() if name not in _ASIDE}
+
+
+def _size(text: str) -> str:
+    from runner.base.quantities import format_size
+
+    found = _SIZE.fullmatch(text.strip())
+    return format_size(int(found[1]) * 1024 ** _POWERS[found[2].lower()]) if found else text
+
+
+def _merged(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """One map for all: where they differ, every value."""
+    found: dict[str, list[str]] = {}
+    for options in several:
+        for name, value in options.items():
+            found.setdefault(name, []).append(value)
+    return {name: "|".join(dict.fromkeys(values)) for name, values in sorted(found.items())}
+
+
+def _number(job: Mapping[str, Any]) -> int:
+    number = job.get("groupid", 0)
+    return number if isinstance(number, int) else 0
+
+
+def _ended(whole: Mapping[str, Any]) -> datetime:
+    """When it was written; the beginning of time, if it does not say so in a way that can be understood."""
+    try:
+        return datetime.fromtimestamp(
+            float(whole.get("timestamp_ms", 0)) / 1000 or float(whole.get("timestamp", 0)), UTC
+        )
+    except (TypeError, ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)

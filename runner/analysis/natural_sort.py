@@ -1,0 +1,42 @@
+"""The order in which people look for values and names: sizes and numbers by what they are, not by their digits."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_DIGITS = re.compile(r"(\d+)")
+Place = tuple[int, float, str]
+
+
+@lru_cache(maxsize=4096)
+def of_value(value: str) -> Place:
+    """Sizes, times and numbers before words."""
+    from runner.base.quantities import parse_size, parse_time
+
+    for number in (float, parse_size, parse_time):
+        try:
+            return 0, float(number(value)), value
+        except (ValueError, TypeError):
+            continue
+    return 1, 0.0, value
+
+
+def as_declared(value: str) -> tuple[int, float]:
+    """The same where words stay in the order in which they come, as sorting leaves what is equal."""
+    return of_value(value)[:2]
+
+
+@lru_cache(maxsize=65536)
+def of_name(name: str) -> tuple[tuple[Place, ...], ...]:
+    """The name of a cell, part by part: `raid5/chunk=16KiB/…` behind `raid5/chunk=4KiB/…`, and before `raid10/…`."""
+    return tuple(_of_part(part) for part in name.split("/"))
+
+
+def _of_part(part: str) -> tuple[Place, ...]:
+    axis, equals, value = part.partition("=")
+    return (*_of_word(axis), *((of_value(value),) if equals else ()))
+
+
+def _of_word(word: str) -> tuple[Place, ...]:
+    return tuple((0, float(one), "") if one.isdecimal() else (1, 0.0, one) for one in _DIGITS.split(word) if one)

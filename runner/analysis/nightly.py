@@ -1,0 +1,235 @@
+"""What runs came to, in words for people who were asleep: Markdown for a page, a text for an issue, and annotations.
+
+Every word that a run, a matrix or a kernel had a say in is escaped: it is shown, and is neither markup nor a command.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.analysis.compare import Speed, differences
+from runner.analysis.compare_table import shown as compared_shown
+from runner.analysis.metrics import METRICS
+from runner.analysis.tables import shown as results_shown
+from runner.base.errors import Exit
+from runner.reports.number_format import figure, times
+from runner.reports.table import Grid
+from runner.reports.table_formats import as_markdown, escaped
+from runner.reports.verdicts import said, told
+from runner.reports.verdicts import shown as verdicts_shown
+from runner.results.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from runner.analysis.compare import Comparison, Line
+    from runner.analysis.samples import Samples
+    from runner.guidelines.verdicts import Judgement
+    from runner.results.store import RunRow
+
+_RATES = ("read_bw", "write_bw", "read_iops", "write_iops")
+#: Rows of a table on a page, which may have a mebibyte; and annotations, of which a step may have ten of a kind.
+_ROWS, _ANNOTATIONS = 50, 10
+
+
+@dataclass(frozen=True)
+class Night:
+    """Some runs, what was measured in them, and what they are compared with."""
+
+    runs: Sequence[RunRow]
+    found: Sequence[Samples]
+    recorded: Mapping[str, int]
+    judgements: Sequence[Judgement]
+    comparison: Comparison | None
+    #: Why there is no comparison; why no guideline is judged, if there are any.
+    alone: str = ""
+    unjudged: str = ""
+    #: How each run was started, by its id, where that is known.
+    commands: Mapping[str, Sequence[str]] | None = None
+
+    @property
+    def broken(self) -> list[Samples]:
+        """Cells of which trials broke."""
+        return [one for one in self.found if one.counts.get(Outcome.BROKEN)]
+
+    @property
+    def unmeasured(self) -> list[RunRow]:
+        """Runs that are over, of which not one trial was measured."""
+        measured = {one.run.id for one in self.found if one.counts.get(Outcome.MEASURED)}
+        return [run for run in self.runs if run.finished and run.id not in measured]
+
+    @property
+    def strained(self) -> list[Samples]:
+        """Cells of which trials count that the host could not keep up with."""
+        return [one for one in self.found if one.strained]
+
+    @property
+    def failing(self) -> list[Judgement]:
+        """Guidelines that were refuted."""
+        return [one for one in self.judgements if one.failed]
+
+    @property
+    def slower(self) -> list[Line]:
+        """Figures that are worse than before."""
+        return [line for line in self.comparison.lines if line.speed is Speed.SLOWER] if self.comparison else []
+
+    @property
+    def unfinished(self) -> list[RunRow]:
+        """Runs that were cut off."""
+        return [run for run in self.runs if not run.finished]
+
+    @property
+    def exit(self) -> Exit:
+        """What a program that says all this ends with."""
+        if self.broken or self.unfinished or self.unmeasured:
+            return Exit.BROKEN
+        # Which guideline failed is only known where the folder of the run is.
+        ended = any(run.exit == Exit.CLAIM_FAILED for run in self.runs)
+        return Exit.CLAIM_FAILED if self.failing or self.slower or ended else Exit.ALL_MEASURED
+
+    @property
+    def title(self) -> str:
+        """The one line."""
+        matrices = ", ".join(dict.fromkeys(f"{run.matrix} on {run.machine}" for run in self.runs))
+        counts = (
+            (len(self.unfinished), "run not finished", "runs not finished"),
+            (len(self.unmeasured), "run measured nothing", "runs measured nothing"),
+            (len(self.broken), "cell broken", "cells broken"),
+            (len(self.failing), "guideline fails", "guidelines fail"),
+            (len(self.slower), "figure slower", "figures slower"),
+        )
+        wrong = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)
+        doubtful = f", {count:,} {'cell' if count == 1 else 'cells'} strained" if (count := len(self.strained)) else ""
+        made_up = " (made up: nothing was measured)" if any(run.made_up for run in self.runs) else ""
+        return f"{matrices}: {wrong or 'all measured'}{doubtful}{made_up}"
+
+
+def page(night: Night) -> str:
+    """All of it, as Markdown."""
+    parts = [f"# {escaped(night.title)}", _table(_of_runs(night))]
+    if night.judgements or night.unjudged:
+        judged = _table(verdicts_shown(night.judgements)) if night.judgements else escaped(night.unjudged)
+        parts += ["## Guidelines", judged]
+    if night.broken:
+        parts += ["## What broke", _table(_of_broken(night))]
+    parts.append("## Against the last run that ended well")
+    compared = night.comparison and compared_shown(night.comparison, most=_ROWS, more="`matrix compare` shows more")
+    parts.append(_table(compared) if compared else escaped(night.alone))
+    figures = _table(results_shown(night.found, _RATES, most=4 * _ROWS, more="`matrix results` shows more"))
+    parts.append(f"<details><summary>All figures</summary>\n\n{figures}\n</details>")
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def issue(night: Night) -> str:
+    """What got worse, as the text of an issue: the evidence, what else changed, and how to do it again."""
+    parts = [f"# {escaped(night.title)}", _table(_of_runs(night))]
+    if night.slower:
+        parts += ["## Slower than before", _table(_of_slower(night))]
+    if night.failing:
+        parts += ["## Guidelines that fail", *(f"- {escaped(line)}" for line in map(_claim, night.failing))]
+    if night.broken:
+        parts += ["## What broke", _table(_of_broken(night))]
+    parts += ["## What else is not as it was", _otherwise(night), "## To do it again", _again(night)]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def annotated(night: Night) -> Iterator[str]:
+    """Commands to GitHub's runner, which shows them beside the job: the first of each kind."""
+    for one in night.broken[:_ANNOTATIONS]:
+        yield _command("error", f"broken: {one.cell.name}", "; ".join(one.reasons))
+    for claim in night.failing[: max(0, _ANNOTATIONS - len(night.broken))]:
+        yield _command("error", f"guideline {claim.guideline.id} fails", told(claim))
+    for line in night.slower[:_ANNOTATIONS]:
+        yield _command("warning", f"slower: {line.name}", f"{line.metric} {_change(line)}")
+
+
+def _command(kind: str, title: str, text: str) -> str:
+    """What could end the line, a property or the text is written as the runner reads it."""
+    plain = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    named = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} title={named}::{plain}"
+
+
+def _table(grid: Grid) -> str:
+    return as_markdown(grid).decode()
+
+
+def _of_runs(night: Night) -> Grid:
+    columns = ("run", "part", "host", "revision", "started", "trials", "ended with")
+    rows = [
+        (
+            *(run.name, run.part or "all", run.host, run.revision[:12] + "+" * run.revision.endswith("+"), run.started),
+            f"{night.recorded.get(run.id, 0):,} of {run.planned:,}",
+            "not finished" if not run.finished else "" if run.exit is None else str(run.exit),
+        )
+        for run in night.runs
+    ]
+    return Grid(columns, rows)
+
+
+def _of_broken(night: Night) -> Grid:
+    rows = [
+        (one.cell.name, f"{one.counts[Outcome.BROKEN]} of {len(one.rows)}", "; ".join(one.reasons)[:500])
+        for one in night.broken
+    ]
+    left = (f"{len(rows) - _ROWS:,} more cells",) if len(rows) > _ROWS else ()
+    return Grid(("cell", "trials broken", "why"), rows[:_ROWS], left)
+
+
+def _of_slower(night: Night) -> Grid:
+    columns = ("cell", "figure", "before", "now", "now / before", "interval", "")
+    rows = [
+        (
+            *(line.name, line.metric),
+            *(figure(mean, METRICS[line.metric]) for mean in line.means),
+            times(line.ratio.ratio) if line.ratio else "",
+            _interval(line),
+            "(!) strained" if line.doubtful else "",
+        )
+        for line in night.slower
+    ]
+    left = (f"{len(rows) - _ROWS:,} more figures",) if len(rows) > _ROWS else ()
+    return Grid(columns, rows[:_ROWS], left, frozenset(columns[2:6]))
+
+
+def _interval(line: Line) -> str:
+    return f"{times(line.ratio.low)} to {times(line.ratio.high)}" if line.ratio and line.ratio.low else ""
+
+
+def _change(line: Line) -> str:
+    before, now = (figure(mean, METRICS[line.metric]) for mean in line.means)
+    ratio = f", {times(line.ratio.ratio)} ({_interval(line)})" if line.ratio else ""
+    return f"{before} → {now}{ratio}"
+
+
+def _claim(judgement: Judgement) -> str:
+    source = f" [{judgement.guideline.source}]" if judgement.guideline.source else ""
+    return f"{judgement.guideline.id}: {judgement.guideline.claim}{source}: {said(judgement)}; {told(judgement)}"
+
+
+def _otherwise(night: Night) -> str:
+    if night.comparison is None:
+        return f"Nothing to compare with: {escaped(night.alone)}"
+    notes = "".join(f"- {escaped(note)}\n" for note in night.comparison.notes)
+    differing = differences(night.comparison.a, night.comparison.b)
+    if not differing:
+        return f"{notes}\nNothing that is recorded of host, disks, kernels, versions and templates differs."
+    return f"{notes}\n{_table(Grid(('what', 'before', 'now'), differing))}"
+
+
+def _again(night: Night) -> str:
+    """As it was typed. A fence that is longer than any in what it holds ends where it should."""
+    lines = [f"git checkout {shlex.quote(run.revision.rstrip('+'))}" for run in night.runs[:1] if run.revision]
+    lines += [shlex.join(words) for run in night.runs if (words := (night.commands or {}).get(run.id))]
+    if night.comparison:
+        lines.append(shlex.join(["matrix", "compare", night.comparison.a.name, night.comparison.b.name]))
+    text = "\n".join(lines)
+    fence = "`" * 4
+    while fence in text:
+        fence += "`"
+    return (
+        f"{fence}sh\n{text}\n{fence}\n\n"
+        "Each cell has its own folder below `cells/` of the run, with the very scripts and fio jobs, numbered in order."
+    )

@@ -1,0 +1,90 @@
+"""How a figure scales along an axis: each cell as a multiple of the first of its line, and the power it goes with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.analysis.pivot import notes_of, place, table_of, told_by
+from runner.guidelines.claims import number_of
+from runner.reports.number_format import digits, times
+from runner.reports.table import Grid
+from runner.statistics.ratios import paired
+from runner.statistics.trend import exponent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.analysis.samples import Samples
+    from runner.reports.table import Value
+    from runner.statistics.interval import Interval
+    from runner.statistics.ratios import Ratio
+
+    Cells = Sequence[Samples | None]
+
+_NOTES = (
+    "\u00d7: so many times the first of its line, over the blocks that both were measured in",
+    "power: the figure goes with the axis to that power (1: in proportion, 0: not at all)",
+)
+
+
+def scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+    """For people: in the first place of a line its figure, in the others so many times that."""
+    table = table_of(found, axis)
+    rows: list[tuple[Value, ...]] = []
+    for key, cells in table.lines:
+        for name in told_by(cells, metric):
+            base = _base(cells, name)
+            places = (place(one, name) if one is base else _told(one, _times(one, base, name), name) for one in cells)
+            rows.append((*key, name, *places, _told_power(_power(table.values, cells, name))))
+    notes = (*notes_of(found, table.among, axis, metric), *_NOTES)
+    return Grid((*table.names, "figure", *table.heads, "power"), rows, notes, frozenset({*table.heads, "power"}))
+
+
+def plain_scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+    """The same for programs, as numbers."""
+    table = table_of(found, axis)
+    rows: list[tuple[Value, ...]] = []
+    for key, cells in table.lines:
+        for name in told_by(cells, metric):
+            base = _base(cells, name)
+            ratios = (value for one in cells for value in _bounded(_times(one, base, name)))
+            power = _power(table.values, cells, name)
+            rows.append((*key, name, *ratios, *((power.mean, power.low, power.high) if power else (None,) * 3)))
+    ends = ("", "_low", "_high")
+    places = [f"{head}{end}" for head in (*(f"{one}_times" for one in table.heads), "power") for end in ends]
+    return Grid((*table.names, "metric", *places), rows, notes_of(found, table.among, axis, metric), frozenset(places))
+
+
+def _base(cells: Cells, metric: str) -> Samples | None:
+    """The first of a line that has the figure."""
+    return next((one for one in cells if one and one.blocks(metric)), None)
+
+
+def _times(one: Samples | None, base: Samples | None, metric: str) -> Ratio | None:
+    return paired(base.blocks(metric), one.blocks(metric)) if one and base else None
+
+
+def _power(values: Sequence[str], cells: Cells, metric: str) -> Interval | None:
+    """None where the axis has words, or too little was measured in the same blocks."""
+    known = [(number_of(value), one.blocks(metric)) for value, one in zip(values, cells, strict=True) if one]
+    places = [number for number, blocks in known if number is not None and blocks]
+    if len(places) < len(known):
+        return None
+    return exponent(places, [blocks for _, blocks in known])
+
+
+def _told(one: Samples | None, ratio: Ratio | None, metric: str) -> str:
+    if ratio is None:
+        return ""
+    doubt = f" ({times(ratio.low)} to {times(ratio.high)})" if ratio.low else ""
+    return f"{times(ratio.ratio)}{doubt}{' (!)' if one and one.strained_of(metric) else ''}"
+
+
+def _bounded(ratio: Ratio | None) -> tuple[Value, ...]:
+    if ratio is None:
+        return (None, None, None)
+    return (ratio.ratio, *((ratio.low, ratio.high) if ratio.low else (None, None)))
+
+
+def _told_power(power: Interval | None) -> str:
+    return f"{digits(power.mean)} ({digits(power.low)} to {digits(power.high)})" if power else ""

@@ -1,0 +1,62 @@
+"""A run against itself: one part of its blocks against the rest, so that nothing differs but noise.
+
+What is called faster or slower then is a false alarm, and how far the parts lie apart is the least that a comparison of
+two such runs can see.
+"""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+from typing import TYPE_CHECKING
+
+from runner.analysis.operands import Side
+from runner.reports.terminal import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from runner.analysis.compare import Comparison
+    from runner.analysis.samples import Samples
+    from runner.statistics.ratios import Ratio
+
+#: So large a share of figures lies within the noise floor.
+_SHARE = 0.95
+
+
+def odd(block: int) -> bool:
+    """Every other block, so that drift comes into both parts alike."""
+    return block % 2 == 1
+
+
+def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = odd) -> tuple[Side, Side]:
+    """Its blocks of which that is true, and all others."""
+    return (
+        Side(f"{name}, odd blocks", [one.in_blocks(first) for one in found]),
+        Side(f"{name}, even blocks", [one.in_blocks(lambda block: not first(block)) for one in found]),
+    )
+
+
+def noise_floor(done: Comparison) -> str:
+    """What such a comparison is, and shows."""
+    least = floor(line.ratio for line in done.lines)
+    if least is None:
+        return ""
+    return (
+        "a run with itself: A is its odd blocks and B its even ones, so what differs is noise. Noise floor: of two "
+        f"such runs, each whole, 95 % of the figures lie within \u00b1{percent(least)} of each other"
+    )
+
+
+def floor(ratios: Iterable[Ratio | None]) -> float | None:
+    """How far all but a twentieth of the figures of two such runs lie apart, as a part of them.
+
+    Half a run has more noise than a whole one, by as much as it has fewer trials; that is taken out.
+    """
+    apart = sorted(abs(log(one.ratio)) * _as_whole(one.n_a, one.n_b) for one in ratios if one)
+    if not apart:
+        return None
+    return exp(apart[min(len(apart) - 1, int(_SHARE * len(apart)))]) - 1
+
+
+def _as_whole(a: int, b: int) -> float:
+    return sqrt((2 / (a + b)) / (1 / a + 1 / b))

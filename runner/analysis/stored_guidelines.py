@@ -1,0 +1,81 @@
+"""What the store holds, as guidelines look at it; and which guidelines a run was done for."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from runner.base.errors import BadInput
+from runner.guidelines.adaptive import UNWATCHED
+from runner.guidelines.samples import Measured
+from runner.guidelines.verdicts import SHARE, judged
+from runner.results.record import Outcome
+from runner.space.load import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from runner.analysis.samples import Samples
+    from runner.guidelines.verdicts import Judgement
+    from runner.language.guidelines import Guideline
+    from runner.results.run_folder import Manifest
+    from runner.space.load import Declared
+
+
+def columns_of(guidelines: Iterable[Guideline]) -> list[str]:
+    """The figures that they are about."""
+    return list(dict.fromkeys(column for one in guidelines for column in one.claimed.figure.columns))
+
+
+def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -> list[Judgement]:
+    """What the runs say together; BadInput if some were measured and others made up."""
+    made_up = {one.run.made_up for one in found}
+    if len(made_up) > 1:
+        raise BadInput(
+            "some of these runs were made up by the dry machine",
+            resolution="name those that were measured, or those that were not",
+        )
+    return judged(guidelines, map(as_measured, found), made_up=True in made_up, share=share_of(found))
+
+
+def share_of(found: Iterable[Samples]) -> float:
+    """How much of the chance of error each look at a verdict uses: less, where trials went where one was open."""
+    return SHARE if any(one.run.steered for one in found) else 1.0
+
+
+def as_measured(samples: Samples) -> Measured:
+    """A cell of a run, by the rule of the run: not that of its matrix, where trials went where a verdict was open."""
+    figures = samples.of_outcome(Outcome.MEASURED)
+    rule = UNWATCHED if samples.run.steered else samples.rule
+    return Measured(
+        samples.run.id,
+        samples.cell,
+        {column: samples.blocks(column) for column in samples.metrics},
+        rule,
+        samples.stopped_by(rule),
+        len(figures.rows),
+        samples.strained,
+    )
+
+
+def declared_by(manifest: Manifest) -> Declared:
+    """The matrix of a run, as it was when the run began, with all that it used."""
+    return parse("matrix.yaml", manifest.text, lambda name: _used(name, manifest.used))
+
+
+def _used(name: str, there: Mapping[str, str]) -> str:
+    """The text of a file that a run used: known by its path, of which the end is enough."""
+    for ending in _endings(name):
+        for path, text in there.items():
+            if path == ending or path.endswith(f"/{ending}"):
+                return text
+    raise FileNotFoundError(name)
+
+
+def _endings(name: str) -> Iterator[str]:
+    plain = posixpath.normpath(name)
+    while plain.startswith("../"):
+        plain = plain.removeprefix("../")
+    yield plain
+    # What comes with matrix may lie elsewhere now.
+    yield "/".join(plain.split("/")[-2:])

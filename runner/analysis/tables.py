@@ -1,0 +1,205 @@
+"""What was measured, as tables: a row a cell of a run, or a row a trial."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from runner.analysis.metrics import METRICS
+from runner.base.errors import BadInput
+from runner.reports.number_format import figure
+from runner.reports.table import MORE, Grid
+from runner.reports.terminal import percent, rate, told_by, unsettled_of
+from runner.results.record import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.analysis.samples import Sample, Samples
+    from runner.reports.table import Value
+    from runner.results.store import RunRow
+    from runner.statistics.stopping import Estimate
+
+_CELL = ("run", "cell", "name", "machine", "made_up", "host", "kernel", "revision", "started")
+_OUTCOMES, _NONE = ("measured", "broken", "skipped"), (0, 0, 0)
+_BECAME = (*_OUTCOMES, "reason", "strained", "unsettled", "stopped")
+
+
+def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
+    """One row a cell of a run, for programs: plain numbers in plain units."""
+    axes = axes_of(found)
+    columns = (*_CELL, *_BECAME, *_named(axes), *(f"{one}{end}" for one in metrics for end in ENDS))
+    # There are as many cells as distinct ones, however many runs had them.
+    places = {id(one.cell): tuple(map(one.cell.axes.get, axes)) for one in found}
+    rows = [
+        (
+            *_who(one),
+            *map(one.counts.get, _OUTCOMES, _NONE),
+            *("; ".join(one.reasons), one.strained, one.unsettled, one.stopped.value),
+            *places[id(one.cell)],
+            *chain.from_iterable([values_of(one.estimate(metric)) for metric in metrics]),
+        )
+        for one in found
+    ]
+    return Grid(columns, rows, warnings(one.run for one in found))
+
+
+ENDS = ("", "_low", "_high", "_rel")
+
+
+def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
+    """One row a trial."""
+    axes = axes_of(found)
+    columns = (*_CELL, "trial", "outcome", "reason", "strained", "unsettled", *_named(axes), *metrics)
+    rows: list[tuple[Value, ...]] = [
+        (
+            *_who(one),
+            *(trial.block, trial.outcome, trial.reason, trial.strained, trial.unsettled),
+            *(one.cell.axes.get(axis) for axis in axes),
+            *trial.values,
+        )
+        for one in found
+        for trial in one.trials
+    ]
+    return Grid(columns, rows, warnings(one.run for one in found))
+
+
+def shown(
+    found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, more: str = MORE
+) -> Grid:
+    """One row a cell of a run, for people; at most so many. `unread`: runs that nobody looked into for that."""
+    several = unread > 0 or len({one.run.id for one in found}) > 1
+    cut = found if most is None else found[:most]
+    usual = set(metrics) == {"read_bw", "write_bw", "read_iops", "write_iops"}
+    heads = ("read", "write", "±") if usual else tuple(head for one in metrics for head in (one, "±"))
+    columns = (*(("run",) if several else ()), "cell", *heads, "trials", "outcome")
+    rows = [
+        (
+            *((one.run.name,) if several else ()),
+            one.cell.name,
+            *(_usual(one) if usual else _asked(one, metrics)),
+            str(one.counts.get("measured", 0)),
+            _became(one),
+        )
+        for one in cut
+    ]
+    rest = (
+        f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
+        f"{unread} more runs" if unread else "",
+    )
+    left = (f"{' and '.join(filter(None, rest))}; {more}",) if any(rest) else ()
+    title = () if several or not found else (f"run {found[0].run.name}",)
+    return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
+
+
+def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
+    """One row a trial, for people; at most so many."""
+    several = len({one.run.id for one in found}) > 1
+    columns = (*(("run",) if several else ()), "cell", "trial", *metrics, "outcome")
+    rows: list[tuple[Value, ...]] = [
+        (
+            *((one.run.name,) if several else ()),
+            *(one.cell.name, str(trial.block)),
+            *(figure(value, METRICS[metric]) for metric, value in zip(metrics, trial.values, strict=True)),
+            _of_trial(trial),
+        )
+        for one in found
+        for trial in one.trials
+    ]
+    left = (f"{len(rows) - most:,} more trials; {MORE}",) if len(rows) > most else ()
+    notes = (*warnings(one.run for one in found), *left)
+    return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
+
+
+def _of_trial(trial: Sample) -> str:
+    marks = (" (!) strained" if trial.strained else "") + (" (!) unsettled" if trial.unsettled else "")
+    return f"{trial.outcome}{marks}{f': {trial.reason}' if trial.reason else ''}"
+
+
+def full_name(axis: str, found: Iterable[Samples]) -> str:
+    """The full name of an axis, which may be written short (`chunk` for `md.chunk`) where that is clear."""
+    names = axes_of(found)
+    fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
+    if len(fitting) != 1:
+        raise BadInput(
+            f"no cell that was chosen has an axis '{axis}'"
+            if not fitting
+            else f"'{axis}' could be {' or '.join(fitting)}",
+            resolution=f"there are {', '.join(names) or 'none'}",
+        )
+    return fitting[0]
+
+
+def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
+    """What must stand wherever figures of these runs are shown."""
+    different = {run.id: run for run in runs}.values()
+    made_up = sorted({run.machine for run in different if run.made_up})
+    if not made_up:
+        return ()
+    told = f"made up by the {' and '.join(made_up)} machine: nothing of it was measured"
+    if all(run.made_up for run in different):
+        return (f"figures are {told}",)
+    names = ", ".join(run.name for run in different if run.made_up)
+    return (f"measured and made-up figures stand beside each other: those of {names} are {told}",)
+
+
+def unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
+    """Which of these runs have not come to their end; `recorded`: how many trials there are of each."""
+    return tuple(
+        f"{run.name} is not finished: {recorded.get(run.id, 0):,} of {'at most ' if run.until else ''}"
+        f"{run.planned:,} trials"
+        for run in {run.id: run for run in runs}.values()
+        if not run.finished
+    )
+
+
+def axes_of(found: Iterable[Samples]) -> list[str]:
+    """Every axis that any of the cells has."""
+    different = {id(one.cell): one.cell for one in found}
+    return list(dict.fromkeys(axis for cell in different.values() for axis in cell.axes))
+
+
+def _named(axes: Iterable[str]) -> list[str]:
+    """An axis that happens to be called like a column of ours says that it is the axis."""
+    taken = {*_CELL, *_BECAME, *METRICS, "trial", "outcome"}
+    return [f"axis.{axis}" if axis in taken else axis for axis in axes]
+
+
+def _who(one: Samples) -> tuple[Value, ...]:
+    run, cell = one.run, one.cell
+    kernels = ", ".join(one.kernels)
+    return (run.name, cell.id, cell.name, run.machine, run.made_up, run.host, kernels, run.revision, run.started)
+
+
+def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
+    """A figure with its bounds and its relative half width, as columns end in `ENDS`."""
+    if estimate is None:
+        return (None, None, None, None)
+    return (estimate.mean, *estimate.bounds, estimate.relative)
+
+
+def _usual(one: Samples) -> tuple[str, ...]:
+    bw = {side: one.estimate(f"{side}_bw") for side in ("read", "write")}
+    iops = {side: one.estimate(f"{side}_iops") for side in ("read", "write")}
+    rates = [_rate(bw[side], iops[side]) for side in ("read", "write")]
+    told = [told_by(bw[side], iops[side]) for side in ("read", "write")]
+    widths = [found.relative for found in told if found and found.relative is not None]
+    return (*rates, percent(max(widths)) if widths else "")
+
+
+def _rate(bw: Estimate | None, iops: Estimate | None) -> str:
+    return rate(bw.mean, iops.mean) if bw and iops else ""
+
+
+def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:
+    for metric in metrics:
+        found = one.estimate(metric)
+        yield figure(found.mean, METRICS[metric]) if found else ""
+        yield percent(found.relative) if found and found.relative is not None else ""
+
+
+def _became(one: Samples) -> str:
+    strained = f" (!) {one.strained} strained" if one.strained else ""
+    reason = f": {'; '.join(one.reasons)}" if one.reasons else ""
+    unsettled = unsettled_of(one.unsettled, one.counts.get(Outcome.MEASURED, 0))
+    return f"{one.outcome}{strained}{unsettled}{reason}"

@@ -1,0 +1,1 @@
+"""Errors, processes, caches, atomic files and quantities."""

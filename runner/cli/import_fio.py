@@ -1,0 +1,287 @@
+"""`matrix import`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.options import results, store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.analysis.fio_import import Group
+    from runner.results.record import CellRow, Trial
+    from runner.results.run_folder import Manifest, RunFolder
+
+MACHINE = "import"
+#: What a file is kept as.
+_KEPT = "fio.json"
+#: Options by which people know a job.
+_NAMED = ("rw", "bs", "iodepth", "numjobs", "filename", "directory")
+_NEVER = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
+_TEXT = "# Imported from fio's JSON: there was no matrix.\n"
+
+_EPILOG = """\b
+Examples:
+  matrix import old/*.json --name nas-2019 --axis layout=raid5 --axis md.chunk=64KiB
+  matrix import bench.json --host lab2 --kernel 6.1.0-28-amd64
+  matrix results nas-2019
+
+\b
+Every group of jobs is a cell: its axes are the job's options (`workload.bs`), its name (`workload`), and what `--axis`
+says; where jobs of one file worked on different files or devices, these too. The same cell in several files is so many
+trials. A file that is imported already is passed over. What fio was not told to write down (percentiles) is empty.
+Exit codes: 0 every file has figures, 2 bad input, 3 there is a file of which every job is broken.
+"""
+
+
+def _axis(context: click.Context, parameter: click.Parameter, told: tuple[str, ...]) -> dict[str, str]:  # noqa: ARG001
+    found = {}
+    for text in told:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip() or not value.strip():
+            raise click.BadParameter(f"'{text}' is not AXIS=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+@click.command("import", epilog=_EPILOG)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--name", default="imported", show_default=True, help="What the run is called, as a matrix would be.")
+@click.option("--axis", "axes", multiple=True, metavar="AXIS=VALUE", callback=_axis, help="Where all of it stands.")
+@click.option("--host", default="", help="Where it was measured.")
+@click.option("--kernel", default="", help="Under which kernel (`uname -r`).")
+@results
+@store
+def command(
+    files: tuple[Path, ...],
+    name: str,
+    axes: Mapping[str, str],
+    host: str,
+    kernel: str,
+    results: Path,
+    store: str | None,
+) -> None:
+    """Make a run of fio's JSON FILES that were measured elsewhere, in results/ and in the store."""
+    from runner.analysis.fio_import import groups
+    from runner.base.errors import Exit
+    from runner.results.journal import Journal
+    from runner.results.live_sync import Feed
+    from runner.results.run_folder import create
+    from runner.results.store_address import address_of
+
+    address = address_of(store, results)
+    contents = _new(files, results)
+    read = sorted(
+        ((file, group) for file, content in contents.items() for group in groups(_text(content), str(file))),
+        key=lambda one: one[1].started,
+    )
+    # Everything that may be refused comes before anything is made.
+    recorded = list(_trials(read, contents, axes, kernel))
+    manifest = _manifest(name, [group for _, group in read], map(_digest, contents.values()), axes, host, kernel)
+    folder = _begun_before(results, manifest) or create(results, manifest)
+    with (
+        folder.locked(),
+        Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal,
+        Feed(address, folder, lambda text: click.echo(text, err=True)) as feed,
+    ):
+        for content in contents.values():
+            _keep(folder, content)
+        journal.remember({cell.id: cell for cell, _ in recorded}.values())
+        done = journal.finished()
+        for _, trial in recorded:
+            if (trial.cell, trial.block) not in done:
+                journal.record(trial)
+            feed.add(trial)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        feed.end(folder.with_manifest(finished=True, ended=now))
+    _tell(folder, recorded)
+    _tell_places(read, recorded)
+    measured = {file for file, group in read if group.figures}
+    if measured != contents.keys():
+        raise click.exceptions.Exit(Exit.BROKEN)
+
+
+def _new(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
+    """What is in the files, each content once, without those that are imported already; refused if none is left."""
+    from runner.base.errors import BadInput
+
+    imported = _imported(results)
+    found: dict[str, tuple[Path, bytes]] = {}
+    passed: list[str] = []
+    for file in files:
+        content = _content(file)
+        digest = _digest(content)
+        if digest in imported:
+            passed.append(f"{file} is imported already, as {imported[digest]}")
+        elif digest in found:
+            if found[digest][0] != file:
+                passed.append(f"{file} is the same as {found[digest][0]}")
+        else:
+            found[digest] = file, content
+    if not found:
+        raise BadInput(
+            "these very files are imported already" if len(passed) > 1 else passed[0],
+            details="; ".join(passed) if len(passed) > 1 else "",
+            resolution="every trial counts once; remove that folder to import them anew",
+        )
+    for one in passed:
+        click.echo(f"note: {one}: passed over", err=True)
+    return dict(found.values())
+
+
+def _imported(results: Path) -> dict[str, str]:
+    """Digests of all files that finished imports have kept, and the names of those."""
+    from runner.results.run_folder import runs
+
+    return {
+        _digest(_content(kept)): run.path.name
+        for run in runs(results)
+        if run.manifest.machine == MACHINE and run.manifest.finished
+        for kept in sorted(run.path.rglob(_KEPT))
+    }
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def _folder_of(content: bytes) -> str:
+    """Where a file is kept, relative to the run."""
+    return f"imported/{_digest(content)}"
+
+
+def _keep(folder: RunFolder, content: bytes) -> None:
+    from runner.base.atomic_files import write_atomically
+    from runner.results.database_errors import named
+
+    kept = folder.path / _folder_of(content) / _KEPT
+    with named(kept):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(kept, content)
+
+
+def _trials(
+    read: Iterable[tuple[Path, Group]], contents: Mapping[Path, bytes], axes: Mapping[str, str], kernel: str
+) -> Iterable[tuple[CellRow, Trial]]:
+    """Every group with its cell."""
+    from runner.results.record import UNSETTLED, Outcome, Trial
+
+    known: dict[str, CellRow] = {}
+    blocks: dict[str, int] = {}
+    for file, group in read:
+        cell = _cell(group, axes, known)
+        block = blocks[cell.id] = blocks.get(cell.id, 0) + 1
+        notes = {"imported": file.name, **({"kernel": kernel} if kernel else {})}
+        if group.unsettled:
+            notes[UNSETTLED] = group.unsettled
+        if group.lacks:
+            notes["lacks"] = "; ".join(group.lacks)
+        yield (
+            cell,
+            Trial(
+                cell=cell.id,
+                block=block,
+                outcome=Outcome.MEASURED if group.figures else Outcome.BROKEN,
+                reason=group.failure,
+                started=group.started.isoformat(timespec="milliseconds"),
+                seconds=group.figures.runtime if group.figures else 0.0,
+                figures=group.figures,
+                notes=notes,
+                folder=_folder_of(contents[file]),
+            ),
+        )
+
+
+def _cell(group: Group, axes: Mapping[str, str], known: dict[str, CellRow]) -> CellRow:
+    """The cell that a group is a trial of: its id is that of its name, of what was done, and of the axes."""
+    from runner.results.record import CellRow
+    from runner.results.run_folder import parts_of
+    from runner.space.variants import digest
+
+    all_axes = {**axes, "workload": group.name, **{f"workload.{key}": value for key, value in group.options.items()}}
+    id_ = digest([MACHINE, group.name, dict(group.options), dict(axes)]).hex()[:16]
+    if id_ not in known:
+        said = [f"{key.rpartition('.')[2]}={value}" for key, value in axes.items()]
+        work = [f"{key}={group.options[key]}" for key in _NAMED if key in group.options]
+        parts = [_NEVER.sub("_", part).strip(".")[:200] for part in (",".join(said), group.name, ",".join(work))]
+        name = "/".join(filter(None, parts)) or "job"
+        taken = {cell.name for cell in known.values()}
+        name = f"{name}+{id_[:6]}" if name in taken else name
+        parts_of(name)
+        known[id_] = CellRow(id_, name, all_axes)
+    return known[id_]
+
+
+def _manifest(
+    name: str, read: Sequence[Group], digests: Iterable[str], axes: Mapping[str, str], host: str, kernel: str
+) -> Manifest:
+    from runner.results.environment import Host
+    from runner.results.run_folder import Manifest
+    from runner.session.resume import command_line
+    from runner.space.variants import digest
+
+    versions = sorted({group.version for group in read if group.version})
+    fingerprint = digest([MACHINE, sorted(digests), dict(axes), host, kernel]).hex()
+    return Manifest(
+        id=fingerprint[:16],  # so that the same files are the same run, in whatever store
+        matrix=name,
+        fingerprint=fingerprint,
+        machine=MACHINE,
+        made_up=False,
+        seed=0,
+        command=command_line(sys.argv),
+        text=_TEXT,
+        versions={kernel: {"fio": ", ".join(versions)}} if versions else {},
+        host=Host(kernel="", cpu="", cores=0, memory=0, hostname=host or None),
+        started=min(group.started for group in read).isoformat(timespec="seconds"),
+        planned=len(read),
+    )
+
+
+def _begun_before(results: Path, wanted: Manifest) -> RunFolder | None:
+    """An import of the same files that was killed, to go on with."""
+    from runner.results.run_folder import runs
+
+    same = (run for run in runs(results) if run.manifest.fingerprint == wanted.fingerprint)
+    return next((run for run in same if not run.manifest.finished), None)
+
+
+def _content(file: Path) -> bytes:
+    from runner.results.database_errors import named
+
+    with named(file):
+        return file.read_bytes()
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+def _tell(folder: RunFolder, recorded: Sequence[tuple[CellRow, Trial]]) -> None:
+    cells = len({cell.id for cell, _ in recorded})
+    click.echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
+    for lack in sorted({trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes}):
+        count = sum(trial.notes.get("lacks") == lack for _, trial in recorded)
+        click.echo(f"note: {count} of them lack {lack}", err=True)
+    for _, trial in recorded:
+        if trial.reason:
+            click.echo(f"note: {trial.notes['imported']}: {trial.reason}", err=True)
+
+
+def _tell_places(read: Iterable[tuple[Path, Group]], recorded: Iterable[tuple[CellRow, Trial]]) -> None:
+    """Which cells have trials of several devices, as files of one device each do not say that they differ."""
+    places: dict[str, set[str]] = {}
+    for (_, group), (cell, _) in zip(read, recorded, strict=True):
+        places.setdefault(cell.name, set()).add(group.where)
+    for name, there in places.items():
+        if len(there) > 1:
+            told = ", ".join(sorted(filter(None, there))[:3])
+            click.echo(f"note: trials of one cell, {name}, are from {told}: `--axis` tells imports apart", err=True)

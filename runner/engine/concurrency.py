@@ -1,0 +1,138 @@
+"""Who is at work: several rigs side by side, or one alone. Whoever asks first is served first, so nobody starves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from runner.engine.concurrency_policy import Level
+
+Work = Coroutine[Any, Any, None]
+
+
+class Turn:
+    """One piece of work: a set-up, a trial, a tear-down. It stands being one of `most()` that are at work."""
+
+    def __init__(self, most: Callable[[], int]) -> None:
+        self.most = most
+        #: How many others were at work during it, at most.
+        self.beside = 0
+        self.come = asyncio.Event()
+
+
+def _one() -> int:
+    return 1
+
+
+class Turns:
+    """Gives turns, and learns from what trials say of their company."""
+
+    def __init__(self, level: Level) -> None:
+        self._level = level
+        self._waiting: deque[Turn] = deque()
+        self._busy: list[Turn] = []
+        #: More may have become possible.
+        self._stirred = asyncio.Event()
+
+    def now(self) -> int:
+        """So many may be at work."""
+        return self._level.now
+
+    @asynccontextmanager
+    async def together(self) -> AsyncIterator[Turn]:
+        """A turn beside as many others as may be."""
+        async with self._held(Turn(self.now)) as turn:
+            yield turn
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[Turn]:
+        """A turn during which nobody else has one."""
+        async with self._held(Turn(_one)) as turn:
+            yield turn
+
+    def kept_up(self, turn: Turn) -> None:
+        """The trial that had this turn was not strained."""
+        self._learn(self._level.kept_up(turn.beside))
+
+    def strained(self, turn: Turn) -> None:
+        """The trial that had this turn was strained."""
+        self._learn(self._level.strained(turn.beside))
+
+    async def side_by_side(self, works: Iterator[Work]) -> None:
+        """Carry these out, begun in their order. What one fails with stops the others and comes out as it is."""
+        if self._level.most == 1:
+            for work in works:
+                await work
+            return
+        running: list[asyncio.Task[None]] = []
+        try:
+            while self._begin(works, running):
+                await self._stirred.wait()
+                self._stirred.clear()
+                for task in [one for one in running if one.done()]:
+                    running.remove(task)
+                    task.result()
+        except asyncio.CancelledError:
+            if failure := await _stopped(running):
+                raise failure from None
+            raise
+        except BaseException:
+            await _stopped(running)
+            raise
+
+    def _begin(self, works: Iterator[Work], running: list[asyncio.Task[None]]) -> bool:
+        """Begin what may begin now; False if nothing is under way then."""
+        while len(running) < self.now() and (work := next(works, None)) is not None:
+            task = asyncio.create_task(work)
+            task.add_done_callback(lambda _: self._stirred.set())
+            running.append(task)
+        return bool(running)
+
+    @asynccontextmanager
+    async def _held(self, turn: Turn) -> AsyncIterator[Turn]:
+        try:
+            await self._take(turn)
+            yield turn
+        finally:
+            self._give_back(turn)
+
+    async def _take(self, turn: Turn) -> None:
+        self._waiting.append(turn)
+        self._call()
+        if not turn.come.is_set():
+            await turn.come.wait()
+
+    def _give_back(self, turn: Turn) -> None:
+        """Whether it had come or not: whoever is cancelled while it waits leaves the queue."""
+        for those in (self._waiting, self._busy):
+            if turn in those:
+                those.remove(turn)
+        self._call()
+
+    def _call(self) -> None:
+        """Let in who may come in. Who wants to be alone waits at the head of the queue until all others have left."""
+        while self._waiting and len(self._busy) < min(one.most() for one in (*self._busy, self._waiting[0])):
+            self._busy.append(self._waiting.popleft())
+            self._busy[-1].come.set()
+            for one in self._busy:
+                one.beside = max(one.beside, len(self._busy) - 1)
+
+    def _learn(self, level: Level) -> None:
+        self._level = level
+        self._stirred.set()
+        self._call()
+
+
+async def _stopped(running: list[asyncio.Task[None]]) -> BaseException | None:
+    """Cancel what still runs and wait until it has put down what it had up; returns what went wrong with that."""
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running)
+    return next(filter(None, [task.exception() for task in running if not task.cancelled()]), None)

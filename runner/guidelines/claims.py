@@ -1,0 +1,329 @@
+"""From a claim to questions that figures can answer: does such a product of figures lie between such bounds?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import singledispatch
+from math import inf
+from statistics import geometric_mean
+from typing import TYPE_CHECKING
+
+from runner.base.quantities import parse_percent, parse_size, parse_time
+from runner.guidelines.pairing import alone, compared, fitting, partitioned
+from runner.language.guidelines import Best, Bound, Claim, Compare, Effect, Monotone, Profile, RatioOf, Scaling, SumOf
+from runner.space.guideline_references import narrowed
+from runner.space.rules import BadRule, axis_named, rule_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from runner.guidelines.pairing import Context, Matched
+    from runner.language.filter import Condition
+    from runner.results.record import CellRow
+    from runner.space.rules import Rule
+
+
+class NotTested(Exception):
+    """The claim is about cells that nobody measured; says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A figure, or the sum of that of several cells, so many times, to a power: 1 above the fraction line, -1 below."""
+
+    power: float
+    cells: tuple[str, ...]
+    times: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whether the product of these terms lies between the bounds."""
+
+    label: str
+    terms: tuple[Term, ...]
+    low: float = 0.0
+    high: float = inf
+    #: It is about the figure itself and not about a ratio.
+    absolute: bool = False
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Ids of all cells that it rests on."""
+        return tuple(dict.fromkeys(cell for term in self.terms for cell in term.cells))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a claim comes to: it holds if all of its questions are answered with yes."""
+
+    questions: tuple[Question, ...]
+    #: Of an effect: the same for every context by itself. They decide nothing.
+    contexts: tuple[Question, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The cells of a run, and every axis with its values."""
+
+    cells: Sequence[CellRow]
+    values: Mapping[str, set[str]]
+
+    @classmethod
+    def of(cls, cells: Sequence[CellRow]) -> Field:
+        """All that can be asked about these cells."""
+        values: dict[str, set[str]] = {}
+        for cell in cells:
+            for axis, value in cell.axes.items():
+                values.setdefault(axis, set()).add(value)
+        return cls(cells, values)
+
+    def rule(self, *conditions: Condition) -> Rule:
+        """What holds where all of these do. Raises NotTested."""
+        found: Rule | None = {}
+        for condition in conditions:
+            try:
+                found = None if found is None else narrowed(found, rule_of(condition, self.values))
+            except BadRule as error:
+                raise NotTested(error.message.partition(";")[0]) from None
+        if found is None:
+            raise NotTested("no cell is all of this")
+        return found
+
+    def chosen(self, *conditions: Condition) -> list[CellRow]:
+        """The cells of which all of this is true. Raises NotTested where there is none."""
+        found = fitting(self.cells, self.rule(*conditions))
+        if not found:
+            raise NotTested(
+                f"no cell is {', '.join(f'{key}={one}' for part in conditions for key, one in part.items())}"
+            )
+        return found
+
+    def axis(self, name: str) -> str:
+        """The full name of an axis. Raises NotTested."""
+        try:
+            return axis_named(name, self.values)
+        except BadRule as error:
+            raise NotTested(error.message.partition(";")[0]) from None
+
+
+@singledispatch
+def asked(claim: Claim, field: Field) -> Asked:  # noqa: ARG001
+    """What a claim asks of these cells. Raises NotTested."""
+    raise TypeError(f"no such claim: {claim!r}")
+
+
+@asked.register
+def _(claim: Compare, field: Field) -> Asked:
+    return _of_pairs(claim, claim.of, claim.to, field, 1 / (1 + claim.within), 1 + claim.within)
+
+
+@asked.register
+def _(claim: RatioOf, field: Field) -> Asked:
+    return _of_pairs(claim, claim.of, claim.to, field, claim.at_least or 0.0, claim.at_most or inf)
+
+
+@asked.register
+def _(claim: Effect, field: Field) -> Asked:
+    each = _of_pairs(claim, claim.of, claim.over, field, claim.at_least or 0.0, claim.at_most or inf)
+    return Asked((averaged(each.questions),), each.questions, each.notes)
+
+
+def averaged(contexts: Sequence[Question]) -> Question:
+    """The same question about the mean of all contexts."""
+    first, share = contexts[0], 1 / len(contexts)
+    if len(contexts) == 1:
+        return first
+    terms = tuple(Term(term.power * share, term.cells) for one in contexts for term in one.terms)
+    return Question(f"mean over {len(contexts)} contexts", terms, first.low, first.high)
+
+
+@asked.register
+def _(claim: Best, field: Field) -> Asked:
+    along = field.axis(claim.along)
+    (chosen,) = field.rule({along: claim.value}).values()
+    best, more = next(iter(chosen)), claim.figure.more_is_better
+    low, high = (1 / (1 + claim.tolerance), inf) if more else (0.0, 1 + claim.tolerance)
+    rows = [row for row in _rows(claim, along, field) if best in row]
+    found = [
+        Question(_told(f"{best} / {value}", label), _ratio(row[best], cell), low, high)
+        for row, label in _labelled(rows)
+        for value, cell in row.items()
+        if value != best
+    ]
+    return _some(found, f"nothing was measured beside {along}={best}")
+
+
+@asked.register
+def _(claim: Monotone, field: Field) -> Asked:
+    back = 1 + claim.tolerance
+    low, high = (1 / back, inf) if claim.direction == "rises" else (0.0, back)
+    rows = _rows(claim, field.axis(claim.along), field)
+    found = [
+        Question(_told(f"{after} / {before}", label), _ratio(row[after], row[before]), low, high)
+        for row, label in _labelled(rows)
+        for before, after in zip(list(row), list(row)[1:], strict=False)
+    ]
+    return _some(found, f"{claim.along} has a single value")
+
+
+@asked.register
+def _(claim: Scaling, field: Field) -> Asked:
+    found = list[Question]()
+    for row, label in _labelled(_rows(claim, field.axis(claim.along), field)):
+        (first, start), *others = [(value, number_of(value)) for value in row]
+        for value, number in others:
+            if not start or not number:
+                raise NotTested(f"{claim.along}={value if start else first} is no number to scale with")
+            terms = (Term(1, (row[value].id,), start / number), Term(-1, (row[first].id,)))
+            asks = _told(f"{value} / {first} for each of {number / start:g}", label)
+            found.append(Question(asks, terms, claim.at_least or 0.0, claim.at_most or inf))
+    return _some(found, f"{claim.along} has a single value")
+
+
+@asked.register
+def _(claim: Bound, field: Field) -> Asked:
+    low = claim.at_least.value if claim.at_least else 0.0
+    high = claim.at_most.value if claim.at_most else inf
+    cells = field.chosen(claim.where)
+    return Asked(tuple(Question(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
+
+
+@asked.register
+def _(claim: SumOf, field: Field) -> Asked:
+    sides = [field.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
+    among = [_some_of(fitting(field.cells, rule)) for rule in sides]
+    found = compared(among, _compared(sides))
+    labels = _labels([context.places for context in found.contexts])
+    questions = [
+        Question(
+            _told("whole / parts", label),
+            (Term(1, (whole.id,)), Term(-1, tuple(part.id for part in parts), claim.times)),
+            1 / (1 + claim.within),
+            1 + claim.within,
+        )
+        for context, label in zip(found.contexts, labels, strict=True)
+        for whole, *parts in (context.cells,)
+    ]
+    return _some(questions, "no whole was measured where its parts were", _notes(among, found))
+
+
+@asked.register
+def _(claim: Profile, field: Field) -> Asked:
+    found, level = list[Question](), geometric_mean(claim.follows)
+    for row, label in _labelled(_rows(claim, field.axis(claim.along), field)):
+        if len(row) != len(claim.follows):
+            raise NotTested(f"the shape has {len(claim.follows)} places, and {claim.along} {len(row)}")
+        share = 1 / len(row)
+        for (value, cell), wanted in zip(row.items(), claim.follows, strict=True):
+            others = tuple(Term(-share, (other.id,)) for other in row.values())
+            terms = (Term(1, (cell.id,), level / wanted), *others)
+            found.append(Question(_told(value, label), terms, 1 / (1 + claim.within), 1 + claim.within))
+    return _some(found, f"{claim.along} has a single value")
+
+
+def number_of(value: str) -> float | None:
+    """What a value of an axis is as a number, if it is one."""
+    for parse in (float, parse_size, parse_percent, parse_time):
+        try:
+            return float(parse(value))
+        except (ValueError, TypeError):
+            continue
+    return None
+
+
+def _of_pairs(claim: Claim, of: Condition, to: Condition, field: Field, low: float, high: float) -> Asked:
+    field.chosen(claim.where, of), field.chosen(claim.where, to)
+    sides = [field.rule(claim.where, one) for one in (of, to)]
+    among, named = [fitting(field.cells, rule) for rule in sides], _compared(sides)
+    found = compared(among, named)
+    labels = _labels([{**context.places, **_against(context, named)} for context in found.contexts])
+    questions = [
+        Question(label, _ratio(*context.cells), low, high)
+        for context, label in zip(found.contexts, labels, strict=True)
+    ]
+    return _some(questions, "the cells of both sides differ in more than what is compared", _notes(among, found))
+
+
+def _compared(rules: Sequence[Rule]) -> set[str]:
+    """The axes on which rules are about different values."""
+    named = {axis for rule in rules for axis in rule}
+    return {axis for axis in named if len({rule.get(axis) for rule in rules}) > 1}
+
+
+def _ratio(above: CellRow, below: CellRow) -> tuple[Term, ...]:
+    return (Term(1, (above.id,)), Term(-1, (below.id,)))
+
+
+def _rows(claim: Claim, along: str, field: Field) -> list[dict[str, CellRow]]:
+    """The cells of a claim along an axis, once for each place on all other axes; in the order of its numbers."""
+    groups: dict[str, list[CellRow]] = {}
+    for cell in field.chosen(claim.where):
+        if along in cell.axes:
+            groups.setdefault(cell.axes[along], []).append(cell)
+    numbers = {value: number_of(value) for value in groups}
+    order = sorted(groups, key=lambda value: (numbers[value] is None, numbers[value] or 0.0))
+    return [row for row in partitioned({value: groups[value] for value in order}, along) if len(row) > 1]
+
+
+def _some(questions: Iterable[Question], lacking: str, notes: tuple[str, ...] = ()) -> Asked:
+    found = tuple(one for one in questions if len(one.cells) > 1)
+    if not found:
+        raise NotTested(lacking)
+    return Asked(found, notes=notes)
+
+
+def _some_of(cells: list[CellRow]) -> list[CellRow]:
+    if not cells:
+        raise NotTested("no cell is all of this")
+    return cells
+
+
+def _notes(sides: Sequence[Sequence[CellRow]], found: Matched) -> tuple[str, ...]:
+    """What is compared as well, and what is not although it was named."""
+    tied = (
+        f"{axis} differs as well: {' against '.join('|'.join(sorted(one)) for one in values)}"
+        for axis, values in found.tied.items()
+    )
+    left = [cell.name for cell in alone(sides, found.contexts)]
+    told = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}" if left else ""
+    return (*tied, *((f"held against nothing, as no cell of the other side is like it: {told}",) if left else ()))
+
+
+def _against(context: Context, named: Iterable[str]) -> dict[str, str]:
+    """What is compared, as a place: which it is, where a side has several."""
+    values = {axis: [cell.axes[axis] for cell in context.cells if axis in cell.axes] for axis in named}
+    return {axis: " against ".join(dict.fromkeys(several)) for axis, several in values.items() if several}
+
+
+def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:
+    """What tells contexts apart, in as few words as it takes."""
+    axes = dict.fromkeys(axis for places in contexts for axis in places)
+    kept = [axis for axis in axes if len({places.get(axis) for places in contexts}) > 1]
+    apart = _count(contexts, kept)
+    for axis in reversed(kept):
+        fewer = [one for one in kept if one != axis]
+        kept = fewer if _count(contexts, fewer) == apart else kept
+    return [", ".join(f"{axis}={places[axis]}" for axis in kept if axis in places) for places in contexts]
+
+
+def _count(contexts: Sequence[Mapping[str, str]], axes: Sequence[str]) -> int:
+    """How many of them can be told apart by these axes."""
+    return len({tuple(places.get(axis) for axis in axes) for places in contexts})
+
+
+def _labelled(rows: Sequence[Mapping[str, CellRow]]) -> Iterator[tuple[Mapping[str, CellRow], str]]:
+    return zip(rows, _labels([_places(row) for row in rows]), strict=True)
+
+
+def _places(row: Mapping[str, CellRow]) -> dict[str, str]:
+    """Where all cells of a row stand."""
+    *_, last = cells = list(row.values())
+    return {
+        axis: value for axis, value in last.axes.items() if all(one.axes.get(axis, value) == value for one in cells)
+    }
+
+
+def _told(*words: str) -> str:
+    return ": ".join(filter(None, words))

@@ -1,0 +1,143 @@
+"""Which cells are held against which: those that differ in what is compared, and in nothing else."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from runner.results.record import CellRow
+
+
+class Context(NamedTuple):
+    """One cell of every side, and where all of them stand."""
+
+    cells: tuple[CellRow, ...]
+    places: Mapping[str, str]
+
+
+class Matched(NamedTuple):
+    """All of them, and what else is compared because it never is the same."""
+
+    contexts: list[Context]
+    #: The values of each such axis, side by side.
+    tied: Mapping[str, tuple[frozenset[str], ...]]
+
+
+def fitting(cells: Iterable[CellRow], rule: Mapping[str, frozenset[str]]) -> list[CellRow]:
+    """The cells that a rule is about."""
+    return [cell for cell in cells if all(cell.axes.get(axis) in values for axis, values in rule.items())]
+
+
+def compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matched:
+    """Every way to take a cell of each side so that all stand on the same places of the axes that they share.
+
+    `named` axes are what is compared: what each of their values is held against is found by itself, as it does not
+    take the same to be like a RAID 1 and like a RAID 10.
+    """
+    contexts, tied = list[Context](), dict[str, tuple[frozenset[str], ...]]()
+    for several in product(*(_by_place(side, sorted(named)) for side in sides)):
+        found = matched(several, named)
+        contexts += found.contexts
+        for axis, values in found.tied.items() if found.contexts else ():
+            before = tied.get(axis, (frozenset[str](),) * len(values))
+            tied[axis] = tuple(map(frozenset.union, before, values))
+    return Matched(contexts, dict(sorted(tied.items())))
+
+
+def alone(sides: Sequence[Sequence[CellRow]], contexts: Iterable[Context]) -> list[CellRow]:
+    """The cells that are held against nothing."""
+    used = {cell.id for context in contexts for cell in context.cells}
+    return [cell for side in sides for cell in side if cell.id not in used]
+
+
+def matched(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matched:
+    """The same of sides that have one place each on what is compared.
+
+    An axis that has other values on every side, and is of the same kind (of the stack, of the tunables, of the work),
+    changes along with them and is compared with them: the level with the name of a layout.
+    """
+    values = [_values(side) for side in sides]
+    shared = {axis for axis in values[0] if all(axis in one for one in values)} - set(named) if values else set()
+    kinds = {kind_of(axis) for axis in named}
+    tied = {axis for axis in shared if kind_of(axis) in kinds and _apart([one[axis] for one in values])}
+    ignored = {*named, *tied}
+    rows = [Context((), {})]
+    for side in sides:
+        rows = _joined(rows, side, ignored)
+    return Matched(rows, {axis: tuple(frozenset(one[axis]) for one in values) for axis in sorted(tied)})
+
+
+def partitioned(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dict[str, CellRow]]:
+    """The same along an axis: `groups` has the cells by its values.
+
+    A place where one of these was never to be measured has the others all the same.
+    """
+    sides = list(groups.values())
+    values = [_values(side) for side in sides]
+    shared = {axis for axis in values[0] if all(axis in one for one in values)} - {along} if values else set()
+    tied = {axis for axis in shared if kind_of(axis) == kind_of(along) and _apart([one[axis] for one in values])}
+    tied |= _parts_of(along, values)
+    kept = sorted(shared - tied)
+    parts: dict[tuple[str, ...], dict[str, list[CellRow]]] = {}
+    for value, side in groups.items():
+        for cell in side:
+            parts.setdefault(_key(cell.axes, kept), {}).setdefault(value, []).append(cell)
+    return [
+        dict(zip(part, context.cells, strict=True))
+        for part in parts.values()
+        for context in matched(list(part.values()), {along, *tied}).contexts
+    ]
+
+
+def kind_of(axis: str) -> str:
+    """What an axis is about: the work, a tunable, or else the stack."""
+    kind = axis.partition(".")[0]
+    return kind if kind in {"tune", "workload"} else "stack"
+
+
+def _parts_of(named: str, values: Sequence[Mapping[str, set[str]]]) -> set[str]:
+    """Of names of layouts or workloads: the axes that are what these are made of, one value for each that has it."""
+    if named not in {"layout", "workload"}:
+        return set()
+    axes = {axis for one in values for axis in one if kind_of(axis) == kind_of(named)}
+    return {axis for axis in axes if all(len(one[axis]) == 1 for one in values if axis in one)}
+
+
+def _by_place(cells: Iterable[CellRow], names: Sequence[str]) -> list[list[CellRow]]:
+    found: dict[tuple[str, ...], list[CellRow]] = {}
+    for cell in cells:
+        found.setdefault(_key(cell.axes, names), []).append(cell)
+    return [*found.values()]
+
+
+def _joined(rows: Sequence[Context], side: Sequence[CellRow], ignored: Collection[str]) -> list[Context]:
+    there = {axis for row in rows for axis in row.places}
+    common = sorted(there & {axis for cell in side for axis in cell.axes})
+    by_key: dict[tuple[str, ...], list[CellRow]] = {}
+    for cell in side:
+        by_key.setdefault(_key(cell.axes, common), []).append(cell)
+    return [
+        Context((*row.cells, cell), {**row.places, **{a: v for a, v in cell.axes.items() if a not in ignored}})
+        for row in rows
+        for cell in by_key.get(_key(row.places, common), ())
+    ]
+
+
+def _key(axes: Mapping[str, str], names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(axes.get(name, "") for name in names)
+
+
+def _values(cells: Iterable[CellRow]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for cell in cells:
+        for axis, value in cell.axes.items():
+            found.setdefault(axis, set()).add(value)
+    return found
+
+
+def _apart(values: Sequence[set[str]]) -> bool:
+    """Whether no two sides have a value in common."""
+    return len(values) > 1 and not any(one & other for one, other in combinations(values, 2))

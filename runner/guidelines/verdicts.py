@@ -1,0 +1,264 @@
+"""Guidelines and what was measured, into verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.guidelines.claims import Asked, Field, NotTested, asked
+from runner.guidelines.evaluate import Level, answered, answered_in_mean
+from runner.guidelines.samples import Measured
+from runner.guidelines.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from runner.guidelines.claims import Question
+    from runner.guidelines.evaluate import Answer
+    from runner.language.guidelines import Claim, Guideline
+    from runner.results.record import CellRow
+
+#: Where it is looked again and again until a claim is decided, so much of the stated chance of error is used each
+#: time: with looks that lie farther and farther apart (`steering.looks`), all of them together err no more than stated.
+#: By simulation (`bench.guidelines`).
+SHARE = 0.12
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A guideline, what is said of it, and on what grounds."""
+
+    guideline: Guideline
+    verdict: Verdict
+    answers: tuple[Answer, ...] = ()
+    #: Why it was not tested.
+    why: str = ""
+    notes: tuple[str, ...] = ()
+    #: No figure of it was measured: a verdict on nothing.
+    made_up: bool = False
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Ids of the cells that it rests on: what nothing was measured of bears nothing."""
+        return tuple(dict.fromkeys(cell for one in self.answers if one.n for cell in one.question.cells))
+
+    @property
+    def failed(self) -> bool:
+        """Whether this is a claim that measurements have refuted."""
+        return self.verdict is Verdict.FAILS and not self.made_up
+
+    @property
+    def telling(self) -> Answer | None:
+        """The answer that the verdict comes from, or is still waiting for."""
+        order = {Verdict.HOLDS: _nearness, Verdict.FAILS: _nearness, Verdict.INCONCLUSIVE: _patience}
+        fitting = [one for one in self.answers if one.value is not None and one.verdict is self.verdict]
+        return min(fitting, key=order.get(self.verdict, _nearness), default=None) if fitting else None
+
+    @property
+    def more(self) -> int | None:
+        """So many more blocks would decide it, if things go on as they did; None: nobody can tell."""
+        if self.verdict is not Verdict.INCONCLUSIVE:
+            return 0
+        return None if self.deciding is None else _needed(self.deciding)
+
+    @property
+    def deciding(self) -> Answer | None:
+        """The answer that would decide it: the first that may refute it, or else the last; None: nobody can tell."""
+        refuting = [one for one in self.answers if not one.seems]
+        left = [one for one in refuting or self.answers if one.verdict is Verdict.INCONCLUSIVE]
+        known = [one for one in left if one.enough is not None]
+        if refuting:
+            return min(known, key=_needed, default=None)
+        return max(known, key=_needed) if known and len(known) == len(left) else None
+
+
+def _needed(answer: Answer) -> int:
+    """So many more blocks, of an answer of which that is known."""
+    return max(1, (answer.enough or 0) - answer.n)
+
+
+def _nearness(answer: Answer) -> float:
+    """How far it is from the bound that is nearest, as a factor; below it, less than 1."""
+    assert answer.value is not None  # noqa: S101 - whoever asks has chosen those with one
+    bounds = (answer.value / (answer.question.low or 1e-300), answer.question.high / answer.value)
+    return min(bounds)
+
+
+def _patience(answer: Answer) -> float:
+    """Those that would take longest come first."""
+    return -(answer.enough or float("inf"))
+
+
+def judged(
+    guidelines: Iterable[Guideline], found: Iterable[Measured], *, made_up: bool = False, share: float = 1.0
+) -> list[Judgement]:
+    """What is said of each; `share`: so much of the stated chance of error is used (`SHARE`, where trials were
+    steered).
+    """
+    runs: dict[str, dict[str, Measured]] = {}
+    for one in found:
+        runs.setdefault(one.run, {})[one.cell.id] = one
+    return [_judgement(one, runs, made_up=made_up, share=share) for one in guidelines]
+
+
+def beyond_judging(guidelines: Sequence[Guideline], cells: Iterable[CellRow]) -> Iterator[tuple[int, str]]:
+    """Those that no figures of these cells could decide, by their places, and why."""
+    run = {cell.id: Measured("", cell) for cell in cells}
+    for at, guideline in enumerate(guidelines):
+        claim = guideline.claimed
+        try:
+            _asked_of_all(claim, {"": _field(claim, run)})
+        except NotTested as lacking:
+            yield at, _without_figure(claim, [run]) or str(lacking)
+
+
+def _judgement(
+    guideline: Guideline,
+    found: Mapping[str, Mapping[str, Measured]],
+    *,
+    made_up: bool,
+    share: float,
+) -> Judgement:
+    claim = guideline.claimed
+    runs = list(found.values())
+    fields = {name: _field(claim, run) for name, run in found.items()}
+    try:
+        wanted = _asked_of_all(claim, fields)
+    except NotTested as lacking:
+        why = (_without_figure(claim, runs) if any(one.cells for one in fields.values()) else "") or str(lacking)
+        return Judgement(guideline, Verdict.NOT_TESTED, why=why, made_up=made_up)
+    alone = Level(guideline.confidence, len(wanted.contexts) or 1, share)
+    contexts = [answered(one, runs, claim.figure, alone) for one in wanted.contexts]
+    kept = [one.question for one in contexts if one.value is not None]
+    # A mean needs all that it is made of; what there is of it is better than nothing.
+    level = Level(guideline.confidence, 1 if kept else len(wanted.questions), share)
+    answers = (
+        (answered_in_mean(kept, runs, claim.figure, level),)
+        if kept
+        else tuple(answered(one, runs, claim.figure, level) for one in wanted.questions)
+    )
+    verdict = _together([one.verdict for one in answers])
+    without = [one.question for one in (contexts or answers) if one.value is None]
+    return Judgement(
+        guideline,
+        verdict,
+        answers,
+        _without_cells(answers, runs, claim) if verdict is Verdict.NOT_TESTED else "",
+        (
+            *(*wanted.notes, *_untested(without, verdict), *_put_together(answers)),
+            *(*_interactions(verdict, contexts), *_strained(answers, verdict)),
+        ),
+        made_up,
+    )
+
+
+def _field(claim: Claim, run: Mapping[str, Measured]) -> Field:
+    """The cells of a run that have, or would have, what it is about."""
+    return Field.of([one.cell for one in run.values() if one.has(claim.figure)])
+
+
+def _asked_of_all(claim: Claim, fields: Mapping[str, Field]) -> Asked:
+    """The questions that any run can answer, each once. Raises NotTested."""
+    found, lacking = dict[str, Asked](), list[NotTested]()
+    for run, field in fields.items():
+        try:
+            found[run] = asked(claim, field)
+        except NotTested as why:
+            lacking.append(why)
+    if not found:
+        raise _lacking(claim, list(fields.values()), lacking)
+    return Asked(
+        _told_apart({run: each.questions for run, each in found.items()}),
+        _told_apart({run: each.contexts for run, each in found.items()}),
+        tuple(dict.fromkeys(note for each in found.values() for note in each.notes)),
+    )
+
+
+def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str:
+    """That there are such cells, but not with that figure; empty where that is not why."""
+    for run in runs:
+        with suppress(NotTested):
+            asked(claim, Field.of([one.cell for one in run.values()]))
+            return f"cells that it is about have no {claim.metric}"
+    return ""
+
+
+def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measured]], claim: Claim) -> str:
+    """Which cells lack what every one of its questions would have needed."""
+    known = {id_ for run in runs for id_, one in run.items() if one.blocks(claim.figure)}
+    names = {id_: one.cell.name for run in runs for id_, one in run.items()}
+    wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
+    lacking = [names[cell] for cell in wanted if cell not in known]
+    if not lacking:
+        return f"its cells have {claim.metric}, but never of one block together"
+    more = f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
+    return f"no {claim.metric} of {'; '.join(lacking[:3])}{more}"
+
+
+def _told_apart(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:
+    """Each once; what tells questions apart within a run may not do so among several: then its run is named."""
+    each = {one.terms: (run, one) for run, questions in by_run.items() for one in questions}
+    counts = Counter(one.label for _, one in each.values()) if len(by_run) > 1 else Counter[str]()
+    return tuple(replace(one, label=_of_run(one, run)) if counts[one.label] > 1 else one for run, one in each.values())
+
+
+def _of_run(question: Question, run: str) -> str:
+    return ", ".join(filter(None, (question.label, f"run {run[:8]}")))
+
+
+def _lacking(claim: Claim, fields: Sequence[Field], lacking: Sequence[NotTested]) -> NotTested:
+    """Why no run can answer: for want of cells, or because they are those of different runs."""
+    if not lacking:
+        return NotTested("nothing was measured")
+    if not any(field.cells for field in fields):
+        return NotTested(f"no cell has {claim.metric}")
+    if len(fields) > 1:
+        with suppress(NotTested):
+            asked(claim, Field.of([cell for field in fields for cell in field.cells]))
+            return NotTested(
+                "its cells were measured in different runs, which `matrix compare` holds against each other"
+            )
+    return lacking[0]
+
+
+def _together(verdicts: Sequence[Verdict]) -> Verdict:
+    """A claim fails if any of its questions is answered with no, and holds if all are with yes."""
+    if Verdict.FAILS in verdicts:
+        return Verdict.FAILS
+    if all(one is Verdict.HOLDS for one in verdicts):
+        return Verdict.HOLDS
+    return Verdict.NOT_TESTED if all(one is Verdict.NOT_TESTED for one in verdicts) else Verdict.INCONCLUSIVE
+
+
+def _untested(without: Sequence[Question], verdict: Verdict) -> list[str]:
+    """What nothing is known of."""
+    if not without or verdict is Verdict.NOT_TESTED:
+        return []
+    more = f" and {len(without) - 3} more" if len(without) > 3 else ""
+    return [f"no figures: {'; '.join(one.label or 'its cells' for one in without[:3])}{more}"]
+
+
+def _put_together(answers: Sequence[Answer]) -> list[str]:
+    """That a mean is less sure than it would be had one run measured all of it."""
+    parts = max((one.parts for one in answers), default=1)
+    told = f"no run measured all of it together: put together from {parts} parts, the doubts of which add up"
+    return [told] if parts > 1 else []
+
+
+def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
+    """Where an effect is another than on average: so much so that there the verdict would be another."""
+    counts = Counter(one.verdict for one in contexts)
+    decided = {Verdict.HOLDS, Verdict.FAILS} - {verdict}
+    if verdict is Verdict.INCONCLUSIVE and not all(counts[one] for one in decided):
+        return []
+    against = [one for one in contexts if one.verdict in decided]
+    told = [f"{one.question.label} ({one.value:.2f}\u00d7 {one.verdict})" for one in against[:4]]
+    more = f" and {len(against) - 4} more" if len(against) > 4 else ""
+    return [f"by itself another verdict at {'; '.join(told)}{more}"] if told else []
+
+
+def _strained(answers: Sequence[Answer], verdict: Verdict) -> list[str]:
+    count = 0 if verdict is Verdict.NOT_TESTED else max((one.strained for one in answers), default=0)
+    return ["rests on trials in which the host could not keep up with modelled disks"] if count else []

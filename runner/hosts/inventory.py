@@ -1,0 +1,356 @@
+"""The block devices of a machine, as its own kernel told of them: parsed once, then only values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import orjson
+
+from runner.base.errors import HarnessBroken
+from runner.hosts import label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from runner.hosts.label import Label
+
+SECTOR = 512
+#: SCSI's numbers for disks, simple ones and zoned ones; all others are tapes, CD-ROMs and the like.
+SCSI_DISKS = {"", "0", "14", "20"}
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Something on a device that a program recognised."""
+
+    type: str
+    offset: str = ""
+    uuid: str = ""
+    label: str = ""
+
+    def __str__(self) -> str:
+        where = f" at {self.offset}" if self.offset else ""
+        name = f" '{self.label}'" if self.label else ""
+        return f"{self.type}{name}{where}" + (f", UUID {self.uuid}" if self.uuid else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One block device: a disk, a partition, a mapping, an array."""
+
+    name: str
+    #: `8:16`: the one thing that is the same under all of its names.
+    dev: str
+    size: int
+    read_only: bool = False
+    removable: bool = False
+    partition: bool = False
+    #: Of a partition; where it starts is in bytes.
+    number: int = 0
+    start: int = 0
+    scsi_type: str = ""
+    serial: str = ""
+    wwn: str = ""
+    model: str = ""
+    firmware: str = ""
+    rotational: bool = False
+    transport: str = ""
+    #: The file behind a loop device.
+    backing: str = ""
+    mapping: str = ""
+    mapping_uuid: str = ""
+    array_state: str = ""
+    bcache: str = ""
+    #: Raised by the kernel for each medium or device that comes under a name.
+    sequence: str = ""
+    #: Bytes, since the machine was started.
+    written: int = 0
+    signatures: tuple[Signature, ...] = ()
+    #: Bytes that are not zero, of those that were looked at; None if nobody looked.
+    filled: int | None = None
+    label: Label | None = None
+    #: Why its content could not be told.
+    unreadable: str = ""
+
+    @property
+    def path(self) -> str:
+        """Where it lies below /dev."""
+        return f"/dev/{self.name.replace('!', '/')}"
+
+    @property
+    def is_disk(self) -> bool:
+        """Not something that was made of disks."""
+        return not (self.partition or self.mapping or self.array_state or self.name.startswith(("md", "dm-", "zram")))
+
+    @property
+    def identity(self) -> str:
+        """What it is known by, whatever it is called."""
+        return self.wwn or self.serial or self.dev
+
+
+@dataclass(frozen=True, slots=True)
+class StableName:
+    """A link in /dev/disk/by-id, or what udev would have called it where there is no udev."""
+
+    name: str
+    #: Empty if it leads to no block device.
+    dev: str
+    target: str = ""
+    #: What it leads to, in words; empty if to nothing.
+    kind: str = "block special file"
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file system that is mounted somewhere, in this or another mount namespace."""
+
+    dev: str
+    source: str
+    point: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """All of them, and how they stand on one another."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    names: tuple[StableName, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    #: What is swapped to, by the number of the device.
+    swaps: Mapping[str, str] = field(default_factory=dict)
+    #: The file system's UUID, by the name of each device of a mounted btrfs.
+    btrfs: Mapping[str, str] = field(default_factory=dict)
+
+    def by_number(self, dev: str) -> Node | None:
+        """The node of this number."""
+        return next((node for node in self.nodes.values() if node.dev == dev), None)
+
+    def parts_of(self, node: Node) -> tuple[Node, ...]:
+        """Its partitions."""
+        return tuple(self.nodes[part] for part in self.parts.get(node.name, ()) if part in self.nodes)
+
+    @property
+    def disks(self) -> tuple[Node, ...]:
+        """Those that were not made of others, and are there at all."""
+        return tuple(node for node in self.nodes.values() if node.is_disk and (node.size or node.removable))
+
+    def names_of(self, node: Node) -> tuple[str, ...]:
+        """Its stable names."""
+        return tuple(name.name for name in self.names if name.dev == node.dev)
+
+
+@dataclass
+class _Facts:
+    """Lines of the census, sorted by what they are about."""
+
+    keys: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    parts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    holders: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    signatures: dict[str, list[Signature]] = field(default_factory=lambda: defaultdict(list))
+    links: list[StableName] = field(default_factory=list)
+    mounts: list[Mount] = field(default_factory=list)
+    swaps: dict[str, str] = field(default_factory=dict)
+    btrfs: dict[str, str] = field(default_factory=dict)
+    #: Why what lsblk knows of disks is not known.
+    unheard: str = ""
+
+
+def parse(text: str) -> Census:
+    """The census in what its script said; one that was cut short is none."""
+    # Not splitlines(): names hold whatever somebody wrote, such as separators of Unicode's.
+    lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
+    if not lines or lines[-1] != ["end"]:
+        raise HarnessBroken(
+            "what a machine says of its disks was cut short",
+            details=text[-500:],
+            resolution="nothing was used; try again, and look at the machine if it happens again",
+        )
+    facts = _Facts()
+    for words in lines:
+        _take(facts, words)
+    nodes = {name: _node(name, keys, facts) for name, keys in facts.keys.items() if "dev" in keys}
+    return Census(
+        nodes=MappingProxyType(nodes),
+        parts=_frozen(facts.parts),
+        holders=_frozen(facts.holders),
+        names=(*facts.links, *_without_udev(nodes.values(), {link.name for link in facts.links})),
+        mounts=tuple(facts.mounts),
+        swaps=MappingProxyType(facts.swaps),
+        btrfs=MappingProxyType(facts.btrfs),
+    )
+
+
+def _frozen(relations: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
+    return MappingProxyType({name: tuple(dict.fromkeys(others)) for name, others in relations.items()})
+
+
+def _take(facts: _Facts, words: list[str]) -> None:
+    match words:
+        case ["node", name, key, value]:
+            facts.keys[name][key] = value.strip()
+        case ["unreadable" | "filled" | "label" as key, name, value]:
+            facts.keys[name][key] = value
+        case ["part", disk, part]:
+            facts.parts[disk].append(part)
+        case ["holder", name, holder]:
+            facts.holders[name].append(holder)
+        case ["link", name, dev, target, kind]:
+            facts.links.append(StableName(name, dev.replace("-", ""), target, kind))
+        case ["mount", dev, source, point, kind]:
+            facts.mounts.append(Mount(dev, _unescaped(source), _unescaped(point), kind))
+        case _:
+            _take_told(facts, words)
+
+
+def _take_told(facts: _Facts, words: list[str]) -> None:
+    """What others said: drivers of their own, and programs, which may say anything."""
+    match words:
+        case ["swap", dev, path]:
+            facts.swaps[dev] = path
+        case ["btrfs", name, uuid]:
+            facts.btrfs[name] = uuid
+        case ["mdstat", line]:
+            for member, array in _members(line):
+                facts.holders[member].append(array)
+        case ["wipefs", name, said]:
+            try:
+                facts.signatures[name] += _of_wipefs(said)
+            except (orjson.JSONDecodeError, KeyError, TypeError):
+                facts.keys[name]["unreadable"] = f"wipefs said what is no JSON: {said[:200]}"
+        case ["blkid", name, status, *said]:
+            facts.signatures[name] += _of_blkid(int(status), " ".join(said), facts.signatures[name])
+            facts.signatures[name] = list(_of_tables(" ".join(said), facts.signatures[name]))
+        case ["lsblk", said]:
+            _take_lsblk(facts, said)
+
+
+def _take_lsblk(facts: _Facts, said: str) -> None:
+    try:
+        told = list(_of_lsblk(said))
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        facts.unheard = f"lsblk said what is no JSON: {said[:200]}"
+        return
+    for name, key, value in told:
+        facts.keys[name].setdefault(key, value)
+
+
+def _of_wipefs(said: str) -> Iterator[Signature]:
+    for one in orjson.loads(said)["signatures"] if said.strip() else ():
+        yield Signature(*(str(one.get(key) or "") for key in ("type", "offset", "uuid", "label")))
+
+
+def _of_blkid(status: int, said: str, known: Iterable[Signature]) -> Iterator[Signature]:
+    """A second opinion: 2 is nothing found, 8 is more than one thing, which nobody should have to choose from."""
+    if status == 8:
+        yield Signature(f"several at once ({said or 'blkid cannot tell which'})")
+    elif status == 0:
+        pairs = dict(word.partition("=")[::2] for word in said.split())
+        types = {one.type for one in known}
+        for key, uuid in (("TYPE", "UUID"), ("PTTYPE", "PTUUID")):
+            if key in pairs and pairs[key] not in types:
+                yield Signature(pairs[key], uuid=pairs.get(uuid, ""))
+    elif status != 2:
+        yield Signature(f"something that blkid failed at: {said}")
+
+
+def _of_tables(said: str, known: Iterable[Signature]) -> Iterator[Signature]:
+    """What wipefs finds of a partition table has no UUID; blkid knows it. A GPT protects itself by a second table."""
+    pairs = dict(word.partition("=")[::2] for word in said.split())
+    kind = pairs.get("PTTYPE", "")
+    for one in known:
+        of_it = one.type == kind or (kind == "gpt" and one.type == "PMBR")
+        yield replace(one, uuid=pairs.get("PTUUID", "")) if of_it and not one.uuid else one
+
+
+def _of_lsblk(said: str) -> Iterator[tuple[str, str, str]]:
+    """Of each device and all below it: what udev knows, or lsblk itself read from sysfs."""
+    rows = orjson.loads(said)["blockdevices"]
+    while rows:
+        row = rows.pop()
+        rows += row.get("children", ())
+        for key in ("serial", "wwn", "model", "tran"):
+            if row.get(key):
+                yield row["kname"].replace("/", "!"), f"lsblk {key}", str(row[key]).strip()
+
+
+def _members(line: str) -> Iterator[tuple[str, str]]:
+    """`md0 : active raid1 sdb1[1] sda1[0](F)`."""
+    array, _, rest = line.partition(" : ")
+    for word in rest.split():
+        member, bracket, _ = word.partition("[")
+        if bracket:
+            yield member, array.strip()
+
+
+def _unescaped(text: str) -> str:
+    for escape, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(escape, char)
+    return text
+
+
+def _node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
+    def first(*wanted: str) -> str:
+        return next((keys[key] for key in wanted if keys.get(key)), "")
+
+    stat = first("stat").split()
+    # Of a disk that its driver tells all of, lsblk knows no more. Of another it may have known whose twin it is.
+    serial, wwn = first("vpd_pg80", "serial", "device/serial"), first("wwid", "device/wwid")
+    unheard = "" if serial and wwn else facts.unheard
+    filled = first("filled")
+    return Node(
+        name=name,
+        dev=keys["dev"],
+        size=int(first("size") or 0) * SECTOR,
+        read_only=first("ro") == "1",
+        removable=first("removable") == "1",
+        partition="partition" in keys,
+        number=int(first("partition") or 0),
+        start=int(first("start") or 0) * SECTOR,
+        scsi_type=first("device/type"),
+        # A loop device is what the file behind it is.
+        serial=serial or first("lsblk serial", "loop/backing_file"),
+        wwn=wwn or first("lsblk wwn"),
+        model=first("device/model", "lsblk model"),
+        firmware=first("device/firmware_rev", "device/rev"),
+        rotational=first("queue/rotational") == "1",
+        transport=first("lsblk tran"),
+        backing=first("loop/backing_file"),
+        mapping=first("dm/name"),
+        mapping_uuid=first("dm/uuid"),
+        array_state=first("md/array_state"),
+        bcache=first("bcache/state"),
+        sequence=first("diskseq"),
+        written=int(stat[6]) * SECTOR if len(stat) > 6 else 0,
+        signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
+        filled=int(filled) if filled.isdecimal() else None,
+        label=label.read(first("label")),
+        unreadable=first("unreadable") or unheard,
+    )
+
+
+def _without_udev(nodes: Iterable[Node], known: set[str]) -> Iterator[StableName]:
+    """The names that udev gives, where the kernel knows enough to give them itself."""
+    for node in nodes:
+        if node.partition or node.backing:
+            continue
+        for name in _udev_names(node):
+            if name not in known:
+                yield StableName(name, node.dev, node.path)
+
+
+def _udev_names(node: Node) -> Iterator[str]:
+    wwn = node.wwn
+    if wwn.startswith("naa."):
+        yield f"wwn-0x{wwn.removeprefix('naa.')}"
+    elif wwn.startswith("0x"):
+        yield f"wwn-{wwn}"
+    elif wwn.startswith(("eui.", "nvme.", "uuid.")):
+        yield f"nvme-{wwn}"
+    if node.serial and node.name.startswith("vd"):
+        yield f"virtio-{node.serial[:20]}"

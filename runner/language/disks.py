@@ -1,0 +1,275 @@
+"""Disks as they are declared: how many, how large, on which bus, and what they are like inside."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic_core import core_schema
+
+from runner.base.quantities import format_rate, parse_rate
+from runner.language.base import Model
+from runner.language.units import Percent, Size, Time
+from runner.simdisks.disk import Bus, Disk
+from runner.simdisks.physics import Physics
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
+KIB, MIB = 1024, 1024 * 1024
+#: After so many seeds phases come again: larger numbers leave a float no room for the part of a turn that differs.
+PHASES = 2**36
+
+
+def _throughput(value: object) -> int:
+    rate = parse_rate(value)
+    if not rate:
+        raise ValueError("a disk that moves nothing never answers")
+    return rate
+
+
+Throughput = Annotated[
+    int,
+    BeforeValidator(_throughput),
+    PlainSerializer(format_rate),
+    WithJsonSchema({"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(B|[KMGT]iB|[kKMGT]B)\s*/s\s*$"}),
+]
+
+
+class _Model(Model):
+    """What every model may say of itself."""
+
+    name: str | None = None
+    source: Annotated[str | None, Field(description="where its figures are from")] = None
+    interface: Annotated[Throughput | None, Field(description="to the host; no limit if not given")] = None
+    overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.00002
+
+    def _common(self) -> dict[str, float]:
+        return {"overhead": self.overhead, "interface": float(self.interface or 0)}
+
+
+class Seek(Model):
+    """Of the arm."""
+
+    track: Annotated[Time, Field(ge=0, lt=1, description="to the next track")]
+    full: Annotated[Time, Field(gt=0, lt=1, description="across the whole disk")]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.track > self.full:
+            raise ValueError("a seek to the next track takes longer than one across the disk")
+        return self
+
+
+class Zone(Model):
+    """A part of the disk in which all tracks are as fast."""
+
+    to: Annotated[Percent, Field(gt=0, le=1, description="the share of the disk at which it ends")]
+    rate: Throughput
+
+
+class Shingled(Model):
+    """Tracks overlap, so that what is not written one after another lands elsewhere before it is put in its place."""
+
+    band: Annotated[Size, Field(ge=MIB, description="bytes that can only be written one after another")]
+    landing: Annotated[Size, Field(ge=MIB, description="of the place for all other writes")]
+
+
+class Hdd(_Model):
+    """It rotates, and an arm moves."""
+
+    kind: Literal["hdd"]
+    rpm: Annotated[int, Field(ge=60, le=100_000)] = 7200
+    outer: Annotated[Throughput | None, Field(description="of the first zone")] = None
+    inner: Annotated[Throughput | None, Field(description="of the last zone")] = None
+    zones: Annotated[
+        Annotated[int, Field(ge=1, le=64)] | Annotated[tuple[Zone, ...], Field(min_length=1, max_length=64)],
+        BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+        Field(description="as many equal ones between outer and inner, or each with its end and rate"),
+    ] = 16
+    seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
+    cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
+    write_cache: Annotated[bool, Field(description="writes end in the cache, half of it, until a flush")] = True
+    read_ahead: Annotated[Size | None, Field(ge=0, description="4MiB if not given, or a quarter of the cache")] = None
+    shingled: Shingled | None = None
+    queue: Annotated[int, Field(ge=1, le=16, description="among how many commands it chooses the next")] = 16
+
+    @model_validator(mode="after")
+    def _zoned(self) -> Self:
+        if isinstance(self.zones, tuple):
+            if self.outer is not None or self.inner is not None:
+                raise ValueError("zones with their own rates leave nothing for outer and inner to say")
+            ends = [zone.to for zone in self.zones]
+            if ends[-1] != 1 or ends != sorted(set(ends)):
+                raise ValueError("zones go from the outside in, each to a larger share than the one before, to 100%")
+        elif self.outer is None:
+            raise ValueError("`outer` is missing here: the rate of the first zone")
+        return self
+
+    def physics(self, seed: int) -> Physics:
+        """Platters of several disks do not turn in step."""
+        ahead = self.read_ahead if self.read_ahead is not None else min(4 * MIB, self.cache // 4)
+        numbers = {
+            **self._common(),
+            "revolution": 60 / self.rpm,
+            "seek_track": self.seek.track,
+            "seek_full": self.seek.full,
+            "phase": math.fmod(seed % PHASES * (math.sqrt(5) - 1) / 2, 1),
+            "read_ahead": float(ahead),
+            "segments": float(min(32, max(1, self.cache // 2 // max(ahead, 1)))) if ahead else 0.0,
+            "write_cache": float(self.cache // 2) if self.write_cache else 0.0,
+            "write_extents": 2.0 * self.queue,
+            "window": float(self.queue),
+            **({"band": float(self.shingled.band), "landing": float(self.shingled.landing)} if self.shingled else {}),
+        }
+        return Physics("hdd", tuple(numbers.items()), tuple(self._zones()))
+
+    def _zones(self) -> list[tuple[float, float]]:
+        if isinstance(self.zones, tuple):
+            return [(zone.to, float(zone.rate)) for zone in self.zones]
+        outer = float(self.outer or 0)
+        fall = (outer - float(self.inner or outer)) / max(1, self.zones - 1)
+        return [((number + 1) / self.zones, outer - fall * number) for number in range(self.zones)]
+
+
+class Cliff(Model):
+    """Where a fast area of an SSD is full, and what is left then."""
+
+    after: Annotated[Size, Field(gt=0)]
+    bandwidth: Throughput
+
+
+class Ssd(_Model):
+    """Places that work side by side behind one interface."""
+
+    kind: Literal["ssd"]
+    read_latency: Annotated[Time, Field(gt=0, lt=1)]
+    write_latency: Annotated[Time, Field(gt=0, lt=1)]
+    channels: Annotated[int, Field(ge=1, le=256, description="commands that it works on at once")]
+    bandwidth: Throughput
+    write_bandwidth: Annotated[Throughput | None, Field(description="as for reading if not given")] = None
+    cliff: Annotated[Cliff | None, Field(description="writing becomes slower after so much")] = None
+
+    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - nothing in it depends on chance
+        """The same for each."""
+        numbers = {
+            **self._common(),
+            "read_latency": self.read_latency,
+            "write_latency": self.write_latency,
+            "channels": float(self.channels),
+            "read_rate": float(self.bandwidth),
+            "write_rate": float(self.write_bandwidth or self.bandwidth),
+            **({"cliff": float(self.cliff.after), "cliff_rate": float(self.cliff.bandwidth)} if self.cliff else {}),
+        }
+        return Physics("ssd", tuple(numbers.items()))
+
+
+class Burst(Model):
+    """More than what is paid for, for a while."""
+
+    iops: Annotated[int, Field(ge=1)]
+    credits: Annotated[Time, Field(gt=0, description="how long a full burst lasts")]
+
+
+class Volume(_Model):
+    """A share of somebody else's disks, so many requests a second."""
+
+    kind: Literal["volume"]
+    iops: Annotated[int, Field(ge=1)]
+    burst: Burst | None = None
+    bandwidth: Annotated[Throughput | None, Field(description="no limit if not given")] = None
+    latency: Annotated[Time, Field(ge=0, lt=10)] = 0.0005
+    io_size: Annotated[Size, Field(gt=0, description="a larger request counts several times")] = 256 * KIB
+
+    @model_validator(mode="after")
+    def _bursts(self) -> Self:
+        if self.burst and self.burst.iops <= self.iops:
+            raise ValueError(f"a burst of {self.burst.iops} IOPS is not more than {self.iops}")
+        return self
+
+    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - nothing in it depends on chance
+        """The same for each."""
+        burst = self.burst
+        numbers = {
+            **self._common(),
+            "iops": float(self.iops),
+            "bandwidth": float(self.bandwidth or 0),
+            "latency": self.latency,
+            "io_size": float(self.io_size),
+            "burst_iops": float(burst.iops) if burst else 0.0,
+            "burst_credits": burst.credits * (burst.iops - self.iops) if burst else 0.0,
+        }
+        return Physics("volume", tuple(numbers.items()))
+
+
+class Ideal(_Model):
+    """As fast as its server is."""
+
+    kind: Literal["ideal"]
+    overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.0
+
+    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - nothing in it depends on chance
+        """No limits but that of its interface, if it has one."""
+        return Physics("ideal", tuple(self._common().items()))
+
+
+AnyModel = Hdd | Ssd | Volume | Ideal
+DiskModel = Annotated[AnyModel, Field(discriminator="kind")]
+MODELS: dict[str, type[AnyModel]] = {"hdd": Hdd, "ssd": Ssd, "volume": Volume, "ideal": Ideal}
+
+
+class _Named:
+    """Of a model, its name or file may be written as well: what stands there takes its place before this is read."""
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string", "description": "of one of ours, or of a file"}, handler(core)]}
+
+
+class _OneOrSeveral:
+    """One set of disks, or a list of them."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._listed, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        several = handler(core)
+        return {"anyOf": [several["items"], several]}
+
+    def _listed(self, value: object) -> object:
+        if value == []:
+            raise ValueError("nothing stands here; at least one is needed")
+        return tuple(value) if isinstance(value, list) else (value,)
+
+
+class Disks(Model):
+    """Several disks of one kind."""
+
+    count: Annotated[int, Field(ge=1, le=26)]
+    #: A disk is a file, and ext4 has none of 16 TiB.
+    size: Annotated[Size, Field(ge=16 * MIB, lt=16 * 1024**4)]
+    bus: Bus = "virtio"
+    model: Annotated[DiskModel | None, _Named(), Field(description="as fast as the host, if not given")] = None
+
+    def each(self, seed: int) -> tuple[Disk, ...]:
+        """One by one."""
+        return tuple(
+            Disk(self.size, self.bus, self.model.physics(seed + number) if self.model else None)
+            for number in range(self.count)
+        )
+
+
+class BusLimit(Model):
+    """What several disks share on their way to the host."""
+
+    disks: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...],
+        BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
+        Field(min_length=1, description="their numbers, from 0"),
+    ]
+    bandwidth: Throughput
+
+
+DiskSets = Annotated[tuple[Disks, ...], _OneOrSeveral()]

@@ -1,0 +1,314 @@
+"""Guidelines as they are written: a claim on cells, of one of a few shapes, that trials can bear out or not."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+
+from runner.base.quantities import parse_percent, parse_rate, parse_time
+from runner.language.base import Model, Name
+from runner.language.filter import Scalar, SomeCells, Where, conditions
+from runner.language.metrics import KNOWN, Metric
+from runner.language.units import Percent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.language.filter import Condition
+
+_FACTOR = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:x|per\s+\S+)?\s*")
+_COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """So much of what a metric counts, in its unit."""
+
+    value: float
+    unit: str
+
+
+def parse_factor(value: object) -> float:
+    """`1.3x`, `0.9 per stripe` and `1.3` are numbers."""
+    match = _FACTOR.fullmatch(str(value)) if isinstance(value, str | int | float) else None
+    if match is None or isinstance(value, bool) or not float(match[1]):
+        raise ValueError("not a factor; write it like 1.3x, or for scaling like 0.9 per stripe")
+    return float(match[1])
+
+
+def parse_amount(value: object) -> Amount:
+    """`200MB/s`, `240 IOPS`, `12ms` or `95%`."""
+    if isinstance(value, str) and value.rstrip().endswith("/s"):
+        return Amount(float(parse_rate(value)), "bytes/s")
+    if isinstance(value, str) and value.rstrip().endswith("%"):
+        return Amount(float(parse_percent(value)), "share")
+    match = _COUNT.fullmatch(str(value)) if isinstance(value, str | int | float) else None
+    if match and not isinstance(value, bool):
+        return Amount(float(match[1]), "1/s")
+    try:
+        return Amount(parse_time(value) * 1e9, "ns")
+    except ValueError:
+        raise ValueError("neither a rate (200MB/s, 240 IOPS), a time (12ms) nor a share (95%)") from None
+
+
+def _metric(name: str) -> str:
+    if name not in KNOWN:
+        from runner.language.messages import did_you_mean  # imports the whole language
+
+        raise ValueError(f"no figure is called so; {did_you_mean(name, KNOWN)}")
+    return name
+
+
+def listed(value: Any) -> Any:
+    """Lists are frozen; anything else is left to be told of."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _shape(follows: tuple[float, ...]) -> tuple[float, ...]:
+    if len(follows) < 2:
+        raise ValueError("a shape has a number for each value of the axis, two and more")
+    return follows
+
+
+MetricName = Annotated[str, AfterValidator(_metric), WithJsonSchema({"enum": list(KNOWN)})]
+_factor_schema = WithJsonSchema(
+    {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_FACTOR.pattern}$"}]}
+)
+Factor = Annotated[float, BeforeValidator(parse_factor), _factor_schema]
+AmountText = Annotated[
+    Amount,
+    BeforeValidator(parse_amount),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number"}, {"type": "string", "examples": ["200MB/s", "240 IOPS", "12ms", "95%"]}]}
+    ),
+]
+Margin = Annotated[Percent, Field(gt=0, lt=1)]
+Tolerance = Annotated[Percent, Field(ge=0, lt=1)]
+
+
+class Claim(Model):
+    """What all shapes have: a figure, and the cells that it is looked at in."""
+
+    metric: MetricName
+    where: Where = Field(default_factory=dict)
+
+    @property
+    def figure(self) -> Metric:
+        """The figure that it is about."""
+        return KNOWN[self.metric]
+
+
+class _Bounded(Claim):
+    """A factor that is to lie between bounds."""
+
+    at_least: Factor | None = None
+    at_most: Factor | None = None
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        _check_bounds(self.at_least, self.at_most)
+        return self
+
+
+def _check_bounds(least: float | None, most: float | None) -> None:
+    if least is None and most is None:
+        raise ValueError("nothing is claimed: add `at_least` or `at_most`")
+    if least is not None and most is not None and least > most:
+        raise ValueError(f"`at_least` ({least:g}) is more than `at_most` ({most:g})")
+
+
+def _unlike(one: Condition, other: Condition) -> None:
+    if one == other:
+        raise ValueError("both sides say the same, and cells are like themselves")
+
+
+class Compare(Claim):
+    """One is like the other, up to a margin."""
+
+    of: SomeCells
+    to: SomeCells
+    within: Margin
+
+    @model_validator(mode="after")
+    def _of_two(self) -> Self:
+        _unlike(self.of, self.to)
+        return self
+
+
+class RatioOf(_Bounded):
+    """One is so many times the other."""
+
+    of: SomeCells
+    to: SomeCells
+
+    @model_validator(mode="after")
+    def _of_two(self) -> Self:
+        _unlike(self.of, self.to)
+        return self
+
+
+class Effect(_Bounded):
+    """One value of an axis against another, over all that else is an axis."""
+
+    of: SomeCells
+    over: SomeCells
+
+    @model_validator(mode="after")
+    def _of_two(self) -> Self:
+        _unlike(self.of, self.over)
+        return self
+
+
+class Best(Claim):
+    """The best value along an axis: none is better by more than the tolerance."""
+
+    along: str
+    value: Annotated[Scalar, Field(alias="is")]
+    tolerance: Tolerance = 0.0
+
+
+class Monotone(Claim):
+    """From each value of an axis to the next the figure rises, or falls; back by no more than the tolerance."""
+
+    along: str
+    direction: Literal["rises", "falls"]
+    tolerance: Tolerance = 0.0
+
+
+class Scaling(_Bounded):
+    """In proportion to an axis of numbers: at n times the first value, at least so much of n times its figure."""
+
+    along: str
+
+
+def _above_nothing(most: Amount | None) -> Amount | None:
+    if most is not None and not most.value:
+        raise ValueError("no figure is shown to be at most 0; write the most that would still do, like 0.1% or 0.1ms")
+    return most
+
+
+class Bound(Claim):
+    """The figure itself lies between bounds."""
+
+    at_least: AmountText | None = None
+    at_most: Annotated[AmountText | None, AfterValidator(_above_nothing)] = None
+
+    @model_validator(mode="after")
+    def _fitting(self) -> Self:
+        _check_bounds(*(one.value if one else None for one in (self.at_least, self.at_most)))
+        if self.at_most is None and self.at_least is not None and not self.at_least.value:
+            raise ValueError("nothing is claimed: every figure is at least 0")
+        for one in (self.at_least, self.at_most):
+            if one is not None and one.unit != self.figure.unit:
+                raise ValueError(f"{self.metric} is told in {_TOLD_IN[self.figure.unit]}")
+        return self
+
+
+_TOLD_IN = {
+    "bytes/s": "bytes a second, like 200MB/s",
+    "1/s": "requests a second, like 240 IOPS",
+    "ns": "a time, like 12ms",
+    "share": "a share, like 95%",
+}
+
+
+class SumOf(Claim):
+    """The whole is the sum of its parts (three volumes of 80 IOPS make one of 240), up to a margin."""
+
+    whole: SomeCells
+    parts: Annotated[tuple[Where, ...], BeforeValidator(conditions), Field(min_length=1)]
+    times: Annotated[int, Field(ge=1, description="so often does each part count")] = 1
+    within: Margin
+
+
+class Profile(Claim):
+    """The course of a figure along an axis has a shape: so much of its middle level in each place, up to a margin."""
+
+    along: str
+    follows: Annotated[
+        tuple[Factor, ...],
+        BeforeValidator(listed),
+        AfterValidator(_shape),
+        Field(description="the shape, in any unit"),
+    ]
+    within: Margin
+
+
+SHAPES: dict[str, type[Claim]] = {
+    "compare": Compare,
+    "ratio": RatioOf,
+    "best": Best,
+    "monotone": Monotone,
+    "scaling": Scaling,
+    "effect": Effect,
+    "bound": Bound,
+    "sum": SumOf,
+    "profile": Profile,
+}
+
+
+class Guideline(Model):
+    """A piece of advice, where it is from, and what would have to be measured if it were true."""
+
+    id: Name
+    claim: Annotated[str, Field(description="in words")] = ""
+    source: Annotated[str, Field(description="who says so")] = ""
+    confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
+    compare: Compare | None = None
+    ratio: RatioOf | None = None
+    best: Best | None = None
+    monotone: Monotone | None = None
+    scaling: Scaling | None = None
+    effect: Effect | None = None
+    bound: Bound | None = None
+    sum: SumOf | None = None
+    profile: Profile | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self._shapes) != 1:
+            found = f"{' and '.join(self._shapes)} are several claims" if self._shapes else "there is no claim here"
+            raise ValueError(f"{found}; a guideline has one of {', '.join(SHAPES)}")
+        return self
+
+    @property
+    def _shapes(self) -> list[str]:
+        return [name for name in SHAPES if getattr(self, name) is not None]
+
+    @property
+    def shape(self) -> str:
+        """Which shape its claim has."""
+        return self._shapes[0]
+
+    @property
+    def claimed(self) -> Claim:
+        """What it says."""
+        found: Claim = getattr(self, self.shape)
+        return found
+
+
+def _different(found: tuple[Guideline, ...]) -> tuple[Guideline, ...]:
+    twice = repeated([one.id for one in found])
+    if twice:
+        raise ValueError(f"several guidelines are called {', '.join(twice)}")
+    return found
+
+
+def repeated(names: Sequence[str]) -> list[str]:
+    """Those that stand there more than once."""
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
+class _ListOrFiles:
+    """Lets editors accept names of files among guidelines."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
+        schema = handler(core)
+        file = {"type": "string", "description": "a file of guidelines, or one of them: FILE.yaml#id"}
+        return {**schema, "items": {"anyOf": [schema["items"], file]}}
+
+
+Guidelines = Annotated[tuple[Guideline, ...], BeforeValidator(listed), AfterValidator(_different), _ListOrFiles()]

@@ -1,0 +1,138 @@
+"""A lab as it is written down in hosts.yaml: its hosts, how to reach each, and which of their disks may be used."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from runner.hosts.own_work import Claim
+from runner.language.base import Model
+from runner.language.units import Size
+
+DiskKind = Literal["hdd", "ssd", "nvme"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
+
+
+def _stable(name: str) -> str:
+    """Letters change from boot to boot, and a path may lead anywhere: only the stable name itself is one."""
+    bare = name.removeprefix("/dev/disk/by-id/")
+    if bare != name and bare:
+        raise ValueError(f"write only the name in /dev/disk/by-id: {bare}")
+    if "/" in name or name in {"", ".", ".."} or not (name.isprintable() and name.isascii()) or " " in name:
+        raise ValueError("not the name of a disk in /dev/disk/by-id; `matrix disks` shows them")
+    return name
+
+
+def _text(value: Any) -> Any:
+    """YAML makes numbers of 0x5000c500a1 and 00123, and who knows then what was written?"""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise ValueError("put it in quotes, or YAML takes it for a number")  # noqa: TRY004 - what pydantic passes on
+    return value
+
+
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+Told = Annotated[str, BeforeValidator(_text)]
+StableId = Annotated[Told, AfterValidator(_stable)]
+Words = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
+Patterns = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
+
+
+class LabDisk(Model):
+    """One disk that may be used, and by what it is known for sure: all of it is compared before every use."""
+
+    id: Annotated[StableId, Field(description="its name in /dev/disk/by-id")]
+    serial: Annotated[Told | None, Field(min_length=1, description="its serial number, as `matrix disks` tells it")] = (
+        None
+    )
+    wwn: Annotated[
+        Told | None, Field(pattern=r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$", description="its World Wide Name")
+    ] = None
+    size: Annotated[Size, Field(gt=0, description="exactly")]
+    kind: DiskKind | None = None
+    tags: Words = ()
+    for_: Annotated[
+        Patterns, Field(alias="for", description="matrices that may use it, by name or pattern; all if not given")
+    ] = ()
+    wipe: Annotated[
+        Literal["allowed"] | None,
+        Field(description="whatever is written on it may be overwritten; else only what is ours"),
+    ] = None
+    vfio: Annotated[
+        Literal["allowed"] | None,
+        Field(description="with --passthrough and `bus: nvme`, a virtual machine gets its NVMe controller, by VFIO"),
+    ] = None
+    wear: Annotated[Size | None, Field(gt=0, description="bytes that may be written to it in one night")] = None
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        if not (self.serial or self.wwn):
+            raise ValueError("`serial` or `wwn` is missing here: a name alone may come to lead to another disk")
+        return self
+
+    @property
+    def claim(self) -> Claim:
+        """What is compared with what is there."""
+        return Claim(
+            id=self.id,
+            size=self.size,
+            serial=self.serial or "",
+            wwn=self.wwn or "",
+            wipe=self.wipe == "allowed",
+            purposes=self.for_,
+            wear=self.wear,
+        )
+
+
+class LabHost(Model):
+    """One machine of a lab."""
+
+    reach: Annotated[
+        str,
+        Field(
+            pattern=r"^(local|ssh:[A-Za-z0-9@_][A-Za-z0-9@_.:-]*)$",
+            description="`local`, or `ssh:` and a name that ssh knows",
+        ),
+    ] = "local"
+    disks: Annotated[tuple[LabDisk, ...], BeforeValidator(_listed)] = ()
+    destroy: Annotated[
+        tuple[StableId, ...],
+        BeforeValidator(_listed),
+        Field(
+            description="ids of disks whose content a run may destroy without being asked: as --destroy, for the night"
+        ),
+    ] = ()
+
+    shares: Annotated[
+        Literal["nothing"] | None,
+        Field(
+            description="its disks share neither controller nor bus: several runs may measure some of them at a time"
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _coherent(self) -> Self:
+        ids = [disk.id for disk in self.disks]
+        if twice := next((one for one in ids if ids.count(one) > 1), None):
+            raise ValueError(f"{twice} stands there twice: a disk is one disk")
+        if unknown := next((one for one in self.destroy if one not in ids), None):
+            raise ValueError(f"`destroy` names {unknown}, which is none of the disks of this host")
+        return self
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """Those of all its disks."""
+        return tuple(disk.claim for disk in self.disks)
+
+
+class Lab(Model):
+    """All hosts by name."""
+
+    hosts: Annotated[dict[Name, LabHost], Field(min_length=1)]
+
+    def called(self, name: str) -> LabHost | None:
+        """The host of this name."""
+        return self.hosts.get(name)

@@ -1,0 +1,175 @@
+"""What can be set on a block device, by the kinds there are. `default` means: leave it, and record what it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic_core import core_schema
+
+from runner.base.quantities import format_rate, format_size, parse_rate, parse_size
+from runner.language.base import Model
+from runner.language.sysfs import SysfsPath, SysfsText
+from runner.language.units import size_schema
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic.json_schema import JsonSchemaValue
+    from pydantic_core import CoreSchema
+
+Default = Literal["default"]
+_PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number in these bounds, or default."""
+
+    low: int
+    high: int
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"const": "default"}, {"type": "integer", "minimum": self.low, "maximum": self.high}]}
+
+    def _checked(self, value: object) -> object:
+        if value == "default":
+            return value
+        if isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high:
+            return value
+        raise ValueError(f"write a whole number from {self.low} to {self.high}, or default")
+
+
+def _readahead(value: object) -> object:
+    if value == "default":
+        return value
+    if str(value).strip().isdecimal() and int(str(value)):
+        sectors = format_size(int(str(value)) * 512)
+        raise ValueError(
+            f"no unit; write {value}KiB if it is from read_ahead_kb, or {sectors} if it is what "
+            "blockdev --setra takes, which counts sectors of 512B"
+        )
+    size = parse_size(value)
+    if size % _PAGE:
+        raise ValueError("the kernel keeps readahead in whole pages of 4KiB")
+    return size
+
+
+def _rate(value: object) -> object:
+    if value == "default":
+        return value
+    rate = parse_rate(value)
+    if rate % 1024 or not 0 < rate < 1 << 41:
+        raise ValueError("the kernel counts it in whole KiB/s, from 1KiB/s on")
+    return rate
+
+
+def _switch(value: object) -> object:
+    return int(value) if isinstance(value, bool) else value
+
+
+def _size_or_default(size: int | str) -> str:
+    return format_size(size) if isinstance(size, int) else size
+
+
+Readahead = Annotated[
+    Default | int | None,
+    BeforeValidator(_readahead),
+    PlainSerializer(_size_or_default),
+    WithJsonSchema({"anyOf": [{"const": "default"}, size_schema()]}),
+]
+Rate = Annotated[
+    Default | int | None,
+    BeforeValidator(_rate),
+    PlainSerializer(lambda rate: format_rate(rate) if isinstance(rate, int) else rate),
+    WithJsonSchema({"type": "string", "examples": ["50MiB/s", "default"]}),
+]
+IoschedValue = Annotated[Default | int, Whole(0, (1 << 31) - 1)]
+
+
+class ReadaheadOnly(Model):
+    """A device that has no queue of its own."""
+
+    readahead: Annotated[Readahead, Field(description="read_ahead_kb, in whole pages")] = None
+
+
+class BlockKnobs(ReadaheadOnly):
+    """What any block device has."""
+
+    max_sectors_kb: Annotated[
+        Default | int | None, Whole(4, (1 << 31) - 1), Field(description="largest request, in KiB")
+    ] = None
+    rotational: Annotated[
+        Literal["default", 0, 1] | None,
+        BeforeValidator(_switch),
+        WithJsonSchema({"enum": ["default", 0, 1, True, False]}),
+        Field(description="whether the kernel takes it for a disk that turns"),
+    ] = None
+    nomerges: Annotated[
+        Default | int | None, Whole(0, 2), Field(description="1: only simple merges of requests, 2: none")
+    ] = None
+    write_cache: Annotated[
+        Literal["default", "write back", "write through"] | None,
+        WithJsonSchema({"enum": ["default", "write back", "write through"]}),
+        Field(description="of a disk its own cache; elsewhere whether the kernel sends flushes"),
+    ] = None
+    sysfs: dict[SysfsPath, SysfsText] = Field(
+        default_factory=dict, description="any other file in the device's folder of sysfs"
+    )
+
+
+class MdKnobs(BlockKnobs):
+    """What md arrays have besides."""
+
+    stripe_cache_size: Annotated[
+        Default | int | None, Whole(17, 32768), Field(description="pages a disk; only where there is RAID 4, 5 or 6")
+    ] = None
+    group_thread_cnt: Annotated[
+        Default | int | None, Whole(0, 8192), Field(description="threads for stripes; only RAID 4, 5 and 6")
+    ] = None
+    preread_bypass_threshold: Annotated[
+        Default | int | None, Whole(0, 32768), Field(description="at most stripe_cache_size; only RAID 4, 5 and 6")
+    ] = None
+    sync_speed_min: Annotated[Rate, Field(description="of resyncs, like 50MiB/s; only with redundancy")] = None
+    sync_speed_max: Annotated[Rate, Field(description="of resyncs, like 50MiB/s; only with redundancy")] = None
+
+
+class DiskKnobs(BlockKnobs):
+    """What disks have besides."""
+
+    ncq_depth: Annotated[
+        Default | int | None, Whole(1, 1024), Field(description="queue_depth of every disk; sata takes 1 to 32")
+    ] = None
+    scheduler: Annotated[
+        Literal["default", "none", "mq-deadline", "bfq", "kyber"] | None,
+        WithJsonSchema({"enum": ["default", "none", "mq-deadline", "bfq", "kyber"]}),
+        Field(description="I/O scheduler of every disk"),
+    ] = None
+    iosched: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], IoschedValue] = Field(
+        default_factory=dict, description="knobs of the scheduler, by the kernel's names"
+    )
+    nr_requests: Annotated[Default | int | None, Whole(4, 2048), Field(description="requests in the queue")] = None
+    rq_affinity: Annotated[
+        Default | int | None, Whole(0, 2), Field(description="where requests are completed: 1 near the CPU, 2 on it")
+    ] = None
+    wbt_lat_usec: Annotated[
+        Default | int | None, Whole(0, 10**9), Field(description="latency that buffered writing is held back for")
+    ] = None
+
+
+#: Knobs of each scheduler that the kernel shows under queue/iosched.
+IOSCHED = {
+    "none": frozenset[str](),
+    "kyber": frozenset({"read_lat_nsec", "write_lat_nsec"}),
+    "mq-deadline": frozenset(
+        {"async_depth", "fifo_batch", "front_merges", "prio_aging_expire"}
+        | {"read_expire", "write_expire", "writes_starved"}
+    ),
+    "bfq": frozenset(
+        {"back_seek_max", "back_seek_penalty", "fifo_expire_async", "fifo_expire_sync", "low_latency", "max_budget"}
+        | {"slice_idle", "slice_idle_us", "strict_guarantees", "timeout_sync"}
+    ),
+}

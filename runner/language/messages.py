@@ -1,0 +1,396 @@
+"""What pydantic found, in the words of somebody who wants it put right."""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from runner.base.quantities import format_size, format_time, parse_size, parse_time
+from runner.language.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
+from runner.language.faults import FAULTS
+from runner.language.guidelines import SHAPES, Guideline
+from runner.language.hints import (
+    OTHER_NAMES,
+    boolean_meant,
+    example,
+    layer_meant,
+    of_pattern,
+    required,
+    time_meant,
+)
+from runner.language.hosts import LabDisk, LabHost
+from runner.language.knobs import IOSCHED
+from runner.language.layers import LAYERS
+from runner.language.matrix import MachineWish, Matrix, Repeat
+from runner.language.needs import DiskNeeds, Needs
+from runner.language.presets import WorkloadAxes
+from runner.language.published import Reason, Row, Table
+from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
+from runner.language.yaml_source import Flaw, Path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pydantic_core import ErrorDetails
+
+    from runner.language.base import Model
+
+_KINDS = {
+    "bool_type": "true or false",
+    "dict_type": "a map",
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "model_attributes_type": "a map",
+    "model_type": "a map",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+_NO_MAP = {kind for kind, needed in _KINDS.items() if needed == "a map"}
+
+#: Complained of together where neither a value nor a list of values stands.
+_ANYTHING = {"bool_type", "float_type", "int_type", "string_type", "tuple_type"}
+_BOUNDS = {
+    "greater_than": "must be more than",
+    "greater_than_equal": "must be at least",
+    "less_than": "must be less than",
+    "less_than_equal": "must be at most",
+}
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint with the nearest known words, or all of them if none is near."""
+    names = list(dict.fromkeys(known))
+    if (meant := OTHER_NAMES.get(word)) in names:
+        return f"did you mean {meant}?"
+    return _hint(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
+
+
+def near(word: str, names: Iterable[str]) -> list[str]:
+    """The one or two known words that somebody may have misspelt so."""
+    known = list(names)
+    found = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=2, cutoff=0.6)
+    return [name for name in known if name.lower() in found]
+
+
+def _hint(word: str, names: list[str]) -> str:
+    meant = near(word, names)
+    return f"; did you mean {' or '.join(meant)}?" if meant else ""
+
+
+#: Maps inside models of disks.
+INNER: dict[str, type[Model]] = {"seek": Seek, "zones": Zone, "shingled": Shingled, "cliff": Cliff, "burst": Burst}
+_MAPS: dict[tuple[str, ...], type[Model]] = {
+    (): Matrix,
+    ("machine",): MachineWish,
+    ("repeat",): Repeat,
+    ("needs",): Needs,
+    ("needs", "disks"): DiskNeeds,
+    ("tune",): Tune,
+    ("tune", "vm"): Vm,
+    **{("tune", kind): knobs for kind, knobs in SCOPES.items()},
+}
+
+
+def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
+    """The keys that may stand in the map at this path, in a file of which `top` is the whole."""
+    if top is not Matrix:
+        return _keys_of_others(path, top)
+    match list(path):
+        case ["workloads", _]:
+            return list(WorkloadAxes.model_fields)
+        case ["layouts", _, int()]:
+            return list(LAYERS)
+        case ["layouts", _, int(), str(kind)]:
+            return list(LAYERS[kind].model_fields)
+        case ["disks", *deeper]:
+            return _keys_of_disks([str(step) for step in deeper if not isinstance(step, int)])
+        case ["guidelines", int()]:
+            return list(Guideline.model_fields)
+        case ["guidelines", int(), str(shape)]:
+            return [field.alias or name for name, field in SHAPES[shape].model_fields.items()]
+        case ["faults", *_, kind]:
+            return list(FAULTS[str(kind)].model_fields)
+    known = _MAPS.get(tuple(str(step) for step in path))
+    return list(known.model_fields) if known else []
+
+
+def _keys_of_others(path: Sequence[str | int], top: type[Model]) -> list[str]:
+    """In files that are no matrices: those of hosts, and of what studies published."""
+    match list(path):
+        case ["tables", int()]:
+            top = Table
+        case ["tables", int(), "rows", int()]:
+            top = Row
+        case ["tables", int(), "whys", int()]:
+            top = Reason
+        case ["hosts", _]:
+            top = LabHost
+        case ["hosts", _, "disks", *_]:
+            top = LabDisk
+    return [field.alias or name for name, field in top.model_fields.items()]
+
+
+def _keys_of_disks(path: list[str]) -> list[str]:
+    match path:
+        case ["model", kind]:
+            return list(MODELS[kind].model_fields)
+        case ["model", _, inner]:
+            return list(INNER[inner].model_fields)
+    return list(Disks.model_fields)
+
+
+def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:
+    """The map below `tune` in which a key belongs that stands elsewhere; None if it is no tunable."""
+    kind = str(around[-1]) if around else ""
+    if key in SCOPES:
+        return None
+    if kind in SCOPES and around[0] == "layouts" and key in SCOPES[kind].model_fields:
+        return () if key in OF_PARITY | OF_REDUNDANT else (kind,)
+    if key in Tune.model_fields:
+        return ()
+    if key in Vm.model_fields:
+        return ("vm",)
+    return ("iosched",) if any(key in knobs for knobs in IOSCHED.values()) else None
+
+
+def _nested(keys: tuple[str, ...], value: str) -> str:
+    """`tune: {vm: {dirty_ratio: 5}}`"""
+    first, *more = keys
+    return f"{first}: {{{_nested(tuple(more), value)}}}" if more else f"{first}: {value}"
+
+
+def _written(value: Any) -> str:
+    """A value as it may stand in a line of YAML."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_written(one)}' for key, one in value.items())}}}"
+    if value is None:
+        return "…"
+    return str(value).lower() if isinstance(value, bool) else _short(value)
+
+
+def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        *around, key = (*within, *error["loc"])
+        if top is Matrix and (home := _home(str(key), around)) is not None:
+            what = f"{around[1]} has no '{key}'" if around[:1] == ["tune"] and around[1:] else f"'{key}' is a tunable"
+            return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
+        if top is Matrix and len(around) == 3 and around[0] == "layouts":
+            return _of_unknown_layer(str(key))
+        known = keys_at(around, top)
+        name, colon, value = str(key).partition(":")
+        if colon and value and name in known:
+            return f"a space is missing behind the colon; write `{name}: {value}`"
+        return f"unknown key '{key}'; {did_you_mean(str(key), known)}"
+    if kind == "invalid_key":
+        return f"'{_short(given)}' is no key; several values of one key stand in brackets, like [{_short(given)}, …]"
+    place = _path_of(error, within)
+    if kind in {"missing", "union_tag_not_found"}:
+        name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
+        shown = required(name, (*within, *error["loc"][:-1])) if top is Matrix and kind == "missing" else ""
+        return f"'{name}' is missing here" + (f"; add `{shown}`" if shown else "")
+    no_layers = isinstance(given, dict) and not given.keys() & LAYERS.keys()
+    if kind == "tuple_type" and top is Matrix and no_layers and _is_section((*within, *error["loc"])):
+        return f"'{error['loc'][-1]}' stands inside `layouts`: begin it in the column of that"
+    if kind in {"union_tag_invalid", "literal_error"} and given is not None:
+        return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
+    if given is None:
+        return _of_nothing(error)
+    return _of_value(error, place) + (_example(error, place) if top is Matrix else "")
+
+
+def _path_of(error: ErrorDetails, within: Path) -> Path:
+    return (*within, *error["loc"])
+
+
+def _example(error: ErrorDetails, path: Path) -> str:
+    """A hint, where a list or a map is needed and a single value stands."""
+    kind, given = error["type"], error["input"]
+    if not (kind in _NO_MAP or kind == "tuple_type") or not isinstance(given, str | int | float):
+        return ""
+    shown = (_in_a_map(given, path) if kind in _NO_MAP else "") or example(path, given)
+    return f"; write `{shown}`" if shown else ""
+
+
+def _of_unknown_layer(key: str) -> str:
+    if owners := [name for name, layer in LAYERS.items() if key in layer.model_fields]:
+        shown = " or ".join(f"`{name}:`" for name in owners)
+        return f"unknown layer '{key}'; it is a key of {shown}: indent it deeper than that"
+    if meant := layer_meant(key):
+        return f"unknown layer '{key}'; write `{meant}`"
+    return f"unknown layer '{key}'; {did_you_mean(key, LAYERS)}"
+
+
+def _is_section(path: Path) -> bool:
+    """Whether a layout is called as a section of a matrix is."""
+    return len(path) == 2 and path[0] == "layouts" and path[1] in Matrix.model_fields
+
+
+def _in_a_map(given: str | float, path: Path) -> str:
+    """A map with a single key that would take a value which stands by itself: `fs: ext4`."""
+    match path:
+        case ["layouts", _, int(), str(kind)] if kind in LAYERS:
+            model: type[Model] = LAYERS[kind]
+        case ["workloads", _]:
+            model = WorkloadAxes
+        case ["machine"]:
+            model = MachineWish
+        case _:
+            return ""
+    for key in model.model_fields:
+        with suppress(ValidationError):
+            model.model_validate({key: given})
+            return f"{{{key}: {_written(given)}}}"
+    return ""
+
+
+def _of_nothing(error: ErrorDetails) -> str:
+    """What would be right where a key has no value."""
+    kind, context = error["type"], error.get("ctx", {})
+    if kind in _KINDS:
+        return f"nothing stands here; {_KINDS[kind]} is needed"
+    if kind == "value_error":
+        return f"nothing stands here: {context['error']}"
+    return "nothing stands here; give a value or take the key away"
+
+
+def _of_value(error: ErrorDetails, path: Path) -> str:
+    """What is wrong with what stands there."""
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "tuple_type" and isinstance(given, dict):
+        shown = _written(given) if path[:1] in {("exclude",), ("only",)} else _written(given)[1:-1]
+        return f"a map, where a list is needed; write `[{_cut(shown)}]`"
+    if kind in {"model_type", "model_attributes_type", "dict_type"} and _is_list_of_maps(given):
+        return f"a list, where a map is needed; write `{{{_cut(', '.join(_written(one)[1:-1] for one in given))}}}`"
+    if kind in _KINDS:
+        return f"'{_short(given)}' is not {_KINDS[kind]}{_of_kind(given, kind)}"
+    if kind == "value_error":
+        said = _meant_otherwise(str(context["error"]), given, path)
+        return said if isinstance(given, dict | list) else f"'{_short(given)}': {said}"
+    if kind in _BOUNDS:
+        bound = next(iter(context.values()))
+        return f"'{_short(given)}': {_BOUNDS[kind]} {_in_unit_of(given, bound)}"
+    if kind == "too_short":
+        return "nothing stands here; at least one is needed"
+    if kind == "string_pattern_mismatch":
+        return f"'{_short(given)}': {of_pattern(given, context['pattern'])}"
+    return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _of_kind(given: Any, kind: str) -> str:
+    """A hint at what would be of a kind, where something else stands."""
+    if _quoted(given, kind):
+        return "; quotes make it a text"
+    if kind == "bool_type" and (meant := boolean_meant(given)):
+        return f"; write {meant}"
+    return ", like 4" if kind == "int_type" else ""
+
+
+def _meant_otherwise(said: str, given: Any, path: Path) -> str:
+    """What is said of a size or a time, with what is likely to be meant at this place."""
+    if said.startswith("not a time") and (meant := time_meant(given)):
+        return f"not a time; did you mean {meant}?"
+    is_large = (path[-1:] == ("size",) and path[:1] == ("disks",)) or path == ("machine", "memory")
+    if is_large and said.startswith("no unit") and str(given).isdecimal() and int(given) < 512:
+        return f"no unit; did you mean {given}GiB?"
+    return said
+
+
+def _of_no_condition(given: Any) -> str:
+    if given is None:
+        return "nothing stands here; a value or a list of values is needed"
+    return f"'{_short(given)}' is neither a value nor a list of values"
+
+
+def _is_list_of_maps(given: Any) -> bool:
+    return isinstance(given, list) and bool(given) and all(isinstance(one, dict) and len(one) == 1 for one in given)
+
+
+def _none_of(given: Any, expected: str) -> str:
+    """`expected` as pydantic writes it: 'a', 'b' or 'c'."""
+    expected = expected.replace("'", "")
+    choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
+    return f"'{_short(given)}' is none of {expected}{_hint(str(given), choices)}"
+
+
+def _quoted(given: Any, kind: str) -> bool:
+    """Whether it would have been right without its quotes."""
+    if not isinstance(given, str):
+        return False
+    word = given.strip().lower()
+    return word in {"true", "false"} if kind == "bool_type" else kind == "int_type" and word.lstrip("-").isdecimal()
+
+
+def _in_unit_of(given: Any, bound: Any) -> str:
+    """A bound as somebody would write it who wrote `given`."""
+    if isinstance(given, str):
+        for parse, write in ((parse_size, format_size), (parse_time, format_time)):
+            with suppress(ValueError):
+                parse(given)
+                return write(bound)
+        if given.strip().endswith("%"):
+            return f"{bound * 100:g}%"
+    return f"{bound}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return _cut(_written(value))
+    shown = str(value).lower() if isinstance(value, bool) else str(value)
+    return _cut("".join(char if char.isprintable() else repr(char)[1:-1] for char in shown))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
+    """The part of pydantic's location that exists in what was written (it also names types and made-up list places)."""
+    path: list[str | int] = []
+    for step in loc:
+        there = range(len(data)) if isinstance(data, list) else data if isinstance(data, dict) else ()
+        if step in there:
+            data = data[step]
+            path.append(step)
+    return tuple(path)
+
+
+def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, within: Path = ()) -> Iterator[Flaw]:
+    """Each thing that is wrong with a place once; `within`: where in a matrix it would stand."""
+    by_place: dict[Path, list[ErrorDetails]] = {}
+    every = error.errors(include_url=False)
+    misspelt = {meant for one in every if one["type"] == "extra_forbidden" for meant in _meant(one, top, within)}
+    for one in every:
+        if one["type"] == "missing" and one["loc"] in misspelt:
+            continue
+        by_place.setdefault(_place(one, data), []).append(one)
+    for path, found in by_place.items():
+        if {one["type"] for one in found} >= _ANYTHING:  # one for each kind of thing that a condition may name
+            yield Flaw(path, _of_no_condition(found[0]["input"]))
+            continue
+        told = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
+        yield from (Flaw(path, message, of_key) for message, of_key in told)
+
+
+def _meant(error: ErrorDetails, top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:
+    """Where the keys belong that an unknown one may be a misspelling of."""
+    *around, key = error["loc"]
+    if len(around) == 3 and around[0] == "layouts":  # it stands beside its layer, not in it
+        yield from ((*around, kind, str(key)) for kind in LAYERS)
+    name = str(key).partition(":")[0]
+    yield (*around, name)
+    yield from ((*around, one) for one in near(str(key), keys_at((*within, *around), top)))
+
+
+def _place(error: ErrorDetails, data: Any) -> Path:
+    loc = error["loc"]
+    if error["type"] == "union_tag_invalid":
+        loc = (*loc, error["ctx"]["discriminator"].strip("'"))
+    if error["type"] == "missing":
+        return _path_in(data, loc[:-1])
+    return _path_in(data, [step for step in loc if step != "[key]"])

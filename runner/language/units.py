@@ -1,0 +1,53 @@
+"""Sizes, times and percentages as fields: parsed from text with a unit, and told to editors by their patterns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+from runner.base.quantities import (
+    format_size,
+    format_time,
+    parse_extent,
+    parse_length,
+    parse_percent,
+    parse_size,
+    parse_time,
+)
+
+
+def _schema(pattern: str, example: str) -> dict[str, Any]:
+    return {"anyOf": [{"type": "string", "pattern": pattern, "examples": [example]}, {"const": 0}]}
+
+
+_SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*(B|[KMGT]iB|[kKMGT]B)\s*$"
+_TIME_PATTERN = r"^\s*\d+(\.\d+)?\s*(us|ms|s|m|h)\s*$"
+_MEMORY_PATTERN = r"^\s*\d+(\.\d+)?\s*x\s*memory\s*$"
+_PERCENT_PATTERN = r"^\s*\d+(\.\d+)?\s*%\s*$"
+
+
+def size_schema() -> dict[str, Any]:
+    """What an editor may accept for a size."""
+    return _schema(_SIZE_PATTERN, "64KiB")
+
+
+Size = Annotated[int, BeforeValidator(parse_size), PlainSerializer(format_size), WithJsonSchema(size_schema())]
+Time = Annotated[
+    float, BeforeValidator(parse_time), PlainSerializer(format_time), WithJsonSchema(_schema(_TIME_PATTERN, "10s"))
+]
+Percent = Annotated[
+    float, BeforeValidator(parse_percent), WithJsonSchema({"type": "string", "pattern": _PERCENT_PATTERN})
+]
+Extent = Annotated[
+    int | str,
+    BeforeValidator(parse_extent),
+    PlainSerializer(lambda extent: extent if isinstance(extent, str) else format_size(extent)),
+    WithJsonSchema(_schema(f"({_SIZE_PATTERN})|({_PERCENT_PATTERN})", "25%")),
+]
+Length = Annotated[
+    int | str,
+    BeforeValidator(parse_length),
+    PlainSerializer(lambda length: length if isinstance(length, str) else format_size(length)),
+    WithJsonSchema(_schema(f"({_SIZE_PATTERN})|({_PERCENT_PATTERN})|({_MEMORY_PATTERN})", "4x memory")),
+]

@@ -1,0 +1,139 @@
+"""What a host that is there already must have for a rig, asked before anything is started on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.machines.base import Refusal
+from runner.machines.facts import FACTS, heard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from subprocess import CompletedProcess
+
+    from runner.machines.base import RigSpec
+
+#: Programs of every trial.
+ALWAYS = ("bash", "blkid", "blockdev", "fio", "unshare", "wipefs")
+#: Debian's names; those of other distributions are mostly the same.
+PACKAGES = {
+    "bash": "bash",
+    "blkid": "util-linux",
+    "blockdev": "util-linux",
+    "btrfs": "btrfs-progs",
+    "cryptsetup": "cryptsetup-bin",
+    "dmsetup": "dmsetup",
+    "dumpe2fs": "e2fsprogs",
+    "fio": "fio",
+    "integritysetup": "cryptsetup-bin",
+    "lvm": "lvm2",
+    "mdadm": "mdadm",
+    "mkfs.btrfs": "btrfs-progs",
+    "mkfs.ext2": "e2fsprogs",
+    "mkfs.ext3": "e2fsprogs",
+    "mkfs.ext4": "e2fsprogs",
+    "mkfs.f2fs": "f2fs-tools",
+    "mkfs.xfs": "xfsprogs",
+    "perl": "perl-base",
+    "sfdisk": "fdisk",
+    "unshare": "util-linux",
+    "wipefs": "util-linux",
+    "xfs_spaceman": "xfsprogs",
+}
+#: Programs that no trial needs: the package of each, and what nobody does without it.
+OPTIONAL = {"smartctl": ("smartmontools", "disks are asked how well they are, before a run and after it")}
+PATIENCE = 60.0
+
+#: $1: modules, $2: programs, separated by commas. A module is there if it is loaded, can be loaded, or what it brings
+#: is there: a personality of md, a file system, the device mapper and its targets.
+ASK = """\
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+exec </dev/null
+mdstat=
+[ ! -e /proc/mdstat ] || read -r mdstat </proc/mdstat
+personality() {
+  case $1 in linear | raid0 | raid1 | raid10) REPLY=$1 ;; raid456) REPLY=raid5 ;; *) return 1 ;; esac
+  [[ "$mdstat " == *"[$REPLY] "* ]]
+}
+target() {
+  case $1 in dm_*) REPLY=${1#dm_} ;; *) return 1 ;; esac
+  REPLY=${REPLY//_/-}
+  dmsetup targets 2>/dev/null | grep -q "^${REPLY%-pool} "
+}
+there() {
+  [ -e "/sys/module/$1" ] || personality "$1" || grep -qsw -- "$1" /proc/filesystems ||
+    { [ "$1" = dm_mod ] && [ -e /sys/class/misc/device-mapper ]; } || target "$1" || modprobe -n -q -- "$1" 2>/dev/null
+}
+IFS=, read -ra modules <<<"$1"
+IFS=, read -ra programs <<<"$2"
+for program in "${programs[@]}"; do command -v -- "$program" >/dev/null || echo "no-program $program"; done
+for module in "${modules[@]}"; do there "$module" || echo "no-module $module"; done
+[ "$(id -u)" = 0 ] || echo "no-root $(id -un)"
+"""
+
+
+def asking(modules: Iterable[str], programs: Iterable[str]) -> list[str]:
+    """The command that asks a host for these."""
+    return ["bash", "-c", ASK + FACTS, "ask", ",".join(modules), ",".join(sorted({*ALWAYS, *programs}))]
+
+
+def found(enter: Sequence[str], spec: RigSpec, where: str) -> str:
+    """What the host has to say. Raises HarnessBroken if it says nothing."""
+    return answered(process.run([*enter, *asking(spec.modules, spec.programs)], timeout=PATIENCE), where)
+
+
+def answered(answer: CompletedProcess[str], where: str) -> str:
+    """The same of one that was asked already."""
+    if answer.returncode and not answer.stdout:
+        raise HarnessBroken(
+            f"no shell on {where}: status {answer.returncode}",
+            details=answer.stderr.strip()[-2000:],
+            resolution="`matrix doctor` says what is missing",
+        )
+    return answer.stdout
+
+
+def refusals(said: str, where: str) -> Iterator[Refusal]:
+    """Why it will not do, in what it said."""
+    kernel = facts(said).get("kernel", "?")
+    for line in said.splitlines():
+        what, _, name = line.partition(" ")
+        if what == "no-program":
+            yield Refusal(f"{where} has no {name}", f"apt install {PACKAGES.get(name, name)} there")
+        if what == "no-module":
+            yield Refusal(
+                f"the kernel of {where} ({kernel}) has no {name}, neither built in nor as a module",
+                "install the modules of that kernel, or run this matrix on qemu, which brings its own",
+            )
+        if what == "no-root":
+            yield Refusal(
+                f"{name} may not work on the disks of {where}",
+                "be root there, on this host by sudo, on others by `User root` in ~/.ssh/config",
+            )
+
+
+def lacking(said: str) -> list[str]:
+    """What it does not have of what it was asked for, each with where to get it."""
+    found = []
+    for line in said.splitlines():
+        what, _, name = line.partition(" ")
+        if what == "no-program" and name not in OPTIONAL:
+            found.append(f"{name} (apt install {PACKAGES.get(name, name)})")
+        if what == "no-module":
+            found.append(f"the module {name}, for its kernel {facts(said).get('kernel', '?')}")
+    return found
+
+
+def without(said: str) -> list[str]:
+    """What it can do without of what it was asked for and does not have, each with what it is for."""
+    names = [line.removeprefix("no-program ") for line in said.splitlines()]
+    return [
+        f"{name} (apt install {OPTIONAL[name][0]}): by it {OPTIONAL[name][1]}" for name in names if name in OPTIONAL
+    ]
+
+
+def facts(said: str) -> Mapping[str, str]:
+    """What it says about itself."""
+    return {name: text for name, text in heard(said).items() if not name.startswith("no-")}

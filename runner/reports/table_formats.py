@@ -1,0 +1,97 @@
+"""A table in each of the formats that can be asked for."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING, Any
+
+from runner.base.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.table import Table
+
+    from runner.reports.table import Grid
+
+
+#: What Python would call otherwise.
+_WORDS = {True: "true", False: "false"}
+
+
+def as_csv(grid: Grid) -> bytes:
+    """RFC 4180 in UTF-8; what was not measured is empty. Notes have no place in it: columns say what they would."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(grid.columns)
+    writer.writerows([_WORDS[value] if value.__class__ is bool else value for value in row] for row in grid.rows)
+    return text.getvalue().encode()
+
+
+def as_json(grid: Grid) -> bytes:
+    """One object: the notes, and the rows as objects."""
+    import orjson
+
+    rows = [dict(zip(grid.columns, row, strict=True)) for row in grid.rows]
+    return orjson.dumps({"notes": grid.notes, "rows": rows}, option=orjson.OPT_INDENT_2) + b"\n"
+
+
+def as_markdown(grid: Grid) -> bytes:
+    """A table of GitHub's Markdown, notes above it."""
+    rules = ["---:" if column in grid.right else "---" for column in grid.columns]
+    lines = [_line(grid.columns), _line(rules, escape=False), *(_line(row) for row in grid.rows)]
+    notes = [f"{escaped(note)}\n" for note in grid.notes]
+    return ("\n".join([*notes, *lines]) + "\n").encode()
+
+
+def as_parquet(grid: Grid) -> bytes:
+    """A column store's file; notes are in its metadata."""
+    try:
+        import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
+        import pyarrow.parquet as pq  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        raise BadInput(
+            "parquet needs pyarrow, which is not installed",
+            resolution="`.venv/bin/pip install pyarrow`, or take --format csv",
+        ) from None
+    columns = list(zip(*grid.rows, strict=True)) or [() for _ in grid.columns]
+    arrays = [pa.array(column) for column in columns]
+    table = pa.Table.from_arrays(arrays, names=list(grid.columns), metadata={"notes": "\n".join(grid.notes)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+FORMATS: dict[str, Callable[[Grid], bytes]] = {
+    "csv": as_csv,
+    "json": as_json,
+    "md": as_markdown,
+    "parquet": as_parquet,
+}
+
+
+def as_table(grid: Grid) -> Table:
+    """For the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for column in grid.columns:
+        right = column in grid.right
+        table.add_column(Text(column), justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for row in grid.rows:
+        table.add_row(*(Text("" if value is None else str(value)) for value in row))
+    return table
+
+
+def _line(values: Any, *, escape: bool = True) -> str:
+    texts = ["" if value is None else str(value) for value in values]
+    return f"| {' | '.join(escaped(text) if escape else text for text in texts)} |"
+
+
+def escaped(text: str) -> str:
+    """What would end a cell or begin something of Markdown's own."""
+    for sign in "\\|`*_<":
+        text = text.replace(sign, f"\\{sign}")
+    return " ".join(text.split())

@@ -1,0 +1,89 @@
+"""The course of a rate over a device or over time, as a page draws it: what all trials came to, place by place.
+
+Where the points stand is said here, as parts of a width and a height of a hundred; what draws them is a template.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from runner.reports.charts import Tick, step
+from runner.reports.number_format import figure
+from runner.results.fio_profile import pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from runner.reports.run_data import Recorded
+    from runner.results.fio_profile import Piece
+
+#: So many places along a line: a pass over a device has as many.
+PLACES = 100
+#: What the axis is of, by the name of its column, and in which unit.
+_ALONG = {"offset": ("over the device", "bytes"), "seconds": ("over time", "s")}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A line for each direction, with where the axes have their marks."""
+
+    title: str
+    lines: tuple[tuple[str, str], ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+
+
+def curves(recorded: Recorded) -> Iterator[Curve]:
+    """Of every cell whose trials kept the course of their rate, in the order of the cells."""
+    for one in recorded.summaries:
+        told = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in pieces(table)]
+        if made := _curve(one.cell.name, told, "write" if "read_bw" not in one.figures else "read"):
+            yield made
+
+
+def _curve(name: str, told: Sequence[Piece], usual: str) -> Curve | None:
+    """`usual`: the direction of a table that does not name it."""
+    end = max((one.at + one.length for one in told), default=0.0)
+    rates = {side: _rates(several, end) for side, several in _by_side(told, usual).items()}
+    top = max((rate for along in rates.values() for rate in along.values()), default=0.0)
+    if not end or not top:
+        return None
+    what, unit = _ALONG[told[0].along]
+    return Curve(
+        f"{name}: bandwidth {what}",
+        tuple((side, _points(along, top)) for side, along in rates.items()),
+        tuple(_marks(end, unit)),
+        tuple(_marks(top, "bytes/s")),
+    )
+
+
+def _by_side(told: Iterable[Piece], usual: str) -> Mapping[str, list[Piece]]:
+    found: dict[str, list[Piece]] = {}
+    for one in told:
+        found.setdefault(one.side or usual, []).append(one)
+    return {side: several for side, several in found.items() if any(one.moved for one in several)}
+
+
+def _rates(told: Iterable[Piece], end: float) -> dict[int, float]:
+    """At each place, all that was moved there over all the time that it took."""
+    moved, took = dict[int, float](), dict[int, float]()
+    for one in told:
+        place = min(PLACES - 1, int(one.at / end * PLACES))
+        moved[place] = moved.get(place, 0.0) + one.moved
+        took[place] = took.get(place, 0.0) + one.seconds
+    return {place: moved[place] / took[place] for place in sorted(moved) if took[place]}
+
+
+def _points(along: Mapping[int, float], top: float) -> str:
+    return " ".join(
+        f"{(place + 0.5) * 100 / PLACES:g},{round(100 - 100 * rate / top, 2):g}" for place, rate in along.items()
+    )
+
+
+def _marks(end: float, unit: str) -> Iterator[Tick]:
+    """In per cent of the axis, which ends where what is drawn does."""
+    apart = step(end)
+    values = takewhile(lambda value: value <= end * 1.001, (number * apart for number in range(PLACES)))
+    return (Tick(round(100 * value / end, 2), figure(value, unit) if value else "0") for value in values)

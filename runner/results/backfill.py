@@ -1,0 +1,58 @@
+"""What the journals of runs have and the shared store has not, added by whoever reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.base.errors import MatrixError
+from runner.results.folders import folders_of_runs, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from runner.results.store import SharedStore
+
+
+def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
+    """Add what the runs below a folder have and the store has not; returns what could not be added, and why."""
+    settled = store.settled()
+    waiting = [path for path in folders_of_runs(results) if state_of(path) not in settled]
+    if store.fixed:
+        which = _few([path.name for path in waiting])
+        return (
+            [f"{store.address} cannot be written and is taken as it is; it may lack trials of {which}"]
+            if waiting
+            else []
+        )
+    return _added(store, waiting) if waiting else []
+
+
+def _added(store: SharedStore, waiting: Sequence[Path]) -> list[str]:
+    """What is needed for it is slow to import, and mostly nothing is missing."""
+    from runner.results.run_folder import InUse
+
+    failed: dict[str, list[str]] = {}
+    for path in waiting:
+        try:
+            _add_run(store, path)
+        except InUse:
+            continue  # whoever is at it feeds the store himself
+        except MatrixError as trouble:
+            failed.setdefault(trouble.brief, []).append(path.name)
+        except Exception as trouble:  # noqa: BLE001 - whatever is odd about one run, the others can be answered from
+            failed.setdefault(f"{type(trouble).__name__}: {trouble}", []).append(path.name)
+    return [f"not in the store as it is: {_few(names)}: {brief}" for brief, names in failed.items()]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _add_run(store: SharedStore, path: Path) -> None:
+    from runner.results.journal import Journal
+    from runner.results.run_folder import load
+
+    folder = load(path)
+    with folder.feeding(wait=False), Journal.existing(folder.journal) as journal:
+        store.catch_up(load(path), journal)

@@ -1,0 +1,317 @@
+"""The journal of a run: what was measured, durable before the next trial begins.
+
+A journal belongs to one thread at a time. Several processes may have it open: writers wait for each other, readers
+never do.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from math import sqrt
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from runner.base.errors import BadInput, HarnessBroken
+from runner.results import journal_tables as schema
+from runner.results.database_errors import damaged, named
+from runner.results.databases import memory_engine, sqlite_engine, sqlite_reader, upsert
+from runner.results.record import Attempt, CellRow, Outcome, Trial
+from runner.results.rows import COLUMNS, latencies_of, row_of, trial_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+#: Outcome, attempts, when it began.
+State = tuple[Any, ...]
+_BATCH = 1000
+_BUSY_MS = 30_000
+
+
+class AlreadyRecorded(HarnessBroken):
+    """The same trial, or the same lost attempt, was about to be counted twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An attempt that was begun and of which no end is known: its runner or its host died while it was under way."""
+
+    cell: str
+    block: int
+    attempt: int
+    boot_id: str
+    started: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """What things took so far, in mean seconds; None where nothing was measured yet."""
+
+    setup: float | None  # bringing an array up, over all visits
+    overhead: float | None  # the part of a measured trial that was not fio's own run time
+    write_rate: float | None  # bytes/s, over the trials that wrote
+    scatter: tuple[float, ...] = ()  # of the trials of each cell that has several: deviation, as a part of the mean
+
+
+class Journal:
+    """See the module. Get one by `open` or `existing`; close it, or use it as a context manager."""
+
+    def __init__(self, engine: sa.Engine, name: Path | str) -> None:
+        self._engine = engine
+        self._name = name
+        with self._closed_on_trouble(), named(name):
+            self._connection = engine.connect()
+
+    @classmethod
+    def open(cls, path: Path, *, made_up: bool | None = None) -> Self:
+        """Open a journal file to record in; a missing one is made. `made_up`: noted in it, if that is known."""
+        journal = cls(_engine(path), path)
+        with journal._closed_on_trouble():
+            journal._prepare(made_up)
+        return journal
+
+    @classmethod
+    def existing(cls, path: Path) -> Self:
+        """Open a journal file that there is, to read it."""
+        if not path.exists():
+            raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
+        fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+        journal = cls(sqlite_reader(path) if fixed else _engine(path), path)
+        with journal._closed_on_trouble():
+            if journal._understood() < schema.JOURNAL.version:
+                if fixed:
+                    journal._copy_to_memory()
+                journal._prepare()
+        return journal
+
+    def _copy_to_memory(self) -> None:
+        """What may not be written is brought up to date here, for as long as it is read."""
+        engine = memory_engine()
+        connection = engine.connect()
+        with named(self._name):
+            read, written = (cast("Any", one.connection.driver_connection) for one in (self._connection, connection))
+            read.backup(written)
+        connection.rollback()
+        self.close()
+        self._engine, self._connection = engine, connection
+
+    @contextmanager
+    def _closed_on_trouble(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file. What was recorded is on disk already."""
+        if connection := getattr(self, "_connection", None):
+            connection.close()
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def remember(self, cells: Iterable[CellRow]) -> None:
+        """Make cells known; the same cell may come again and again. Cells must be known before their trials."""
+        rows = ({"id": cell.id, "name": cell.name, "axes": dict(cell.axes)} for cell in cells)
+        while batch := list(islice(rows, _BATCH)):
+            with self._transaction() as connection:
+                last = connection.scalar(sa.select(sa.func.max(schema.cells.c.position)))
+                numbered = [row | {"position": place} for place, row in enumerate(batch, start=(last or 0) + 1)]
+                connection.execute(self._upsert(schema.cells, "name", "axes"), numbered)
+
+    def begin(self, cell: str, block: int, attempt: int, boot_id: str, started: str = "") -> None:
+        """Note, durably, that an attempt is about to start: should it take the host down, the next run will know."""
+        row = {"cell": cell, "block": block, "attempt": attempt, "boot_id": boot_id, "started": started}
+        with self._transaction() as connection:
+            connection.execute(self._upsert(schema.begun, "boot_id", "started"), row)
+
+    def withdraw(self, cell: str, block: int) -> None:
+        """Forget that an attempt was begun: it was given up by the user, which says nothing about the cell."""
+        with self._transaction() as connection:
+            connection.execute(
+                sa.delete(schema.begun).where(schema.begun.c.cell == cell, schema.begun.c.block == block)
+            )
+
+    def record(self, trial: Trial) -> None:
+        """Keep a trial. When this returns it is on disk; a second one of the same cell and block is refused."""
+        ended = sa.delete(schema.begun).where(schema.begun.c.cell == trial.cell, schema.begun.c.block == trial.block)
+        try:
+            with self._transaction() as connection:
+                connection.execute(sa.insert(schema.trials), row_of(trial) | latencies_of(trial))
+                connection.execute(ended)
+        except IntegrityError as problem:
+            if (trial.cell, trial.block) in self.finished():
+                raise AlreadyRecorded(f"trial {trial.block} of cell {trial.cell} is recorded already") from problem
+            raise HarnessBroken(f"cell {trial.cell} was never made known to the journal") from problem
+
+    def take_back(self) -> list[Trial]:
+        """Take back every trial without figures, so that it is tried again; what it had come to is kept beside."""
+        table, kept = schema.trials, schema.retried.c
+        unmeasured = table.c.outcome != Outcome.MEASURED.value
+        # A skipped trial was recorded without an attempt.
+        tries = sa.case((table.c.outcome == Outcome.SKIPPED.value, 0), else_=table.c.attempts)
+        columns = (kept.cell, kept.block, kept.attempts, kept.outcome, kept.reason, kept.started)
+        values = (table.c.cell, table.c.block, tries, table.c.outcome, table.c.reason, table.c.started)
+        with self._transaction(immediate=True) as connection:
+            taken = [trial_of(row) for row in connection.execute(sa.select(*COLUMNS).where(unmeasured)).all()]
+            chosen = sa.select(*values).where(unmeasured)
+            connection.execute(sa.insert(schema.retried).from_select([one.name for one in columns], chosen))
+            connection.execute(sa.delete(table).where(unmeasured))
+        return taken
+
+    def retried(self) -> dict[tuple[str, int], int]:
+        """How many attempts each trial had had when it was last taken back."""
+        table = schema.retried.c
+        with self._transaction() as connection:
+            most = sa.select(table.cell, table.block, sa.func.max(table.attempts)).group_by(table.cell, table.block)
+            return {(cell, block): attempts for cell, block, attempts in connection.execute(most).all()}
+
+    def lost(self, attempt: Attempt) -> None:
+        """Keep that an attempt lost its rig."""
+        row = {name: getattr(attempt, name) for name in ("cell", "block", "number", "started", "reason", "tail")}
+        begun = schema.begun.c
+        ended = sa.delete(schema.begun).where(
+            begun.cell == attempt.cell, begun.block == attempt.block, begun.attempt == attempt.number
+        )
+        try:
+            with self._transaction() as connection:
+                connection.execute(sa.insert(schema.attempts), row)
+                connection.execute(ended)
+        except IntegrityError as problem:
+            which = f"attempt {attempt.number} at trial {attempt.block} of cell {attempt.cell}"
+            raise AlreadyRecorded(f"{which} is recorded already") from problem
+
+    def visited(self, block: int, array: str, seconds: float) -> None:
+        """Keep how long it took to bring an array up."""
+        with self._transaction() as connection:
+            connection.execute(sa.insert(schema.visits), {"block": block, "array": array, "seconds": seconds})
+
+    def visited_arrays(self) -> list[tuple[str, float]]:
+        """Every array that came up, as often as it did, with the seconds that took."""
+        table = schema.visits.c
+        return [(key, seconds) for key, seconds in self._rows(sa.select(table.array, table.seconds).order_by(table.id))]
+
+    def finished(self) -> set[tuple[str, int]]:
+        """Identities (cell, block) of all recorded trials."""
+        rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.block))
+        return {(row[0], row[1]) for row in rows}
+
+    def states(self) -> dict[tuple[str, int], State]:
+        """Of every recorded trial, by its identity, what tells whether it is still the one that it was."""
+        table = schema.trials.c
+        query = sa.select(table.cell, table.block, table.outcome, table.attempts, table.started)
+        return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query)}
+
+    def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
+        """Some of the trials, in the order they were recorded."""
+        table = schema.trials.c
+        cells = sorted({cell for cell, _ in identities})
+        rows = self._rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
+        return [trial_of(row) for row in rows if (row[0], row[1]) in identities]
+
+    def trials(self) -> Iterator[Trial]:
+        """All trials, in the order they were recorded."""
+        query = sa.select(*COLUMNS).order_by(schema.trials.c.id)
+        return map(trial_of, self._rows(query))
+
+    def cells(self) -> list[CellRow]:
+        """All known cells, in the order they were first made known."""
+        table = schema.cells.c
+        query = sa.select(table.id, table.name, table.axes, table.position).order_by(table.position, table.id)
+        return [CellRow(*row) for row in self._rows(query)]
+
+    def attempts(self) -> list[Attempt]:
+        """All attempts that lost their rig."""
+        return [Attempt(*row) for row in self._rows(_sorted(schema.attempts, "cell", "block", "number"))]
+
+    def begun(self) -> list[Begun]:
+        """All attempts that were begun and never ended."""
+        return [Begun(*row) for row in self._rows(_sorted(schema.begun, "cell", "block", "attempt"))]
+
+    def cell(self, id_: str) -> CellRow:
+        """A known cell."""
+        table = schema.cells.c
+        ((name, axes, position),) = self._rows(sa.select(table.name, table.axes, table.position).where(table.id == id_))
+        return CellRow(id_, name, axes, position)
+
+    def troubled(self, at: str, what: str) -> None:
+        """Keep that something went wrong beside the measuring."""
+        with self._transaction() as connection:
+            connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
+
+    def troubles(self) -> list[str]:
+        """What went wrong beside the measuring."""
+        return [what for (what,) in self._rows(sa.select(schema.troubles.c.what).order_by(schema.troubles.c.id))]
+
+    def took(self) -> Took:
+        """What set-up and trials took so far, for an estimate of what is to come."""
+        trials = schema.trials.c
+        means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
+        ((overhead, written),) = self._rows(means.where(trials.outcome == Outcome.MEASURED.value))
+        ((setup,),) = self._rows(sa.select(sa.func.avg(schema.visits.c.seconds)))
+        return Took(setup, overhead, written, tuple(self._scatter()))
+
+    def _scatter(self) -> Iterator[float]:
+        trials = schema.trials.c
+        rate = sa.func.coalesce(trials.read_bw, 0.0) + sa.func.coalesce(trials.write_bw, 0.0)
+        moments = sa.select(sa.func.count(), sa.func.avg(rate), sa.func.avg(rate * rate))
+        measured = moments.where(trials.outcome == Outcome.MEASURED.value).group_by(trials.cell)
+        for count, mean, of_squares in self._rows(measured):
+            if count > 1 and mean:
+                yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean
+
+    def _prepare(self, made_up: bool | None = None) -> None:
+        """Make it if there is nothing at all in the file, and bring it up to date."""
+        with self._transaction(immediate=True) as connection:
+            self._check(connection)
+            schema.JOURNAL.prepare(connection, self._name)
+            if made_up is not None:
+                row = {"key": schema.MADE_UP, "value": str(made_up).lower()}
+                connection.execute(self._upsert(schema.meta, "value"), row)
+
+    def _understood(self) -> int:
+        """Its version; refused if it is damaged, not ours, or from the future."""
+        with self._transaction() as connection:
+            self._check(connection)
+            return schema.JOURNAL.understood(connection, self._name)
+
+    def _check(self, connection: sa.Connection) -> None:
+        verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        if verdict != "ok":
+            raise damaged(self._name, str(verdict))
+
+    def _upsert(self, table: sa.Table, *columns: str) -> Any:
+        return upsert(self._engine, table, columns)
+
+    @contextmanager
+    def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
+        with named(self._name):
+            self._connection.execution_options(immediate=immediate)
+            with self._connection.begin():
+                yield self._connection
+
+    def _rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
+        """Everything at once: an open cursor would keep the log from being folded back into the file."""
+        with self._transaction() as connection:
+            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
+
+
+def _sorted(table: sa.Table, *columns: str) -> sa.Executable:
+    return sa.select(table).order_by(*columns)
+
+
+def _engine(path: Path) -> sa.Engine:
+    return sqlite_engine(path, busy_ms=_BUSY_MS, durable=True)

@@ -1,0 +1,189 @@
+"""The tables of a journal: one place for names, types and the version they belong to.
+
+Every figure is a column of its own: `select cell, avg(read_bw) from trials group by cell` needs nothing of ours.
+Whether any of them was measured is in `meta`: `select value from meta where key = 'made_up'`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    Float,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.types import BigInteger
+
+from runner.results.fio_json import PERCENTILES
+from runner.results.migrations import Versioned
+from runner.statistics.percentile import needs
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+#: The columns of one direction, in the order of the fields of `Direction`.
+DIRECTION: tuple[str, ...] = (
+    "bw",
+    "iops",
+    "bytes",
+    "ios",
+    "lat_mean",
+    "lat_p50",
+    "lat_p90",
+    "lat_p95",
+    "lat_p99",
+    "lat_p999",
+    "lat_p9999",
+    "lat_max",
+)
+_COUNTS = {"bytes", "ios"}
+
+#: Under which key `meta` says that the figures were invented by a dry run. Journals of older versions say nothing.
+MADE_UP = "made_up"
+
+tables = MetaData()
+
+meta = Table(
+    "meta",
+    tables,
+    Column("key", String, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+cells = Table(
+    "cells",
+    tables,
+    Column("id", String, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("axes", JSON, nullable=False),
+    Column("position", Integer, nullable=False),
+)
+
+
+def direction_columns(side: str) -> list[Column[float]]:
+    """The figures of one direction."""
+    return [Column(f"{side}_{name}", BigInteger if name in _COUNTS else Float) for name in DIRECTION]
+
+
+trials = Table(
+    "trials",
+    tables,
+    # Order of recording; the identity is the pair below.
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("cell", ForeignKey("cells.id"), nullable=False),
+    Column("block", Integer, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("started", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("folder", Text, nullable=False),
+    # Null runtime: no figures. Null bandwidth: no I/O in that direction.
+    Column("runtime", Float),
+    Column("cpu_usr", Float),
+    Column("cpu_sys", Float),
+    Column("errors", Integer),
+    *direction_columns("read"),
+    *direction_columns("write"),
+    # Histograms, see `runner.statistics.histogram`.
+    Column("read_latencies", LargeBinary),
+    Column("write_latencies", LargeBinary),
+    Column("readings", JSON, nullable=False),
+    Column("notes", JSON, nullable=False),
+    UniqueConstraint("cell", "block", name="one_trial_per_cell_and_block"),
+)
+
+attempts = Table(
+    "attempts",
+    tables,
+    Column("cell", String, primary_key=True),
+    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("started", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("tail", Text, nullable=False),
+)
+
+begun = Table(
+    "begun",
+    tables,
+    Column("cell", String, primary_key=True),
+    Column("block", Integer, primary_key=True, autoincrement=False),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("boot_id", String, nullable=False),
+    Column("started", String, nullable=False),
+)
+
+#: Trials that were taken back because the user asked for another go at them.
+retried = Table(
+    "retried",
+    tables,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("cell", String, nullable=False),
+    Column("block", Integer, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("outcome", String, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("started", String, nullable=False),
+)
+
+visits = Table(
+    "visits",
+    tables,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("block", Integer, nullable=False),
+    Column("array", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+)
+
+#: What went wrong beside the measuring, and was gone on without.
+troubles = Table(
+    "troubles",
+    tables,
+    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("at", String, nullable=False),
+    Column("what", Text, nullable=False),
+)
+
+
+def _with_retries_and_troubles(connection: Connection) -> None:
+    """Version 2. Some journals of version 1 have `retried` already."""
+    retried.create(connection, checkfirst=True)
+    troubles.create(connection)
+
+
+def with_more_percentiles(connection: Connection) -> None:
+    """Two more for each direction; and those of a tail that was hardly met, which said something of one request, go."""
+    for side in ("read", "write"):
+        for name in ("lat_p90", "lat_p95"):
+            connection.execute(text(f"ALTER TABLE trials ADD COLUMN {side}_{name} FLOAT"))
+        for name in ("lat_p999", "lat_p9999"):
+            few = f"{side}_ios < {needs(PERCENTILES[name])}"
+            connection.execute(text(f"UPDATE trials SET {side}_{name} = NULL WHERE {few}"))  # noqa: S608 - names of ours
+
+
+def _with_histograms(connection: Connection) -> None:
+    """Version 3. What older journals have are percentiles alone, which nobody can merge."""
+    with_more_percentiles(connection)
+    for side in ("read", "write"):
+        connection.execute(text(f"ALTER TABLE trials ADD COLUMN {side}_latencies BLOB"))
+
+
+JOURNAL = Versioned(
+    "journal",
+    tables,
+    meta,
+    (_with_retries_and_troubles, _with_histograms),
+    stranger="name the folder of a run",
+    newer="use the newer program, or start a new run with `--fresh`",
+)

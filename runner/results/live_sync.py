@@ -1,0 +1,191 @@
+"""From a run's journal to the shared store, while the run goes on. Whatever becomes of the store, it does not stop.
+
+A thread of its own does it, with a connection to the journal of its own: a server that keeps silent must not keep
+anybody from measuring. What could not be added is added by a later trial, at the run's end, or by the next command that
+reads the store.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from queue import Empty, Full, Queue, SimpleQueue
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Self
+
+from runner.base.errors import HarnessBroken, MatrixError
+from runner.results.journal import Journal
+from runner.results.store import SharedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from runner.results.record import Trial
+    from runner.results.run_folder import RunFolder
+    from runner.results.store_address import Address
+
+#: Seconds until a store that failed is tried again: trials must not wait for it over and over.
+_PATIENCE = 30.0
+#: Seconds that the end of a run waits for a store that does not get on, and for one that does.
+_SILENCE, _LAST = 10.0, 60.0
+#: So many trials wait to be added; of more, the journal is asked again.
+_WAITING = 1000
+
+
+class Feed:
+    """Adds the trials of one run, whose lock the caller holds, to one store. A context manager."""
+
+    def __init__(
+        self,
+        address: Address,
+        folder: RunFolder,
+        notice: Callable[[str], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._address, self._folder = address, folder
+        self._notice, self._clock = notice, clock
+        #: What is to be said, by the thread of the run.
+        self._to_say: SimpleQueue[str] = SimpleQueue()
+        self._work: Queue[Callable[[], object] | None] = Queue(_WAITING)
+        #: There was no room for a trial.
+        self._behind = False
+        self._over = False
+        # What only the thread that feeds touches:
+        self._held = ExitStack()
+        self._journal: Journal | None = None
+        self._store: SharedStore | None = None
+        self._said = False
+        #: When the store is tried again; None while it works.
+        self._again: float | None = None
+        self._work.put(self._catch_up)
+        # A daemon: the process must be able to end while it waits for an answer that never comes.
+        self._thread = Thread(target=self._feed, name="feed", daemon=True)
+        self._thread.start()
+
+    def add(self, trial: Trial) -> None:
+        """Pass on a trial that is in the journal; nothing is waited for."""
+        self._do(lambda: self._one(trial))
+        self._tell()
+
+    def caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
+        """Wait until everything passed on so far was tried; no longer than the store gets on, nor than `last`."""
+        done = Event()
+        until = time.monotonic() + last
+        if self._do(done.set, late=True):
+            turns = -1
+            while turns != (turns := self._turns()) and time.monotonic() < until and self._thread.is_alive():
+                if done.wait(min(silence, max(0.0, until - time.monotonic()))):
+                    break
+        self._tell()
+        return done.is_set()
+
+    def end(self, folder: RunFolder, silence: float = _SILENCE, last: float = _LAST) -> bool:
+        """Add what is missing; whether everything is there now. `folder`: with its manifest as it is in the end."""
+        self._do(lambda: self._finish(folder), late=True)
+        complete = self.caught_up(silence, last) and self._again is None
+        self._over = True
+        self._do(None, late=True)
+        if complete:
+            self._thread.join(silence)
+        else:
+            self._notice(
+                f"note: not everything is in the store {self._address}; the run's own journal has it, and "
+                "`matrix results` adds what is missing"
+            )
+        return complete
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Where a run does not come to its end, neither is there anything more to add."""
+        if not self._over:
+            self._do(None, late=True)
+            self._thread.join(_SILENCE)
+
+    def _do(self, work: Callable[[], object] | None, *, late: bool = False) -> bool:
+        """`late`: after all that waits, which is dropped if it is too much: the journal has it."""
+        while True:
+            try:
+                self._work.put_nowait(work)
+            except Full:
+                self._behind = True
+                if not late:
+                    return False
+                with suppress(Empty):
+                    self._work.get_nowait()
+            else:
+                return True
+
+    def _tell(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._notice(self._to_say.get_nowait())
+
+    def _turns(self) -> int:
+        store = self._store
+        return store.turns if store else 0
+
+    def _feed(self) -> None:
+        with self._held:
+            while work := self._work.get():
+                self._try(work)
+            self._let_go()
+
+    def _one(self, trial: Trial) -> None:
+        if self._again is not None and self._clock() < self._again:
+            return
+        if self._again is not None or self._behind or self._store is None or self._journal is None:
+            self._catch_up()
+            return
+        self._store.add(self._folder.manifest.identity, self._journal.cell(trial.cell), trial)
+
+    def _finish(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        if self._journal is None:
+            with ExitStack() as held:
+                held.enter_context(self._folder.feeding(wait=True))
+                self._journal = held.enter_context(Journal.existing(self._folder.journal))
+                self._held.enter_context(held.pop_all())
+        if self._store is None:
+            self._store = SharedStore.open(self._address)
+        self._behind = False
+        self._store.catch_up(self._folder, self._journal)
+        self._again = None
+
+    def _try(self, work: Callable[[], object]) -> None:
+        try:
+            work()
+        except MatrixError as trouble:
+            self._fail(trouble)
+        except Exception as trouble:  # noqa: BLE001 - whatever it is, the run goes on without a store
+            self._fail(HarnessBroken(f"{type(trouble).__name__}: {trouble}"))
+
+    def _fail(self, trouble: MatrixError) -> None:
+        self._again = self._clock() + _PATIENCE
+        self._let_go()
+        if self._said:
+            return
+        self._said = True
+        told = f"{trouble.brief}" + (f" ({trouble.details})" if trouble.details else "")
+        self._to_say.put(
+            f"note: the shared store cannot be fed: {told}; the run goes on, its journal keeps every trial"
+            + (f" → {trouble.resolution}" if trouble.resolution else "")
+        )
+        if self._journal is not None:
+            with suppress(MatrixError):  # if the journal is in trouble too, the run will say so
+                self._journal.troubled(datetime.now(UTC).isoformat(timespec="seconds"), f"shared store: {told}")
+
+    def _let_go(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            with suppress(Exception):
+                store.close()

@@ -1,0 +1,131 @@
+"""Everything that was seen beside a trial, as files of its folder and as notes."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import TYPE_CHECKING
+
+from runner.language.metrics import DECIMALS
+from runner.results.monitor.bottleneck import Bus, Evidence, bottleneck, evenness
+from runner.results.monitor.counters import KINDS, Use, processors, used
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.language.workload import Workload
+    from runner.results.fio_json import Figures
+    from runner.results.monitor.counters import Counted, Memory, Processors
+    from runner.results.record import Reading
+    from runner.simdisks.clib import Report
+    from runner.simdisks.disk import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What devices and processors did while fio ran; `seconds`: for which fio was at work."""
+
+    devices: tuple[Use, ...]
+    processors: Processors
+    seconds: float
+    #: Before and after; None where it was not told.
+    memory: tuple[Memory | None, Memory | None] = (None, None)
+
+    @property
+    def disks(self) -> tuple[Use, ...]:
+        """The devices that no layer made."""
+        return tuple(one for one in self.devices if one.device.startswith("disk"))
+
+    def files(self) -> dict[str, str]:
+        """As files of the trial."""
+        return {
+            "devices.csv": _devices(self.devices, self.seconds),
+            "processors.csv": _processors(self.processors),
+            **({"memory.csv": _memory(self.memory)} if any(self.memory) else {}),
+        }
+
+
+def seen(
+    before: Counted | None, after: Counted | None, readings: Sequence[Reading], figures: Figures | None, work: Workload
+) -> Beside | None:
+    """What the counters tell; None if they are not all there."""
+    if before is None or after is None:
+        return None
+    at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
+    held = (before.memory, after.memory)
+    return Beside(used(before, after, readings), processors(before, after), at_work, held)
+
+
+def behind_caches(beside: Beside, done: Sequence[Report]) -> Beside:
+    """With disks busy as well while they write back what their own caches hold, of which the kernel sees nothing."""
+    media = {f"disk{number}": report.busy for number, report in enumerate(done)}
+    devices = (replace(one, busy=max(one.busy, media.get(one.device, 0.0))) for one in beside.devices)
+    return replace(beside, devices=tuple(devices))
+
+
+def notes(
+    beside: Beside, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], strained: str
+) -> dict[str, str]:
+    """How evenly disks were used, for how long processors waited for them, and what held the work back."""
+    even = evenness(beside.disks, spares)
+    told = bottleneck(
+        Evidence(
+            seconds=beside.seconds,
+            disks=beside.disks,
+            processors=beside.processors,
+            fio=(figures.cpu_usr + figures.cpu_sys) / 100,
+            in_flight=in_flight(work),
+            buses=buses,
+            strained=strained,
+        )
+    )
+    shares = {"evenness": even, "iowait": beside.processors.shares.get("iowait", 0.0)}
+    written = {name: f"{share:.{DECIMALS[name]}f}" for name, share in shares.items() if share is not None}
+    return {**written, "bottleneck": told}
+
+
+def in_flight(work: Workload) -> int | None:
+    """How many requests the workload keeps under way at most, where it is the workload that decides it."""
+    return work.iodepth * work.numjobs if work.direct else None
+
+
+def buses(declared: Sequence[Disk], done: Sequence[Report], seconds: float) -> tuple[Bus, ...]:
+    """What moved over the links that modelled disks share."""
+    moved: dict[tuple[str, float], float] = {}
+    for disk, report in zip(declared, done, strict=False):
+        if disk.link and seconds:
+            key = (disk.link.name, disk.link.rate)
+            moved[key] = moved.get(key, 0.0) + (report.read_bytes + report.written_bytes) / seconds
+    return tuple(Bus(name, rate, limit) for (name, limit), rate in moved.items())
+
+
+def _devices(devices: Sequence[Use], seconds: float) -> str:
+    rows = [
+        (
+            *(one.device, one.node, one.reads, one.writes, one.read_bytes, one.written_bytes),
+            f"{one.waited / max(1, one.reads + one.writes):.6g}",
+            *(f"{total / seconds if seconds else 0:.4g}" for total in (one.queued, one.busy)),
+        )
+        for one in devices
+    ]
+    head = ("device", "node", "reads", "writes", "read_bytes", "written_bytes", "await", "queue", "utilisation")
+    return _csv((head, *rows))
+
+
+def _processors(found: Processors) -> str:
+    shares = [f"{found.shares.get(kind, 0):.4f}" for kind in KINDS]
+    head = ("seconds", *KINDS, "interrupts", "context_switches")
+    return _csv((head, (f"{found.seconds:.3f}", *shares, found.interrupts, found.switches)))
+
+
+def _memory(held: tuple[Memory | None, Memory | None]) -> str:
+    told = zip(("before", "after"), held, strict=True)
+    rows = [(when, one.available, one.dirty, one.writeback) for when, one in told if one]
+    return _csv((("when", "available", "dirty", "writeback"), *rows))
+
+
+def _csv(rows: Sequence[Sequence[object]]) -> str:
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,383 @@
+"""The shared store: trials of many runs in one database, SQLite by default, PostgreSQL by its URL.
+
+It is fed from the journals of runs, which stay the truth: whatever is missing here can be added again, in any order and
+any number of times, with the same outcome. A run is written by whoever feeds it (`RunFolder.feeding`), and nobody else.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
+
+from runner.base.errors import BadInput, HarnessBroken
+from runner.results import store_tables as tables
+from runner.results.database_errors import named
+from runner.results.databases import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
+from runner.results.record import STEERED, UNSETTLED, CellRow
+from runner.results.rows import LATENCIES, latencies_of, row_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from runner.results.journal import Journal, State
+    from runner.results.record import Trial
+    from runner.results.run_folder import RunFolder
+    from runner.results.store_address import Address
+
+_BATCH = 500
+#: Another writer is done in milliseconds. Whoever keeps the store locked for longer must not hold a run up.
+_BUSY_MS = 5_000
+#: So many values in a condition are left to the database; of more, everything is read and chosen from here.
+_FEW = 400
+_KEY = ("run", "cell", "block")
+_BLANK: dict[str, Any] = dict.fromkeys(column.name for column in tables.trials.columns)
+_RUN_COLUMNS = tuple(column.name for column in tables.runs.columns if column.name != "id")
+_TRIAL_COLUMNS = tuple(column.name for column in tables.trials.columns if column.name not in _KEY)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """What the store knows of a run."""
+
+    id: str
+    name: str
+    matrix: str
+    machine: str
+    made_up: bool
+    host: str
+    revision: str
+    started: str
+    finished: bool
+    planned: int
+    confidence: float
+    until: float | None
+    least: int
+    most: int | None
+    environment: Mapping[str, str]
+    part: str = ""
+    exit: int | None = None
+
+    @property
+    def steered(self) -> bool:
+        """Whether its trials went where guidelines were not decided."""
+        return STEERED in self.environment
+
+
+@dataclass(frozen=True, slots=True)
+class CellOfRun:
+    """A cell, as one run had it."""
+
+    run: str
+    cell: CellRow
+
+
+_RUN_ROW = tuple(tables.runs.c[name] for name in RunRow.__dataclass_fields__)
+
+
+class SharedStore:
+    """See the module. Get one by `open` or `existing`; close it, or use it as a context manager."""
+
+    def __init__(self, engine: sa.Engine, address: Address, *, fixed: bool = False) -> None:
+        self._engine, self.address = engine, address
+        #: It cannot be written.
+        self.fixed = fixed
+        #: Transactions so far: whether it gets on.
+        self.turns = 0
+        self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
+        self._cells = upsert(engine, tables.cells, ("name", "axes", "position"))
+        self._runs = upsert(engine, tables.runs, _RUN_COLUMNS)
+        self._readings = upsert(engine, tables.readings, ())
+        self._latencies = upsert(engine, tables.latencies, LATENCIES)
+
+    @classmethod
+    def open(cls, address: Address) -> Self:
+        """Open a store to add to it; where there is none, it is made."""
+        return cls(_engine(address), address)._prepared()
+
+    @classmethod
+    def existing(cls, address: Address) -> Self:
+        """Open a store to read it: it may be one that cannot be written, or a database in which nothing is yet."""
+        if address.file and not address.file.exists():
+            raise BadInput(f"there is no store at {address}", resolution="`matrix run` makes one; or name another")
+        fixed = address.file is not None and not all(
+            os.access(path, os.W_OK) for path in (address.file, address.file.parent)
+        )
+        store = cls(sqlite_reader(address.file) if address.file and fixed else _engine(address), address, fixed=fixed)
+        with store._closed_on_trouble(), store._transaction() as connection:
+            empty = not fixed and not sa.inspect(connection).get_table_names()
+            version = 0 if empty else tables.SHARED.understood(connection, str(address))
+            if fixed and version < tables.SHARED.version:
+                raise BadInput(
+                    f"the store {address} is of an older version of matrix, and cannot be written: it stays so",
+                    details=f"its schema is version {version}, this program reads version {tables.SHARED.version}",
+                    resolution="copy it to where you may write, and name the copy with `--store`; or name an empty "
+                    "file: what the runs below `--results` have recorded is added to it",
+                )
+        return store if fixed or version == tables.SHARED.version else store._prepared()
+
+    def _prepared(self) -> Self:
+        with self._closed_on_trouble(), self._transaction(immediate=True) as connection:
+            tables.SHARED.prepare(connection, str(self.address))
+        return self
+
+    @contextmanager
+    def _closed_on_trouble(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add(self, run: str, cell: CellRow, trial: Trial) -> None:
+        """Add a trial of a run, or replace what it was before."""
+        with self._transaction(immediate=True) as connection:
+            self._put(connection, run, [cell], [trial])
+
+    def catch_up(self, folder: RunFolder, journal: Journal) -> int:
+        """Make what is here of a run the same as its journal; whoever does is feeding it. How many trials were added.
+
+        In batches, so that others may write in between; of few cells each, as the journal is asked by cells.
+        """
+        run = folder.manifest.identity
+        state = folder.state()
+        self._put_run(folder, "")
+        there, here = journal.states(), self.states(run)
+        gone = [key for key in here if key not in there]
+        missing = sorted(key for key, one in there.items() if here.get(key) != one)
+        self._remove(run, gone)
+        known = {cell.id: cell for cell in journal.cells()} if missing else {}
+        for start in range(0, len(missing), _BATCH):
+            chosen = set(missing[start : start + _BATCH])
+            batch = journal.trials_of(chosen)
+            with self._transaction(immediate=True) as connection:
+                cells = dict.fromkeys(trial.cell for trial in batch)
+                self._put(connection, run, [known[cell] for cell in cells], batch)
+        self._put_in_order(run, journal)
+        self._put_run(folder, state if folder.manifest.finished else "")
+        return len(missing)
+
+    def _put_in_order(self, run: str, journal: Journal) -> None:
+        """What an older version of the program put here without the order in which cells were declared."""
+        table = tables.cells.c
+        query = sa.select(table.id).where(table.run == run, table.position.is_(None))
+        if unplaced := {id_ for (id_,) in self._rows(query)}:
+            rows = [_cell_row(run, cell) for cell in journal.cells() if cell.id in unplaced]
+            with self._transaction(immediate=True) as connection:
+                connection.execute(self._cells, rows)
+
+    def _put_run(self, folder: RunFolder, settled: str) -> None:
+        with self._transaction(immediate=True) as connection:
+            connection.execute(self._runs, run_row(folder, settled))
+
+    def _put(self, connection: sa.Connection, run: str, cells: Sequence[CellRow], trials: Sequence[Trial]) -> None:
+        rows, readings, latencies = [], {}, []
+        for trial in trials:
+            row = {**_BLANK, **row_of(trial)}
+            content = _clean(row["readings"])
+            digest = blake2b(orjson.dumps(content), digest_size=8).hexdigest()
+            readings[digest] = content
+            notes = {_clean(name): _clean(text) for name, text in trial.notes.items()}
+            row |= {"run": run, "readings": digest, "notes": notes, "kernel": notes.get("kernel", "")}
+            row |= {name: _clean(row[name]) for name in ("reason", "started", "folder")}
+            row |= {name: notes.get(name, "") for name in ("strained", UNSETTLED)}
+            rows.append(row)
+            kept = latencies_of(trial)
+            if any(kept.values()):
+                latencies.append({name: row[name] for name in _KEY} | kept)
+        told = [{"digest": digest, "content": readings[digest]} for digest in sorted(readings)]
+        known = [_cell_row(run, cell) for cell in cells]
+        every = ((self._readings, told), (self._cells, known), (self._trials, rows), (self._latencies, latencies))
+        for statement, content_ in every:
+            if content_:
+                connection.execute(statement, content_)
+
+    def _remove(self, run: str, keys: Sequence[tuple[str, int]]) -> None:
+        if not keys:
+            return
+        gone = [{"of": cell, "at": block} for cell, block in keys]
+        with self._transaction(immediate=True) as connection:
+            for table in (tables.trials, tables.latencies):
+                which = sa.delete(table).where(
+                    table.c.run == run, table.c.cell == sa.bindparam("of"), table.c.block == sa.bindparam("at")
+                )
+                connection.execute(which, gone)
+
+    def settled(self) -> set[str]:
+        """States of runs of which everything is here."""
+        query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
+        return {one for (one,) in self._rows(query)}
+
+    def states(self, run: str) -> dict[tuple[str, int], State]:
+        """Which trials of a run are here, and as what."""
+        table = tables.trials.c
+        query = sa.select(table.cell, table.block, table.outcome, table.attempts, table.started)
+        return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query.where(table.run == run))}
+
+    def runs(self) -> list[RunRow]:
+        """All runs, the latest first."""
+        order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
+        return [RunRow(*row) for row in self._rows(sa.select(*_RUN_ROW).order_by(*order))]
+
+    def recorded(self, runs: Collection[str]) -> dict[str, int]:
+        """How many trials there are of each of these runs."""
+        table = tables.trials.c
+        query = sa.select(table.run, sa.func.count()).where(*_among({table.run: runs})).group_by(table.run)
+        return {run: count for run, count in self._rows(query) if run in runs}
+
+    def different_cells(self) -> list[CellRow]:
+        """All cells as the runs have them, each once."""
+        table = tables.cells.c
+        rows = self._rows(sa.select(table.id, table.name, sa.cast(table.axes, sa.Text)).distinct())
+        return [CellRow(id_, name, orjson.loads(axes)) for id_, name, axes in rows]
+
+    def cells(self, runs: Collection[str] | None = None, ids: Collection[str] | None = None) -> list[CellOfRun]:
+        """Cells of runs of which there are trials. Equal axes are one object: there are as many as distinct ones."""
+        table = tables.cells.c
+        axes = sa.cast(table.axes, sa.Text)
+        query = sa.select(table.run, table.id, table.name, axes, table.position)
+        query = query.where(*_among({table.run: runs, table.id: ids}))
+        seen: dict[tuple[Any, ...], CellRow] = {}
+        found = []
+        for row in self._plain(query):
+            key = row[1:]
+            cell = seen.get(key)
+            if cell is None:
+                cell = seen[key] = CellRow(key[0], key[1], orjson.loads(key[2]), key[3])
+            found.append(CellOfRun(row[0], cell))
+        return found
+
+    def trials(
+        self, columns: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        """Of the trials of these runs and cells (None: of all) these columns, as plain rows, in order of their keys."""
+        table = tables.trials.c
+        query = sa.select(*map(_column, columns)).where(*_among({table.run: runs, table.cell: cells}))
+        query = query.order_by(table.run, table.cell, table.block)
+        if any(isinstance(_column(name).type, sa.JSON) for name in columns):
+            return self._rows(query)
+        return self._plain(query)
+
+    def latencies(
+        self, names: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        """Of the same trials run, cell, block and histograms, as they are packed."""
+        table = tables.latencies.c
+        query = sa.select(*(table[name] for name in (*_KEY, *names)))
+        return self._plain(query.where(*_among({table.run: runs, table.cell: cells})))
+
+    def _plain(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
+        """Straight from the driver: a hundred thousand rows need nothing done to them, and that is most of the time."""
+        with self._transaction() as connection:
+            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
+
+    def _rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
+        with self._transaction() as connection:
+            return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
+
+    @contextmanager
+    def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
+        try:
+            with named(str(self.address), store=True), self._engine.connect() as connection:
+                connection.execution_options(immediate=immediate)
+                with connection.begin():
+                    yield connection
+                self.turns += 1
+        except DBAPIError as problem:  # whatever a database may come up with, a run goes on without
+            raise HarnessBroken(
+                f"the store {self.address} failed",
+                details=str(problem.orig).strip(),
+                resolution="nothing is lost: the journals of the runs have everything that is to be in it",
+            ) from problem
+
+
+def _column(name: str) -> sa.ColumnElement[Any]:
+    """A column of a trial, the sum of both directions, or else what its notes say under that name, as a number."""
+    table = tables.trials.c
+    if name in table:
+        return table[name]
+    side, _, rate = name.partition("_")
+    if side == "total":
+        read, write = table[f"read_{rate}"], table[f"write_{rate}"]
+        return sa.func.coalesce(read + write, read, write)
+    return sa.cast(table.notes[name].as_string(), sa.Float)
+
+
+def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
+    """What is kept of a run."""
+    manifest = folder.manifest
+    revision = manifest.revision
+    return {
+        "id": manifest.identity,
+        "name": _clean(folder.path.name),
+        "matrix": _clean(manifest.matrix),
+        "machine": manifest.machine,
+        "made_up": manifest.made_up,
+        "fingerprint": manifest.fingerprint,
+        "host": _clean(manifest.host.hostname or ""),
+        "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",
+        "started": manifest.started,
+        "finished": manifest.finished,
+        "planned": manifest.planned,
+        "confidence": manifest.confidence,
+        "until": manifest.until,
+        "least": manifest.least,
+        "most": manifest.most,
+        "environment": _clean_map(manifest.environment),
+        "part": _clean(manifest.part),
+        "exit": manifest.exit,
+        "settled": settled,
+    }
+
+
+def _cell_row(run: str, cell: CellRow) -> dict[str, Any]:
+    axes = _clean_map(cell.axes)
+    return {"run": run, "id": cell.id, "name": _clean(cell.name), "axes": axes, "position": cell.position}
+
+
+def _engine(address: Address) -> sa.Engine:
+    if address.url is not None:
+        return postgresql_engine(address.url)
+    if address.file is None:
+        return memory_engine()
+    with named(address.file, store=True):
+        address.file.parent.mkdir(parents=True, exist_ok=True)
+    return sqlite_engine(address.file, busy_ms=_BUSY_MS, durable=False)
+
+
+def _among(wanted: Mapping[sa.ColumnElement[str], Collection[str] | None]) -> Iterable[sa.ColumnElement[bool]]:
+    return [column.in_(values) for column, values in wanted.items() if values is not None and len(values) <= _FEW]
+
+
+def _clean(value: Any) -> Any:
+    """PostgreSQL keeps every text but NUL, which a console may well have said; both databases are to hold the same.
+
+    Names of files need not be UTF-8, and neither database keeps those.
+    """
+    if isinstance(value, str):
+        text = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+        return text.replace("\0", "␀") if "\0" in text else text
+    return [_clean(one) for one in value] if isinstance(value, list) else value
+
+
+def _clean_map(texts: Mapping[str, str]) -> dict[str, str]:
+    return {_clean(name): _clean(text) for name, text in texts.items()}

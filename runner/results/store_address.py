@@ -1,0 +1,84 @@
+"""Where the shared store is: a file, or a database by its URL."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError
+
+from runner.base.errors import BadInput
+
+#: Overruled by `--store`.
+VARIABLE = "MATRIX_STORE"
+_FILE = "store.db"
+#: Where passwords stand in a URL: in its query; between a colon and the last @; where a port belongs, if @ is missing.
+_PASSWORDS = (
+    re.compile(r"([?&][^=&?\s]*pass[^=&?\s]*=)[^&\s]*", re.IGNORECASE),
+    re.compile(r"(://[^:/\s]*:)\S*(?=@)"),
+    re.compile(r"(://[^:/@\s]*:)(?!\d*(?:[/?,]|$))[^/?@\s]+(?=[/?]|$)"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One of the two, or none: a store that nobody else sees."""
+
+    file: Path | None = None
+    url: sa.URL | None = None
+
+    def __str__(self) -> str:
+        if self.url is not None:
+            return without_passwords(self.url.render_as_string(hide_password=True))
+        return str(self.file) if self.file else "in memory"
+
+
+#: Gone with the process: for answers where nothing can be written.
+IN_MEMORY = Address()
+
+
+def without_passwords(text: str) -> str:
+    """A text that may hold URLs, as it may be shown and kept. What only looks like a password is hidden too."""
+    for password in _PASSWORDS:
+        text = password.sub(r"\1***", text)
+    return text
+
+
+def address_of(told: str | None, results: Path) -> Address:
+    """What the command line says, else the environment, else a file beside the runs."""
+    text = told if told is not None else os.environ.get(VARIABLE) or None
+    if text is None:
+        return Address(file=results / _FILE)
+    if not text.strip():
+        raise _unusable(text, "it is empty")
+    return _url(text) if "://" in text else Address(file=Path(text))
+
+
+def is_named(told: str | None) -> bool:
+    """Whether somebody says where the store is."""
+    return told is not None or bool(os.environ.get(VARIABLE))
+
+
+def _url(text: str) -> Address:
+    try:
+        url = sa.make_url(text)
+    except (ArgumentError, ValueError):
+        raise _unusable(text, "it is no URL that can be understood") from None
+    kind = url.get_backend_name()
+    if kind == "sqlite" and url.database:
+        return Address(file=Path(url.database))
+    if kind in {"postgresql", "postgres"}:
+        if "@" in (url.host or ""):
+            raise _unusable(text, "a host has no @ in its name; in a password, @ is written %40")
+        return Address(url=url)
+    raise _unusable(text, f"'{kind}' is no database that a store can be in")
+
+
+def _unusable(text: str, why: str) -> BadInput:
+    return BadInput(
+        f"the store '{without_passwords(text)}' cannot be: {why}",
+        resolution=f"`--store` (or {VARIABLE}) takes a file, or postgresql://USER@HOST/DATABASE",
+    )

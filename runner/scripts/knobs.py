@@ -1,0 +1,230 @@
+"""Tunables as files of sysfs and /proc/sys: which file, on which devices, which text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.language.axes import written
+from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, meant_kind, split
+from runner.scripts.layers import Expectation
+from runner.scripts.layers.md import MdView
+from runner.scripts.layers.partition import TableView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.language.tune import Tune
+    from runner.scripts.layers import View
+    from runner.scripts.stack import Built
+
+#: Read with every trial, whether anybody set it or not: these explain surprises later. Each costs about 0.2 ms on an
+#: emulated processor, so only what is known to differ between machines, or to be set by others, is here.
+ALWAYS_OF_DISKS = (
+    "queue/scheduler",
+    "queue/nr_requests",
+    "queue/max_sectors_kb",
+    "queue/rotational",
+    "queue/write_cache",
+    "queue/read_ahead_kb",
+    "queue/wbt_lat_usec",
+    "device/queue_depth",
+)
+ALWAYS_OF_TOP = ("queue/read_ahead_kb", "queue/logical_block_size", "size")
+ALWAYS_OF_OTHERS = ("queue/read_ahead_kb",)
+ALWAYS_OF_PARITY = ("md/stripe_cache_size", "md/group_thread_cnt", "md/preread_bypass_threshold")
+ALWAYS_OF_REDUNDANT = ("md/sync_speed_min", "md/sync_speed_max")
+GOVERNOR = "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+MEMORY = "/proc/sys/vm"
+ALWAYS_OF_MEMORY = ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background_bytes")
+STRIPE_CACHED = frozenset({"raid4", "raid5", "raid6"})
+HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
+#: What resets other knobs is turned before them.
+_FIRST = ("scheduler", "cache", "requests")
+#: What the kernel counts in KiB, and we in bytes.
+IN_KIB = frozenset({"readahead", "sync_speed_min", "sync_speed_max"})
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One file to be set on one device; `value` None means: back to what it was before anybody set it."""
+
+    setting: str
+    #: Empty where it is one of the whole machine.
+    device: str
+    file: str
+    value: str | None
+    #: What setting it takes (`templates/turn/<way>.sh`), where that is more than writing the file.
+    way: str = ""
+
+    @property
+    def command(self) -> str:
+        """The function of the script that turns it."""
+        return f"turn_{self.way}" if self.way else "turn"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What that function is told."""
+        where = {
+            "scheduler": (self.device,),
+            "cache": (self.device,),
+            "requests": (self.device,),
+            "host": (self.file,),
+            "governor": (),
+        }.get(self.way, (self.device, self.file))
+        return where if self.value is None else (*where, self.value)
+
+    @property
+    def expects(self) -> tuple[Expectation, ...]:
+        """What the kernel must say of it."""
+        found = (Expectation(self.setting, self.file, self.value, asked=self.value is None),)
+        if self.way != "cache":
+            return found
+        return (
+            *found,
+            Expectation(f"{self.setting}.kernel", "queue/write_cache", self.value, asked=self.value is None),
+        )
+
+
+def knobs(tune: Tune, stack: Built) -> tuple[Knob, ...]:
+    """What a tune comes to on a stack. Only what is declared is touched; first what resets others."""
+    found = [knob for name, value in written(tune).items() for knob in _knobs_of(name, value, stack)]
+    return tuple(sorted(found, key=lambda knob: _FIRST.index(knob.way) if knob.way in _FIRST else len(_FIRST)))
+
+
+def _knobs_of(name: str, value: int | str, stack: Built) -> Iterator[Knob]:
+    key = split(name)[1]
+    text = None if value == "default" else _text(key, value)
+    if key == "cpu_governor":
+        yield Knob(name, "", "", text, "governor")
+    elif key.startswith("vm."):
+        yield Knob(name, "", f"/proc/sys/vm/{key.removeprefix('vm.')}", text, "host")
+    elif key == "transparent_hugepages":
+        yield Knob(name, "", HUGEPAGES, text, "host")
+    else:
+        devices = _devices(name, stack)
+        if not devices:
+            raise ValueError(f"there is nothing to set {name} of")
+        for device in devices:
+            setting = name if len(devices) == 1 else f"{stack.names[device]}.{key}"
+            yield _knob_of(setting, key, device, text, stack)
+
+
+def _text(key: str, value: int | str) -> str:
+    return str(value // 1024) if key in IN_KIB and isinstance(value, int) else str(value)
+
+
+def _knob_of(name: str, key: str, device: str, text: str | None, stack: Built) -> Knob:
+    if key.startswith("sysfs."):
+        return Knob(name, device, key.removeprefix("sysfs."), text, "own")
+    if key == "scheduler":
+        return Knob(name, device, "queue/scheduler", text, "scheduler")
+    if key == "nr_requests":
+        return Knob(name, device, "queue/nr_requests", text, "requests")
+    if key == "write_cache" and device in stack.disks:
+        return Knob(name, device, "cache_type", text, "cache")
+    if key in OF_PARITY | OF_REDUNDANT:
+        return Knob(name, device, f"md/{key}", text)
+    if key.startswith("iosched."):
+        return Knob(name, device, f"queue/iosched/{key.removeprefix('iosched.')}", text)
+    return Knob(
+        name,
+        device,
+        {"readahead": "queue/read_ahead_kb", "ncq_depth": "device/queue_depth"}.get(key, f"queue/{key}"),
+        text,
+    )
+
+
+def _devices(name: str, stack: Built) -> tuple[str, ...]:
+    """The devices of a stack that a tunable is set on."""
+    kind = meant_kind(name, top="")
+    if not kind:
+        return _with_queues(stack.tops, stack)
+    if kind == "disk":
+        only = stack.queued if split(name)[1] == "ncq_depth" else stack.disks
+        return tuple(disk for disk in stack.disks if disk in only)
+    views = [view for view in stack.layers if view.kind == kind and _has(view, split(name)[1])]
+    return _with_queues(tuple(device for view in views for device in view.tops), stack)
+
+
+def _has(view: View, key: str) -> bool:
+    """Whether an array is one of those that have a knob."""
+    if not isinstance(view, MdView):
+        return True
+    return view.redundant if key in OF_REDUNDANT else view.level in STRIPE_CACHED or key not in OF_PARITY
+
+
+def _with_queues(devices: tuple[str, ...], stack: Built) -> tuple[str, ...]:
+    """The devices themselves; of a partition that is no mapping what it is a part of, of files what they lie on."""
+    below = {top: view.members for view in stack.layers if not _has_queues(view) for top in view.tops}
+    while any(device in below for device in devices):
+        devices = tuple(one for device in devices for one in below.get(device, (device,)))
+    return tuple(dict.fromkeys(devices))
+
+
+def _has_queues(view: View) -> bool:
+    """Whether its devices have queues of their own, if only for their readahead."""
+    if isinstance(view, TableView):
+        return view.mapped
+    return view.kind in (*SCOPES, "pick")
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """All that is read from one block device."""
+
+    device: str
+    name: str
+    expects: tuple[Expectation, ...]
+    #: Files that are only recorded.
+    recorded: tuple[str, ...]
+
+
+def inspections(stack: Built, tuned: tuple[Knob, ...]) -> tuple[Inspection, ...]:
+    """What is read back before a measurement: layers, what was tuned, and what is always worth knowing."""
+    found: list[Inspection] = []
+    for layer in stack.layers:
+        for device in layer.tops:
+            if device not in layer.members:
+                always = ALWAYS_OF_TOP if device in stack.tops else ALWAYS_OF_OTHERS
+                if layer.kind == "partition":
+                    always = ALWAYS_OF_OTHERS  # its size is among what must be as declared
+                of = stack.names[device]
+                found.append(_inspection(device, of, layer.expects, tuned, (*always, *_always_of(layer))))
+    for disk in stack.disks:
+        always = (*(ALWAYS_OF_TOP if disk in stack.tops else ()), *ALWAYS_OF_DISKS)
+        found.append(_inspection(disk, stack.names[disk], (), tuned, always))
+    return tuple(found)
+
+
+def _always_of(layer: View) -> tuple[str, ...]:
+    if not isinstance(layer, MdView):
+        return ()
+    return (
+        *(ALWAYS_OF_PARITY if layer.level in STRIPE_CACHED else ()),
+        *(ALWAYS_OF_REDUNDANT if layer.redundant else ()),
+    )
+
+
+def _inspection(
+    device: str, of: str, expects: tuple[Expectation, ...], tuned: tuple[Knob, ...], always: tuple[str, ...]
+) -> Inspection:
+    set_here = tuple(one for knob in tuned if knob.device == device for one in knob.expects)
+    expects = tuple(replace(one, setting=f"{of}.{one.setting}") for one in expects)
+    known = {one.file for one in (*expects, *set_here)}
+    recorded = tuple(file for file in dict.fromkeys(always) if file not in known)
+    return Inspection(device, of, (*expects, *set_here), recorded)
+
+
+def host(tuned: tuple[Knob, ...]) -> tuple[Expectation, ...]:
+    """What is read back of the whole machine, beside what is only recorded of its memory."""
+    set_here = tuple(one for knob in tuned if knob.way == "host" for one in knob.expects)
+    # One that is turned is read of every processor.
+    turned = any(knob.way == "governor" for knob in tuned)
+    return set_here if turned else (*set_here, Expectation("cpu_governor", GOVERNOR, None))
+
+
+def recorded_of_memory(tuned: tuple[Knob, ...]) -> tuple[str, ...]:
+    """Files of `MEMORY` that are only recorded."""
+    known = {one.file for knob in tuned if knob.way == "host" for one in knob.expects}
+    return tuple(name for name in ALWAYS_OF_MEMORY if f"{MEMORY}/{name}" not in known)

@@ -1,0 +1,1 @@
+"""The application: build a request, lease disks, execute, finish."""

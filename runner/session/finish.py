@@ -1,0 +1,145 @@
+"""How a run ends: its reports, then that it is finished, then what became of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from runner.base.atomic_files import write_atomically
+from runner.base.errors import Exit
+from runner.guidelines.adaptive import UNWATCHED
+from runner.guidelines.samples import measured
+from runner.guidelines.verdicts import SHARE, judged
+from runner.reports.write import recorded, write_reports
+from runner.results.record import Outcome
+from runner.space.studies import PUBLISHED
+from runner.studies.compare import columns_of, held_against
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from runner.guidelines.samples import Measured
+    from runner.guidelines.verdicts import Judgement
+    from runner.language.guidelines import Guideline
+    from runner.language.published import Published
+    from runner.reports.run_data import Recorded
+    from runner.results.journal import Journal
+    from runner.results.run_folder import RunFolder
+    from runner.space.studies import Study
+    from runner.studies.compare import Held
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What a run has come to so far."""
+
+    path: Path
+    content: Recorded
+    files: tuple[Path, ...]
+    planned: int
+    exit: Exit
+    #: Nothing more will be measured.
+    finished: bool = True
+
+    @property
+    def outcomes(self) -> Counter[Outcome]:
+        """Trials by what became of them."""
+        return Counter(trial.outcome for trial in self.content.trials)
+
+    @property
+    def trials(self) -> str:
+        """How many trials there are of how many."""
+        return f"{len(self.content.trials):,} of {self.planned:,} trials"
+
+    @property
+    def unsure(self) -> list[str]:
+        """Cells that are not known as well as `until:` asks for."""
+        return [one.cell.name for one in self.content.summaries if one.reached(self.content.until) is False]
+
+    @property
+    def nothing(self) -> str:
+        """That the run is over and was in vain; empty if it was not."""
+        if not self.finished or self.outcomes[Outcome.MEASURED]:
+            return ""
+        reasons = "; ".join(dict.fromkeys(trial.reason for trial in self.content.trials if trial.reason))
+        return f"not one trial was measured{f': {reasons}' if reasons else ''}"
+
+    def lines(self) -> list[str]:
+        """What is left to be said below the table."""
+        from runner.reports.footnotes import drifted, unreached  # which brings what draws tables along
+
+        done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
+        said = (done, self.nothing, unreached(self.content), drifted(self.content), *self._published(), self.where)
+        return list(filter(None, said))
+
+    def _published(self) -> Iterator[str]:
+        """How much of what the study published was met."""
+        from runner.studies.page import line  # brings tables along
+
+        if self.content.published:
+            yield f"published: {line(self.content.published)} (published.md)"
+
+    @property
+    def where(self) -> str:
+        """Where everything is."""
+        verdicts = "verdicts.csv, " if self.content.judgements else ""
+        published = "published.md, published.csv, " if self.content.published else ""
+        files = f"trials.csv, summary.csv, {verdicts}{published}junit.xml"
+        return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
+
+
+def verdict(content: Recorded) -> Exit:
+    """3 if any trial broke, or none was measured, which says nothing of anything; else 1 if a guideline fails."""
+    outcomes = {trial.outcome for trial in content.trials}
+    if Outcome.BROKEN in outcomes or Outcome.MEASURED not in outcomes:
+        return Exit.BROKEN
+    return Exit.CLAIM_FAILED if any(one.failed for one in content.judgements) else Exit.ALL_MEASURED
+
+
+def report(
+    folder: RunFolder,
+    journal: Journal,
+    guidelines: Sequence[Guideline] = (),
+    study: Study | None = None,
+    *,
+    interrupted: bool,
+    short: int = 0,
+) -> Ending:
+    """Write the reports of a run, as far as it is. `short`: trials of the minimum that a budget was too small for."""
+    over = not interrupted and not short
+    content = recorded(folder, journal, over=over)
+    content = replace(content, judgements=judgements(folder, content, guidelines))
+    if study:
+        write_atomically(folder.path / PUBLISHED, study.text.encode())
+        held = beside_published(folder, content, study.published)
+        content = replace(content, published=held, source=study.published.source)
+    files = write_reports(folder, content)
+    end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else verdict(content)
+    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over)
+
+
+def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guideline]) -> list[Judgement]:
+    """What the trials of a run say of guidelines."""
+    if not guidelines:
+        return []
+    columns = {column for one in guidelines for column in one.claimed.figure.columns}
+    found = _figures(folder, content, columns)
+    return judged(guidelines, found, made_up=content.made_up, share=_share(folder))
+
+
+def beside_published(folder: RunFolder, content: Recorded, published: Published) -> list[Held]:
+    """What the trials of a run say of what was published."""
+    found = _figures(folder, content, columns_of(published))
+    return held_against(published, found, made_up=content.made_up, share=_share(folder))
+
+
+def _figures(folder: RunFolder, content: Recorded, columns: Collection[str]) -> Iterator[Measured]:
+    rule = UNWATCHED if folder.manifest.steered else content.rule
+    return measured(folder.manifest.identity, content.cells, content.by_cell, rule, columns)
+
+
+def _share(folder: RunFolder) -> float:
+    """How much of the chance of error each look at a verdict uses."""
+    return SHARE if folder.manifest.steered else 1.0

@@ -1,0 +1,1 @@
+"""Simulated disks: physics, server, faults, overload."""

@@ -1,0 +1,230 @@
+"""The disks' C code: built once into the cache, and called from here for predictions and for the board of a rig."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import math
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from runner.base.cache import cache_dir, made
+from runner.base.errors import HarnessBroken
+from runner.base.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.simdisks.faults import Fault, FaultKind
+    from runner.simdisks.physics import Physics
+
+SOURCES = Path(__file__).parent / "server"
+COMPILER = "gcc"
+PLUGIN, LIBRARY = "disk.so", "physics.so"
+MOST_ZONES = 64
+What = Literal["read", "write", "flush"]
+_WHAT: dict[What, int] = {"read": 0, "write": 1, "flush": 2}
+
+
+async def built() -> Path:
+    """The folder with the plugin and the library, made now unless it is there."""
+    sources = sorted(SOURCES.glob("*.[ch]"))
+    # A library of one processor and C library does not load with another.
+    content = b"\0".join(
+        (" ".join((*platform.libc_ver(), platform.machine())).encode(), *(one.read_bytes() for one in sources))
+    )
+    folder = cache_dir() / "disks" / hashlib.blake2b(content, digest_size=8).hexdigest()
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return await made(folder, _whole, _make)
+
+
+def _whole(folder: Path) -> bool:
+    return (folder / PLUGIN).is_file() and (folder / LIBRARY).is_file()
+
+
+async def _make(folder: Path) -> None:
+    for target, names in ((LIBRARY, ("physics.c", "board.c")), (PLUGIN, ("physics.c", "board.c", "plugin.c"))):
+        sources = [str(SOURCES / name) for name in names]
+        done = run([COMPILER, "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
+        if done.returncode:
+            raise HarnessBroken(
+                "the disks' C code does not compile here",
+                details=done.stderr[-2000:],
+                resolution="apt install gcc libc6-dev nbdkit-plugin-dev",
+            )
+
+
+class _Zone(ctypes.Structure):
+    _fields_ = (("end", ctypes.c_double), ("rate", ctypes.c_double))
+
+
+class _Done(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("reads", "writes", "flushes", "read_bytes", "written_bytes")),
+        *((name, ctypes.c_uint64) for name in ("seeks", "hits")),
+        ("busy", ctypes.c_double),
+    )
+
+
+class _Report(ctypes.Structure):
+    _fields_ = (
+        ("done", _Done),
+        *((name, ctypes.c_double) for name in ("occupied", "late", "owed")),
+        ("failed", ctypes.c_uint64),
+        *((name, ctypes.c_double) for name in ("idle", "starved")),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a disk has done since its rig came up. Times are seconds."""
+
+    reads: int
+    writes: int
+    flushes: int
+    read_bytes: int
+    written_bytes: int
+    #: Accesses for which the arm moved.
+    seeks: int
+    #: Reads answered from the disk's own memory.
+    hits: int
+    #: The medium worked for the host.
+    busy: float
+    #: It had something to do.
+    occupied: float
+    #: By how much answers came after the model's time, and how long the model took for them; both summed.
+    late: float
+    owed: float
+    failed: int
+    #: Of all disks together: none had anything to do; and of that, what made answers come later than they could have.
+    idle: float
+    starved: float
+
+
+#: In the order of the constants in board.h.
+FAULTS: tuple[FaultKind, ...] = ("dies", "slow", "stalls", "medium")
+
+
+class _Fault(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_double) for name in ("disk", "kind", "from_", "until", "factor", "start", "end"))
+
+
+class Library:
+    """The functions of the C code."""
+
+    def __init__(self, folder: Path) -> None:
+        self.plugin = folder / PLUGIN
+        self.c = ctypes.CDLL(str(folder / LIBRARY))
+        pointer, real, whole = ctypes.c_void_p, ctypes.c_double, ctypes.c_uint64
+        for name, result, arguments in (
+            ("physics_new", pointer, [pointer]),
+            ("physics_free", None, [pointer]),
+            ("physics_field", ctypes.POINTER(real), [pointer, ctypes.c_char_p]),
+            ("physics_submit", None, [pointer, real, ctypes.c_int, whole, whole, ctypes.c_int, whole]),
+            ("physics_next", ctypes.c_int, [pointer, real, ctypes.POINTER(whole), ctypes.POINTER(real)]),
+            ("physics_held_up", ctypes.c_int, [pointer]),
+            ("physics_wakes", real, [pointer]),
+            ("physics_done", None, [pointer, pointer]),
+            ("board_made", pointer, [ctypes.c_int]),
+            ("board_left", None, [pointer]),
+            ("board_bus", None, [pointer, ctypes.c_int, real]),
+            ("board_clock", real, [pointer]),
+            ("board_bus_end", real, [pointer, ctypes.c_int, real, real, real]),
+            ("board_fault", ctypes.c_int, [pointer, pointer]),
+            ("board_report", None, [pointer, ctypes.c_int, pointer]),
+        ):
+            function = getattr(self.c, name)
+            function.restype, function.argtypes = result, arguments
+
+    def model(self, physics: Physics, size: int) -> ctypes.Array[ctypes.c_char]:
+        """A `struct disk_model`."""
+        zones = (_Zone * MOST_ZONES)(*(_Zone(*zone) for zone in physics.zones))
+        first = ctypes.c_double(len(physics.zones))
+        numbers = int(ctypes.c_int.in_dll(self.c, "physics_numbers").value)
+        memory = ctypes.create_string_buffer((numbers + 1) * 8 + ctypes.sizeof(zones))
+        for name, value in physics.fields(size):
+            field = self.c.physics_field(memory, name.encode())
+            if not field:
+                raise KeyError(name)
+            field[0] = value
+        ctypes.memmove(ctypes.addressof(memory) + numbers * 8, ctypes.byref(first), 8)
+        ctypes.memmove(ctypes.addressof(memory) + (numbers + 1) * 8, zones, ctypes.sizeof(zones))
+        return memory
+
+
+@functools.lru_cache(maxsize=1)
+def library(folder: Path) -> Library:
+    """Loaded once."""
+    return Library(folder)
+
+
+class Simulated:
+    """A disk on a clock of its caller's: the same physics, no waiting."""
+
+    def __init__(self, library: Library, physics: Physics, size: int) -> None:
+        self._c = library.c
+        self._disk = self._c.physics_new(library.model(physics, size))
+        self._tag, self._end = ctypes.c_uint64(), ctypes.c_double()
+
+    def __del__(self) -> None:
+        self._c.physics_free(self._disk)
+
+    def submit(self, now: float, what: What, offset: int, length: int, tag: int, *, fua: bool = False) -> None:
+        """A command arrives."""
+        self._c.physics_submit(self._disk, now, _WHAT[what], offset, length, fua, tag)
+
+    def certain(self, now: float) -> Iterator[tuple[int, float]]:
+        """Commands whose end is certain by now, and when that is."""
+        while self._c.physics_next(self._disk, now, ctypes.byref(self._tag), ctypes.byref(self._end)):
+            yield int(self._tag.value), float(self._end.value)
+
+    def held_up(self) -> bool:
+        """Had the last command that became certain come earlier, it would have ended no earlier."""
+        return bool(self._c.physics_held_up(self._disk))
+
+    def wakes(self) -> float:
+        """When it next decides something; infinite if there is nothing to decide."""
+        return float(self._c.physics_wakes(self._disk))
+
+
+class Board:
+    """What the disks of a rig share, in a file of the caller's."""
+
+    def __init__(self, library: Library, file: int, links: tuple[float, ...] = ()) -> None:
+        self._c = library.c
+        self._board = self._c.board_made(file)
+        if not self._board:
+            raise HarnessBroken("the disks' board cannot be made", resolution="free some disk space or memory")
+        for number, rate in enumerate(links):
+            self._c.board_bus(self._board, number, rate)
+
+    def close(self) -> None:
+        """Nobody of ours looks at it any more."""
+        self._c.board_left(self._board)
+
+    def fail(self, fault: Fault) -> None:
+        """Something is to go wrong; it does from then on, for whatever is asked of the disk."""
+        kind = float(FAULTS.index(fault.kind))
+        until = math.inf if fault.seconds is None else fault.at + fault.seconds
+        raw = _Fault(fault.disk, kind, fault.at, until, fault.factor, *fault.where)
+        if not self._c.board_fault(self._board, ctypes.byref(raw)):
+            raise HarnessBroken("more faults than a rig can have")
+
+    def transferred(self, link: int, ready: float, length: float, begun: float) -> float:
+        """When a transfer over a link ends that can end at `ready` and not begin before `begun`."""
+        return float(self._c.board_bus_end(self._board, link, ready, length, begun))
+
+    def clock(self) -> float:
+        """Seconds since it was made."""
+        return float(self._c.board_clock(self._board))
+
+    def report(self, disk: int) -> Report:
+        """What one disk has done so far."""
+        raw = _Report()
+        self._c.board_report(self._board, disk, ctypes.byref(raw))
+        done = {field[0]: getattr(raw.done, field[0]) for field in _Done._fields_}
+        own = ("occupied", "late", "owed", "failed", "idle", "starved")
+        return Report(**done, **{name: getattr(raw, name) for name in own})

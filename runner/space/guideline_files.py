@@ -1,0 +1,54 @@
+"""Guidelines in a file of their own, without a matrix."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from runner.base.errors import BadInput
+from runner.language.guidelines import Guideline, Guidelines
+from runner.language.messages import did_you_mean, from_pydantic
+from runner.language.yaml_source import Source, UnreadableError, read
+from runner.space.guideline_references import impossible_axes
+from runner.space.load import BadMatrix, load, placed, text_of, unreadable
+
+_ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
+
+
+def guidelines_in(path: Path) -> tuple[Guideline, ...]:
+    """Those of a file, or the one that is named behind it (`FILE#id`), as in a matrix."""
+    file, hash_, name = str(path).rpartition("#")
+    if not hash_ or path.exists():
+        return _all_in(path)
+    there = _all_in(Path(file))
+    if found := tuple(one for one in there if one.id == name):
+        return found
+    raise BadInput(f"{file}: no guideline is called {name}; {did_you_mean(name, [one.id for one in there])}")
+
+
+def _all_in(path: Path) -> tuple[Guideline, ...]:
+    """Those of a file, be it one of guidelines or a matrix; raises BadMatrix with everything that is wrong with it."""
+    name, text = str(path), text_of(path)
+    try:
+        source = read(name, text)
+    except UnreadableError as error:
+        raise unreadable(Source(name, text, None, None), error) from None
+    if not isinstance(source.data, list):
+        found = load(path).space.matrix.guidelines
+        if not found:
+            raise BadInput(f"{path}: there are no guidelines in it")
+        return found
+    return _checked(source)
+
+
+def _checked(source: Source) -> tuple[Guideline, ...]:
+    try:
+        found = _ADAPTER.validate_python(source.data)
+    except ValidationError as error:
+        # Keys are looked up as if the file were a part of a matrix.
+        malformed = from_pydantic(error, source.data, within=("guidelines",))
+        raise BadMatrix(source, placed(source, malformed)) from None
+    if flaws := list(impossible_axes(found)):
+        raise BadMatrix(source, placed(source, flaws))
+    return found

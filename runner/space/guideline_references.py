@@ -1,0 +1,106 @@
+"""What guidelines speak of, held against what there is: axes and values of a matrix, or of what was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.language.messages import did_you_mean
+from runner.language.yaml_source import Flaw
+from runner.space.axis_catalogue import ever, words
+from runner.space.select import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from runner.language.filter import Condition
+    from runner.language.guidelines import Claim, Guideline
+    from runner.language.yaml_source import Path
+    from runner.space.axis_catalogue import Known
+    from runner.space.rules import Rule
+    from runner.space.space import Space
+
+#: What a claim calls the cells that it speaks of.
+_SIDES = ("where", "of", "to", "over", "whole")
+
+
+def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:
+    """Every condition of a claim, with its place in it."""
+    for name in _SIDES:
+        condition = getattr(claim, name, None)
+        if condition:
+            yield (name,), condition
+    for at, part in enumerate(getattr(claim, "parts", ())):
+        yield ("parts", at), part
+
+
+def check_guidelines(
+    space: Space, known: Known, undecidable: Mapping[int, Flaw], loose: frozenset[int]
+) -> tuple[list[Flaw], list[str]]:
+    """Find what guidelines name that this matrix lacks, and those that none of its cells could decide.
+
+    A guideline that came along with a whole file (`loose`) serves many matrices: it gets a note, unless it names an
+    axis that no matrix could have.
+    """
+    flaws, notes = list[Flaw](), list[str]()
+    for at, guideline in enumerate(space.matrix.guidelines):
+        wrong = list(_wrong_in(guideline, at, known, space))
+        if not (wrong or known.partly) and at in undecidable:
+            wrong = [(undecidable[at], False)]
+        for flaw, of_any_matrix in wrong:
+            if at in loose and not of_any_matrix:
+                notes.append(f"guideline {guideline.id} is not tested: {flaw.message.partition(';')[0]}")
+            else:
+                flaws.append(flaw)
+    return flaws, list(dict.fromkeys(notes))
+
+
+def impossible_axes(guidelines: Iterable[Guideline]) -> Iterator[Flaw]:
+    """Axes that no matrix could have."""
+    for at, guideline in enumerate(guidelines):
+        place: Path = (at, guideline.shape)
+        for path, condition in conditions_of(guideline.claimed):
+            for key in condition:
+                if not ever(key):
+                    told = f"no matrix has an axis '{key}'; {did_you_mean(key.rpartition('.')[2], sorted(words()))}"
+                    yield Flaw((*place, *path, key), told, of_key=True)
+        along = getattr(guideline.claimed, "along", "")
+        if along and not ever(along):
+            told = f"no matrix has an axis '{along}'; {did_you_mean(along.rpartition('.')[2], sorted(words()))}"
+            yield Flaw((*place, "along"), told)
+
+
+def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iterator[tuple[Flaw, bool]]:
+    """What is wrong with one, and whether it would be with any matrix."""
+    claim, found = guideline.claimed, False
+    place: Path = ("guidelines", at, guideline.shape)
+    for path, condition in conditions_of(claim):
+        for error in known.wrong_in(condition):
+            found = True
+            yield Flaw((*place, *path, error.key), error.message, error.of_key), error.of_key and not ever(error.key)
+    along = getattr(claim, "along", "")
+    if along and (unknown := known.wrong_axis(along)):
+        found = True
+        yield Flaw((*place, "along"), unknown.message), not ever(along)
+    elif along and (best := getattr(claim, "value", None)) is not None:
+        for error in known.wrong_in({along: best}):
+            found = True
+            yield Flaw((*place, "is"), error.message), False
+    if not (found or known.partly):
+        yield from ((flaw, False) for flaw in _empty(claim, place, known, space))
+
+
+def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Flaw]:
+    """Conditions that hold of no cell, though each of their parts does of some."""
+    where = known.rule(claim.where)
+    for path, condition in conditions_of(claim):
+        rule = narrowed(where, known.rule(condition))
+        if rule is None or next(Selection(space, only=((rule,),)).cells(), None) is None:
+            yield Flaw((*place, *path), "no cell is all of this")
+
+
+def narrowed(one: Rule, other: Rule) -> Rule | None:
+    """What holds where both do; None if they exclude each other."""
+    both = {axis: one.get(axis, other.get(axis, frozenset())) for axis in {**one, **other}}
+    for axis in one.keys() & other.keys():
+        both[axis] = one[axis] & other[axis]
+    return both if all(both.values()) else None

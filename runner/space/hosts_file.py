@@ -1,0 +1,110 @@
+"""From hosts.yaml to the lab that it describes, or to every error in it; and which of its hosts has what is needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from runner.base.errors import BadInput
+from runner.base.quantities import in_unit
+from runner.language.hosts import Lab
+from runner.language.yaml_source import Place, Source, UnreadableError, read
+from runner.space.load import BadMatrix, placed, text_of, unreadable
+from runner.space.malformed import validated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.language.hosts import LabDisk, LabHost
+    from runner.language.needs import DiskNeeds, Needs
+
+
+def load_lab(path: Path) -> Lab:
+    """Read and check a file."""
+    return parse_lab(str(path), text_of(path))
+
+
+def parse_lab(name: str, text: str) -> Lab:
+    """Parse and check a text; raises BadMatrix with everything that is wrong with it."""
+    try:
+        source = read(name, text)
+    except UnreadableError as error:
+        raise unreadable(Source(name, text, None, None), error) from None
+    if source.data is None:
+        raise BadMatrix(source, [(Place(name, 1, 1), "nothing stands in it; docs/disks.md has one to begin with")])
+    lab, malformed = validated(source.data, Lab)
+    if lab is None:
+        raise BadMatrix(source, placed(source, malformed))
+    return lab
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A host, and those of its disks that were meant."""
+
+    host: str
+    disks: tuple[LabDisk, ...]
+    reach: str = "local"
+    #: Ids of disks whose content may be destroyed without asking.
+    standing: tuple[str, ...] = ()
+    #: Its disks share nothing, so that others may be measured meanwhile.
+    apart: bool = False
+
+    @property
+    def ssh(self) -> str:
+        """Its name for ssh; empty if it is this host."""
+        return self.reach.removeprefix("ssh:") if self.reach != "local" else ""
+
+
+def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
+    """The first host that declares what is needed; raises BadInput that says of each why it does not."""
+    reasons = []
+    for name, host in lab.hosts.items():
+        fitting, why = _fitting(host, needs.disks, matrix)
+        if not why:
+            return Match(name, fitting, host.reach, host.destroy, apart=host.shares == "nothing")
+        reasons.append(f"{name}: {why}")
+    raise BadInput(
+        f"{matrix} needs {described(needs.disks)}, and no host of hosts.yaml has them",
+        details="\n".join(f"  none, because {reason}" for reason in reasons),
+        resolution="ask for less in `needs:`, or add disks to hosts.yaml",
+    )
+
+
+def described(needs: DiskNeeds) -> str:
+    """`4 disks of kind hdd, tagged sas, of 4TB or more`"""
+    words = [f"{needs.count} disk{'s' if needs.count != 1 else ''}"]
+    words += [f"of kind {needs.kind}"] if needs.kind else []
+    words += [f"tagged {' and '.join(needs.tag)}"] if needs.tag else []
+    words += [f"of {_told(needs.size)} or more"] if needs.size else []
+    return ", ".join(words)
+
+
+def _fitting(host: LabHost, needs: DiskNeeds, matrix: str) -> tuple[tuple[LabDisk, ...], str]:
+    """The disks that are meant, or why there are too few of them: what each of the others is not."""
+    unfit = {disk.id: ", ".join(_unfit(disk, needs, matrix)) for disk in host.disks}
+    fitting = tuple(disk for disk in host.disks if not unfit[disk.id])
+    if len(fitting) >= needs.count:
+        return fitting[: needs.count], ""
+    others = "".join(f"\n      {name} {why}" for name, why in unfit.items() if why)
+    return (), f"it has {len(fitting)} of {needs.count}{others if host.disks else '; it lists no disks'}"
+
+
+def _unfit(disk: LabDisk, needs: DiskNeeds, matrix: str) -> Iterator[str]:
+    if needs.kind and disk.kind != needs.kind:
+        yield f"is of kind {disk.kind}" if disk.kind else "says no kind"
+    for tag in needs.tag:
+        if tag not in disk.tags:
+            yield f"has no tag {tag}"
+    if needs.size and disk.size < needs.size:
+        yield f"has only {_told(disk.size)}"
+    if disk.for_ and not any(fnmatchcase(matrix, one) for one in disk.for_):
+        yield f"is for {', '.join(disk.for_)}"
+
+
+def _told(size: int) -> str:
+    """Disks are sold in decimal units; those that come with neither tell their bytes."""
+    units = {"TB": 10**12, "TiB": 1 << 40, "GB": 10**9, "GiB": 1 << 30, "MB": 10**6, "MiB": 1 << 20}
+    return in_unit(size, next((unit for unit, bytes_ in units.items() if size % bytes_ == 0), "B"), int)

@@ -1,0 +1,222 @@
+"""What stands in other files: `use: layouts/raids.yaml#far` in a layout, `model: st3320620as` of disks, guidelines.
+
+The nodes of the other file take the place of the entry, marks and all: an error in them is told with its own place.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from runner.language.messages import did_you_mean
+from runner.language.yaml_source import Place, Source, UnreadableError, compose, plain, repeated_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: A layout that uses a layout that uses … deeper than anybody means to.
+DEEPEST = 8
+#: The disk models that come with it.
+SHELF = Path(__file__).parents[2] / "matrix" / "models"
+#: Stands in for a model that cannot be had, so that the rest is checked with disks that have one.
+_ANY_MODEL = "{kind: ideal}"
+_ANY_LAYER = "disk"
+
+
+@dataclass
+class Uses:
+    """What a matrix uses of other files, found while its tree is put together."""
+
+    #: Reads a file by its name; raises OSError or UnicodeDecodeError.
+    text_of: Callable[[str], str]
+    texts: dict[str, str] = field(default_factory=dict)
+    trees: dict[str, Node | None] = field(default_factory=dict)
+    wrong: list[tuple[Place, str]] = field(default_factory=list)
+
+    def spliced(self, layers: list[Node], depth: int = 0) -> Iterator[Node]:
+        """The layers of a layout with those it uses in their places."""
+        for layer in layers:
+            used = _value(layer, "use")
+            if used is None:
+                yield layer
+            elif why := _misused(layer, used):
+                self.wrong.append((Place.of(used.start_mark), why))
+            elif depth == DEEPEST:
+                self.wrong.append((Place.of(used.start_mark), "layouts use each other without end"))
+            else:
+                yield from self.spliced(self._layers(used), depth + 1)
+
+    def _layers(self, used: Node) -> list[Node]:
+        """The layers that one entry stands for; none if there is something wrong with it."""
+        file, hash_, layout = str(used.value).partition("#")
+        place = Place.of(used.start_mark)
+        if not (file and hash_ and layout):
+            self.wrong.append((place, f"'{used.value}': write the file and the layout in it, like raids.yaml#far"))
+            return []
+        tree = self._tree(file, place)
+        if tree is None:
+            return []
+        known = _layouts(tree)
+        if layout in known:
+            return known[layout]
+        if known:
+            self.wrong.append((place, f"{file} has no layout '{layout}'; {did_you_mean(layout, known)}"))
+        else:
+            self.wrong.append((place, f"{file} has no layouts"))
+        return []
+
+    def model(self, name: ScalarNode) -> Node | None:
+        """The content of a model that comes with it, or that stands in a file of the user's own."""
+        text, place = str(name.value), Place.of(name.start_mark)
+        if "/" in text or text.endswith((".yaml", ".yml")):
+            return self._tree(text, place)
+        if text in models():
+            return self._tree(str(SHELF / f"{text}.yaml"), place)
+        self.wrong.append((place, f"no disk model is called '{text}'; {did_you_mean(text, models())}"))
+        return None
+
+    def advice(self, items: list[Node]) -> Iterator[tuple[Node, bool]]:
+        """Guidelines with those of files in their places, and whether each came along with all others of its file."""
+        for item in items:
+            if not isinstance(item, ScalarNode):
+                yield item, False
+                continue
+            file, _, name = str(item.value).partition("#")
+            there = self._advice_in(file, Place.of(item.start_mark))
+            chosen = [one for one in there if not name or _text(one, "id") == name]
+            if there and not chosen:
+                names = [_text(one, "id") for one in there]
+                told = f"{file} has no guideline '{name}'; {did_you_mean(name, names)}"
+                self.wrong.append((Place.of(item.start_mark), told))
+            yield from ((one, not name) for one in chosen)
+
+    def _advice_in(self, file: str, place: Place) -> list[Node]:
+        before = len(self.wrong)
+        tree = self._tree(file, place)
+        if isinstance(tree, SequenceNode) and tree.value:
+            return list(tree.value)
+        if len(self.wrong) == before:
+            self.wrong.append((place, f"{file} is no list of guidelines"))
+        return []
+
+    def _tree(self, file: str, place: Place) -> Node | None:
+        name = posixpath.join(posixpath.dirname(place.file), file)
+        if name not in self.trees:
+            self.trees[name] = None
+            try:
+                self.texts[name] = self.text_of(name)
+                self.trees[name] = compose(name, self.texts[name])
+            except FileNotFoundError:
+                self.wrong.append((place, f"there is no file {name}{self._elsewhere(file, place)}"))
+            except (OSError, ValueError) as error:  # no text in UTF-8, or no name of a file at all
+                shown = name if name.isprintable() else repr(name)
+                self.wrong.append((place, f"{shown} cannot be read: {error}"))
+            except UnreadableError as error:
+                self.wrong.append((error.place, error.message))
+        return self.trees[name]
+
+    def _elsewhere(self, file: str, place: Place) -> str:
+        """The remedy, if a file of that name is not far from where it is sought."""
+        folder = posixpath.dirname(place.file)
+        for name in _nearby(file, folder):
+            with suppress(OSError, ValueError):
+                self.text_of(name)
+                right = posixpath.relpath(name, folder or ".")
+                return f"; a file is sought from the one that says it: write {right}"
+        return ""
+
+
+def _misused(layer: Node, used: Node) -> str:
+    """Why an entry with `use:` stands for no layers; empty if it is as it should be."""
+    if isinstance(used, SequenceNode):
+        return "`use` takes one layout; several are several names: one: [use: A.yaml#x], other: [use: A.yaml#y]"
+    if not isinstance(used, ScalarNode):
+        return "`use` takes the file and the layout in it, like raids.yaml#far"
+    alone = isinstance(layer, MappingNode) and len(layer.value) == 1
+    return "" if alone else "`use` stands alone in an item of the list; the layers before and after it are items, too"
+
+
+def _nearby(file: str, folder: str) -> Iterator[str]:
+    """Where somebody may have meant a file to be: seen from where he stands, or among those that come with it."""
+    name = posixpath.basename(file)
+    for base in (folder, "", posixpath.join(folder, "..")):
+        yield from (posixpath.join(base, below, file) for below in ("", "matrix", "layouts"))
+        yield from (posixpath.join(base, below, name) for below in ("", "layouts", "matrix", "matrix/layouts"))
+
+
+def models() -> list[str]:
+    """The names of the disk models that come with it."""
+    return sorted(path.stem for path in SHELF.glob("*.yaml"))
+
+
+def _sets(disks: Node | None) -> Iterator[MappingNode]:
+    """The maps that say what disks there are."""
+    for several in disks.value if isinstance(disks, SequenceNode) else [disks]:
+        if isinstance(several, MappingNode):
+            yield several
+
+
+def _with_model(key: Node, value: Node, uses: Uses) -> Node:
+    """What a key of a set of disks says, with the content of a model for its name."""
+    if key.value == "model" and isinstance(value, ScalarNode):
+        return uses.model(value) or (compose("any", _ANY_MODEL) if uses.wrong else None) or value
+    return value
+
+
+def _value(node: Node | None, key: str) -> Node | None:
+    if not isinstance(node, MappingNode):
+        return None
+    return next((value for name, value in node.value if name.value == key), None)
+
+
+def _text(node: Node | None, key: str) -> str:
+    """What a key says in so many words; nothing, if it does not."""
+    value = _value(node, key)
+    return str(value.value) if isinstance(value, ScalarNode) else ""
+
+
+def _layouts(root: Node | None) -> dict[str, list[Node]]:
+    """The layers of every layout of a file."""
+    layouts = _value(root, "layouts")
+    if not isinstance(layouts, MappingNode):
+        return {}
+    return {str(name.value): stack.value for name, stack in layouts.value if isinstance(stack, SequenceNode)}
+
+
+def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple[Source, list[tuple[Place, str]]]:
+    """Parse a matrix with all that it uses; and what is wrong with how it uses it, which is cut out or stood in for."""
+    root = compose(name, text)
+    uses = Uses(text_of)
+    layouts = _value(root, "layouts")
+    if isinstance(layouts, MappingNode):
+        _with_layers(layouts, uses)
+    for several in _sets(_value(root, "disks")):
+        several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
+    loose = _with_advice(root, uses)
+    twice = repeated_keys(root)
+    return Source(name, text, plain(name, root), root, uses.texts, loose), [*uses.wrong, *twice]
+
+
+def _with_layers(layouts: MappingNode, uses: Uses) -> None:
+    """Put used layers in their places; something stands in for those that are not to be had."""
+    for _, stack in layouts.value:
+        if isinstance(stack, SequenceNode):
+            before = len(uses.wrong)
+            stack.value = list(uses.spliced(stack.value))
+            if len(uses.wrong) > before and not stack.value:
+                stack.value = [compose("any", _ANY_LAYER)]
+
+
+def _with_advice(root: Node | None, uses: Uses) -> frozenset[int]:
+    """Put the guidelines of files in their places; tells which of all came along with a whole file."""
+    guidelines = _value(root, "guidelines")
+    if not isinstance(guidelines, SequenceNode):
+        return frozenset()
+    found = list(uses.advice(guidelines.value))
+    guidelines.value = [node for node, _ in found]
+    return frozenset(at for at, (_, loose) in enumerate(found) if loose)

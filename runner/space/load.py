@@ -1,0 +1,209 @@
+"""From a file to the space of its cells, or to every error that is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from runner.base.errors import BadInput
+from runner.language.matrix import Matrix
+from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
+from runner.space.axis_catalogue import Known
+from runner.space.guideline_references import check_guidelines
+from runner.space.includes import SHELF, read_with_uses
+from runner.space.malformed import validated
+from runner.space.notes import Note
+from runner.space.size_checks import flaws_of
+from runner.space.space import Space, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.language.disks import AnyModel
+
+#: Modelled disks in the place of those that were asked for would be another experiment under the same name.
+_OF_NEEDS = "needs: is for machines whose disks exist; on all others the disks are those of `disks`, made for the run"
+#: Whether a stack, a rule or a guideline is right may depend on whatever is malformed.
+_UNCHECKED = "; after that, stacks, rules and guidelines are checked"
+
+
+class BadMatrix(BadInput):
+    """A matrix with errors: all of them, each with its place."""
+
+    def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]], rest: str = "") -> None:
+        self.source = source
+        self.places = sorted(dict.fromkeys(flaws), key=lambda one: (one[0].file != source.name, one))
+        count = len(self.places)
+        super().__init__(
+            f"{source.name}: {count} error{'s' if count != 1 else ''}",
+            details="\n".join(_explain(source, place, message) for place, message in self.places),
+            resolution=f"nothing was started; correct {'this' if count == 1 else 'these'} and try again{rest}",
+        )
+
+
+def placed(source: Source, flaws: Iterable[Flaw]) -> Iterator[tuple[Place, str]]:
+    """Flaws with the places where they stand."""
+    for flaw in flaws:
+        yield source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path), flaw.message
+
+
+def _explain(source: Source, place: Place, message: str) -> str:
+    line = source.line(place)
+    shown = line if len(line) <= 160 else line[:157] + "..."
+    return f"{place.file}:{place.line}:{place.column}: {message}\n    {shown}\n    {' ' * (place.column - 1)}^"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A matrix that holds: its text with all places, and the space of its cells."""
+
+    source: Source
+    space: Space
+
+
+#: Asks others (fio, a machine, who judges guidelines) about a well-formed matrix.
+Ask = Callable[[Space], Iterable[Flaw]]
+
+
+def load(path: Path, ask: Ask = lambda _: ()) -> Declared:
+    """Read, check and expand a file."""
+    return parse(str(path), text_of(path), ask=ask)
+
+
+def disk_model(name: str) -> AnyModel:
+    """A model of disks, by its name or its file; raises BadMatrix with everything that is wrong with it."""
+    text = f"name: model\ndisks: {{count: 1, size: 1GiB, model: {orjson.dumps(name).decode()}}}\n"
+    text += "layouts: {one: [disk]}\nworkloads: {any: {rw: read}}\n"
+    (several,) = parse("model", text).space.matrix.disks
+    if several.model is None:
+        raise BadInput(f"{name} is no model")
+    return several.model
+
+
+def text_of(path: Path) -> str:
+    """The text of a matrix file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        near = _near(path)
+        raise BadInput(
+            f"{path}: there is no such file",
+            resolution=f"did you mean {' or '.join(near)}?" if near else "matrices that come with it are in matrix/",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise BadInput(
+            f"{path}: is no text in UTF-8",
+            details=f"byte {error.start + 1} of it is none of any such text: {error.reason}",
+            resolution="name a matrix, or save it as UTF-8",
+        ) from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read", details=str(error)) from None
+
+
+def _near(path: Path) -> list[str]:
+    """Matrices with the name of a file that does not exist, or with a similar one. A run never guesses its matrix."""
+    folders = dict.fromkeys((path.parent, path.parent / "matrix", Path("matrix"), SHELF.parent))
+    found = [file for folder in folders for file in sorted(folder.glob("*.yaml"))]
+    found += [folder.parent for folder in sorted(SHELF.parent.glob("studies/**/matrix.yaml"))]
+    names = get_close_matches(path.stem.lower(), {file.stem.lower() for file in found}, n=2, cutoff=0.7)
+    exact = [file for file in found if file.stem.lower() == path.stem.lower()]
+    near = exact or [file for file in found if file.stem.lower() in names]
+    shown = dict.fromkeys(file.resolve() for file in near)
+    here = Path.cwd()
+    return [str(file.relative_to(here) if file.is_relative_to(here) else file) for file in shown][:3]
+
+
+def _from_disk(file: str) -> str:
+    return Path(file).read_text(encoding="utf-8")
+
+
+def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask: Ask = lambda _: ()) -> Declared:
+    """Parse, check and expand a text; raises BadMatrix with everything that is wrong with it.
+
+    `text_of` reads the files that it uses.
+    """
+    try:
+        source, misused = read_with_uses(name, text, text_of)
+    except UnreadableError as error:
+        raise unreadable(Source(name, text, None, None), error) from None
+    if source.data is None:
+        nothing = Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/"
+        raise BadMatrix(source, misused or [nothing])
+    _refuse_library(source)
+    matrix, malformed = validated(source.data, Matrix)
+    if matrix is None or misused:
+        raise BadMatrix(source, [*misused, *placed(source, malformed)], rest=_UNCHECKED)
+    return _expanded(source, matrix, ask)
+
+
+def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
+    """Expand a well-formed matrix; raises BadMatrix with everything that its cells, rules and guidelines cannot be."""
+    space, findings = expand(matrix)
+    impossible = flaws_of(space, findings)
+    if {"layouts", "disks"}.isdisjoint(flaw.path[0] for flaw in impossible):
+        impossible += findings.unused  # an impossible layout may be the one that uses it
+    known = Known.of_declared(space) if impossible else Known.of(space)
+    asked = list(ask(space))
+    undecidable = {int(flaw.path[1]): flaw for flaw in asked if flaw.path[0] == "guidelines"}
+    unfounded, idle = check_guidelines(space, known, undecidable, source.loose)
+    refused = [flaw for flaw in asked if flaw.path[0] != "guidelines"]
+    if found := [*impossible, *_wrong_rules(matrix, known), *unfounded, *refused]:
+        raise BadMatrix(source, placed(source, found))
+    twice = repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")})
+    needs = [_OF_NEEDS] if matrix.needs else []
+    return Declared(source, replace(space, remarks=(*space.remarks, *map(Note, (*twice, *needs, *idle)))))
+
+
+def _wrong_rules(matrix: Matrix, known: Known) -> Iterator[Flaw]:
+    for section, rules in (("exclude", matrix.exclude), ("only", matrix.only)):
+        for at, condition in enumerate(rules):
+            yield from (Flaw((section, at, bad.key), bad.message, bad.of_key) for bad in known.wrong_in(condition))
+
+
+def repeated(data: Any, of: str = "") -> Iterator[str]:
+    """A word on every list in which a value stands twice: it is one value all the same."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from repeated(value, str(key))
+    elif isinstance(data, list):
+        told = [str(one) for one in data if not isinstance(one, dict | list)]
+        for value in dict.fromkeys(one for one in told if told.count(one) > 1):
+            yield f"{of}: {value} stands there more than once, and counts once"
+        for value in data:
+            yield from repeated(value, of)
+
+
+def _refuse_library(source: Source) -> None:
+    """A file that others use layouts of is no matrix, and nothing is missing in it."""
+    data = source.data
+    if isinstance(data, list) and data and all(isinstance(one, dict) and "id" in one for one in data):
+        raise BadInput(
+            f"{source.name}: has only guidelines, for matrices to use",
+            resolution=f"in a matrix, write  guidelines: [{source.name}]; `matrix guidelines list` shows what they say",
+        )
+    if isinstance(data, dict) and "tables" in data and "disks" not in data:
+        raise BadInput(
+            f"{source.name}: has what a study published, which is read with the matrix beside it",
+            resolution="name the study's folder",
+        )
+    layouts = data.get("layouts") if isinstance(data, dict) else None
+    if isinstance(layouts, dict) and layouts and data.keys() == {"layouts"}:
+        example = next(iter(layouts))
+        raise BadInput(
+            f"{source.name}: has only layouts, for matrices to use",
+            resolution=f"in a matrix, write for example  mine: [use: {source.name}#{example}]",
+        )
+
+
+def unreadable(blank: Source, error: UnreadableError) -> BadInput:
+    """The error of a text that is no YAML."""
+    return BadInput(
+        f"{blank.name}: not readable as YAML",
+        details=_explain(blank, error.place, error.message),
+        resolution="nothing was started; correct this and try again; after that, the rest of the file is checked",
+    )

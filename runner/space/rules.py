@@ -1,0 +1,188 @@
+"""Rules as they are written, in a matrix and behind `--only`: axes, and the values that match."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from runner.base.errors import BadInput
+from runner.base.quantities import (
+    format_rate,
+    format_size,
+    format_time,
+    parse_percent,
+    parse_rate,
+    parse_size,
+    parse_time,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from runner.language.filter import Condition, Scalar
+
+#: How to say it, where an axis stands twice in one rule.
+_EITHER = "for either of two values write a list, or A|B behind --only"
+#: Axes whose values are names that a user gave.
+_BY_NAME = ("layout", "workload", "faults", "kernel")
+#: What values have as another spelling where they are declared: YAML takes 0.90 for 0.9.
+_ALSO = {"readwrite": "rw", "0.9": "0.90"}
+#: One rule: for each axis (by its full name) the values that match.
+Rule = dict[str, frozenset[str]]
+
+
+class BadRule(Exception):
+    """A rule that names an axis or a value that no cell has. `key` is the axis as it was written."""
+
+    def __init__(self, key: str, message: str, *, of_key: bool) -> None:
+        super().__init__(message)
+        self.key = key
+        self.message = message
+        self.of_key = of_key
+
+
+class NoSuchAxis(BadRule):
+    """A key that is no axis, or could be one of several."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(key, message, of_key=True)
+
+
+class NoSuchValue(BadRule):
+    """A value that no cell has of an axis that there is."""
+
+    def __init__(self, key: str, axis: str, value: Scalar, known: Iterable[str]) -> None:
+        said = f"no cell has {axis}={value}; {_did_you_mean(str(value), sorted(known))}"
+        super().__init__(key, said, of_key=False)
+        self.axis, self.value = axis, value
+
+
+def axis_named(key: str, known: Iterable[str]) -> str:
+    """The full name of an axis that may be written short (`bs` for `workload.bs`)."""
+    names = list(known)
+    if key in names:
+        return key
+    fitting = [name for name in names if name.endswith(f".{key}")]
+    # `readahead` is the plain one, where there is one beside that of a kind of device.
+    least = min((name.count(".") for name in fitting), default=0)
+    fitting = [name for name in fitting if name.count(".") == least]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise NoSuchAxis(key, f"'{key}' could be {' or '.join(fitting)}; write one of these")
+    raise NoSuchAxis(key, f"unknown axis '{key}'; {_did_you_mean(key, names)}")
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    from runner.language.messages import did_you_mean  # imports the whole language
+
+    return did_you_mean(word, known)
+
+
+def spellings(value: Scalar) -> set[str]:
+    """All canonical texts that somebody who wrote this value may mean."""
+    if isinstance(value, bool):
+        return {str(value).lower(), *({"none"} if value is False else ())}
+    texts = {str(value)}
+    with suppress(ValueError):
+        if str(value).isdecimal():
+            texts.add(format_size(int(value)))  # a plain number may be bytes: here it can only match what is there
+    with suppress(ValueError):
+        texts.add(format_size(parse_size(value)))
+    with suppress(ValueError):
+        texts.add(format_time(parse_time(value)))
+    with suppress(ValueError):
+        texts.add(format_rate(parse_rate(value)))
+    with suppress(ValueError):
+        texts.add(str(parse_percent(value)))
+    if level := re.fullmatch(r"raid-?(\d+)", str(value), re.IGNORECASE):
+        texts.add(level[1])
+    return {*texts, *(_ALSO[text] for text in texts if text in _ALSO)}
+
+
+def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
+    """A condition as it was written, checked against the axes and values that there are."""
+    for error in amiss(condition, values):
+        raise error
+    named = {axis_named(key, values): wanted for key, wanted in condition.items()}
+    return {axis: frozenset().union(*map(spellings, each(wanted))) & values[axis] for axis, wanted in named.items()}
+
+
+def amiss(
+    condition: Condition, values: Mapping[str, set[str]], told: Mapping[str, set[str]] | None = None
+) -> Iterator[BadRule]:
+    """Everything in a condition that no cell has; `told` is what is said to be known, if that is not all of it."""
+    keys: dict[str, str] = {}
+    for key, wanted in condition.items():
+        try:
+            axis = axis_named(key, values)
+        except BadRule as error:
+            yield error
+            continue
+        if axis in keys:
+            yield BadRule(key, f"'{keys[axis]}' and '{key}' are one axis; {_EITHER}", of_key=True)
+        keys.setdefault(axis, key)
+        for one in each(wanted):
+            if not spellings(one) & values[axis]:
+                yield NoSuchValue(key, axis, one, (told or values)[axis])
+
+
+def each(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
+    """Any of these matches."""
+    return wanted if isinstance(wanted, tuple) else (wanted,)
+
+
+def told(condition: Condition) -> str:
+    """As it may have been written."""
+    return ", ".join(f"{key}: {_told(wanted)}" for key, wanted in condition.items())
+
+
+def _told(wanted: Scalar | tuple[Scalar, ...]) -> str:
+    if isinstance(wanted, tuple):
+        return f"[{', '.join(map(_told, wanted))}]"
+    return str(wanted).lower() if isinstance(wanted, bool) else str(wanted)
+
+
+def parse_only(text: str, values: Mapping[str, set[str]]) -> Condition:
+    """`layout=raid5,bs=64KiB|128KiB` or `raid5,random` as a condition on these axes."""
+    condition: dict[str, tuple[str, ...]] = {}
+    for part in text.split(","):
+        key, equals, written = part.partition("=")
+        wanted = tuple(value.strip() for value in (written if equals else part).split("|"))
+        if not all(wanted) or (equals and not key.strip()):
+            raise BadInput(
+                f"--only '{text}': '{part}' is neither a name nor AXIS=VALUE",
+                resolution="for example --only raid5 or --only 'layout=raid5,bs=64KiB|1MiB'",
+            )
+        axis = key.strip() if equals else _axis_of(wanted, values, text)
+        if axis in condition:
+            either = "|".join(dict.fromkeys((*condition[axis], *wanted)))
+            raise BadInput(
+                f"--only '{text}': '{axis}' stands there twice, and no cell has two values of one axis",
+                resolution=f"for cells with either, write  {axis}={either}",
+            )
+        condition[axis] = wanted
+    return condition  # type: ignore[return-value]
+
+
+def _axis_of(names: tuple[str, ...], values: Mapping[str, set[str]], text: str) -> str:
+    """The axis that has these values: layouts and workloads come before all others."""
+    fitting = [axis for axis, known in values.items() if all(spellings(name) & known for name in names)]
+    fitting = [axis for axis in fitting if axis in _BY_NAME] or fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    shown = "|".join(names)
+    if fitting:
+        raise BadInput(
+            f"--only '{text}': {shown} is a value of {' and of '.join(fitting)}",
+            resolution=f"write {' or '.join(f'{axis}={shown}' for axis in fitting)}",
+        )
+    known = sorted(set().union(*(values.get(axis, ()) for axis in _BY_NAME)))
+    unknown = next((name for name in names if not any(spellings(name) & one for one in values.values())), "")
+    raise BadInput(
+        f"--only '{text}': no layout, workload or other value is called {unknown}; {_did_you_mean(unknown, known)}"
+        if unknown
+        else f"--only '{text}': no axis has all of {', '.join(names)}",
+        resolution="for example --only raid5 or --only 'layout=raid5,bs=64KiB|1MiB'",
+    )

@@ -1,0 +1,319 @@
+"""The space of all cells of a matrix: its factors are held, its cells are made one at a time."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from runner.language.axes import constructed, written
+from runner.language.faults import UNNAMED
+from runner.language.layers import Fs
+from runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, used
+from runner.language.yaml_source import Flaw
+from runner.space.effects import idle_tunables
+from runner.space.layouts import (
+    Findings,
+    Stack,
+    disks_of,
+    place_of,
+    report_idle,
+    stack_variants,
+    top_of,
+    without_idle,
+)
+from runner.space.notes import Note, few
+from runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
+from runner.space.workloads import Workloads
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from runner.language.files import FileSet
+    from runner.language.geometry import Below
+    from runner.language.matrix import Matrix
+    from runner.language.workload import Workload
+    from runner.language.yaml_source import Path
+    from runner.simdisks.disk import Disk
+    from runner.simdisks.faults import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A stack on a kernel: what is built once for all cells that share it."""
+
+    kernel: str | None
+    disks: Below
+    stack: Variant[Stack]
+    #: What goes wrong with its disks in every trial, each of which then needs it anew.
+    faults: tuple[Fault, ...]
+    tunes: tuple[Variant[Tune], ...]
+    workloads: tuple[Variant[Workload], ...]
+    coords: Coords
+    #: The coordinates of other spellings of it.
+    also: tuple[Coords, ...]
+    label: str
+    digest: bytes
+    #: At least so many bytes can be used of its top, which is a file system or one device or several.
+    room: int
+    #: So many devices are its top.
+    tops: int
+    in_files: bool
+
+    @property
+    def key(self) -> str:
+        """Stable name of the array."""
+        return self.digest.hex()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One fully resolved combination."""
+
+    array: Array
+    tune: Variant[Tune]
+    workload: Variant[Workload]
+
+    @property
+    def id(self) -> str:
+        """A hash of what it is; made when it is asked for, as a plan of a million has no use for it."""
+        content = self.array.digest + self.tune.digest + self.workload.digest
+        return blake2b(content, digest_size=8).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """The one readable name, from the disks up to the work; also its folder."""
+        return "/".join(filter(None, (self.array.label, self.tune.label, self.workload.label)))
+
+    @property
+    def files(self) -> FileSet | None:
+        """The files that it works on, if it works on files."""
+        return self.workload.value.fileset(self.array.room) if self.array.in_files else None
+
+    @property
+    def leaves_files(self) -> bool:
+        """Whether its files lie on the disks afterwards as they did before, so that others may work on them."""
+        top, work = self.array.stack.value[-1], self.workload.value
+        return not (work.new or (isinstance(top, Fs) and work.write_share and not top.in_place))
+
+    @property
+    def span(self) -> int:
+        """Bytes that each of its jobs goes over."""
+        return self.files.span if self.files else self.workload.value.span(self.array.room, self.array.tops)
+
+    @property
+    def axes(self) -> dict[str, str]:
+        """Where it stands on every axis it has."""
+        return dict((*self.array.coords, *self.tune.coords, *self.workload.coords))
+
+
+@dataclass(frozen=True)
+class Space:
+    """All cells of a matrix, lazily."""
+
+    matrix: Matrix
+    arrays: tuple[Array, ...]
+    remarks: tuple[Note, ...]
+    #: Every different workload, with whether it works on files.
+    workloads: tuple[tuple[Variant[Workload], bool], ...]
+    #: Where there would be cells if they could be: rules may name them, to leave them out.
+    impossible: tuple[Coords, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of it."""
+        return self.notes_on(self.matrix.layouts)
+
+    def notes_on(self, layouts: Collection[str]) -> tuple[str, ...]:
+        """What there is to say where only these layouts matter."""
+        return tuple(filter(None, (remark.told(layouts) for remark in self.remarks)))
+
+    def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
+        """What is measured on one array."""
+        return itertools.product(array.tunes, array.workloads)
+
+    def cells(self) -> Iterator[Cell]:
+        """Every cell, in declared order."""
+        for array in self.arrays:
+            for tune, workload in self.pairs(array):
+                yield Cell(array, tune, workload)
+
+    def count(self) -> int:
+        """How many there are, without making one."""
+        return sum(len(array.tunes) * len(array.workloads) for array in self.arrays)
+
+
+def expand(matrix: Matrix) -> tuple[Space, Findings]:
+    """The space of a matrix and all that is impossible in it."""
+    findings = Findings()
+    for path, message in matrix.misplaced_disks():
+        findings.flaw(path, message)
+    stacks = stack_variants(matrix, findings)
+    workloads = Workloads(matrix, stacks, findings)
+    tunes = _Tunes(matrix, stacks, findings)
+    faulty = _faults(matrix)
+    findings.notes += map(Note, _same_faults(faulty))
+    findings.notes += map(Note, _same("layout", stacks))
+    findings.notes += idle_tunables(matrix, workloads.every)
+    findings.notes += map(Note, _same("workload", [work for work, _ in workloads.every]))
+    arrays = tuple(
+        _array(matrix, kernel, stack, faults, tunes.of(stack), workloads.of(stack))
+        for kernel in _kernels(matrix)
+        for stack in stacks
+        for faults in faulty
+    )
+    impossible = tuple(coords for coords, _ in findings.impossible)
+    return Space(matrix, arrays, tuple(findings.notes), workloads.every, impossible), findings
+
+
+def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:
+    """The kernels that a matrix names; a single one needs no part in the names of cells."""
+    named = matrix.machine.kernel or ()
+    if not named:
+        return (Variant(None, (), "", b""),)
+    several = len(set(named)) > 1
+    return collapsed(
+        # A path may begin with dots, and a folder that is all dots leads elsewhere.
+        Variant(name, (("kernel", name),), safe(name).lstrip(".") or "_" if several else "", digest(name))
+        for name in named
+    )
+
+
+def _faults(matrix: Matrix) -> tuple[Variant[tuple[Fault, ...]], ...]:
+    """What goes wrong, one way or another; of a single way, names of cells say nothing."""
+    sets = matrix.fault_sets()
+    return collapsed(
+        Variant(
+            faults,
+            (("faults", name),) if name else (),
+            f"faults={safe(name)}" if len(sets) > 1 else "",
+            digest([fault.content() for fault in faults]),
+        )
+        for name, faults in sets.items()
+    )
+
+
+def _same_faults(variants: Iterable[Variant[tuple[Fault, ...]]]) -> Iterator[str]:
+    """A word on sets that have several names: they are measured once."""
+    for one in variants:
+        first, *others = [dict(coords).get("faults", UNNAMED) for coords in (one.coords, *one.also)]
+        if others:
+            verbs = ("are", "count") if len(others) > 1 else ("is", "counts")
+            yield f"faults: {' and '.join(others)} {verbs[0]} the same as {first}, and {verbs[1]} once"
+
+
+def _same(axis: str, variants: Iterable[Variant[Any]]) -> Iterator[str]:
+    """A word on what is declared by two names and comes to the same: it is measured once, and found by the first."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    for one in variants:
+        first, *others = dict.fromkeys(dict(coords)[axis] for coords in (one.coords, *one.also))
+        pairs.update((first, other) for other in others)
+    for (first, other), times in pairs.items():
+        where = f" {times} times" if times > 1 else ""
+        yield f"{axis} {other} comes{where} to the same as {first}: it is measured once, and results have it as {first}"
+
+
+def _array(
+    matrix: Matrix,
+    kernel: Variant[str | None],
+    stack: Variant[Stack],
+    faults: Variant[tuple[Fault, ...]],
+    tunes: tuple[Variant[Tune], ...],
+    workloads: tuple[Variant[Workload], ...],
+) -> Array:
+    disks = [_content(disk) for disk in matrix.every_disk()]
+    coords, *also = (
+        tuple(itertools.chain(*spelling))
+        for spelling in itertools.product(*((part.coords, *part.also) for part in (kernel, stack, faults)))
+    )
+    top = top_of(stack.value, matrix)
+    return Array(
+        kernel=kernel.value,
+        disks=disks_of(matrix),
+        stack=stack,
+        faults=faults.value,
+        tunes=tunes,
+        workloads=workloads,
+        coords=coords,
+        also=tuple(also),
+        label="/".join(filter(None, (kernel.label, stack.label, faults.label))),
+        digest=digest([kernel.value, disks, stack.digest.hex(), *([faults.digest.hex()] if faults.value else [])]),
+        room=sum(shape.size for shape in top),
+        tops=len(top),
+        in_files=any(shape.files for shape in top),
+    )
+
+
+def _content(disk: Disk) -> list[object]:
+    """What tells a disk from others. One without a model was called `file` before there were any."""
+    return [
+        *(disk.size, disk.bus, disk.physics.content() if disk.physics else "file"),
+        *((disk.link.name, disk.link.rate) if disk.link else ()),
+    ]
+
+
+class _Tunes:
+    """The tunables of each stack: only those that mean something there, computed once for each set of them."""
+
+    def __init__(self, matrix: Matrix, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
+        self.axes = written(matrix.tune)
+        self.disks = matrix.every_disk()
+        self.known: dict[frozenset[str], tuple[Variant[Tune], ...]] = {}
+        for name in self.axes:
+            self._report(name, stacks, findings)
+        for name, message in exclusive(self.axes):
+            findings.flaw(_path_of(name), message)
+        self._check_clashes(stacks, findings)
+        seen: list[dict[str, str]] = []
+        on = tuple({disk for stack in stacks for disk in used(stack.value, self.disks)})
+        for choice in choices(self.axes):
+            values, idle = without_idle(Tune, choice)
+            seen.append(idle)
+            for name, message in impossible(values, on).items():
+                findings.flaw(place_of(("tune",), choice, name), f"'{values[name]}': {message}")
+        report_idle(("tune",), self.axes, seen, findings, Note("tune"))
+
+    def _report(self, name: str, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
+        without = [(stack, why) for stack in stacks if (why := meaningless(name, stack.value, self.disks))]
+        if without and len(without) == len(stacks):
+            findings.unused.append(Flaw(_path_of(name), f"nothing uses '{name}': {without[0][1]}"))
+        elif without:
+            where = tuple(dict(stack.coords)["layout"] for stack, _ in without)
+            findings.notes.append(Note(f"{name} is no axis for ", where, f": {without[0][1]}"))
+
+    def _check_clashes(self, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
+        """Tunables that set the same file, each pair once with the layouts where they do."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for stack in stacks:
+            for pair in clashes(self._meant(stack), stack.value):
+                found.setdefault(pair, []).append(dict(stack.coords)["layout"])
+        for (later, earlier), where in found.items():
+            told = f"'{later}' and '{earlier}' set the same file of the same devices of {few(where)}; keep one"
+            findings.flaw(_path_of(later), told)
+
+    def _meant(self, stack: Variant[Stack]) -> list[str]:
+        return [name for name in self.axes if not meaningless(name, stack.value, self.disks)]
+
+    def of(self, stack: Variant[Stack]) -> tuple[Variant[Tune], ...]:
+        """The variants for a stack."""
+        meant = frozenset(self._meant(stack))
+        if meant not in self.known:
+            self.known[meant] = collapsed(self._variants(meant))
+        return self.known[meant]
+
+    def _variants(self, meant: frozenset[str]) -> Iterator[Variant[Tune]]:
+        axes = {name: values for name, values in self.axes.items() if name in meant}
+        several = [f"tune.{name}" for name, values in axes.items() if len(values) > 1]
+        for choice in choices(axes):
+            values, _ = without_idle(Tune, choice)
+            tune = constructed(Tune, values)
+            coords = tuple((f"tune.{name}", text) for name, text in texts(tune, values).items())
+            set_values = {name: value for name, value in values.items() if value != "default"}
+            yield Variant(tune, coords, label_of(coords, several), digest(set_values))
+
+
+def _path_of(tunable: str) -> Path:
+    """Where a tunable stands in a matrix."""
+    return ("tune", *tunable.split("."))

@@ -1,0 +1,107 @@
+"""What a study published, read and held against the matrix beside it, before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from runner.language.messages import from_pydantic
+from runner.language.published import Published
+from runner.language.yaml_source import Flaw, Source, UnreadableError, read
+from runner.space.guideline_references import narrowed
+from runner.space.load import BadMatrix, placed, text_of, unreadable
+from runner.space.rules import amiss, rule_of
+from runner.space.select import select, values_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from runner.language.filter import Condition
+    from runner.language.published import Row, Table
+    from runner.language.yaml_source import Path as Keys
+    from runner.space.rules import Rule
+    from runner.space.select import Selection
+    from runner.space.space import Space
+
+#: What a study's folder, and that of a run of it, calls its matrix and what was published.
+MATRIX, PUBLISHED = "matrix.yaml", "published.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What was published, and the text that it was read from."""
+
+    text: str
+    published: Published
+
+
+def study_beside(matrix: Path, space: Space) -> Study | None:
+    """What was published lies beside the matrix of a study; any other matrix has nothing of that kind."""
+    path = matrix.with_name(PUBLISHED)
+    if matrix.name != MATRIX or not path.is_file():
+        return None
+    return parse_published(str(path), text_of(path), space)
+
+
+def parse_published(name: str, text: str, space: Space) -> Study:
+    """Parse and check a text; raises BadMatrix with everything that is wrong with it."""
+    try:
+        source = read(name, text)
+    except UnreadableError as error:
+        raise unreadable(Source(name, text, None, None), error) from None
+    try:
+        found = Published.model_validate(source.data)
+    except ValidationError as error:
+        raise BadMatrix(source, placed(source, from_pydantic(error, source.data, Published))) from None
+    checks = _Checks(values_of(space), select(space))
+    flaws = [flaw for at, table in enumerate(found.tables) for flaw in checks.of_table(table, ("tables", at))]
+    if flaws:
+        raise BadMatrix(source, placed(source, flaws))
+    return Study(text, found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checks:
+    """Whether what is spoken of is there."""
+
+    values: Mapping[str, set[str]]
+    selection: Selection
+
+    def of_table(self, table: Table, place: Keys) -> Iterator[Flaw]:
+        """Everything that is wrong with a table."""
+        common = list(self._misnamed(table.where, (*place, "where")))
+        yield from common
+        yield from self._misnamed(table.base or {}, (*place, "base"))
+        for at, row in enumerate(table.rows):
+            yield from self._of_row(table, row, (*place, "rows", at), common=not common)
+        for at, reason in enumerate(table.whys):
+            if not any(reason.where.items() <= row.where.items() for row in table.rows):
+                yield Flaw((*place, "whys", at, "where"), "no row of this table says all of this")
+
+    def _of_row(self, table: Table, row: Row, place: Keys, *, common: bool) -> Iterator[Flaw]:
+        if any(one is not row and one.where == row.where and one.to == row.to for one in table.rows if row.where):
+            yield Flaw(place, "two rows of this table are about the same")
+        if (against := table.held_against(row)) is not None and table.base_of(row) is None:
+            told = ", ".join(f"{key}: {value}" for key, value in against.items())
+            yield Flaw(place, f"no row of this table is what this one is held against: {{{told}}}")
+        if row.unmeasured:
+            return
+        wrong = [*self._misnamed(row.where, (*place, "where")), *self._misnamed(row.to or {}, (*place, "to"))]
+        yield from wrong
+        if common and not wrong and not self._any(rule_of(table.where, self.values), rule_of(row.where, self.values)):
+            yield Flaw((*place, "where"), "no cell is all of this")
+
+    def _misnamed(self, condition: Condition, place: Keys) -> Iterator[Flaw]:
+        for error in amiss(condition, self.values):
+            yield Flaw((*place, error.key), error.message, error.of_key)
+
+    def _any(self, common: Rule, own: Rule) -> bool:
+        """Whether a cell is measured of which both are true."""
+        rule = narrowed(common, own)
+        if rule is None:
+            return False
+        chosen = replace(self.selection, only=(*self.selection.only, (rule,)))
+        return next(chosen.cells(), None) is not None

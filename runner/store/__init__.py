@@ -1,1 +1,0 @@
-"""What was measured, on disk before the next trial begins."""

@@ -1,0 +1,145 @@
+"""What a study published, held against what was measured here.
+
+A published ratio is judged like any claim: that its counterpart lies within 15 % of it, either way. The figures of
+cells that a row does not tell apart count as their geometric mean, as in an `effect`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from runner.guidelines.claims import Field, NotTested, Question, Term
+from runner.guidelines.evaluate import Level, answered
+from runner.guidelines.verdict import Verdict
+from runner.guidelines.verdicts import judged
+from runner.language.guidelines import Guideline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.guidelines.evaluate import Answer
+    from runner.guidelines.samples import Measured
+    from runner.guidelines.verdicts import Judgement
+    from runner.language.published import Published, Row, Table
+
+_ANY = "0.000000001"
+#: So far apart may two ratios be and still be called the same.
+MARGIN = 0.15
+
+
+class Said(StrEnum):
+    """Of a published ratio, by what was measured."""
+
+    WITHIN = "within 15 %"
+    BEYOND = "not within"
+    UNKNOWN = "cannot tell"
+    MISSING = "not measured"
+
+
+_BY_VERDICT = {
+    Verdict.HOLDS: Said.WITHIN,
+    Verdict.FAILS: Said.BEYOND,
+    Verdict.INCONCLUSIVE: Said.UNKNOWN,
+    Verdict.NOT_TESTED: Said.MISSING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A published figure beside its counterpart."""
+
+    table: Table
+    row: Row
+    #: How many times the base was published; None of the base itself.
+    ratio: float | None
+    said: Said | None
+    #: Of the ratio, and of the figure itself, as they were measured.
+    answer: Answer | None
+    level: Answer | None
+    #: Why it is not within 15 %, or may not be, or was not measured.
+    why: str = ""
+    made_up: bool = False
+
+    @property
+    def near(self) -> bool:
+        """Whether the figure by itself, whatever its interval, is within the margin."""
+        value = self.answer.value if self.answer else None
+        return bool(self.ratio and value and 1 / (1 + MARGIN) <= value / self.ratio <= 1 + MARGIN)
+
+
+def columns_of(published: Published) -> list[str]:
+    """The figures that its tables are about."""
+    return list(dict.fromkeys(column for one in published.tables for column in one.figure.columns))
+
+
+def tally(held: Iterable[Held]) -> Counter[Said]:
+    """How many of the ratios came out how."""
+    return Counter(one.said for one in held if one.said is not None)
+
+
+def held_against(
+    published: Published, found: Iterable[Measured], *, made_up: bool = False, share: float = 1.0
+) -> list[Held]:
+    """Every row of every table, in their order."""
+    measured = list(found)
+    rows = [(table, row) for table in published.tables for row in table.rows]
+    claims = [_claim(table, row, f"r{at}") for at, (table, row) in enumerate(rows)]
+    judgements = judged(filter(None, claims), measured, made_up=made_up, share=share)
+    by_claim = {one.guideline.id: one for one in judgements}
+    runs: dict[str, dict[str, Measured]] = {}
+    for one in measured:
+        runs.setdefault(one.run, {})[one.cell.id] = one
+    return [
+        _held(table, row, by_claim.get(f"r{at}"), _level(table, row, list(runs.values())), made_up=made_up)
+        for at, (table, row) in enumerate(rows)
+    ]
+
+
+def _claim(table: Table, row: Row, name: str) -> Guideline | None:
+    """That the ratio is what was published, up to the margin; None where there is no base, or no counterpart.
+
+    A ratio that was not published is asked for all the same: anything will do.
+    """
+    base = table.base_of(row)
+    if base is None or row.unmeasured or base.unmeasured:
+        return None
+    ratio = table.ratio(row, base)
+    effect = {
+        "metric": table.metric,
+        "where": table.where,
+        "of": row.where,
+        "over": base.where,
+        "at_least": _ANY if ratio is None else f"{ratio / (1 + MARGIN):.12f}",
+        **({} if ratio is None else {"at_most": f"{ratio * (1 + MARGIN):.12f}"}),
+    }
+    return Guideline.model_validate({"id": name, "effect": effect})
+
+
+def _held(table: Table, row: Row, judgement: Judgement | None, level: Answer | None, *, made_up: bool) -> Held:
+    base = table.base_of(row)
+    if base is None:
+        return Held(table, row, None, None, None, level, row.unmeasured, made_up)
+    ratio = table.ratio(row, base)
+    if judgement is None:
+        # A row without a value is there to be named: no ratio of it was published.
+        said = None if ratio is None else Said.MISSING
+        return Held(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, made_up)
+    said = None if ratio is None else _BY_VERDICT[judgement.verdict]
+    why = table.why(row) if said in {Said.BEYOND, Said.UNKNOWN} else judgement.why
+    return Held(table, row, ratio, said, next(iter(judgement.answers), None), level, why, made_up)
+
+
+def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> Answer | None:
+    """The figure itself; of several cells their geometric mean."""
+    metric = table.figure
+    field = Field.of([one.cell for run in runs for one in run.values() if one.has(metric)])
+    try:
+        cells = dict.fromkeys(cell.id for cell in field.chosen(table.where, row.where)) if row.where else ()
+    except NotTested:
+        return None
+    terms = tuple(Term(1 / len(cells), (cell,)) for cell in cells)
+    answer = answered(Question("", terms, absolute=True), runs, metric, Level(0.95)) if terms else None
+    return answer if answer and answer.value is not None else None

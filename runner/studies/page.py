@@ -1,0 +1,201 @@
+"""What was published beside what was measured: for people, for programs, and as the page of a study."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+from runner.base.errors import BadInput
+from runner.reports.number_format import figure, times
+from runner.reports.table import Grid
+from runner.reports.table_formats import as_markdown
+from runner.reports.verdicts import shown as verdicts
+from runner.studies.compare import Said, tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.guidelines.evaluate import Answer
+    from runner.guidelines.verdicts import Judgement
+    from runner.language.filter import Condition
+    from runner.language.published import Table
+    from runner.reports.table import Value
+    from runner.studies.compare import Held
+
+#: Between these lines of a page stands what is made anew; the rest is somebody's own words.
+BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"
+_COLUMNS = (
+    *("source", "table", "at", "metric", "where", "published", "unit", "measured", "measured_unit"),
+    *("published_ratio", "ratio", "low", "high", "said", "made_up", "blocks", "strained", "cells", "remark", "why"),
+)
+_SHOWN = ("where", "published", "measured", "ratio published", "ratio measured", "interval", "said")
+_RIGHT = frozenset(_SHOWN[1:6])
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a page says of the run that its figures are from."""
+
+    run: str
+    started: str
+    machine: str
+    kernels: tuple[str, ...]
+    trials: int
+    cells: int
+    strained: int
+
+    def __str__(self) -> str:
+        strained = f"; in {self.strained} of them the host could not keep up with the modelled disks" * bool(
+            self.strained
+        )
+        kernels = f", Linux {' and '.join(self.kernels)}" if self.kernels else ""
+        return (
+            f"Measured by the run `{self.run}` ({self.machine}{kernels}), begun {self.started}: "
+            f"{self.trials:,} trials of {self.cells:,} cells{strained}."
+        )
+
+
+def line(held: Sequence[Held]) -> str:
+    """How many of the published ratios were met, in one line."""
+    counts = tally(held)
+    ratios = sum(counts.values())
+    if not ratios:
+        return "no published ratio"
+    near = sum(one.near for one in held if one.said is Said.UNKNOWN)
+    more = {Said.UNKNOWN: f", figures of {near} within"} if near else {}
+    others = [
+        f"{counts[said]} {said}{more.get(said, '')}"
+        for said in (Said.BEYOND, Said.MISSING, Said.UNKNOWN)
+        if counts[said]
+    ]
+    rest = f" ({', '.join(others)})" if others else ""
+    made_up = "; figures are made up, so this says nothing" if any(one.made_up for one in held) else ""
+    return f"{counts[Said.WITHIN]} of {ratios} published ratios met within 15 %{rest}{made_up}"
+
+
+def shown(held: Sequence[Held]) -> Grid:
+    """For people: a line for each published figure."""
+    rows = [(one.table.id, *_shown_row(one)) for one in held]
+    return Grid(("table", *_SHOWN), rows, (line(held), *_reasons(held), *_strained(held)), _RIGHT)
+
+
+def _strained(held: Sequence[Held]) -> list[str]:
+    """What the mark means, where there is one."""
+    marked = any(one.said and one.answer and one.answer.strained for one in held)
+    return ["(!): rests on trials in which the host could not keep up with modelled disks"] if marked else []
+
+
+def tidy(source: str, held: Sequence[Held]) -> Grid:
+    """For programs: plain numbers in plain units."""
+    return Grid(_COLUMNS, [_tidy_row(source, one) for one in held])
+
+
+def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], about: str) -> str:
+    """In Markdown: every table of the source, why what is not within is not, and what is said of the guidelines."""
+    parts = [about, f"**{line(held)}.** Source: {source}.", *_strained(held)]
+    for name in dict.fromkeys(one.table.id for one in held):
+        rows = [one for one in held if one.table.id == name]
+        parts += _of_table(rows[0].table, rows)
+    if judgements:
+        parts += ["### Guidelines", _markdown(verdicts(judgements))]
+    return "\n\n".join(parts) + "\n"
+
+
+def blank(name: str, description: str) -> str:
+    """A page to begin with."""
+    return "\n\n".join(filter(None, (f"# {name}", description, f"{BEGIN}\n{END}"))) + "\n"
+
+
+def put_into(text: str, made: str, name: str) -> str:
+    """A page with what was made in the place of what was there before."""
+    found = list(re.finditer(re.escape(BEGIN) + ".*?" + re.escape(END), text, re.DOTALL))
+    if len(found) != 1:
+        raise BadInput(
+            f"{name}: there is no place for what was measured" if not found else f"{name}: has several such places",
+            resolution=f"two lines mark it:\n{BEGIN}\n{END}",
+        )
+    return f"{text[: found[0].start()]}{BEGIN}\n\n{made}\n{END}{text[found[0].end() :]}"
+
+
+def _of_table(table: Table, held: Sequence[Held]) -> list[str]:
+    remarks = any(one.row.remark for one in held)
+    rows = [(*_shown_row(one), *((one.row.remark,) if remarks else ())) for one in held]
+    said = tally(held)
+    grid = Grid((*_SHOWN, *(("remark",) if remarks else ())), rows, right=_RIGHT)
+    about = ", ".join(filter(None, (table.at, f"`{table.metric}`", where_of(table.where))))
+    met = f"; {said[Said.WITHIN]} of {said.total()} within 15 %" if said else ""
+    reasons = [f"- {reason}" for reason in _reasons(held)]
+    return [
+        f"### {table.title or table.id}",
+        f"{about}{met}.",
+        _markdown(grid),
+        *(["Not within 15 %, undecided, or not measured:\n\n" + "\n".join(reasons)] if reasons else []),
+    ]
+
+
+def _markdown(grid: Grid) -> str:
+    return as_markdown(grid).decode().rstrip("\n")
+
+
+def _reasons(held: Iterable[Held]) -> list[str]:
+    """Why, with all rows for which that is so; of what may yet be met, if there is a reason why it might not be."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for one in held:
+        if one.said in {Said.BEYOND, Said.MISSING} or (one.said is Said.UNKNOWN and one.why):
+            why = one.why or "no reason is known"
+            if one.said is Said.UNKNOWN:
+                why = f"undecided; should it not be met: {why}"
+            told.setdefault((one.table.id, why), []).append(where_of(one.row.where) or f"{one.row.value:.10g}")
+    return [f"{table}: {'; '.join(rows)}: {why}" for (table, why), rows in told.items()]
+
+
+def where_of(where: Condition) -> str:
+    """Cells in words, as rules are written."""
+    told = ((key, "|".join(map(str, one)) if isinstance(one, tuple) else one) for key, one in where.items())
+    return ", ".join(f"{key}={value}" for key, value in told)
+
+
+def _shown_row(held: Held) -> tuple[Value, ...]:
+    answer, unit = held.answer, held.table.figure.unit
+    return (
+        where_of(held.row.where) or held.row.unmeasured,
+        "" if held.row.value is None else f"{held.row.value:,.10g} {held.table.unit}",
+        figure(held.level.value, unit) if held.level else "",
+        times(held.ratio) if held.ratio is not None else "",
+        times(answer.value) if answer and answer.value is not None else "",
+        _between(answer),
+        _said(held),
+    )
+
+
+def _said(held: Held) -> str:
+    """What is said, and whether it says as much of the host as of the disks."""
+    if held.said is None:
+        return ""
+    strained = " (!)" if held.answer and held.answer.strained else ""
+    figure_alone = ""
+    if held.said is Said.UNKNOWN and held.answer and held.answer.value is not None:
+        figure_alone = f", figure {'within' if held.near else 'not within'}"
+    return f"{'made up: ' if held.made_up else ''}{held.said}{figure_alone}{strained}"
+
+
+def _between(answer: Answer | None) -> str:
+    if answer is None or answer.value is None:
+        return ""
+    return "anything" if answer.high == inf else f"{times(answer.low)} to {times(answer.high)}"
+
+
+def _tidy_row(source: str, held: Held) -> tuple[Value, ...]:
+    table, row, answer = held.table, held.row, held.answer
+    known = answer if answer and answer.value is not None else None
+    return (
+        *(source, table.id, table.at, table.metric, where_of({**table.where, **row.where})),
+        *(row.value, table.unit, held.level.value if held.level else None, table.figure.unit),
+        held.ratio,
+        *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),
+        *(str(held.said) if held.said else None, held.made_up),
+        *((known.n, known.strained, " ".join(known.question.cells)) if known else (None,) * 3),
+        *(row.remark, held.why),
+    )

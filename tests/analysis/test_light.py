@@ -1,0 +1,22 @@
+"""What answers from the store within a second has no time for what it does not need."""
+
+import subprocess
+import sys
+
+import pytest
+
+ANSWERS = (
+    "runner.cli.compare",
+    "runner.cli.history",
+    "runner.cli.results",
+    "runner.analysis.compare",
+    "runner.analysis.tables",
+)
+HEAVY = ("numpy", "pydantic", "scipy")
+
+
+@pytest.mark.parametrize("module", ANSWERS)
+def test_what_takes_long_to_be_there_is_not_imported(module: str) -> None:
+    script = f"import sys, {module}, runner.analysis.natural_sort; runner.analysis.natural_sort.of_value('5KiB'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not {*HEAVY} & {*done.stdout.split()}

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.base.atomic_files import sweep, write_atomically
+from runner.base.errors import BadInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_file_is_written_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for content in (b"one", b"", b"three" * 100_000):
+        write_atomically(path, content)
+        assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_others_may_read_what_the_umask_lets_them(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "file", b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"nowhere/file cannot be opened") as caught:
+        write_atomically(tmp_path / "nowhere" / "file", b"x")
+    assert caught.value.resolution
+
+
+def test_what_goes_wrong_half_way_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_writer_that_is_killed_never_leaves_half_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    contents = [bytes([letter]) * 300_000 for letter in b"ab"]
+    write_atomically(path, contents[0])
+    for _ in range(10):
+        kill_a_writer(path, contents)
+        assert path.read_bytes() in contents
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def kill_a_writer(path: Path, contents: list[bytes]) -> None:
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            while True:
+                for content in contents:
+                    write_atomically(path, content)
+                    os.write(write, b".")
+        finally:
+            os._exit(1)
+    os.close(write)
+    with os.fdopen(read, "rb") as written:
+        written.read(1)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

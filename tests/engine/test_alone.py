@@ -1,0 +1,229 @@
+"""Disks on which nothing is built are ours alone while they are measured, and before and after that they are not."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import subprocess
+from dataclasses import dataclass, field, replace
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.engine.exclusive_open import Alone
+from runner.engine.trial import SetUpFailed
+from runner.hosts.agent.client import Gone
+from runner.hosts.exclusive import Held, held
+from runner.hosts.local_operations import Descriptor, Here
+from runner.machines.base import RigLost
+from runner.scripts.layers import VIEWS
+from runner.scripts.stack import Built, built
+from tests.hosts.loops import Bay, bay, why_not
+from tests.support.matrices import space
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.hosts.inventory import Node
+
+REASON = why_not()
+on_loops = pytest.mark.skipif(bool(REASON), reason=REASON)
+NAMES = ("/dev/a", "/dev/b", "/dev/c", "/dev/d")
+MATRIX = """\
+name: bare
+disks: {{count: 4, size: 1GiB}}
+layouts: {{it: [{layers}]}}
+workloads: {{work: {{rw: read, bs: 64KiB, size: 1MiB}}}}
+repeat: 1
+"""
+
+
+def stack(layers: str, disks: tuple[str, ...] = NAMES) -> Built:
+    (array,) = space(MATRIX.format(layers=layers)).arrays
+    return built(array.stack.value, disks, array.disks, zeroed=False)
+
+
+@pytest.mark.parametrize(
+    ("layers", "bare"),
+    [
+        ("disk", "a"),
+        ("disks: {count: 3}", "abc"),
+        ("pick: {number: 2}", "b"),
+        ("partition: {}", "abcd"),
+        ("precondition: {discard: true}", "abcd"),
+        ("disks: {}, precondition: {how: fill}, partition: {count: 2}, pick: {number: 6}", "abcd"),
+        ("md: {level: 5}", ""),
+        ("md: {level: 5}, partition: {}", ""),
+        ("partition: {count: 2}, md: {level: 5}", ""),
+        ("precondition: {discard: true}, pick: {number: 1}, fs: {type: ext4}", "bcd"),
+        ("partition: {}, pick: {number: 3}, crypt: {}", "abd"),
+        ("lvm: {}", ""),
+        ("integrity: {}", ""),
+    ],
+)
+def test_what_the_kernel_has_for_nobody(layers: str, bare: str) -> None:
+    assert stack(layers).bare == tuple(f"/dev/{letter}" for letter in bare)
+
+
+def test_of_every_layer_it_was_thought_about() -> None:
+    """Whether the kernel holds what it is built of, as those below are known to."""
+    told = {view.kind: view.holds for text in EVERY for view in stack(text).layers}
+    assert {kind for kind, holds in told.items() if holds} == {"md", "lvm", "crypt", "integrity", "fs"}
+    assert {*told, "disks"} == set(VIEWS)
+
+
+EVERY = (
+    "disk",
+    "pick: {number: 1}",
+    "precondition: {discard: true}",
+    "partition: {}",
+    "md: {level: 0}",
+    "lvm: {}",
+    "disk, crypt: {}",
+    "disk, integrity: {}",
+    "disk, fs: {type: ext4}",
+)
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def lent(disks: Bay) -> Iterator[dict[str, Held]]:
+    with held([disks.claim, disks.beside], disks.ask, hands=disks.hands) as both:
+        for one in both:
+            one.let_go()
+        yield dict(zip(NAMES, both, strict=False))
+
+
+def taken(disk: str) -> bool:
+    """Whether somebody has it alone."""
+    try:
+        os.close(os.open(disk, os.O_RDONLY | os.O_EXCL))
+    except OSError as error:
+        return error.errno == errno.EBUSY
+    return False
+
+
+@on_loops
+@pytest.mark.parametrize(("layers", "both"), [("disks: {count: 2}", True), ("disk", False)])
+def test_nobody_else_gets_a_disk_while_it_is_measured_as_it_is(
+    disks: Bay, lent: dict[str, Held], layers: str, both: bool
+) -> None:
+    async def measured() -> None:
+        async with Alone(lent).with_bare(stack(layers)):
+            assert (taken(disks.disk), taken(disks.other)) == (True, both)
+            disks.bash('if mkfs.ext4 -q -F "$DISK"; then exit 1; fi')
+            # Work does not ask to be alone, nor do discards that are a part of it.
+            disks.bash('dd if=/dev/zero of="$DISK" bs=1M count=1 oflag=direct status=none; blkdiscard --force "$DISK"')
+
+    asyncio.run(measured())
+    assert (taken(disks.disk), taken(disks.other)) == (False, False)
+
+
+@on_loops
+def test_nor_a_partition_of_it(disks: Bay, lent: dict[str, Held]) -> None:
+    disks.bash('addpart "$DISK" 1 2048 65536')
+
+    async def measured() -> None:
+        async with Alone(lent).with_bare(stack("disk, partition: {}")):
+            disks.bash('if mkfs.ext4 -q -F "$DISK"p1; then exit 1; fi')
+            disks.bash('dd if=/dev/zero of="$DISK"p1 bs=1M count=1 oflag=direct status=none')
+
+    asyncio.run(measured())
+    disks.bash('mkfs.ext4 -q -F "$DISK"p1; delpart "$DISK" 1')
+
+
+@on_loops
+def test_what_is_built_on_has_it(disks: Bay, lent: dict[str, Held]) -> None:
+    async def measured() -> None:
+        async with Alone(lent).with_bare(stack("disk, fs: {type: ext4}")), Alone({}).with_bare(stack("disk")):
+            assert (taken(disks.disk), taken(disks.other)) == (False, False)
+
+    asyncio.run(measured())
+
+
+HOLDER = "use Fcntl; sysopen(my $disk, $ARGV[0], O_RDONLY | O_EXCL) or die $!; $| = 1; print qq(held\\n); <STDIN>"
+
+
+@on_loops
+def test_what_somebody_took_meanwhile_is_not_measured_and_it_is_said_who_has_it(
+    disks: Bay, lent: dict[str, Held]
+) -> None:
+    async def measured() -> None:
+        async with Alone(lent).with_bare(stack("disks: {count: 2}")):
+            raise AssertionError
+
+    command = ["perl", "-e", HOLDER, disks.other]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(SetUpFailed) as caught:
+            asyncio.run(measured())
+        assert not taken(disks.disk), "the other one is let go again"
+        holder.communicate()
+    assert str(caught.value) == (
+        "not alone with the disks that are to be measured: "
+        f"disk-b is busy: {disks.other} is held exclusively by process {holder.pid} (perl)"
+    )
+
+
+@dataclass(frozen=True)
+class Slow(Here):
+    """Hands that take a disk when they are told to."""
+
+    asked: Event = field(default_factory=Event)
+    on: Event = field(default_factory=Event)
+
+    def open(self, node: Node) -> Descriptor:
+        self.asked.set()
+        assert self.on.wait(60)
+        return super().open(node)
+
+
+@on_loops
+def test_who_is_told_to_stop_while_it_takes_a_disk_lets_go_of_it(disks: Bay, lent: dict[str, Held]) -> None:
+    hands = Slow(disks.locks)
+    slow = replace(lent[NAMES[0]], hands=hands)
+
+    async def measured() -> None:
+        async with Alone({NAMES[0]: slow}).with_bare(stack("disk")):
+            raise AssertionError
+
+    async def stopped() -> None:
+        task = asyncio.create_task(measured())
+        await asyncio.to_thread(hands.asked.wait)
+        task.cancel()
+        hands.on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not taken(disks.disk)
+
+    asyncio.run(stopped())
+
+
+@dataclass(frozen=True)
+class Away(Here):
+    """Of a host that cannot be asked any more."""
+
+    def open(self, node: Node) -> Descriptor:  # noqa: ARG002
+        raise Gone("shelf could not be reached again", details="no route to host")
+
+
+@on_loops
+def test_a_host_that_is_gone_is_a_rig_that_is_lost(disks: Bay, lent: dict[str, Held]) -> None:
+    far = replace(lent[NAMES[0]], hands=Away(disks.locks))
+
+    async def measured() -> None:
+        async with Alone({NAMES[0]: far}).with_bare(stack("disk")):
+            raise AssertionError
+
+    with pytest.raises(RigLost, match="shelf could not be reached again") as caught:
+        asyncio.run(measured())
+    assert caught.value.tail == "no route to host"

@@ -1,0 +1,176 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.engine.estimate import Pace, estimate
+from runner.engine.order import Plan
+from runner.language.matrix import Repeat
+from runner.space.select import select
+from tests.support.matrices import SMALL, SWEEP, space
+
+
+def plan(text: str = SWEEP, seed: int = 1) -> Plan:
+    found = space(text)
+    return Plan(select(found), found.matrix.repeat, seed)
+
+
+@given(st.integers())
+def test_every_block_holds_every_cell_once_and_every_array_once(seed: int) -> None:
+    planned = plan(SMALL, seed)
+    for block in planned.blocks:
+        visits = list(planned.visits(block))
+        cells = Counter(cell.id for visit in visits for cell in visit.cells)
+        assert set(cells) == {cell.id for cell in planned.selection.cells()}
+        assert set(cells.values()) == {1}
+        assert len({visit.array.key for visit in visits}) == len(visits)
+        assert all(cell.array is visit.array for visit in visits for cell in visit.cells)
+
+
+SHARED = st.sampled_from(["layout=single", "layout=striped", "layout=parity", "layout=far"])
+
+
+def _order(planned: Plan, block: int) -> list[str]:
+    return [cell.id for visit in planned.visits(block) for cell in visit.cells]
+
+
+def test_the_order_follows_from_the_seed_and_differs_between_blocks() -> None:
+    assert _order(plan(), 1) == _order(plan(), 1)
+    assert _order(plan(), 1) != _order(plan(), 2)
+    assert _order(plan(), 1) != _order(plan(seed=2), 1)
+
+
+def test_cells_of_one_array_keep_their_order_when_others_are_left_out() -> None:
+    """What `--only` leaves out must not reshuffle what it leaves in: a run can be narrowed and compared."""
+    whole, found = plan(), space()
+    part = Plan(select(found, ["layout=far"]), found.matrix.repeat, 1)
+    of_whole = {visit.array.key: [cell.id for cell in visit.cells] for visit in whole.visits(1)}
+    assert all([cell.id for cell in visit.cells] == of_whole[visit.array.key] for visit in part.visits(1))
+
+
+def test_kernels_are_rigs_of_their_own_and_come_one_after_the_other() -> None:
+    planned = plan(SMALL + "machine: {kernel: [debian-12, debian-13]}\n")
+    kernels = [visit.array.kernel for visit in planned.visits(1)]
+    assert len(kernels) == 4
+    assert kernels in (["debian-12"] * 2 + ["debian-13"] * 2, ["debian-13"] * 2 + ["debian-12"] * 2)
+
+
+def test_the_estimate_adds_up() -> None:
+    found = estimate(plan(SMALL), Pace(overhead=0.5, set_up=2.0, write_rate=1e8, runs=1))
+    assert (found.cells, found.arrays, found.rigs) == (4, 2, 1)
+    assert (found.trials_least, found.trials_most) == (8, 8)
+    assert found.seconds_least == found.seconds_most == 2 * (4 * 1.5 + 2 * 2.0)
+    assert found.bytes_least == 2 * 2 * 10**8
+
+
+@given(SHARED, st.integers(1, 20))
+def test_side_by_side_nothing_takes_longer_and_no_block_less_than_its_longest_visit(chosen: str, jobs: int) -> None:
+    planned, pace = Plan(select(space(), [chosen]), Repeat(min=2, max=2), 1), Pace()
+    one, several = estimate(planned, pace), estimate(planned, pace, jobs)
+    assert one.seconds_least / jobs <= several.seconds_least <= one.seconds_least
+    assert several.seconds_least >= max(one.seconds_least / jobs, one.seconds_least / one.arrays * 0.999)
+    assert several.bytes_most == one.bytes_most
+
+
+def test_the_estimate_of_what_ends_with_its_size() -> None:
+    text = SMALL.replace("runtime: 1s", "size: 10MiB, numjobs: 2").replace(
+        "repeat: 2", "repeat: {min: 2, max: 5, until: 5%}"
+    )
+    found = estimate(plan(text), Pace(write_rate=1e8))
+    assert found.bytes_least == 2 * 2 * 2 * (10 << 20)
+    assert (found.trials_least, found.trials_most) == (8, 20)
+
+
+@pytest.mark.parametrize(
+    ("level", "disks"),
+    [
+        ("level: 1", 3),
+        ("level: 4", 1),
+        ("level: 5", 1),
+        ("level: 6", 2),
+        ("level: 10", 2),
+        ("level: 10, layout: n4", 3),
+        ("level: 10, layout: f2", 2),
+        ("level: 5, spare: 1", 1),
+        ("level: 1, groups: 2", 2),
+    ],
+)
+def test_waiting_for_a_resync_writes_all_that_is_there_more_than_once(level: str, disks: int) -> None:
+    text = SMALL.replace("level: 5, chunk: [16KiB, 64KiB]", level)
+    quiet, loud = (
+        estimate(plan(text.replace(level, f"{level}, sync: {sync}")), Pace()).bytes_least for sync in ("auto", "wait")
+    )
+    assert loud - quiet == pytest.approx(2 * disks * (64 << 20), rel=0.05)
+
+
+@pytest.mark.parametrize(("offset", "rest"), [("48MiB", 16), ("50%", 32), ("0", 64)])
+def test_an_offset_is_left_out_on_each_of_several_devices(offset: str, rest: int) -> None:
+    text = f"""\
+name: beside
+disks: {{count: 4, size: 64MiB}}
+layouts: {{all: [disks]}}
+workloads: {{work: {{preset: dd-write, offset: {offset}}}}}
+repeat: 2
+"""
+    assert estimate(plan(text), Pace()).bytes_least == 2 * 4 * rest << 20
+
+
+@pytest.mark.parametrize(("size", "part"), [("100%", 1.0), ("25%", 0.25)])
+def test_a_share_of_the_device_is_a_share_of_what_the_layout_holds(size: str, part: float) -> None:
+    text = SMALL.replace("runtime: 1s", f"size: {size}").replace("chunk: [16KiB, 64KiB]", "chunk: 64KiB")
+    found = estimate(plan(text), Pace(overhead=0.0, set_up=0.0, write_rate=1e6))
+    holds = part * 3 * (64 << 20)
+    assert found.bytes_least == pytest.approx(2 * holds, rel=0.05), "one of the two workloads writes"
+    assert found.seconds_least == pytest.approx(2 * 2 * holds / 1e6, rel=0.05)
+
+
+@given(st.sets(SHARED, min_size=1), st.integers(1, 5))
+def test_what_parts_of_a_plan_cost_adds_up_to_the_whole(chosen: set[str], repeats: int) -> None:
+    found, pace = space(), Pace(overhead=0.5, set_up=2.0, write_rate=1e8)
+    repeat = Repeat(min=repeats, max=repeats)
+    whole = estimate(Plan(select(found, sorted(chosen)), repeat, 1), pace)
+    parts = [estimate(Plan(select(found, [one]), repeat, 1), pace) for one in chosen]
+    for field in ("cells", "arrays", "trials_least", "seconds_most", "bytes_least"):
+        assert getattr(whole, field) == pytest.approx(sum(getattr(part, field) for part in parts)), field
+    assert whole.trials_least == whole.trials_most == whole.cells * repeats
+
+
+@given(st.integers(), st.sets(SHARED), st.integers(1, 50))
+def test_no_block_leaves_a_wanted_cell_out_or_takes_another_in(seed: int, chosen: set[str], block: int) -> None:
+    selection = select(space(), sorted(chosen))
+    visits = list(Plan(selection, Repeat(min=50, max=50), seed).visits(block))
+    assert Counter(cell.id for visit in visits for cell in visit.cells) == Counter(
+        cell.id for cell in selection.cells()
+    )
+    assert {visit.block for visit in visits} == {block}
+    assert len({visit.array.key for visit in visits}) == len(visits)
+
+
+def test_orders_are_not_all_alike() -> None:
+    """Over many seeds every cell comes first at some time: none is always measured on a cold host."""
+    small = select(space(SMALL))
+    firsts = {next(Plan(small, Repeat(min=1, max=1), seed).visits(1)).cells[0].id for seed in range(60)}
+    assert firsts == {cell.id for cell in small.cells()}
+
+
+def test_a_million_cells_are_counted_and_planned_one_at_a_time() -> None:
+    sizes = ", ".join(f"{4 * number}KiB" for number in range(1, 51))
+    depths = ", ".join(str(number) for number in range(1, 101))
+    text = f"""\
+name: large
+disks: {{count: 4, size: 1GiB}}
+layouts: {{p: [md: {{level: [0, 5, 6, 10], chunk: [4KiB, 8KiB, 16KiB, 32KiB, 64KiB]}}]}}
+tune: {{readahead: [{sizes}]}}
+workloads: {{w: {{rw: [read, write, randread, randwrite, rw], bs: [4KiB, 64KiB], iodepth: [{depths}]}}}}
+"""
+    planned = plan(text)
+    assert planned.selection.count() == 1_000_000
+    first = next(planned.visits(1))
+    assert len(first.cells) == 50_000
+
+
+def test_what_is_skipped_is_not_written() -> None:
+    sized = SMALL.replace("rw: [read, randwrite], bs: 4KiB, runtime: 1s", "rw: write, bs: 64KiB, size: 10MiB")
+    whole, holed = (estimate(plan(text), Pace()) for text in (sized, sized.replace("bs:", "skip: 192KiB, bs:")))
+    assert whole.bytes_least == 4 * holed.bytes_least

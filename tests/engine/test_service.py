@@ -1,0 +1,78 @@
+"""What modelled disks did, in all and as time went on."""
+
+import asyncio
+import csv
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from runner.engine import disk_stats as service
+from runner.machines.base import Rig, RigSpec
+from runner.machines.dry import Dry
+from runner.simdisks.clib import Report
+
+IDLE = Report(
+    reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0,
+    busy=0.0, occupied=0.0, late=0.0, owed=0.0, failed=0, idle=0.0, starved=0.0,
+)  # fmt: skip
+
+
+class Busy:
+    """Two disks, of which the second does a request and a quarter of a second of work between any two looks."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def disk_reports(self) -> tuple[Report, ...]:
+        self.looks += 1
+        return IDLE, replace(IDLE, reads=self.looks, busy=self.looks / 4)
+
+
+async def _watched(rig: Rig, turns: int) -> service.Service:
+    async with service.watched(rig) as found:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    return found
+
+
+def test_what_each_disk_did_is_told_in_all_and_as_time_went_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "INTERVAL", 0.0)
+    found = asyncio.run(_watched(cast("Rig", Busy()), 4))
+    assert [one.reads for one in found.done] == [0, len(found.looks) - 1]
+    files = {name: list(csv.DictReader(text.splitlines())) for name, text in found.files().items()}
+    assert [(row["disk"], row["reads"]) for row in files["disks.csv"]] == [("0", "0"), ("1", str(len(found.looks) - 1))]
+    course = [row for row in files["disks-over-time.csv"] if row["disk"] == "1"]
+    assert {(row["reads"], row["busy"]) for row in course} == {("1", "0.25")}
+    assert len(course) == len(found.looks) - 1
+    times = [float(row["seconds"]) for row in course]
+    assert times == sorted(times)
+
+
+def test_what_got_the_disks_ready_is_no_part_of_what_is_measured() -> None:
+    looks: list[tuple[float, tuple[Report, ...]]] = [
+        (at / 2, (replace(IDLE, reads=at, starved=min(at, 6) / 2),)) for at in range(10)
+    ]
+    found = service.Service(looks)
+
+    def since(seconds: float) -> tuple[int, float]:
+        (one,) = found.since(seconds)
+        return one.reads, one.starved
+
+    assert since(0.1) == (9, 3.0) == (found.done[0].reads, found.done[0].starved)
+    assert since(2.9) == (3, 0.0)
+    # Too short for a look of its own: from the last one before.
+    assert since(4.4) == (1, 0.0)
+
+
+async def _dry(scratch: Path) -> service.Service:
+    async with Dry().rig(RigSpec(()), scratch) as rig, service.watched(rig) as found:
+        pass
+    return found
+
+
+def test_where_no_disk_is_modelled_there_is_nothing_to_tell(tmp_path: Path) -> None:
+    found = asyncio.run(_dry(tmp_path))
+    assert found.done == ()
+    assert found.files() == {}

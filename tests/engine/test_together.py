@@ -1,0 +1,113 @@
+"""How many rigs may be at work: whatever trials say, in whatever order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.engine.concurrency_policy import MOST_PATIENCE, Found, Level, Told, one_at_a_time_because
+from runner.machines import MACHINES, PASSTHROUGH, machine
+from runner.machines.base import RigSpec, Wishes
+from runner.machines.dry import Dry
+from runner.machines.qemu import Qemu
+from runner.simdisks.disk import Disk
+from runner.simdisks.physics import Physics
+from tests.engine.test_run import FAULTY
+from tests.support.matrices import SMALL, space
+
+COUNTS = st.integers(1, 40)
+#: In how much company a trial was, and whether the host kept up.
+TRIALS = st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=200)
+
+
+def after(level: Level, trials: list[tuple[int, bool]]) -> Level:
+    for beside, kept_up in trials:
+        level = level.kept_up(beside) if kept_up else level.strained(beside)
+    return level
+
+
+@given(COUNTS, TRIALS)
+def test_as_many_as_were_told_stay_as_many(count: int, trials: list[tuple[int, bool]]) -> None:
+    assert after(Told(count), trials) == Told(count)
+
+
+@given(COUNTS, TRIALS)
+def test_it_is_always_at_least_one_and_at_most_what_there_is_room_for(
+    most: int, trials: list[tuple[int, bool]]
+) -> None:
+    found = after(Found.up_to(most), trials)
+    assert 1 <= found.now <= found.most == most
+
+
+@given(COUNTS, TRIALS, st.integers(0, 40))
+def test_strain_never_raises_it_and_a_trial_that_kept_up_never_lowers_it(
+    most: int, trials: list[tuple[int, bool]], beside: int
+) -> None:
+    found = after(Found.up_to(most), trials)
+    assert found.strained(beside).now == (min(found.now, beside) if beside else found.now)
+    assert found.now <= found.kept_up(beside).now <= found.now + 1
+
+
+@given(COUNTS, TRIALS, st.integers(1, 40))
+def test_of_several_that_were_strained_together_only_the_first_counts(
+    most: int, trials: list[tuple[int, bool]], beside: int
+) -> None:
+    once = after(Found.up_to(most), trials).strained(beside)
+    assert after(once, [(beside, False)] * 5) == once
+
+
+@given(COUNTS, TRIALS)
+def test_in_less_company_than_there_may_be_nothing_is_proved(most: int, trials: list[tuple[int, bool]]) -> None:
+    found = after(Found.up_to(most), trials)
+    assert after(found, [(beside, True) for beside in range(found.now - 1)]) == found
+
+
+@given(st.integers(1, 12), TRIALS)
+def test_where_nobody_is_strained_it_ends_at_what_there_is_room_for(most: int, trials: list[tuple[int, bool]]) -> None:
+    found = after(Found.up_to(most), trials)
+    for _ in range(most * most * MOST_PATIENCE):
+        found = found.kept_up(found.now - 1)
+    assert found.now == most
+
+
+@given(st.integers(1, 12), st.integers(1, 12))
+def test_it_stays_about_what_the_host_bears_and_strains_ever_fewer(most: int, borne: int) -> None:
+    found: Level = Found.up_to(most)
+    levels = []
+    for _ in range(2000):
+        levels.append(found.now)
+        found = after(found, [(found.now - 1, found.now <= borne)])
+    assert max(levels) <= max(2, borne + 1)
+    assert set(levels[1000:]) <= {min(most, borne), borne + 1}
+    assert sum(level > borne for level in levels[1000:]) <= 1000 / (borne * MOST_PATIENCE) + 1
+
+
+MODELLED = RigSpec((Disk(1 << 28, "virtio", Physics("volume")),))
+
+
+def test_only_disks_whose_time_is_modelled_are_measured_side_by_side() -> None:
+    bare = replace(MODELLED, disks=(*MODELLED.disks, Disk(1 << 28)))
+    assert not one_at_a_time_because(Qemu(), [MODELLED], [])
+    assert "disks without a model" in one_at_a_time_because(Qemu(), [MODELLED, bare], [])
+    assert not one_at_a_time_because(Dry(), [bare], [])
+
+
+@pytest.mark.parametrize("name", [*MACHINES, *PASSTHROUGH.values()])
+def test_where_disks_are_there_once_there_is_one_machine(name: str) -> None:
+    why = one_at_a_time_because(machine(name, Wishes()), [MODELLED], [])
+    made = name in {"qemu", "vagrant", "dry"}
+    assert why.partition(":")[0] == ("" if made else f"{name} has one machine at a time")
+
+
+@pytest.mark.parametrize("work", ["sync: background", "state: rebuilding"])
+def test_an_array_that_works_on_by_itself_leaves_nobody_alone(work: str) -> None:
+    (array, _) = space(SMALL.replace("level: 5", f"level: 5, {work}")).arrays
+    assert "RAID 5 resyncs in the background" in one_at_a_time_because(Qemu(), [MODELLED], [array])
+
+
+def test_an_array_whose_disks_fail_may_rebuild_while_others_are_to_be_alone() -> None:
+    array, *_ = (array for array in space(FAULTY).arrays if array.faults)
+    assert "disks fail" in one_at_a_time_because(Qemu(), [MODELLED], [array])

@@ -1,0 +1,150 @@
+"""The connection to a host: how ssh is called, and what a real one says where there is none."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.base.errors import HarnessBroken
+from runner.hosts.agent import connection as lines
+from runner.hosts.agent.client import program
+from runner.hosts.agent.connection import Line, far, master, private_folder, session
+from tests.hosts.agent.far import NAME, Far, Shelf, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REASON = why_not()
+for_real = pytest.mark.skipif(bool(REASON), reason=REASON)
+WORDS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1)
+
+
+@given(WORDS)
+def test_a_command_arrives_as_it_was_given(argv: list[str]) -> None:
+    first, *rest = shlex.split(far(argv))
+    assert (first, rest) == ("exec", argv)
+
+
+def test_a_session_makes_no_connection_of_its_own_and_asks_nothing() -> None:
+    for argv in (master("shelf", Path("/c")), session("shelf", Path("/c"), ["true"])):
+        assert "BatchMode=yes" in argv
+        assert "ControlPath=/c" in argv
+        # A name that looks like an option is none.
+        assert argv[-3:-1] == ["--", "shelf"]
+    assert "ProxyCommand=false" in session("shelf", Path("/c"), ["true"])
+    assert "ProxyCommand=false" not in master("shelf", Path("/c"))
+
+
+def test_what_runs_over_there_fits_into_one_argument() -> None:
+    """The kernel takes 128 KiB."""
+    assert len(far(program("begin", "/run/matrix/far/x.y", "300", "/run/lock/matrix", "guard"))) < 1 << 16
+
+
+def test_sockets_are_in_a_folder_of_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "matrix").mkdir(mode=0o755)
+    with pytest.raises(HarnessBroken, match="is not a folder of ours alone"):
+        private_folder()
+    (tmp_path / "matrix").chmod(0o700)
+    long_ago = time.time() - 2 * lines.PATIENCE
+    with socket.socket(socket.AF_UNIX) as lived, socket.socket(socket.AF_UNIX) as lives:
+        for name, one in (("lived", lived), ("lives", lives), ("new", socket.socket(socket.AF_UNIX))):
+            one.bind(str(tmp_path / "matrix" / name))
+            if name == "new":
+                one.close()
+            else:
+                os.utime(tmp_path / "matrix" / name, (long_ago, long_ago))
+        lives.listen()
+        lived.close()
+        assert sorted(path.name for path in private_folder().iterdir()) == ["lives", "new"]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
+    """As whoever runs the tests; root's server asks for a folder in /run, and so gets a /run of its own."""
+    made = Far(tmp_path / "ssh") if os.geteuid() else Shelf(tmp_path / "ssh")
+    monkeypatch.setenv("PATH", made.path)
+    yield made
+    if isinstance(made, Shelf):
+        made.close()
+
+
+@for_real
+def test_one_connection_serves_all_and_comes_back(shelf: Far) -> None:
+    line = Line(NAME)
+    try:
+        assert line.run(["printf", "%s|", "it's", "a b", "$x"]).stdout == "it's|a b|$x|"
+        assert line.run(["cat"], stdin="heard").stdout == "heard"
+        assert line.run(["sh", "-c", "exit 255"]).returncode == 255
+        assert len(shelf.connections) == 1
+        shelf.drop("masters")
+        assert line.run(["echo", "again"]).stdout == "again\n"
+        assert len(shelf.connections) == 2
+    finally:
+        line.down()
+
+
+@for_real
+def test_a_host_that_does_not_answer_is_told_from_one_that_is_gone(shelf: Far) -> None:
+    line = Line(NAME)
+    try:
+        with pytest.raises(HarnessBroken) as caught:
+            line.run(["sleep", "1000"], timeout=0.2)
+        assert caught.value.brief == "shelf did not answer within 0.2 s, though the connection to it is up"
+        assert line.is_up
+        assert line.run(["echo", "here"]).stdout == "here\n"
+        assert len(shelf.connections) == 1
+    finally:
+        line.down()
+
+
+@for_real
+def test_what_ssh_says_is_told(shelf: Far) -> None:
+    (shelf.folder / "known_hosts").write_text("")
+    with pytest.raises(HarnessBroken, match="shelf cannot be reached by ssh") as caught:
+        Line(NAME).up()
+    assert "Host key verification failed." in caught.value.details
+
+
+@for_real
+def test_it_ends_with_whoever_made_it(shelf: Far) -> None:
+    script = "from runner.hosts.agent.connection import Line; Line('shelf').up(); print('up', flush=True); input()"
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as runner:
+        assert runner.stdout is not None
+        assert runner.stdout.readline() == "up\n"
+        runner.kill()
+    # Reading from the far end's server would go on if anybody still had it.
+    (server,) = shelf.connections
+    while Path(f"/proc/{server}").exists():
+        pass
+
+
+def test_what_holds_disks_has_a_name_over_there_only_once_it_listens(tmp_path: Path) -> None:
+    """Whoever begins beside it sweeps those at whose name nobody listens."""
+    early = (
+        'BEGIN { *CORE::GLOBAL::listen = sub { die "early\\n" if -e "$ARGV[1]/line"; CORE::listen($_[0], $_[1]) } }\n'
+    )
+    perl, option, text, *words = program("begin", str(tmp_path / "far" / "r.x"), "300", str(tmp_path / "locks"), "true")
+    with subprocess.Popen(
+        [perl, option, early + text, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as session:
+        assert session.stdout
+        assert session.stdout.readline().startswith("matrix holder ")
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(tmp_path / "far" / "r.x" / "line"))
+            line.sendall(b"1 3\nend")
+            assert line.recv(1) == b""
+    assert list((tmp_path / "far").iterdir()) == []

@@ -1,0 +1,236 @@
+"""Root's rights by sudo: what is refused before sudo is asked, what a stand-in for it says, and who ends when."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.hosts.agent import sudo
+from runner.hosts.agent.client import PROGRAM
+from runner.hosts.agent.sudo import SudoLine, by_sudo, check
+from runner.machines import machine
+from runner.machines.base import RigSpec, Wishes
+from runner.machines.local import Local
+from runner.machines.sudo import Sudo
+from runner.session.disk_lease import _line_for
+from runner.session.host_connection import line_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of root's")
+TEXT = PROGRAM.read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    sudo._trouble.cache_clear()
+    yield
+    sudo._trouble.cache_clear()
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    path = tmp_path / "libexec/matrix-holder"
+    path.parent.mkdir(mode=0o755)
+    path.write_bytes(TEXT)
+    path.chmod(0o755)
+    return path
+
+
+def why(program: Path) -> HarnessBroken:
+    with pytest.raises(HarnessBroken) as caught:
+        check(program, TEXT)
+    return caught.value
+
+
+@needs_root
+def test_one_of_roots_that_is_ours_will_do(installed: Path) -> None:
+    check(installed, TEXT)
+
+
+def test_one_that_is_not_there_is_refused_with_all_it_takes(tmp_path: Path) -> None:
+    found = why(tmp_path / "none")
+    assert found.brief.endswith(f"cannot be used: {tmp_path}/none: No such file or directory")
+    assert f"sudo install -D -o root -g root -m 755 {PROGRAM} {tmp_path}/none && echo '" in found.resolution
+    assert f"' | sudo install -m 440 /dev/stdin /etc/sudoers.d/matrix-{os.geteuid()}" in found.resolution
+
+
+@pytest.mark.skipif(not shutil.which("visudo"), reason="without visudo on this host")
+@pytest.mark.parametrize("name", ["jo", "j.o-1_", "Jo", "JO", "jo smith", "LAB\\jo", "%jo", "#jo"])
+def test_sudo_understands_the_line_that_lets_one_user_run_one_program(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sudo, "user", lambda: name)
+    (tmp_path / "matrix").write_text(f"{sudo.rule()}\n")
+    (tmp_path / "matrix").chmod(0o440)
+    tried = subprocess.run(["visudo", "-c", "-f", str(tmp_path / "matrix")], capture_output=True, text=True)
+    assert (tried.returncode, tried.stderr) == (0, "")
+    who, _, what = sudo.rule().partition(" ")
+    assert who in {name, f"#{os.geteuid()}"}
+    assert what == "ALL=(root) NOPASSWD: /usr/local/libexec/matrix-holder"
+
+
+@needs_root
+@pytest.mark.parametrize("what", ["mode", "owner", "folder", "above", "where a link is"])
+def test_one_that_others_may_write_or_replace_is_refused(installed: Path, tmp_path: Path, what: str) -> None:
+    asked, suspect = installed, installed
+    if what == "mode":
+        installed.chmod(0o775)
+    elif what == "owner":
+        os.chown(installed, 65534, -1)
+    elif what == "folder":
+        suspect = installed.parent
+        suspect.chmod(0o757)
+    elif what == "above":
+        suspect = tmp_path
+        os.chown(suspect, 65534, -1)
+    else:
+        suspect = tmp_path / "theirs"
+        suspect.mkdir()
+        (suspect / "second").symlink_to(installed)
+        asked = tmp_path / "first"
+        asked.symlink_to("theirs/second")
+        os.chown(suspect, 65534, -1)
+    assert why(asked).brief == f"{suspect} can be written by others than root, so what sudo runs may be theirs"
+
+
+@needs_root
+def test_a_link_of_somebody_else_is_refused_wherever_it_leads(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(installed)
+    os.chown(tmp_path / "link", 65534, -1, follow_symlinks=False)
+    assert why(tmp_path / "link").brief.startswith(f"{tmp_path}/link can be written by others")
+
+
+@needs_root
+def test_where_a_link_leads_is_looked_at_as_well(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(installed)
+    installed.parent.chmod(0o757)
+    assert why(tmp_path / "link").brief.startswith(f"{installed.parent} can be written by others")
+
+
+@needs_root
+def test_one_of_another_version_is_refused(installed: Path) -> None:
+    installed.write_bytes(TEXT + b"\n")
+    assert why(installed).brief == f"{installed} is not the one of this version of matrix"
+
+
+def stand_in(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    (folder / "sudo").write_text(f"#!/bin/sh\n{body}\n")
+    (folder / "sudo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.fixture
+def _there(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sudo, "INSTALLED", installed)
+    monkeypatch.setattr(SudoLine, "script", (str(installed), "ask"))
+
+
+@needs_root
+@pytest.mark.usefixtures("_there")
+def test_a_sudo_that_wants_a_password_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stand_in(tmp_path / "bin", "echo sudo: a password is required >&2; exit 1", monkeypatch)
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    *_, told = machine("local", Wishes()).refusals(RigSpec(()))
+    assert "without a question: sudo: a password is required" in told.brief
+    assert f"NOPASSWD: {sudo.INSTALLED}'" in told.resolution
+    assert "install -D" not in told.resolution
+    assert line_of("local") is None
+    assert "without root's rights: sudo does not let" in capsys.readouterr().err
+
+
+def test_without_sudo_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HarnessBroken, match="there is no sudo that could let"):
+        by_sudo()
+
+
+@needs_root
+@pytest.mark.usefixtures("_there")
+def test_sudo_is_told_one_command_and_scripts_come_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(tmp_path / "bin", f'echo "$*" >>{tmp_path}/calls; shift 3; exec "$@"', monkeypatch)
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    line = line_of("local")
+    assert line is not None
+    said = line.told("yes hello | head -n 1; echo ${PIPESTATUS[0]}; cat; echo oh >&2; exit 3")
+    assert (said.returncode, said.stdout, said.stderr) == (3, "hello\n141\n", "oh\n")
+    assert (tmp_path / "calls").read_text() == f"-n -k -- {sudo.INSTALLED} ask\n" * 2
+
+
+def test_root_needs_none_of_it_nor_does_a_host_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sudo, "by_sudo", lambda: pytest.fail("nobody has to be asked"))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert line_of("local") is None
+    assert type(machine("local", Wishes())) is Local
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    assert type(machine("local", Wishes())) is Sudo
+    monkeypatch.setattr(sudo, "INSTALLED", tmp_path / "none")
+    assert line_of("local") is None
+
+
+@pytest.mark.usefixtures("_there")
+def test_disks_that_are_handed_on_are_not_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    monkeypatch.setattr(sudo, "by_sudo", lambda: SudoLine("this host"))
+    assert [_line_for("local", place) is None for place in ("local", "qemu-passthrough", "container")] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_where_nobody_may_look_it_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_: object) -> bool:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    monkeypatch.setattr(type(sudo.INSTALLED), "exists", denied)
+    assert line_of("local") is None
+
+
+#: It hears of the end of its input, and then of the end of whoever listens to it.
+FAR = 'echo "$$"; cat >/dev/null; trap "" PIPE; while echo still; do :; done 2>/dev/null; echo both >"$1"'
+
+
+@pytest.mark.parametrize("who", ["it", "whoever started it"])
+def test_what_may_not_be_killed_hears_of_both_ends(tmp_path: Path, who: str) -> None:
+    """The pipe is opened by nobody else, so reading it waits for the end."""
+    end = tmp_path / "end"
+    os.mkfifo(end)
+    argv = process.between(["bash", "-c", FAR, "bash", str(end)])
+    if who == "it":
+        child = process.on_its_line(argv)
+        assert child.stdout is not None
+        with child.stdout as said:
+            said.readline()
+            process.let_go(child)
+    else:
+        script = (
+            f"from runner import process; c = process.on_its_line({argv!r}); "
+            "c.stdout.readline(); print(flush=True); input()"
+        )
+        with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
+            assert runner.stdout is not None
+            runner.stdout.readline()
+            runner.kill()
+    assert end.read_text() == "both\n"
+
+
+def test_its_status_and_its_last_words_arrive_while_it_could_still_be_spoken_with() -> None:
+    child = process.on_its_line(process.between(["sh", "-c", "echo bye; exit 3"]))
+    assert child.stdout is not None
+    with child.stdout as said:
+        assert (said.read(), child.wait()) == (b"bye\n", 3)
+    process.let_go(child)

@@ -1,0 +1,110 @@
+"""Scripts that give disks of this host back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.base.errors import HarnessBroken
+from runner.hosts.local_operations import HERE, locked
+from tests.hosts.loops import why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REASON = why_not()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+#: Two that hold a pipe open: one in the background that listens to nobody, and the script itself.
+SCRIPT = "exec 9>{line}; setsid sleep 1000 9>&9 & sleep 1000"
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Path:
+    path = tmp_path / "line"
+    os.mkfifo(path)
+    return path
+
+
+def test_who_is_not_root_does_not_see_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert HERE.unseen() == ""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert HERE.unseen() == "processes of other users"
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a file system without room."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", folder], check=True)
+    try:
+        (folder / "all").write_bytes(bytes(4096))
+        yield folder
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None:
+    lock, holder = locked("disk", full, "night-1")
+    assert lock is not None
+    assert locked("disk", full, "night-2") == (None, "another run")
+    lock.close()
+    assert holder == ""
+
+
+def test_a_folder_of_locks_is_everybodys_and_nobody_takes_away_those_of_others(tmp_path: Path) -> None:
+    lock, _ = locked("disk", tmp_path / "locks", "night-1")
+    assert lock is not None
+    lock.close()
+    assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
+    (tmp_path / "locks").chmod(0o755)  # root's alone
+    assert locked("disk", tmp_path / "locks", "night-1")[0] is not None
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("mkdir theirs && ln -s theirs locks", "it is no folder"),
+        ("touch locks", "it is no folder"),
+        ("mkdir -m 1777 locks && chown 1234 locks", "it belongs to the user 1234"),
+        ("mkdir -m 777 locks", "others may take away what is in it, as it is not sticky"),
+        ("mkdir -m 775 locks", "others may take away what is in it, as it is not sticky"),
+    ],
+)
+def test_no_lock_is_taken_where_others_could_take_it_away(tmp_path: Path, made: str, why: str) -> None:
+    subprocess.run(["bash", "-ec", made], cwd=tmp_path, check=True)
+    with pytest.raises(HarnessBroken, match=f"the locks of disks in {tmp_path}/locks cannot be trusted: {why}") as it:
+        locked("disk", tmp_path / "locks", "night-1")
+    assert not list(tmp_path.rglob("disk-*"))
+    repair = it.value.resolution.split("`")[1]
+    subprocess.run(["bash", "-ec", repair], check=True)
+    assert locked("disk", tmp_path / "locks", "night-1")[0] is not None
+
+
+def test_what_is_said_of_a_script_that_fails() -> None:
+    assert HERE.run("true", 60) == ""
+    assert HERE.run("echo out; echo why >&2; exit 3", 60) == "why"
+    assert HERE.run("exit 3", 60) == "status 3"
+
+
+def test_nothing_of_it_outlives_a_runner_that_is_killed(line: Path) -> None:
+    runs = f"from runner.hosts.local_operations import HERE; HERE.run({SCRIPT.format(line=line)!r}, 900)"
+    runner = subprocess.Popen([sys.executable, "-c", runs])
+    with line.open("rb") as reader:  # waits until the script has opened it
+        runner.send_signal(signal.SIGKILL)
+        runner.wait()
+        assert reader.read() == b""  # and this until nobody has it open any more
+
+
+def test_nothing_of_it_goes_on_beyond_its_time(line: Path) -> None:
+    with line.open("r+b", buffering=0) as kept:
+        assert HERE.run(SCRIPT.format(line=line), 0.5) == "it did not end within 0.5 s"
+        with line.open("rb") as reader:
+            kept.close()
+            assert reader.read() == b""

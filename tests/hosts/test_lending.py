@@ -1,0 +1,264 @@
+"""From what hosts.yaml allows to a disk in the hands of a run, and back: every door on the way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.base.errors import BadInput, HarnessBroken
+from runner.hosts.checks import judged
+from runner.hosts.confirmation import NotAskedFor
+from runner.hosts.disk_ledger import Handed, hand, handed, ledger
+from runner.hosts.exclusive import DisksRefused, Held
+from runner.hosts.lease import Loan, WornOut, lent
+from runner.hosts.reasons import Why
+from runner.hosts.recovery import clean
+from tests.hosts.loops import Bay, bay, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from runner.hosts.inventory import Census
+    from runner.hosts.own_work import Claim
+
+REASON = why_not()
+pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
+NOW = datetime(2026, 2, 1, 3, tzinfo=UTC)
+MIB = 1 << 20
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+class Desk:
+    """Lends the disks of a bay, and keeps what was said."""
+
+    def __init__(self, empty: Bay) -> None:
+        self.empty, self.said = empty, list[str]()
+        root = empty.work.parent
+        self.loan = Loan(
+            "night-1", "study", root / "run", root / "state", frozenset({"disk-a", "disk-b"}), hands=empty.hands
+        )
+
+    def lend(self, claims: Sequence[Claim], **changes: object) -> AbstractContextManager[tuple[Held, ...]]:
+        loan = replace(self.loan, **changes)  # type: ignore[arg-type]
+        return lent(claims, self.empty.ask, loan, lambda: NOW, self.said.append)
+
+
+def scribble(disk: str) -> None:
+    command = ["dd", "if=/dev/urandom", f"of={disk}", "bs=1M", "count=64", "oflag=direct", "status=none"]
+    subprocess.run(command, check=True)
+
+
+def test_a_disk_is_lent_worn_and_given_back_and_lent_again(empty: Bay) -> None:
+    desk = Desk(empty)
+    for night in ("night-1", "night-2"):
+        with desk.lend([empty.claim, empty.beside], run=night) as disks:
+            assert [one.run for one in handed(desk.loan.state)] == [night, night]
+            for one in disks:
+                one.let_go()
+            scribble(empty.disk)
+        assert handed(desk.loan.state) == ()
+    assert [line.split("\n")[0] for line in desk.said] == ["Everything on these disks will be destroyed:"] * 2
+    written = ledger(desk.loan.state)
+    assert written.nights[0].night == "2026-01-31"
+    assert 128 * MIB <= written.of(str(empty.file), NOW.date().replace(month=1, day=31)) < 130 * MIB
+
+
+def test_two_runs_measure_disks_of_one_host_at_once_only_where_these_share_nothing(empty: Bay) -> None:
+    desk = Desk(empty)
+    with desk.lend([empty.claim]):
+        before = empty.digest()
+        with pytest.raises(BadInput, match="are being measured already, by the run night-1") as caught:
+            desk.lend([empty.beside], run="night-2").__enter__()
+        assert "`shares: nothing`" in caught.value.resolution
+        assert empty.digest() == before
+        with desk.lend([empty.beside], run="night-2", apart=True):
+            assert len(handed(desk.loan.state)) == 2
+    with desk.lend([empty.beside], run="night-2"):
+        pass
+
+
+def test_nothing_is_written_that_was_not_asked_for(empty: Bay) -> None:
+    before, desk = empty.digest(), Desk(empty)
+    with pytest.raises(NotAskedFor), desk.lend([empty.claim], destroy=frozenset()):
+        pass
+    assert empty.digest() == before
+    assert handed(desk.loan.state) == ()
+
+
+def test_nothing_is_written_that_is_more_than_the_night_has_left(empty: Bay) -> None:
+    desk, claim = Desk(empty), replace(empty.claim, wear=100 * MIB)
+    with desk.lend([claim], ahead=100 * MIB) as (one,):
+        one.let_go()
+        scribble(empty.disk)
+    before = empty.digest()
+    with pytest.raises(WornOut, match="too small") as caught, desk.lend([claim], ahead=50 * MIB):
+        pass
+    assert "many" in caught.value.details
+    assert empty.digest() == before
+    assert handed(desk.loan.state) == ()
+
+
+def test_what_is_left_on_a_disk_stays_with_the_run_and_others_do_not_get_it(empty: Bay) -> None:
+    desk = Desk(empty)
+
+    def crash() -> None:
+        with desk.lend([empty.claim]) as (one,):
+            one.let_go()
+            empty.bash('mkfs.ext4 -q -F "$DISK"')
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        crash()
+    assert desk.said[-1].startswith("disk-a stays with the run, for `matrix clean`: file system: ")
+    assert [one.run for one in handed(desk.loan.state)] == ["night-1"]
+    with pytest.raises(DisksRefused) as caught, desk.lend([empty.claim], run="night-2"):
+        pass
+    assert [one.why for one in caught.value.refusals] == [Why.LEFT_OVER], "what is on it is not for others to judge"
+    (left,) = clean(desk.loan.state, empty.ask, empty.hands)
+    assert "file system" in left.left
+
+
+@pytest.mark.parametrize(("boot", "tried"), [("this", ["0000:01:00.0"]), ("an earlier one", [])])
+def test_a_controller_of_a_killed_run_goes_back_before_its_disk_is_looked_for(
+    empty: Bay, monkeypatch: pytest.MonkeyPatch, boot: str, tried: list[str]
+) -> None:
+    desk, asked = Desk(empty), list[str]()
+    monkeypatch.setattr("runner.hosts.recovery.bring_back", asked.append)
+
+    def killed() -> None:
+        with desk.lend([empty.claim], boot=boot) as (one,):
+            one.let_go()
+            empty.bash('mkfs.ext4 -q -F "$DISK"')
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed()
+    (record,) = handed(desk.loan.state)
+    hand(desk.loan.state, record.model_copy(update={"controller": "0000:01:00.0"}))
+    found = clean(desk.loan.state, empty.ask, empty.hands, counted=("this", NOW.date()))
+    assert [one.disk for one in found] == ["disk-a"]
+    assert asked == tried, "after a boot the host has it, and whoever has it now is somebody else"
+    # What is left on the disk keeps it with the run; the controller was given back, and is not asked about again.
+    assert [one.controller for one in handed(desk.loan.state)] == [""]
+    assert [one.disk for one in clean(desk.loan.state, empty.ask, empty.hands, counted=("this", NOW.date()))] == [
+        "disk-a"
+    ]
+    assert asked == tried
+
+
+def test_a_controller_that_somebody_uses_keeps_its_disk_with_the_run(
+    empty: Bay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def used(address: str) -> bool:
+        raise HarnessBroken(f"{address} is used by process 1 (qemu)")
+
+    desk = Desk(empty)
+    monkeypatch.setattr("runner.hosts.recovery.bring_back", used)
+    record = Handed(disk="d", identity="S1", size=1, run="r", folder="", since="", controller="0000:01:00.0", boot="b")
+    hand(desk.loan.state, record)
+    (left,) = clean(desk.loan.state, empty.ask, empty.hands, counted=("b", NOW.date()))
+    assert left.left == "0000:01:00.0 is used by process 1 (qemu)"
+    assert handed(desk.loan.state) == (record,)
+
+
+def test_a_disk_that_somebody_took_while_it_was_let_go_is_not_written_on(empty: Bay) -> None:
+    desk = Desk(empty)
+    with desk.lend([empty.claim]) as (one,):
+        one.let_go()
+        empty.bash('mkfs.ext4 -q -F "$DISK"; mkdir "$WORK/at"; mount "$DISK" "$WORK/at"; sync -f "$WORK/at"')
+        before = empty.digest()
+    try:
+        assert "mounted" in desk.said[-1]
+        assert empty.digest() == before
+        assert not judged(empty.ask(), replace(empty.claim, wipe=True)).usable
+    finally:
+        empty.bash('umount "$WORK/at"')
+
+
+def test_a_machine_that_does_not_answer_any_more_hides_nothing(empty: Bay) -> None:
+    desk, answers = Desk(empty), [empty.ask, empty.ask]
+
+    def ask() -> Census:
+        if not answers:
+            raise HarnessBroken("no answer")
+        return answers.pop()()
+
+    with (
+        pytest.raises(ZeroDivisionError),
+        lent([empty.claim], ask, desk.loan, lambda: NOW, desk.said.append),
+    ):
+        raise ZeroDivisionError
+    assert desk.said[-1] == "the disks stay with the run, for `matrix clean`: no answer"
+    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.hands)] == [""]
+
+
+BORROWER = """\
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from runner.hosts.lease import Loan, lent
+from tests.hosts.loops import Bay
+
+disk, other, root = sys.argv[1:]
+mine = Bay(disk, other, Path(root, "names"), Path(root, "work"), Path(root, "a"))
+loan = Loan("night-1", "study", Path(root, "run"), Path(root, "state"), frozenset({"disk-a"}), hands=mine.hands)
+with lent([mine.claim], mine.ask, loan, lambda: datetime.now(UTC), print) as (one,):
+    one.let_go()
+    Path(disk).open("r+b").write(b"of fio" * 1000)
+    print("lent", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_run_that_is_killed_holds_nothing_and_its_disk_is_taken_back(empty: Bay) -> None:
+    desk = Desk(empty)
+    root = str(empty.work.parent)
+    with subprocess.Popen(
+        [sys.executable, "-c", BORROWER, empty.disk, empty.other, root],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert "lent\n" in iter(run.stdout.readline, "")
+        (left,) = clean(desk.loan.state, empty.ask, empty.hands)
+        assert left.left == f"it is in use by the run night-1, process {run.pid}"
+        run.kill()
+    with pytest.raises(DisksRefused) as caught, desk.lend([empty.claim], run="night-2"):
+        pass
+    assert [one.why for one in caught.value.refusals] == [Why.LEFT_OVER]
+    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.hands)] == [""]
+    with desk.lend([empty.claim], run="night-2") as disks:
+        assert len(disks) == 1
+
+
+def test_a_killed_run_goes_on_with_its_own_disks(empty: Bay) -> None:
+    desk = Desk(empty)
+    with desk.lend([empty.claim]) as (one,):
+        label, record = empty.file.read_bytes(), handed(desk.loan.state)
+    # As a kill leaves it: the label says held, the record is there.
+    empty.file.write_bytes(label)
+    subprocess.run(["blockdev", "--flushbufs", empty.disk], check=True)
+    from runner.hosts.disk_ledger import hand
+
+    hand(desk.loan.state, record[0])
+    with pytest.raises(DisksRefused) as caught, desk.lend([empty.claim], run="night-2"):
+        pass
+    assert [one.why for one in caught.value.refusals] == [Why.LEFT_OVER]
+    with desk.lend([empty.claim]) as (one,):
+        assert one.node.label is not None
+        assert one.node.label.state == "held"

@@ -1,0 +1,118 @@
+"""What no trap can be built of without the hardware: judged as the kernel would tell of it."""
+
+from dataclasses import replace
+from types import MappingProxyType
+
+import pytest
+
+from runner.hosts.checks import judged
+from runner.hosts.inventory import Census, Mount, Node, Signature, StableName
+from runner.hosts.listing import listing
+from runner.hosts.own_work import Claim
+from runner.hosts.reasons import Why
+from runner.hosts.signatures import kind_of
+
+DISK = Node("sda", "8:0", 1 << 40, serial="ZC11", wwn="naa.5000c500a1", model="ST4000", filled=0)
+NAME = StableName("wwn-0x5000c500a1", "8:0", "/dev/sda")
+CLAIM = Claim("wwn-0x5000c500a1", 1 << 40, serial="ZC11", wwn="0x5000C500A1")
+
+
+def census(*nodes: Node, holders: dict[str, tuple[str, ...]] | None = None, mounts: tuple[Mount, ...] = ()) -> Census:
+    return Census(
+        MappingProxyType({node.name: node for node in nodes}),
+        MappingProxyType({"sda": tuple(node.name for node in nodes if node.partition)}),
+        MappingProxyType(holders or {}),
+        (NAME,),
+        mounts,
+    )
+
+
+def reasons(found: Census, claim: Claim = CLAIM) -> list[str]:
+    return [str(one) for one in judged(found, claim).refusals]
+
+
+def test_nothing_speaks_against_an_empty_disk_whichever_way_its_wwn_is_written() -> None:
+    assert reasons(census(DISK)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"scsi_type": "5"}, "optical: /dev/sda is a device of SCSI type 5, not a disk"),
+        ({"removable": True}, "removable: the medium of /dev/sda can be changed by hand"),
+        ({"bcache": "clean"}, "bcache in use: sda: clean"),
+        ({"wwn": ""}, "wrong WWN: /dev/sda tells no WWN"),
+        ({"unreadable": "I/O error"}, "unreadable: I/O error"),
+        ({"filled": None}, "unreadable: nobody could look what is on /dev/sda"),
+    ],
+)
+def test_what_a_disk_may_be(changes: dict[str, object], said: str) -> None:
+    assert said in reasons(census(replace(DISK, **changes)))  # type: ignore[arg-type]
+
+
+def test_a_second_path_to_it_is_a_twin_and_a_map_above_both_is_multipath() -> None:
+    path, mapped = (
+        replace(DISK, name="sdb", dev="8:16"),
+        Node("dm-0", "253:0", 1, mapping="mpatha", mapping_uuid="mpath-1"),
+    )
+    found = census(DISK, path, mapped, holders={"sda": ("dm-0",), "sdb": ("dm-0",)})
+    assert reasons(found) == [
+        "twin: /dev/sdb has the identity naa.5000c500a1 too: writing to one of them is writing to both",
+        "multipath: sda → dm-0 (mpatha)",
+    ]
+
+
+def test_disks_of_one_maker_that_share_a_serial_number_are_told_apart_by_size_and_wwn() -> None:
+    bare = replace(DISK, wwn="")
+    claim = replace(CLAIM, wwn="")
+    assert reasons(census(bare, replace(bare, name="sdb", dev="8:16", size=1 << 30)), claim) == []
+    assert len(reasons(census(bare, replace(bare, name="sdb", dev="8:16")), claim)) == 1
+    assert reasons(census(DISK, replace(DISK, name="sdb", dev="8:16", wwn="naa.5000c500a2"))) == []
+
+
+def test_a_use_is_found_through_parts_and_holders_and_told_once_each() -> None:
+    part = Node("sda1", "8:1", 5, partition=True)
+    array = Node("md0", "9:0", 5, array_state="clean")
+    volume = Node("dm-0", "253:0", 5, mapping="vg-root", mapping_uuid="LVM-1")
+    mounts = (Mount("253:0", "/dev/mapper/vg-root", "/", "ext4"), Mount("0:50", "/dev/mapper/vg-root", "/srv", "btrfs"))
+    found = census(DISK, part, array, volume, holders={"sda1": ("md0",), "md0": ("dm-0",)}, mounts=mounts)
+    assert reasons(found) == [
+        "md array: sda → sda1 → md0",
+        "LVM volume: sda → sda1 → md0 → dm-0 (vg-root)",
+        "boot disk: sda → sda1 → md0 → dm-0 is mounted at /, /srv",
+    ]
+    assert reasons(found, replace(CLAIM, wipe=True)) == reasons(found)
+
+
+def test_holders_in_a_ring_have_an_end() -> None:
+    mapped = Node("dm-0", "253:0", 5, mapping="odd")
+    assert len(reasons(census(DISK, mapped, holders={"sda": ("dm-0",), "dm-0": ("dm-0", "sda")}))) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("promise_fasttrack_raid_member", Why.RAID_MEMBER),
+        ("mpath_member", Why.MULTIPATH),
+        ("LVM1_member", Why.LVM_LABEL),
+        ("PMBR", Why.PARTITION_TABLE),
+        ("ocfs2", Why.FILE_SYSTEM),
+        ("anything new", Why.FILE_SYSTEM),
+    ],
+)
+def test_every_signature_is_a_reason_also_one_that_nobody_knew(kind: str, why: Why) -> None:
+    assert kind_of(Signature(kind)) is why
+
+
+def test_the_list_has_what_is_there_and_what_should_be() -> None:
+    other = Node("sdb", "8:16", 5, serial="X", rotational=True)
+    gone = Claim("wwn-gone", 7, serial="Y")
+    found = listing(census(DISK, other, Node("md0", "9:0", 5, array_state="clean")), (CLAIM, gone))
+    assert [(one.path, one.declared, one.usable) for one in found] == [
+        ("/dev/sda", "wwn-0x5000c500a1", True),
+        ("", "wwn-gone", False),
+        ("/dev/sdb", "", False),
+    ]
+    assert [str(one) for one in found[2].refusals] == [
+        "not named: no disk of hosts.yaml is called so: it has no stable name"
+    ]

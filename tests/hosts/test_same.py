@@ -1,0 +1,139 @@
+"""A disk that was let go and is worked on: that it is still the one that was judged, whatever has its name now."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.base.errors import BadInput
+from runner.hosts.identity import Swapped, check, heard, unless_telling
+from runner.hosts.inventory import Node
+from runner.machines.base import RigLost, Step
+from runner.machines.shell import ShellRig
+from tests.hosts.loops import Bay, bay, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MARK = "unguessable"
+needs_loops = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+def node_of(disks: Bay, disk: str) -> Node:
+    found = next(one for one in disks.ask().nodes.values() if one.path == disk)
+    assert found.sequence
+    return found
+
+
+def said(path: str, node: Node) -> tuple[str, str]:
+    script = f"matrix_mark={MARK}\n{check([(path, node)])}echo on"
+    done = subprocess.run(["bash", "-c", script], capture_output=True)
+    assert done.stderr == b""
+    assert (done.stdout == b"on\n") is (done.returncode == 0)
+    return heard(done.stdout, MARK)
+
+
+def test_of_no_disks_nothing_is_asked() -> None:
+    assert check([]) == ""
+
+
+def test_what_steps_write_is_not_taken_for_it() -> None:
+    assert heard(b"gone /dev/sda\n", MARK) == ("", "")
+    assert heard(f"{MARK} begin 0\n{MARK} other x\n".encode(), MARK) == ("", "")
+    assert heard(b"", MARK) == ("", "")
+    assert heard(f"{MARK} gone /dev/sda\n".encode(), MARK) == ("gone", "/dev/sda")
+
+
+@needs_loops
+@pytest.mark.parametrize(("key", "wrong"), [("dev", "8:16"), ("size", "2048"), ("diskseq", "7"), ("diskseq", "")])
+def test_everything_that_is_known_is_compared(disks: Bay, tmp_path: Path, key: str, wrong: str) -> None:
+    """Against a sysfs of our own."""
+    node = Node(disks.disk.removeprefix("/dev/"), "8:0", 1024 * 512, sequence="6")
+    folder = tmp_path / node.name
+    folder.mkdir()
+    right = {"dev": "8:0", "size": "1024", "diskseq": "6"}
+    for name, text in (right | {key: wrong}).items():
+        (folder / name).write_text(f"{text}\n")
+    script = f"matrix_mark={MARK}\n{check([(node.path, node)], str(tmp_path))}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True)
+    now = wrong or "not told"
+    assert heard(done.stdout, MARK) == ("other", f"{node.path}: its {key} was {right[key]}, and is {now}")
+
+
+@needs_loops
+def test_the_disk_that_was_judged_passes_by_whatever_name(disks: Bay) -> None:
+    node = node_of(disks, disks.disk)
+    assert said(disks.disk, node) == ("", "")
+    assert said(str(disks.names / "disk-a"), node) == ("", "")
+
+
+@needs_loops
+def test_another_behind_the_same_name_is_found_out(disks: Bay) -> None:
+    node, name = node_of(disks, disks.disk), disks.names / "disk-a"
+    name.unlink()
+    name.symlink_to(disks.other)
+    found, words = said(str(name), node)
+    assert (found, words) == ("other", f"{name} leads to another device than {disks.disk}")
+
+
+@needs_loops
+def test_another_of_the_same_size_in_the_same_place_is_found_out(disks: Bay) -> None:
+    """As a disk that is pulled out leaves its name and its numbers to the next."""
+    node = node_of(disks, disks.disk)
+    put_in(disks, disks.file.with_name("b"))
+    found, words = said(disks.disk, node)
+    assert found == "other"
+    assert words.startswith(f"{disks.disk}: its diskseq was {node.sequence}, and is ")
+
+
+def put_in(disks: Bay, file: Path) -> None:
+    subprocess.run(["losetup", "--detach", disks.disk], check=True)
+    subprocess.run(["losetup", disks.disk, str(file)], check=True)
+
+
+@needs_loops
+def test_one_that_is_gone_is_gone(disks: Bay, tmp_path: Path) -> None:
+    node = node_of(disks, disks.disk)
+    assert said(str(tmp_path / "nothing"), node) == ("gone", str(tmp_path / "nothing"))
+    assert said(disks.disk, replace(node, name="sdnone")) == ("gone", disks.disk)
+
+
+@needs_loops
+def test_no_step_is_taken_on_another_disk(disks: Bay, tmp_path: Path) -> None:
+    node, trace = node_of(disks, disks.disk), tmp_path / "trace"
+    before = check([(disks.disk, node)])
+    rig = ShellRig((), str(tmp_path / "rig"), (disks.disk,), {}, "this host", before=before)
+    steps = [Step("a", f"echo done; touch {trace}")]
+
+    def run() -> list[str]:
+        return [one.output for one in asyncio.run(rig.run(steps, expected=0, deadline=60))]
+
+    assert run() == ["done\n"]
+    trace.unlink()
+    put_in(disks, disks.file.with_name("b"))
+    with pytest.raises(Swapped, match="a disk of this host is another one than was lent") as caught:
+        run()
+    assert "diskseq" in caught.value.details
+    gone = ShellRig((), str(tmp_path / "rig"), ("/dev/nothing",), {}, "x", before=check([("/dev/nothing", node)]))
+    with pytest.raises(RigLost, match="/dev/nothing is gone"):
+        asyncio.run(gone.run(steps, expected=0, deadline=60))
+    assert not trace.exists()
+
+
+def test_a_disk_that_cannot_be_told_from_the_next_is_refused() -> None:
+    known, unknown = Node("sda", "8:0", 1, sequence="3"), Node("sda", "8:0", 1)
+    unless_telling("wwn-1", "/dev/sda", known)
+    unless_telling("wwn-1", "/dev/disk/by-id/wwn-1", unknown)
+    with pytest.raises(BadInput, match="wwn-1 is only known as /dev/sda"):
+        unless_telling("wwn-1", "/dev/sda", unknown)

@@ -1,0 +1,326 @@
+"""The traps that loop devices are enough for, and those of the moment at which a disk is taken."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.hosts import local_operations as here
+from runner.hosts import wipe_and_label as work
+from runner.hosts.checks import judged, unclaimed
+from runner.hosts.exclusive import DisksRefused, held
+from runner.hosts.reasons import ADVICE, Why
+from tests.hosts.loops import SIZE, Bay, attached, bay, why_not
+from tests.hosts.traps import EXT4, PART, TRAPS, Trap, script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from runner.hosts.inventory import Census
+
+REASON = why_not()
+on_loops = pytest.mark.skipif(bool(REASON), reason=REASON)
+VARIABLES = '\nfor one in part twin; do if [[ -v $one ]]; then declare -p "$one"; fi; done >"$WORK/variables"'
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+@on_loops
+@pytest.mark.parametrize("trap", [trap for trap in TRAPS if "host" in trap.on], ids=lambda trap: trap.name)
+def test_a_disk_that_is_somebodys_is_refused_and_stays_as_it_is(trap: Trap, empty: Bay) -> None:
+    if missing := [tool for tool in trap.tools if not shutil.which(tool)]:
+        pytest.skip(f"without {', '.join(missing)} on this host; built in a virtual machine instead")
+    empty.bash(script(trap, str(empty.file)) + VARIABLES)
+    try:
+        _refused(trap, empty)
+    finally:
+        empty.bash(f'. "$WORK/variables"\n{trap.undo or ":"}')
+
+
+def _refused(trap: Trap, empty: Bay) -> None:
+    before = empty.digest()
+    claim = trap.declared(empty.claim)
+    with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, purpose="study", hands=empty.hands):
+        pass
+    told = [one for one in caught.value.refusals if one.why is trap.why]
+    assert any(trap.evidence in one.evidence for one in told), caught.value.details
+    wiped = judged(empty.ask(), replace(claim, wipe=True), purpose="study")
+    assert wiped.usable is trap.cured_by_wiping, wiped.refusals
+    assert empty.digest() == before
+
+
+@on_loops
+def test_an_empty_disk_and_one_with_our_label_are_no_traps(empty: Bay) -> None:
+    before = empty.digest()
+    with held([empty.claim, empty.beside], empty.ask, hands=empty.hands) as both:
+        assert [one.node.path for one in both] == [empty.disk, empty.other]
+    assert empty.digest() == before
+
+
+def _during(empty: Bay, act: Callable[[], object]) -> Callable[[], Census]:
+    """Asked for the second time, when the disk is opened already, something has happened in between."""
+    asked: list[Census] = []
+
+    def ask() -> Census:
+        if asked:
+            act()
+        asked.append(empty.ask())
+        return asked[-1]
+
+    return ask
+
+
+def _before_it_is_opened(empty: Bay, act: Callable[[], object]) -> Callable[[], Census]:
+    """Judged, and then something happens before it is opened."""
+
+    def ask() -> Census:
+        census = empty.ask()
+        act()
+        return census
+
+    return ask
+
+
+def _relinked(empty: Bay) -> Callable[[], object]:
+    return lambda: empty.bash('ln -sfn "$OTHER" "$NAMES/$NAME"')
+
+
+def _filled(empty: Bay) -> Callable[[], object]:
+    return lambda: empty.bash('printf "somebody was faster" >"$DISK"')
+
+
+def _another_file(empty: Bay) -> Callable[[], object]:
+    """Another disk behind the same name and number, as after pulling one out and putting one in."""
+
+    def act() -> None:
+        subprocess.run(["losetup", "--detach", empty.disk], check=True)
+        (empty.work / "third").touch()
+        os.truncate(empty.work / "third", SIZE)
+        subprocess.run(["losetup", empty.disk, str(empty.work / "third")], check=True)
+
+    return act
+
+
+RACES = {
+    "its name comes to lead elsewhere": (_relinked, _during, "now leads to"),
+    "somebody writes on it": (_filled, _during, "was free a moment ago"),
+    "its name comes to lead elsewhere before it is opened": (_relinked, _before_it_is_opened, "now leads to"),
+    "another disk takes its place": (_another_file, _before_it_is_opened, "had the sequence"),
+}
+
+
+@on_loops
+@pytest.mark.parametrize("race", RACES.values(), ids=RACES)
+def test_what_happens_between_judging_and_using_is_seen(
+    race: tuple[Callable[[Bay], Callable[[], object]], Callable[..., Callable[[], Census]], str], empty: Bay
+) -> None:
+    act, when, evidence = race
+    with pytest.raises(DisksRefused) as caught, held([empty.claim], when(empty, act(empty)), hands=empty.hands):
+        pass
+    assert any(one.why is Why.CHANGED and evidence in one.evidence for one in caught.value.refusals), (
+        caught.value.details
+    )
+    assert not any((empty.work / "third").read_bytes()) if (empty.work / "third").exists() else True
+
+
+HOLDER = "use Fcntl; sysopen(my $disk, $ARGV[0], O_RDWR | O_EXCL) or die $!; $| = 1; print qq(held\\n); <STDIN>"
+
+
+@on_loops
+def test_a_disk_that_somebody_holds_is_refused_and_says_who(empty: Bay) -> None:
+    before = empty.digest()
+    with subprocess.Popen(
+        ["perl", "-e", HOLDER, empty.disk], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, hands=empty.hands):
+            pass
+        holder.communicate()
+    (refused,) = caught.value.refusals
+    assert refused.why is Why.BUSY
+    assert f"process {holder.pid} (perl)" in refused.evidence
+    assert empty.digest() == before
+
+
+WRITER = "use Fcntl; sysopen(my $disk, $ARGV[0], O_RDWR) or die $!; $| = 1; print qq(open\n); <STDIN>"
+
+
+@on_loops
+def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(empty: Bay) -> None:
+    before = empty.digest()
+    with subprocess.Popen(
+        ["perl", "-e", WRITER, empty.disk], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "open\n"
+        claim = replace(empty.claim, wipe=True)
+        with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, hands=empty.hands):
+            pass
+        writer.communicate()
+    (refused,) = caught.value.refusals
+    assert str(refused) == f"busy: {empty.disk} is open for writing by process {writer.pid} (perl)"
+    assert empty.digest() == before
+
+
+@contextmanager
+def opened(program: str, device: str) -> Iterator[int]:
+    """By somebody; the number of the process."""
+    with subprocess.Popen(
+        ["perl", "-e", program, device], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as somebody:
+        assert somebody.stdout is not None
+        assert somebody.stdout.readline()
+        yield somebody.pid
+        somebody.communicate()
+
+
+@on_loops
+def test_a_disk_of_which_somebody_writes_on_a_part_is_refused(empty: Bay) -> None:
+    empty.bash(f"{PART}; {EXT4}")
+    before = empty.digest()
+    claim = replace(empty.claim, wipe=True)
+    with (
+        opened(WRITER, f"{empty.disk}p1") as writer,
+        pytest.raises(DisksRefused) as caught,
+        held([claim], empty.ask, hands=empty.hands),
+    ):
+        pass
+    (refused,) = caught.value.refusals
+    assert str(refused) == f"busy: {empty.disk}p1 is open for writing by process {writer} (perl)"
+    assert empty.digest() == before
+
+
+@on_loops
+def test_nothing_is_wiped_on_a_disk_of_which_somebody_has_a_part_open(
+    empty: Bay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who only reads is seen by the kernel alone, as is whoever hides."""
+    monkeypatch.setattr(work, "GLANCE", 0)
+    empty.bash(f"{PART}; {EXT4}")
+    before = empty.digest()
+    with held([replace(empty.claim, wipe=True)], empty.ask, hands=empty.hands) as (have,):
+        with (
+            opened(WRITER.replace("O_RDWR", "O_RDONLY"), f"{empty.disk}p1") as reader,
+            pytest.raises(DisksRefused) as caught,
+        ):
+            work.prepare(have, "night-1")
+        assert empty.digest() == before
+        (refused,) = caught.value.refusals
+        assert str(refused) == f"busy: a partition of {empty.disk} is open by process {reader} (perl)"
+
+
+@on_loops
+def test_a_disk_that_the_kernel_itself_exports_is_refused(
+    empty: Bay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = tmp_path / "targets/nqn.2026-01.test/namespaces/1"
+    space.mkdir(parents=True)
+    (space / "device_path").write_text(f"{empty.names / 'disk-a'}\n")
+    (space / "enable").write_text("0\n")
+    monkeypatch.setattr(here, "TARGETS", tmp_path / "targets")
+    with held([empty.claim], empty.ask, hands=empty.hands):
+        (space / "enable").write_text("1\n")
+    with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, hands=empty.hands):
+        pass
+    (refused,) = caught.value.refusals
+    assert str(refused) == f"busy: {empty.disk} is open for writing by the NVMe target nqn.2026-01.test"
+
+
+@on_loops
+def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -> None:
+    script = (
+        "import sys; from pathlib import Path; from runner.hosts.local_operations import locked\n"
+        "locked(sys.argv[1], Path(sys.argv[2]), 'night-1'); print('locked', flush=True); sys.stdin.read()"
+    )
+    import sys
+
+    command = [sys.executable, "-c", script, str(empty.file), str(empty.locks)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "locked\n"
+        with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, hands=empty.hands):
+            pass
+        (refused,) = caught.value.refusals
+        assert refused.why is Why.LOCKED
+        assert refused.evidence == f"{empty.disk} is used by the run night-1, process {first.pid}"
+        first.kill()
+    with held([empty.claim], empty.ask, hands=empty.hands) as have:
+        assert have[0].node.path == empty.disk
+
+
+@on_loops
+def test_while_we_hold_it_nobody_else_gets_it_and_then_they_do(empty: Bay) -> None:
+    with held([empty.claim], empty.ask, hands=empty.hands) as (have,):
+        with pytest.raises(OSError, match="busy"):
+            os.open(empty.disk, os.O_RDONLY | os.O_EXCL)
+        have.let_go()
+        os.close(os.open(empty.disk, os.O_RDONLY | os.O_EXCL))
+        with pytest.raises(DisksRefused), held([empty.claim], empty.ask, hands=empty.hands):
+            pass
+    os.close(os.open(empty.disk, os.O_RDONLY | os.O_EXCL))
+
+
+@on_loops
+def test_one_disk_under_two_names_is_one_disk(empty: Bay) -> None:
+    (empty.names / "disk-c").symlink_to(empty.disk)
+    twice = [empty.claim, replace(empty.claim, id="disk-c")]
+    with pytest.raises(DisksRefused) as caught, held(twice, empty.ask, hands=empty.hands):
+        pass
+    assert [one.why for one in caught.value.refusals] == [Why.TWICE, Why.TWICE]
+
+
+@on_loops
+def test_a_disk_that_nobody_named_is_refused(empty: Bay) -> None:
+    census = empty.ask()
+    node = next(node for node in census.disks if node.path == empty.disk)
+    (refused,) = unclaimed(census, node, (empty.beside,))
+    assert refused.why is Why.NOT_NAMED
+    assert "disk-a" in refused.evidence
+    assert unclaimed(census, node, (empty.claim,)) == ()
+
+
+@on_loops
+def test_a_device_without_a_medium_is_refused(empty: Bay, tmp_path: Path) -> None:
+    (tmp_path / "nothing").touch()
+    loop = attached(tmp_path / "nothing")
+    try:
+        (empty.names / "disk-c").symlink_to(loop)
+        one = judged(empty.ask(), replace(empty.claim, id="disk-c", serial=str(tmp_path / "nothing"), size=0))
+    finally:
+        subprocess.run(["losetup", "--detach", loop], check=True)
+    assert [refused.why for refused in one.refusals if refused.why is Why.NO_SIZE] == [Why.NO_SIZE]
+
+
+@on_loops
+def test_the_disk_that_this_machine_runs_from_is_refused_whatever_is_declared(empty: Bay) -> None:
+    census = empty.ask()
+    root = next((mount for mount in census.mounts if mount.point == "/" and mount.source.startswith("/dev/")), None)
+    node = next((node for node in census.disks if root and node.dev == root.dev), None)
+    if node is None:
+        pytest.skip("this host does not run from a disk that it sees whole")
+    (empty.names / "system").symlink_to(node.path)
+    claim = replace(empty.claim, id="system", size=node.size, serial=node.serial, wwn=node.wwn, wipe=True)
+    with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, hands=empty.hands):
+        pass
+    assert Why.BOOT_DISK in {one.why for one in caught.value.refusals}
+
+
+def test_every_reason_comes_with_something_to_do() -> None:
+    assert set(ADVICE) == set(Why)
+
+
+def test_the_collection_is_large_and_every_trap_is_another() -> None:
+    assert len(TRAPS) >= 70
+    assert len({trap.name for trap in TRAPS}) == len(TRAPS)

@@ -1,0 +1,277 @@
+"""Scripts that are run with our rights: only those that nobody else could have written or put there, on any way there."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.hosts import trusted_scripts as trusted
+from runner.hosts.disk_ledger import Handed, hand
+from runner.hosts.recovery import clean
+from runner.hosts.trusted_scripts import Distrusted, Script, scripts_in, those_trusted
+from runner.results.run_folder import STANDING
+from tests.hosts.loops import Bay, bay, why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SOMEBODY = 12345
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+needs_loops = pytest.mark.skipif(bool(why_not()), reason=why_not())
+OURS = those_trusted()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """`…/above/run/standing`, with a script in it."""
+    made = tmp_path / "above" / "run" / STANDING
+    made.mkdir(parents=True)
+    for one in (made, made.parent, made.parent.parent):
+        one.chmod(0o755)
+    (made / "b.sh").write_text("echo b")
+    (made / "a.sh").write_text("echo a")
+    (made / "note").write_text("no script")
+    return made
+
+
+def test_what_is_ours_all_the_way_is_read_in_order(folder: Path) -> None:
+    assert scripts_in(folder, OURS) == (Script(folder / "a.sh", "echo a"), Script(folder / "b.sh", "echo b"))
+
+
+def test_where_nothing_is_there_is_nothing_to_run(folder: Path) -> None:
+    assert scripts_in(folder / "gone", OURS) == ()
+    assert scripts_in(folder / "note" / "below", OURS) == ()
+    (folder / "note").chmod(0o755)
+    assert scripts_in(folder / "note", OURS) == ()
+
+
+@pytest.fixture
+def in_a_group(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """What the system says of the group that all files here belong to."""
+
+    def told(
+        name: str, *, members: tuple[str, ...] = (), primary: tuple[str, ...] = (), uid: int | None = None
+    ) -> None:
+        number = os.getegid()
+        users = [user(one, os.geteuid() if uid is None else uid, number) for one in primary]
+        group = grp.struct_group((name, "x", number, [*members]))
+        monkeypatch.setattr("grp.getgrgid", lambda _: group)
+        monkeypatch.setattr("pwd.getpwall", lambda: users)
+        monkeypatch.setattr("pwd.getpwnam", lambda name: {one.pw_name: one for one in users}[name])
+
+    return told
+
+
+def user(name: str, number: int, group: int) -> pwd.struct_passwd:
+    return pwd.struct_passwd((name, "x", number, group, "", "/", "/bin/sh"))
+
+
+def test_a_group_of_one_is_that_one(folder: Path, in_a_group: Callable[..., None]) -> None:
+    folder.parent.chmod(0o775)
+    (folder / "a.sh").chmod(0o664)
+    in_a_group("me", primary=("me",))
+    assert len(scripts_in(folder, OURS)) == 2
+    in_a_group("me", primary=("me",), members=("me",))
+    assert len(scripts_in(folder, OURS)) == 2
+    folder.parent.chmod(0o777)
+    with pytest.raises(Distrusted):
+        scripts_in(folder, OURS)
+
+
+def test_a_right_that_a_list_gives_to_somebody_is_no_right_of_the_group(
+    folder: Path, in_a_group: Callable[..., None]
+) -> None:
+    """The mode shows it as one: 775, and the group has one member."""
+    nobody = 2**32 - 1
+    entries = [(1, 7, nobody), (2, 7, SOMEBODY), (4, 5, nobody), (16, 7, nobody), (32, 5, nobody)]
+    packed = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+    try:
+        os.setxattr(folder.parent, "system.posix_acl_access", packed)
+    except OSError as error:
+        pytest.skip(f"no access control lists in {folder}: {error.strerror}")
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o775
+    in_a_group("me", primary=("me",))
+    with pytest.raises(Distrusted, match=f"{folder.parent} can be written by others"):
+        scripts_in(folder, OURS)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        {"name": "me", "primary": ("me",), "members": ("you",)},
+        {"name": "me", "primary": ("me", "you")},
+        {"name": "me", "primary": ("me",), "uid": SOMEBODY},
+        {"name": "staff", "members": ("me",)},
+        {"name": "domain users", "primary": ("me",)},
+        {"name": "me"},
+    ],
+)
+def test_any_other_group_is_others(folder: Path, in_a_group: Callable[..., None], group: dict[str, Any]) -> None:
+    in_a_group(**group)
+    assert len(scripts_in(folder, OURS)) == 2, "it is only asked about where it may write"
+    folder.parent.chmod(0o775)
+    with pytest.raises(Distrusted, match="can be written by others"):
+        scripts_in(folder, OURS)
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
+@pytest.mark.parametrize("up", [0, 1, 2])
+def test_a_folder_that_others_may_write_to_is_refused_however_far_up(
+    folder: Path, in_a_group: Callable[..., None], mode: int, up: int
+) -> None:
+    in_a_group("staff")
+    place = [folder, *folder.parents][up]
+    place.chmod(mode)
+    with pytest.raises(Distrusted) as caught:
+        scripts_in(folder, OURS)
+    assert str(caught.value).startswith(f"{place} can be written by others (its mode is {mode:04o})")
+    assert str(caught.value).endswith(f"chmod go-w {place}")
+
+
+def test_in_a_sticky_folder_what_is_ours_stays_ours_but_scripts_could_come(folder: Path) -> None:
+    folder.parent.parent.chmod(0o1777)
+    assert len(scripts_in(folder, OURS)) == 2
+    folder.chmod(0o1777)
+    with pytest.raises(Distrusted, match=r"its mode is 1777"):
+        scripts_in(folder, OURS)
+
+
+@needs_root
+@pytest.mark.parametrize("up", [0, 1, 2])
+def test_a_folder_of_somebody_else_is_refused_however_far_up(folder: Path, up: int) -> None:
+    place = [folder, *folder.parents][up]
+    os.chown(place, SOMEBODY, SOMEBODY)
+    with pytest.raises(Distrusted, match=f"{place} belongs to user {SOMEBODY}"):
+        scripts_in(folder, OURS)
+    assert len(scripts_in(folder, OURS | {SOMEBODY})) == 2
+
+
+@needs_root
+def test_somebody_elses_folder_in_a_sticky_one_is_refused(folder: Path) -> None:
+    folder.parent.parent.chmod(0o1777)
+    os.chown(folder.parent, SOMEBODY, SOMEBODY)
+    with pytest.raises(Distrusted, match=f"{folder.parent} belongs to"):
+        scripts_in(folder, OURS)
+
+
+def made_a_pipe(path: Path) -> None:
+    """Who opens it waits for somebody at its other end."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda path: path.chmod(0o666), id="mode"),
+        pytest.param(lambda path: path.chmod(0o664), id="group"),
+        pytest.param(lambda path: os.chown(path, SOMEBODY, -1), id="owner", marks=needs_root),
+        pytest.param(made_a_pipe, id="pipe"),
+        pytest.param(lambda path: path.unlink() or path.mkdir(), id="folder"),
+        pytest.param(lambda path: path.unlink() or path.symlink_to("b.sh"), id="link"),
+    ],
+)
+def test_a_script_that_is_not_surely_ours_is_refused_and_none_is_run(
+    folder: Path, in_a_group: Callable[..., None], spoil: Callable[[Path], object]
+) -> None:
+    in_a_group("staff")
+    spoil(folder / "a.sh")
+    with pytest.raises(Distrusted, match=r"a\.sh|standing"):
+        scripts_in(folder, OURS)
+
+
+def test_links_of_ours_are_followed_and_looked_at_where_they_lead(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "direct").symlink_to(folder.parent)
+    (tmp_path / "round").symlink_to("above/../direct")
+    assert len(scripts_in(tmp_path / "direct" / STANDING, OURS)) == 2
+    assert len(scripts_in(tmp_path / "round" / STANDING, OURS)) == 2
+    folder.parent.parent.chmod(0o777)
+    for name in ("direct", "round"):
+        with pytest.raises(Distrusted, match=f"{folder.parent.parent} can be written"):
+            scripts_in(tmp_path / name / STANDING, OURS)
+
+
+@needs_root
+def test_a_link_of_somebody_else_is_refused_even_if_it_leads_to_ours(folder: Path, tmp_path: Path) -> None:
+    link = tmp_path / "theirs"
+    link.symlink_to(folder)
+    os.lchown(link, SOMEBODY, SOMEBODY)
+    with pytest.raises(Distrusted, match=f"{link} is a link that belongs to user {SOMEBODY}"):
+        scripts_in(link, OURS)
+
+
+def test_links_that_lead_in_circles_end(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(Distrusted, match="in circles"):
+        scripts_in(tmp_path / "a" / STANDING, OURS)
+
+
+def test_what_is_put_there_while_it_is_looked_at_is_not_what_is_read(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is swapped for another between the check and the reading; its content was never asked for."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "a.sh").write_text("echo evil")
+    looked = trusted._unless_ours
+
+    def swapped(opened: int, place: Path, known: frozenset[int], *, passed: bool) -> None:
+        looked(opened, place, known, passed=passed)
+        if place == folder:
+            folder.rename(tmp_path / "moved")
+            other.rename(folder)
+
+    monkeypatch.setattr(trusted, "_unless_ours", swapped)
+    assert [one.text for one in scripts_in(folder, OURS)] == ["echo a", "echo b"]
+    assert (folder / "a.sh").read_text() == "echo evil"
+
+
+def test_whoever_owns_the_program_is_trusted_as_it_is_what_root_runs() -> None:
+    owner = Path(trusted.__file__).stat().st_uid
+    assert those_trusted() == {0, os.geteuid(), owner}
+
+
+def test_nothing_is_left_open(folder: Path) -> None:
+    def count() -> int:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    before = count()
+    scripts_in(folder, OURS)
+    folder.chmod(0o777)
+    with pytest.raises(Distrusted):
+        scripts_in(folder, OURS)
+    assert count() == before
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+@needs_loops
+def test_cleaning_runs_nothing_from_where_others_write_and_says_what_to_do(empty: Bay) -> None:
+    root = empty.work.parent
+    standing = root / "run" / STANDING
+    standing.mkdir(parents=True)
+    (standing / "a.sh").write_text(f"touch {root}/ran")
+    (root / "run").chmod(0o777)
+    record = Handed(
+        disk="disk-a", identity=str(empty.file), size=64 << 20, run="r", folder=str(root / "run"), since="x"
+    )
+    hand(root / "state", record)
+    (found,) = clean(root / "state", empty.ask, empty.hands)
+    assert found.left.startswith(f"{root}/run can be written by others")
+    assert not (root / "ran").exists()
+    (root / "run").chmod(stat.S_IRWXU)
+    (found,) = clean(root / "state", empty.ask, empty.hands)
+    assert (found.left, found.scripts) == ("", 1)
+    assert (root / "ran").exists()

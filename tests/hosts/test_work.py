@@ -1,0 +1,364 @@
+"""A disk in the hands of a run: handed out, labelled, worn, given back; and what clean makes of one that was killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.base.errors import HarnessBroken
+from runner.hosts import label
+from runner.hosts.checks import judged, judged_all
+from runner.hosts.confirmation import NotAskedFor, asked_for, intent
+from runner.hosts.disk_ledger import Handed, hand, handed, ledger, ours, strike_out, wore
+from runner.hosts.exclusive import DisksRefused, held, seen_at_work
+from runner.hosts.inventory import Signature
+from runner.hosts.own_work import Claim, Ours
+from runner.hosts.probe import here
+from runner.hosts.reasons import Why
+from runner.hosts.recovery import clean, left_behind
+from runner.hosts.wear import Ledger, grown, night_of, room, worn_out
+from runner.hosts.wipe_and_label import give_back, prepare
+from runner.results.disk_health import Smart, parse
+from runner.scripts.inventory import census_script
+from tests.hosts.loops import Bay, attached, bay, why_not
+from tests.hosts.traps import at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REASON = why_not()
+on_loops = pytest.mark.skipif(bool(REASON), reason=REASON)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Bay]:
+    with bay(tmp_path) as made:
+        yield made
+
+
+def record(empty: Bay, folder: Path | str = "") -> Handed:
+    return Handed(
+        disk="disk-a",
+        identity=str(empty.file),
+        size=empty.claim.size,
+        run="night-1",
+        folder=str(folder),
+        since="2026-01-01",
+    )
+
+
+@on_loops
+def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty: Bay) -> None:
+    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
+        prepare(have, "night-1")
+    assert [one.why for one in judged(empty.ask(), empty.claim).refusals] == [Why.LEFT_OVER]
+    assert judged(empty.ask(), empty.claim, Ours(run="night-1")).usable
+    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
+        subprocess.run(["dd", "if=/dev/urandom", f"of={empty.disk}", "bs=1M", "count=8", "status=none"], check=True)
+        give_back(have, "night-1")
+    again = judged(empty.ask(), empty.claim)
+    assert again.usable
+    assert again.node is not None
+    assert again.node.label == label.Label("night-1", "disk-a", str(empty.file), "free")
+
+
+@on_loops
+def test_only_what_may_be_wiped_is_wiped_and_then_it_is_labelled(empty: Bay) -> None:
+    empty.bash('mkfs.ext4 -q -F "$DISK"')
+    beside = empty.file.with_name("b").read_bytes()
+    with held([replace(empty.claim, wipe=True)], empty.ask, hands=empty.hands) as (have,):
+        assert [one.type for one in have.node.signatures] == ["ext4"]
+        prepare(have, "night-1")
+    found = empty.ask().by_number(have.node.dev)
+    assert found is not None
+    assert found.signatures == ()
+    assert found.label is not None
+    assert empty.file.with_name("b").read_bytes() == beside
+
+
+@on_loops
+def test_partitions_are_wiped_with_their_table_and_the_kernel_forgets_them(empty: Bay) -> None:
+    mark = at(510, "\\x55\\xaa")
+    entry = at(446, "\\x80\\x00\\x01\\x00\\x83\\x00\\x01\\x00\\x00\\x08\\x00\\x00\\x00\\x00\\x01\\x00")
+    # Told to the kernel, as not every kernel reads every kind of table.
+    empty.bash(f'{mark}; {entry}; addpart "$DISK" 1 2048 65536; mkfs.ext4 -q -F "$DISK"p1')
+    part = Path(f"{empty.disk}p1")
+    assert part.is_block_device()
+    with held([replace(empty.claim, wipe=True)], empty.ask, hands=empty.hands) as (have,):
+        prepare(have, "night-1")
+        assert not part.exists()
+    found = empty.ask().by_number(have.node.dev)
+    assert found is not None
+    assert found.signatures == ()
+    # Whoever makes the same partition again does not find the old file system in it.
+    assert not any(empty.file.read_bytes()[(1 << 20) + 1024 + 56 :][:2])
+
+
+@on_loops
+def test_a_disk_that_was_let_go_is_not_written_any_more(empty: Bay) -> None:
+    with held([empty.claim], empty.ask, hands=empty.hands) as (have,):
+        have.let_go()
+        with pytest.raises(ValueError, match="was let go"):
+            prepare(have, "night-1")
+
+
+#: As a run leaves it: what carries its mark goes, by a script that looks for that mark alone.
+TEAR_DOWN = (
+    "if [[ $(blkid -p -s UUID -o value DISK) == 11111111-1111-1111-1111-111111111111 ]]; then wipefs -qa DISK; fi\n"
+)
+
+
+def killed(empty: Bay, uuid: str, tmp_path: Path) -> Path:
+    """A run that was killed with a file system on the disk, whose signature overwrote nothing but its own place."""
+    folder = tmp_path / "run"
+    (folder / "standing").mkdir(parents=True)
+    (folder / "standing/one.sh").write_text(f"# disk-a\n{TEAR_DOWN.replace('DISK', empty.disk)}")
+    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
+        hand(tmp_path / "state", record(empty, folder))
+        prepare(have, "night-1")
+    empty.bash(f'mkfs.ext4 -q -F -U {uuid} "$DISK"')
+    return tmp_path / "state"
+
+
+@on_loops
+def test_clean_takes_away_what_is_ours_by_the_run_s_own_scripts(empty: Bay, tmp_path: Path) -> None:
+    state = killed(empty, "11111111-1111-1111-1111-111111111111", tmp_path)
+    assert not judged(empty.ask(), empty.claim).usable
+    (found,) = clean(state, empty.ask, empty.hands)
+    assert (found.left, found.scripts, found.run) == ("", 1, "night-1")
+    assert judged(empty.ask(), empty.claim).usable
+    assert handed(state) == ()
+    assert list(clean(state, empty.ask, empty.hands)) == []
+
+
+@on_loops
+def test_clean_leaves_what_somebody_else_made_since(empty: Bay, tmp_path: Path) -> None:
+    state = killed(empty, "22222222-2222-2222-2222-222222222222", tmp_path)
+    before = empty.digest()
+    (found,) = clean(state, empty.ask, empty.hands)
+    assert "file system: " in found.left
+    assert "22222222-" in found.left
+    assert empty.digest() == before
+    assert len(handed(state)) == 1
+
+
+@on_loops
+def test_clean_knows_a_disk_by_its_label_where_the_record_is_gone(empty: Bay, tmp_path: Path) -> None:
+    with held([empty.claim], empty.ask, hands=empty.hands) as (have,):
+        prepare(have, "night-1")
+        (found,) = clean(tmp_path / "state", empty.ask, empty.hands, labelled={"disk-a"})
+        assert found.left.startswith("it is in use by")
+    assert [one.run for one in left_behind(empty.ask(), ())] == ["night-1"]
+    before = empty.digest()
+    (found,) = clean(tmp_path / "state", empty.ask, empty.hands)
+    assert found.left.startswith("only its label says so")
+    assert empty.digest() == before
+    (found,) = clean(tmp_path / "state", empty.ask, empty.hands, labelled={"disk-a"})
+    assert found.left == ""
+    assert judged(empty.ask(), empty.claim).usable
+
+
+@on_loops
+def test_clean_runs_no_script_that_others_can_write(empty: Bay, tmp_path: Path) -> None:
+    state = killed(empty, "11111111-1111-1111-1111-111111111111", tmp_path)
+    (tmp_path / "run/standing/one.sh").chmod(0o666)
+    before = empty.digest()
+    (found,) = clean(state, empty.ask, empty.hands)
+    assert "can be written by others" in found.left
+    assert empty.digest() == before
+
+
+@on_loops
+def test_what_a_run_at_work_has_is_not_left_over(empty: Bay) -> None:
+    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
+        prepare(have, "night-1")
+        (told,) = seen_at_work(judged(empty.ask(), empty.claim), empty.hands).refusals
+        assert told.why is Why.LOCKED
+        assert "is used by the run night-1" in told.evidence
+    (told,) = seen_at_work(judged(empty.ask(), empty.claim), empty.hands).refusals
+    assert told.why is Why.LEFT_OVER
+
+
+@on_loops
+def test_a_disk_overwritten_from_end_to_end_is_known_by_its_record(empty: Bay, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    hand(state, record(empty))
+    empty.bash('dd if=/dev/urandom of="$DISK" bs=1M count=64 status=none')
+    assert [one.why for one in judged(empty.ask(), empty.claim).refusals] == [Why.UNKNOWN_DATA]
+    assert judged(empty.ask(), empty.claim, ours(state, "night-1")).usable
+    another = judged(empty.ask(), replace(empty.claim, wipe=True), ours(state, "night-2"))
+    assert [str(one) for one in another.refusals] == [
+        f"left over: {empty.disk} was handed to the run night-1, which did not give it back"
+    ]
+    assert [one.left for one in clean(state, empty.ask, empty.hands)] == [""]
+    assert judged(empty.ask(), empty.claim).usable
+
+
+@on_loops
+def test_nothing_is_destroyed_that_nobody_asked_for(empty: Bay) -> None:
+    empty.bash('mkfs.ext4 -q -F -L backup "$DISK"')
+    both = judged_all(empty.ask(), (replace(empty.claim, wipe=True), empty.beside))
+    with pytest.raises(NotAskedFor) as caught:
+        asked_for(both, ["disk-b"], [])
+    assert "ext4 'backup' at 0x438" in caught.value.details
+    assert "zeros in the eight places that were looked at" in caught.value.details
+    assert "--destroy disk-a  or" in caught.value.resolution
+    assert asked_for(both, ["disk-b"], ["disk-a"]) == intent(both)
+
+
+#: Each of them stands for a program that reads, on a disk that cannot be read as a whole.
+FAILS = {
+    "dd": "exit 1",
+    "tail": "exit 1",
+    "dd, of less than it was to read": 'exec head -c 512 "$(sed "s/if=//" <<<"$1")"',
+    "blkid, in time": "exit 124",
+}
+
+
+@on_loops
+@pytest.mark.parametrize("program", FAILS)
+def test_what_could_not_be_read_is_not_taken_for_zeros(
+    empty: Bay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    assert judged(empty.ask(), empty.claim).usable
+    stand_in = tmp_path / "bin" / program.partition(",")[0]
+    stand_in.parent.mkdir()
+    stand_in.write_text(f"#!/bin/bash\n{FAILS[program]}\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
+    for claim in (empty.claim, replace(empty.claim, wipe=True)):
+        found = judged(empty.ask(), claim)
+        assert [one.why for one in found.refusals] == [Why.UNREADABLE]
+        assert "nobody could look what is on it" in intent([found])
+
+
+@on_loops
+def test_a_disk_smaller_than_what_is_looked_at_is_looked_at_as_a_whole(tmp_path: Path) -> None:
+    for size in (512, 65536 + 512, (1 << 20) - 512):
+        (tmp_path / "small").write_bytes(bytes(size - 1) + b"x")
+        loop = attached(tmp_path / "small")
+        try:
+            (node,) = (node for node in here(census_script()).disks if node.path == loop)
+        finally:
+            subprocess.run(["losetup", "--detach", loop], check=True)
+        assert node.unreadable == ""
+        assert node.filled
+
+
+def test_a_record_that_nobody_can_read_stops_everything(tmp_path: Path) -> None:
+    (tmp_path / "disks").mkdir()
+    (tmp_path / "disks/x.json").write_text("{}")
+    with pytest.raises(HarnessBroken, match="not what matrix wrote"):
+        handed(tmp_path)
+
+
+def test_marks_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
+    base = Handed(disk="a", identity="S1", size=1, run="one", folder="", since="", marks=("u-1",))
+    hand(tmp_path, base)
+    hand(tmp_path, base.model_copy(update={"identity": "S/2", "run": "two", "marks": ("u-2",)}))
+    assert ours(tmp_path, "two") == Ours("two", frozenset({"u-2"}), frozenset({"S/2"}), frozenset({("S1", "one")}))
+
+
+def test_a_record_that_another_run_strikes_out_meanwhile_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in "123":
+        hand(tmp_path, Handed(disk=number, identity=f"S{number}", size=1, run="one", folder="", since=""))
+    read = Path.read_bytes
+
+    def struck_out(path: Path) -> bytes:
+        strike_out(tmp_path, "S2")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", struck_out)
+    assert [one.disk for one in handed(tmp_path)] == ["1", "3"]
+
+
+NIGHT = date(2026, 1, 31)
+
+
+def test_nights_go_from_noon_to_noon() -> None:
+    assert night_of(datetime(2026, 2, 1, 11, 59, tzinfo=UTC)) == NIGHT
+    assert night_of(datetime(2026, 2, 1, 12, 0, tzinfo=UTC)) == date(2026, 2, 1)
+
+
+def test_a_budget_stops_before_it_is_exceeded() -> None:
+    claim = Claim("disk-a", 10**12, serial="S1", wear=1000)
+    worn = Ledger().with_written("S1", NIGHT, 600).with_written("S1", NIGHT, 100).with_written("S2", NIGHT, 5000)
+    assert room(worn, claim, "S1", NIGHT) == 300
+    assert worn_out(worn, claim, "S1", NIGHT, 300) == ""
+    assert worn_out(worn, claim, "S1", NIGHT, 301).endswith("in the night of 2026-01-31; the next 301 are 1 too many")
+    assert worn_out(worn, claim, "S1", date(2026, 2, 1), 1000) == ""
+    assert room(worn, replace(claim, wear=None), "S1", NIGHT) is None
+    assert worn.with_written("S1", date(2028, 1, 1), 1).of("S1", NIGHT) == 0
+
+
+def test_the_ledger_is_kept_and_counted_on(tmp_path: Path) -> None:
+    wore(tmp_path, [("S1", 5), ("S2", 7)], NIGHT)
+    assert wore(tmp_path, [("S1", 5)], NIGHT) == ledger(tmp_path)
+    assert (ledger(tmp_path).of("S1", NIGHT), ledger(tmp_path).of("S2", NIGHT)) == (10, 7)
+
+
+def test_counters_that_began_anew_are_counted_from_nothing() -> None:
+    assert (grown(100, 150), grown(100, 30)) == (50, 30)
+
+
+ATA = """{"smart_status": {"passed": true}, "temperature": {"current": 31}, "power_on_time": {"hours": 5},
+ "logical_block_size": 512, "ata_smart_attributes": {"table": [{"id": 5, "raw": {"value": 0}},
+ {"id": 197, "raw": {"value": 1}}, {"id": 241, "raw": {"value": 2000}}]}}"""
+NVME = """{"smart_status": {"passed": true}, "nvme_smart_health_information_log":
+ {"data_units_written": 3, "percentage_used": 7, "media_errors": 0}}"""
+
+
+def test_what_a_disk_says_of_its_health_is_compared() -> None:
+    before = parse(ATA)
+    assert before == Smart(True, 31, 5, 0, 1, 1_024_000)
+    after = parse(ATA.replace("true", "false").replace('"id": 5, "raw": {"value": 0}', '"id": 5, "raw": {"value": 8}'))
+    assert after.worse_than(before) == ("it says that it is failing", "reallocated sectors: 0 before, 8 after")
+    assert before.worse_than(before) == ()
+    assert parse(NVME) == Smart(passed=True, pending=0, written=1_536_000, used=7)
+
+
+def test_where_nothing_is_known_of_its_health_that_is_said() -> None:
+    assert parse("smartctl is not installed").absent == "smartctl is not installed"
+    assert parse("{}").absent == "the disk tells nothing of its health"
+
+
+def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:
+    from runner.hosts.inventory import Node
+    from runner.hosts.signatures import foreign
+
+    node = Node("sda", "8:0", 1 << 30, serial="S1", signatures=(Signature("ext4", uuid="u-1"),), filled=5)
+    claim = Claim("a", 1 << 30, serial="S1")
+    assert list(foreign(node, claim, Ours(marks=frozenset({"u-1"})))) == []
+    assert [one.why for one in foreign(node, claim, Ours(recorded=frozenset({"S1"})))] == [Why.FILE_SYSTEM]
+    assert [
+        one.why for one in foreign(replace(node, signatures=(Signature("ext4"),)), claim, Ours(marks=frozenset({""})))
+    ] == [Why.FILE_SYSTEM]
+
+
+def test_the_error_tells_every_disk_every_reason_and_what_to_do() -> None:
+    from runner.hosts.inventory import Census
+
+    error = DisksRefused(judged_all(Census(), (Claim("a", 1, serial="S"), Claim("b", 2, serial="T"))))
+    assert error.brief == "2 of 2 disks cannot be used; nothing was written"
+    assert error.details.splitlines() == ["  a: not there: nothing is called a", "  b: not there: nothing is called b"]
+    assert error.resolution == "compare hosts.yaml with what `matrix disks` shows of this machine"
+
+
+def test_disks_of_two_hosts_are_not_mixed_up(tmp_path: Path) -> None:
+    here = Handed(disk="a", identity="S1", size=1, run="r1", folder="", since="")
+    there = here.model_copy(update={"reach": "ssh:shelf", "run": "r2"})
+    for one in (here, there):
+        hand(tmp_path, one)
+    assert handed(tmp_path, "ssh:shelf") == (there,)
+    assert ours(tmp_path, "r1").others == frozenset()
+    assert ours(tmp_path, "r1", "ssh:shelf").others == {("S1", "r2")}
+    strike_out(tmp_path, "S1", "ssh:shelf")
+    assert handed(tmp_path) == (here,)

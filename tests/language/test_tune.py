@@ -1,0 +1,326 @@
+"""Tunables: what may be written, where it means something, and that an unknown knob stays inside its device."""
+
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from runner.language.axes import constructed, written
+from runner.language.layers import LAYERS, Lvm, Md, OneDisk, Partition
+from runner.language.sysfs import LEADING_OUT, OF_THE_LAYOUT, TYPED, path_in_sysfs
+from runner.language.tune import SCOPES, Tune, clashes, exclusive, impossible, meaningless, split
+from runner.scripts.jinja import SHIPPED
+from runner.simdisks.disk import Disk
+from runner.space.select import select
+from runner.space.space import Space
+from tests.space.test_load import errors
+from tests.support.matrices import space
+
+GIB = 1 << 30
+STACKS = """\
+name: stacks
+disks: {count: 4, size: 1GiB, bus: sata}
+layouts:
+  single: [disk]
+  parts: [partition: {count: 2}, pick: {number: 1}]
+  striped: [md: {level: 0}]
+  parity: [md: {level: 5}]
+tune: TUNE
+workloads: {w: {rw: read, runtime: 1s}}
+"""
+
+
+def tuned(text: str) -> Space:
+    return space(STACKS.replace("TUNE", text))
+
+
+def flaws(text: str) -> list[str]:
+    return errors(STACKS.replace("TUNE", text))
+
+
+NAMES = st.sampled_from(
+    ["queue", "md", "x", "a_b", "0", "A-1", "slaves", "..", ".", "", "-rf", "a b", "$(x)", "é", "*"]
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(NAMES, min_size=1, max_size=4).map("/".join) | st.text(max_size=20))
+@example("queue/wbt_lat_usec\n")
+@example("/etc/passwd")
+@example("queue/../../x")
+def test_a_path_that_is_taken_goes_down_only(path: str) -> None:
+    """Whatever is taken stays below any folder, names no other device, and needs no quoting."""
+    try:
+        path_in_sysfs(path)
+    except ValueError:
+        return
+    whole = os.path.normpath(f"/sys/class/block/sda/{path}")
+    assert whole == f"/sys/class/block/sda/{path}"
+    assert shlex.quote(path) == path
+    assert not path.startswith("-")
+    assert not LEADING_OUT.intersection(path.split("/"))
+    assert path not in TYPED
+    assert path not in OF_THE_LAYOUT
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("../sdb/queue/x", "no path of a knob"),
+        ("/proc/sys/vm/x", "no path of a knob"),
+        ("-x", "no path of a knob"),
+        ("queue/a b", "no path of a knob"),
+        ("queue//x", "no path of a knob"),
+        ("queue/", "no path of a knob"),
+        ("slaves/sda/queue/x", "`slaves` leads out of the device's own folder"),
+        ("holders/md0/md/x", "`holders` leads out"),
+        ("subsystem/sda/x", "`subsystem` leads out"),
+        ("power/control", "`power` leads out"),
+        ("device/timeout", "`device` leads out"),
+        ("queue/nr_requests", "there is a key for it: write `nr_requests:`"),
+        ("queue/read_ahead_kb", "write `readahead:`"),
+        ("md/stripe_cache_size", "write `stripe_cache_size:`"),
+        ("queue/iosched/read_expire", "write `iosched: {read_expire: …}`"),
+        ("md/level", "the layout decides that"),
+        ("md/dev-sda/state", "the layout decides that"),
+        ("md/bitmap/location", "the layout decides that"),
+        ("md/bitmap/backlog", "leaves the array hanging"),
+        ("uevent", "no knob"),
+    ],
+)  # fmt: skip
+def test_a_path_that_is_not_taken_says_why_and_where(path: str, said: str) -> None:
+    (found,) = flaws(f'{{sysfs: {{"{path}": [0, 1]}}}}')
+    assert found.startswith("8:")
+    assert said in found
+
+
+@pytest.mark.parametrize("value", ["''", '"a\\nb"', '" x"', "[]", "[1, null]", '"\\t"'])
+def test_a_text_for_sysfs_is_one_line(value: str) -> None:
+    assert len(flaws(f"{{sysfs: {{queue/x: {value}}}}}")) == 1
+
+
+def _sysfs(root: Path) -> None:
+    """Two devices, with links between them as the kernel makes them."""
+    for name in ("sda", "sdb"):
+        device = root / "devices" / name
+        (device / "queue").mkdir(parents=True)
+        (device / "queue/knob").write_text("old\n")
+        (device / "plain").write_text("old\n")
+    (root / "class/block").mkdir(parents=True)
+    for name in ("sda", "sdb"):
+        (root / "class/block" / name).symlink_to(root / "devices" / name)
+    (root / "devices/sda/slaves").mkdir()
+    (root / "devices/sda/slaves/sdb").symlink_to(root / "devices/sdb")
+    (root / "devices/sda/parent").symlink_to("..")
+    (root / "devices/sda/queue/linked").symlink_to(root / "devices/sdb/queue/knob")
+    (root / "devices/sda/within").symlink_to("queue")
+    (root / "devices/sda-too").mkdir()
+    (root / "devices/sda-too/knob").write_text("old\n")
+    (root / "devices/sda/near").symlink_to("../sda-too")
+
+
+def _turned(root: Path, path: str) -> tuple[int, str]:
+    """The functions of the very templates, told to set one file of sda."""
+    parts = ["prelude.sh", "knobs.sh", "turn/own.sh"]
+    text = "\n".join(re.sub(r"\{#.*?#\}", "", (SHIPPED / part).read_text(), flags=re.DOTALL) for part in parts)
+    tune = (SHIPPED / "tune.sh").read_text()
+    turn_file = tune[tune.index("turn_file() {") : tune.index("# One file under")]
+    whole = text.replace("/sys/class/block", str(root / "class/block")).replace("{{ stack.bay }}", "bay")
+    whole = re.sub(r"kernel_name\(\) \{.*?\n\}\n", "kernel_name() { REPLY=$1; }\n", whole, flags=re.DOTALL)
+    script = f"set -euo pipefail\n{whole}\n{turn_file}\nturn_own sda {shlex.quote(path)} new\n"
+    environment = {"MATRIX_MEMORY": str(root / "state"), "PATH": os.environ["PATH"]}
+    result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=root)
+    return result.returncode, result.stderr
+
+
+@pytest.mark.parametrize("path", ["queue/knob", "plain", "within/knob"])
+def test_the_script_turns_what_is_inside(tmp_path: Path, path: str) -> None:
+    _sysfs(tmp_path)
+    assert _turned(tmp_path, path) == (0, "")
+    assert (tmp_path / "devices/sda" / path).read_text() == "new\n"
+    assert (tmp_path / "devices/sdb/queue/knob").read_text() == "old\n"
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.sampled_from(["..", "queue", "knob", "slaves", "sdb", "parent", "linked", "near", "", "no", "-P"]),
+        min_size=1,
+        max_size=4,
+    ).map("/".join)
+)
+@example("slaves/sdb/queue/knob")
+@example("queue/linked")
+@example("parent/sdb/plain")
+@example("near/knob")
+@example("../sdb/plain")
+@example("/etc/hostname")
+def test_the_script_touches_nothing_outside_wherever_links_lead(path: str) -> None:
+    """Even of paths that would never get so far."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        _sysfs(root)
+        status, said = _turned(root, path)
+        outside = [root / "devices" / name for name in ("sdb/queue/knob", "sdb/plain", "sda-too/knob")]
+        assert [file.read_text() for file in outside] == ["old\n"] * 3
+        assert (status == 0) != ("has no" in said)
+
+
+def test_every_kind_that_makes_block_devices_has_a_map() -> None:
+    assert set(SCOPES) == {kind for kind, layer in LAYERS.items() if layer.tunable}
+    assert {"disk", "md", "partition"} <= set(SCOPES)
+    assert set(SCOPES) <= set(Tune.model_fields)
+    assert split("md.readahead") == ("md", "readahead")
+    assert split("vm.dirty_ratio") == ("", "vm.dirty_ratio")
+
+
+def test_a_map_of_a_kind_is_named_by_it_everywhere() -> None:
+    found = tuned("{readahead: [default, 1MiB], disk: {nr_requests: [32, 64]}, md: {nomerges: [0, 2]}}")
+    names = [cell.name for cell in found.cells()]
+    assert "parity/readahead=1MiB,disk.nr_requests=64,md.nomerges=2/w" in names
+    assert "single/readahead=1MiB,disk.nr_requests=64/w" in names
+    assert found.notes[0] == "md.nomerges is no axis for single, parts: there is no md in it"
+    assert list(found.cells())[-1].axes["tune.disk.nr_requests"] == "64"
+    assert select(found, ["nr_requests=64,layout=single"]).count() == 2
+    assert select(found, ["disk.nr_requests=64,layout=single"]).count() == 2
+
+
+def test_the_plain_name_means_the_plain_one() -> None:
+    found = tuned(
+        "{readahead: [default, 1MiB], partition: {}, vm: {dirty_ratio: [5, 10]}, sysfs: {queue/iostats: [0, 1]}}"
+    )
+    assert select(found, ["readahead=1MiB"]).count() == found.count() // 2
+    both = space(
+        STACKS.replace("  single: [disk]\n  parts: [partition: {count: 2}, pick: {number: 1}]\n", "").replace(
+            "TUNE", "{readahead: [default, 1MiB], disk: {readahead: [4KiB, 8KiB]}}"
+        )
+    )
+    assert select(both, ["readahead=1MiB"]).count() == 4
+    assert select(both, ["disk.readahead=4KiB,tune.readahead=default"]).count() == 2
+    assert select(found, ["dirty_ratio=5,queue/iostats=1"]).count() == found.count() // 4
+
+
+@pytest.mark.parametrize(
+    ("tune", "said"),
+    [
+        ("{readahead: 1MiB, md: {readahead: 2MiB}}", "8:41: 'md.readahead' and 'readahead' set the same file of the same devices of striped, parity; keep one"),
+        ("{readahead: 1MiB, partition: {readahead: 2MiB}}", "'partition.readahead' and 'readahead' set the same file of the same devices of parts"),
+        ("{partition: {readahead: 1MiB}, disk: {readahead: 2MiB}}", "set the same file of the same devices of parts"),
+        ("{scheduler: none, disk: {scheduler: bfq}}", "'disk.scheduler' and 'scheduler' set the same file"),
+        ("{stripe_cache_size: 256, md: {stripe_cache_size: 512}}", "of parity; keep one"),
+        ("{wbt_lat_usec: 0, sysfs: {queue/wbt_lat_usec: 1}}", "set the same file of the same devices of single, parts, striped, parity; keep one"),
+        ("{disk: {write_cache: write back, sysfs: {queue/write_cache: write through}}}", "set the same file"),
+        ("{sysfs: {md/rmw_level: 0}, md: {sysfs: {md/rmw_level: 1}}}", "of striped, parity"),
+        ("{vm: {dirty_ratio: 10, dirty_bytes: 64MiB}}", "the kernel forgets dirty_ratio when dirty_bytes is set; write one of them"),
+        ("{vm: {dirty_bytes: 4KiB}}", "the kernel takes 8KiB and more, or default"),
+        ("{vm: {dirty_ratoi: 10}}", "unknown key 'dirty_ratoi'; did you mean dirty_ratio"),
+        ("{disk: {raedahead: 1MiB}}", "unknown key 'raedahead'; did you mean readahead?"),
+        ("{md: {nr_requests: 64}}", "md has no 'nr_requests'; write `tune: {nr_requests: 64}`"),
+        ("{partition: {scheduler: none}}", "partition has no 'scheduler'; write `tune: {scheduler: none}`"),
+        ("{disk: {sysfs: {md/rmw_level: 0}}}", "nothing uses 'disk.sysfs.md/rmw_level': only md arrays have md/…"),
+        ("{ncq_depth: 33}", "'33': native command queueing on sata goes from 1 to 32"),
+        ("{disk: {ncq_depth: [1, 33]}}", "'33': native command queueing on sata goes from 1 to 32"),
+        ("{max_sectors_kb: 32768}", "a request to a sata disk goes to 32767 KiB"),
+        ("{scheduler: none, nr_requests: 33}", "without a scheduler, a sata disk takes 32 requests"),
+        ("{nr_requests: 3}", "write a whole number from 4 to 2048, or default"),
+        ("{stripe_cache_size: 256, preread_bypass_threshold: 257}", "at most stripe_cache_size, which is 256 here"),
+        ("{sync_speed_min: 50MiB}", "not a rate; write it like 50MiB/s"),
+        ("{sync_speed_min: 1500B/s}", "the kernel counts it in whole KiB/s"),
+        ("{sync_speed_min: 50k/s}", "did you mean 50KiB"),
+        ("{scheduler: [none, kyber], iosched: {read_expire: 100}}", "nothing uses 'iosched.read_expire': scheduler none has no such knob; scheduler kyber has no such knob"),
+        ("{disk: {scheduler: bfq, iosched: {read_expire: 100}}}", "nothing uses 'disk.iosched.read_expire'"),
+        ("{write_cache: writeback}", "did you mean write back?"),
+        ("{cpu_governor: 'a b'}", "write small letters"),
+        ("{iosched: {Read: 1}}", "an option has small letters"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said_before_anything_starts(tune: str, said: str) -> None:
+    (found,) = flaws(tune)
+    assert said in found
+    assert found.startswith("8:")
+
+
+def test_a_knob_of_one_scheduler_is_no_axis_under_another() -> None:
+    found = tuned("{scheduler: [none, mq-deadline], iosched: {read_expire: [100, 500]}}")
+    assert sorted(cell.name for cell in found.cells() if cell.name.startswith("single")) == [
+        "single/scheduler=mq-deadline,iosched.read_expire=100/w",
+        "single/scheduler=mq-deadline,iosched.read_expire=500/w",
+        "single/scheduler=none/w",
+    ]
+    assert found.notes == ("tune: iosched.read_expire is no axis where scheduler none has no such knob",)
+
+
+@pytest.mark.parametrize(
+    ("tunable", "stack", "bus", "said"),
+    [
+        ("md.readahead", (OneDisk(),), "sata", "there is no md in it"),
+        ("disk.readahead", (OneDisk(),), "sata", ""),
+        ("partition.readahead", (Partition.model_construct(count=2),), "sata", ""),
+        ("md.stripe_cache_size", (Md.model_construct(level=0),), "sata", "there is no RAID 4, 5 or 6 in it"),
+        ("group_thread_cnt", (Md.model_construct(level=1),), "sata", "there is no RAID 4, 5 or 6 in it"),
+        ("preread_bypass_threshold", (Md.model_construct(level=6),), "sata", ""),
+        ("sync_speed_min", (Md.model_construct(level="linear"),), "sata", "there is no array with redundancy in it"),
+        ("sync_speed_max", (Md.model_construct(level=10),), "sata", ""),
+        ("sysfs.md/rmw_level", (OneDisk(),), "sata", "there is no md in it"),
+        ("disk.ncq_depth", (OneDisk(),), "virtio", "disks on virtio have no queue depth"),
+        ("vm.dirty_ratio", (OneDisk(),), "virtio", ""),
+    ],
+)
+def test_where_a_tunable_means_nothing(tunable: str, stack: Any, bus: Any, said: str) -> None:
+    found = meaningless(tunable, stack, (Disk(GIB, bus),))
+    assert found.startswith(said)
+    assert bool(found) == bool(said)
+
+
+def test_a_default_is_never_refused() -> None:
+    names = ["ncq_depth", "max_sectors_kb", "nr_requests", "preread_bypass_threshold"]
+    values = {**dict.fromkeys(names, "default"), "scheduler": "none", "stripe_cache_size": 17}
+    assert impossible(values, (Disk(GIB, "sata"),)) == {}
+    assert list(exclusive({"vm.dirty_ratio": 1, "vm.dirty_background_bytes": 1})) == []
+    assert list(clashes(["readahead", "disk.readahead"], (Md.model_construct(level=0),))) == []
+
+
+PARTED = Partition.model_construct(count=2)
+VOLUMES, ARRAY = Lvm.model_construct(), Md.model_construct(level=0)
+
+
+@pytest.mark.parametrize(
+    ("names", "stack", "clashing"),
+    [
+        (["disk.readahead", "partition.readahead"], (PARTED,), True),
+        (["md.readahead", "partition.readahead"], (ARRAY, PARTED), True),
+        (["lvm.readahead", "partition.readahead"], (VOLUMES, PARTED), False),
+        (["readahead", "partition.readahead"], (VOLUMES, PARTED), True),
+        (["readahead", "lvm.readahead"], (VOLUMES, PARTED), False),
+        (["disk.readahead", "partition.readahead"], (PARTED, VOLUMES, PARTED), True),
+        (["readahead", "md.readahead"], (VOLUMES, ARRAY, VOLUMES), False),
+        (["readahead", "lvm.readahead"], (VOLUMES, ARRAY, VOLUMES), True),
+    ],
+)
+def test_a_partition_of_a_mapping_has_a_readahead_of_its_own(names: list[str], stack: Any, clashing: bool) -> None:
+    assert bool(list(clashes(names, stack))) == clashing
+
+
+VALUES = st.fixed_dictionaries(
+    {},
+    optional={
+        "readahead": st.sampled_from(["default", 4096, 1 << 20]),
+        "disk.nr_requests": st.sampled_from(["default", 4, 64]),
+        "disk.iosched.read_expire": st.integers(0, 100),
+        "md.sysfs.md/rmw_level": st.sampled_from(["0", "1"]),
+        "vm.dirty_ratio": st.integers(0, 100),
+        "iosched.x": st.integers(0, 5),
+    },
+)
+
+
+@given(VALUES)
+def test_what_is_flat_and_what_is_nested_are_the_same(values: dict[str, Any]) -> None:
+    assert written(constructed(Tune, values)) == values

@@ -1,0 +1,86 @@
+"""What was seen beside a trial, as its files and notes."""
+
+import csv
+from dataclasses import replace
+
+from runner.language.workload import Workload
+from runner.results.fio_json import Figures
+from runner.results.monitor.bottleneck import Bus
+from runner.results.monitor.counters import split
+from runner.results.monitor.trial_monitor import behind_caches, buses, in_flight, notes, seen
+from runner.simdisks.clib import Report
+from runner.simdisks.disk import Disk, Link
+from tests.results.monitor.test_counters import AFTER, BEFORE, READINGS
+
+WORK = Workload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})
+FIGURES = Figures(None, None, runtime=1.0, cpu_usr=10.0, cpu_sys=20.0, errors=0)
+_, EARLY, LATE = split(BEFORE + AFTER)
+NOTHING = Report(**dict.fromkeys(Report.__annotations__, 0))
+
+
+def test_files_are_tables_of_the_time_in_which_fio_was_at_work() -> None:
+    found = seen(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    files = {name: list(csv.DictReader(text.splitlines())) for name, text in found.files().items()}
+    assert set(files) == {"devices.csv", "processors.csv", "memory.csv"}
+    disk, array = files["devices.csv"]
+    assert (disk["device"], disk["node"], disk["read_bytes"]) == ("disk0", "vda", "102400")
+    assert (disk["queue"], disk["utilisation"]) == ("1", "0.5")  # of two seconds: one of ramp, one that counts
+    assert (array["device"], array["await"]) == ("md", "0")
+    (row,) = files["processors.csv"]
+    assert (row["seconds"], row["context_switches"], row["iowait"]) == ("3.500", "30", "0.1111")
+    idle, busy = files["memory.csv"]
+    assert idle == {"when": "before", "available": "1536000000", "dirty": "0", "writeback": "0"}
+    assert busy == {"when": "after", "available": "1433600000", "dirty": "83886080", "writeback": "1048576"}
+
+
+def test_what_does_not_tell_of_memory_has_no_file_of_it() -> None:
+    told = "".join(line for line in (BEFORE + AFTER).splitlines(keepends=True) if not line.endswith("kB\n"))
+    _, early, late = split(told)
+    found = seen(early, late, READINGS, FIGURES, WORK)
+    assert found
+    assert set(found.files()) == {"devices.csv", "processors.csv"}
+
+
+def test_a_trial_without_figures_was_at_work_all_the_time() -> None:
+    found = seen(EARLY, LATE, READINGS, None, WORK)
+    assert found
+    assert found.seconds == 3.5
+
+
+def test_without_counters_nothing_was_seen() -> None:
+    assert seen(None, LATE, READINGS, FIGURES, WORK) is None
+    assert seen(EARLY, None, READINGS, FIGURES, WORK) is None
+
+
+def test_notes_tell_what_limits_and_how_evenly_disks_were_used() -> None:
+    found = seen(EARLY, LATE, READINGS, FIGURES, WORK)
+    assert found
+    assert notes(found, FIGURES, WORK, 0, (), "") == {
+        "iowait": "0.1111",
+        "bottleneck": "queue depth: at most 16 under way, and the busiest disk was so for 50% of the time",
+    }
+    report = replace(NOTHING, busy=1.9)
+    assert notes(behind_caches(found, [report]), FIGURES, WORK, 0, (), "")["bottleneck"] == (
+        "disks: each busy for at least 95% of the time"
+    )
+    (disk,) = found.disks
+    two = replace(found, devices=(disk, replace(disk, device="disk1", read_bytes=0, written_bytes=disk.moved // 2)))
+    assert notes(two, FIGURES, WORK, 0, (Bus("pci", 1e6, 1e6),), "") == {
+        "evenness": "0.500",
+        "iowait": "0.1111",
+        "bottleneck": "bus pci: 1 of 1 MB/s",
+    }
+
+
+def test_the_cache_decides_what_is_under_way_of_buffered_work() -> None:
+    assert in_flight(WORK) == 16
+    assert in_flight(WORK.model_copy(update={"direct": False})) is None
+
+
+def test_what_moves_over_a_link_is_what_its_disks_move() -> None:
+    pci, sas = Link("pci", 133e6), Link("sas", 1e9)
+    disks = [Disk(1, link=pci), Disk(1), Disk(1, link=sas), Disk(1, link=pci)]
+    done = [replace(NOTHING, read_bytes=10**6 * (at + 1), written_bytes=10**6) for at in range(4)]
+    assert buses(disks, done, 2.0) == (Bus("pci", 3.5e6, 133e6), Bus("sas", 2e6, 1e9))
+    assert buses(disks, (), 2.0) == ()

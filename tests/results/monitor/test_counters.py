@@ -1,0 +1,116 @@
+"""Lines of /proc into what devices and processors did."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.results.monitor.counters import KINDS, Counted, Memory, processors, split, used
+from runner.results.record import Reading
+
+BEFORE = """\
+counted before 1000.5
+ 253       0 vda 10 0 80 5 20 0 160 7 0 11 12 0 0 0 0 0 0
+   9     127 md127 1 2 3 4 5 6 7 8 9 10 11
+cpu  100 0 50 1000 10 0 5 0 0 0
+cpu0 100 0 50 1000 10 0 5 0 0 0
+intr 5000 1 2 3
+ctxt 70
+MemTotal:        2000000 kB
+MemAvailable:    1500000 kB
+Dirty:                 0 kB
+Writeback:             0 kB
+HugePages_Total:       0
+counted
+"""
+AFTER = """\
+counted after 1004.0
+ 253       0 vda 110 0 280 105 24 0 192 9 0 1011 2012 0 0 0 0 0 0
+   9     127 md127 1 2 3 4 5 6 7 8 9 10 11
+cpu  110 0 80 1040 20 0 5 0 0 0
+cpu0 110 0 80 1040 20 0 5 0 0 0
+intr 5600 1 2 3
+ctxt 100
+MemTotal:        2000000 kB
+MemAvailable:    1400000 kB
+Dirty:             81920 kB
+Writeback:          1024 kB
+HugePages_Total:       0
+counted
+"""
+READINGS = (
+    Reading("disk0.node", None, "vda"),
+    Reading("md.node", None, "md127"),
+    Reading("disk1.node", None, "gone"),
+    Reading("md.level", "raid0", "raid0"),
+)
+
+
+def counted(text: str) -> tuple[Counted, Counted]:
+    _, before, after = split(text)
+    assert before
+    assert after
+    return before, after
+
+
+def test_what_fio_said_is_what_is_left() -> None:
+    rest, before, after = split(f'a note\n{BEFORE}{AFTER}{{\n  "jobs": []\n}}')
+    assert rest == 'a note\n{\n  "jobs": []\n}'
+    assert before
+    assert after
+    assert (before.clock, after.clock) == (1000.5, 1004.0)
+
+
+def test_the_devices_are_those_that_were_read_back_by_the_names_they_have_there() -> None:
+    disk, array = used(*counted(BEFORE + AFTER), READINGS)
+    assert (disk.device, disk.node, array.device, array.node) == ("disk0", "vda", "md", "md127")
+    assert (disk.reads, disk.writes, disk.read_bytes, disk.written_bytes) == (100, 4, 200 * 512, 32 * 512)
+    assert (disk.waited, disk.busy, disk.queued) == (0.102, 1.0, 2.0)
+    assert disk.moved == 232 * 512
+    assert (array.reads, array.moved, array.busy) == (0, 0, 0)
+
+
+def test_the_processors_did_one_thing_or_another_all_the_time() -> None:
+    found = processors(*counted(BEFORE + AFTER))
+    assert found.seconds == 3.5
+    assert sum(found.shares.values()) == 1
+    assert (found.shares["user"], found.shares["system"], found.shares["iowait"]) == (10 / 90, 30 / 90, 10 / 90)
+    assert (found.interrupts, found.switches) == (600, 30)
+
+
+def test_memory_is_told_in_bytes_and_only_where_all_of_it_is_there() -> None:
+    before, after = counted(BEFORE + AFTER)
+    assert before.memory == Memory(1500000 * 1024, 0, 0)
+    assert after.memory == Memory(1400000 * 1024, 80 << 20, 1 << 20)
+    (without, _) = counted(BEFORE.replace("Dirty", "Clean") + AFTER)
+    assert without.memory is None
+
+
+def test_counters_cut_short_count_for_nothing_and_stay_what_was_said() -> None:
+    assert split(BEFORE)[1:] == (split(BEFORE + AFTER)[1], None)
+    for text in (
+        "",
+        "counted before 1\ncpu 1",
+        "counted before x\ncounted\n",
+        "counted before 1\n0 vda 1 x\ncounted\n",
+    ):
+        assert split(text)[1:] == (None, None)
+    assert split("counted before 1\nbash: killed\n")[0] == "bash: killed\n"
+
+
+def test_a_clock_may_have_a_comma() -> None:
+    assert counted(BEFORE.replace("1000.5", "1000,5") + AFTER)[0].clock == 1000.5
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))))
+def test_no_line_is_lost_but_those_that_are_counters(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    rest, _, _ = split(text)
+    assert rest == "".join(line for line in text.splitlines(keepends=True) if not line.startswith("counted\t"))
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=8, max_size=10))
+def test_shares_are_shares(ticks: list[int]) -> None:
+    none = Counted(1.0, {}, {"cpu": tuple(0 for _ in ticks)})
+    shares = processors(none, Counted(2.0, {}, {"cpu": tuple(ticks)})).shares
+    assert set(shares) == set(KINDS)
+    assert all(0 <= share <= 1 for share in shares.values())
+    assert any(ticks[:8]) == (abs(sum(shares.values()) - 1) < 1e-9)

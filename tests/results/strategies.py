@@ -1,0 +1,65 @@
+"""Trials, cells and attempts of every shape, for property tests."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from runner.results.fio_json import Direction, Figures
+from runner.results.record import CellRow, Outcome, Reading, Trial
+from runner.statistics.histogram import Histogram
+
+#: Anything a console may have said, NUL and other control characters included; never lone surrogates.
+texts = st.text(max_size=20)
+numbers = st.floats(min_value=0, max_value=1e18, allow_nan=False)
+seconds = st.floats(min_value=0, max_value=1e9)  # thirty years
+latencies = st.none() | numbers
+counts = st.integers(min_value=0, max_value=2**62)
+
+histograms = st.dictionaries(st.integers(0, 10**12), st.integers(1, 10**6), min_size=1, max_size=5).map(Histogram.of)
+
+directions = st.builds(
+    Direction,
+    bw=numbers,
+    iops=numbers,
+    bytes=counts,
+    ios=counts,
+    lat_mean=latencies,
+    lat_p50=latencies,
+    lat_p90=latencies,
+    lat_p95=latencies,
+    lat_p99=latencies,
+    lat_p999=latencies,
+    lat_p9999=latencies,
+    lat_max=latencies,
+    latencies=st.none() | histograms,
+)
+figures = st.builds(
+    Figures,
+    read=st.none() | directions,
+    write=st.none() | directions,
+    runtime=numbers,
+    cpu_usr=numbers,
+    cpu_sys=numbers,
+    errors=st.integers(0, 2**31 - 1),
+)
+readings = st.lists(st.builds(Reading, setting=texts, wanted=st.none() | texts, got=texts), max_size=3).map(tuple)
+
+
+def trials(cell: st.SearchStrategy[str], block: st.SearchStrategy[int]) -> st.SearchStrategy[Trial]:
+    return st.builds(
+        Trial,
+        cell=cell,
+        block=block,
+        outcome=st.sampled_from(Outcome),
+        reason=texts,
+        started=texts,
+        seconds=seconds,
+        attempts=st.integers(1, 9),
+        figures=st.none() | figures,
+        readings=readings,
+        notes=st.dictionaries(texts, texts, max_size=3),
+        folder=texts,
+    )
+
+
+cell_rows = st.builds(CellRow, id=texts, name=texts, axes=st.dictionaries(texts, texts, max_size=4))

@@ -1,0 +1,35 @@
+"""How databases are opened."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from runner.results.databases import into_wal
+
+
+class Contested:
+    """A file that others are just making, so often."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def execute(self, text: str) -> None:
+        assert text == "PRAGMA journal_mode = WAL"
+        if self.times:
+            self.times -= 1
+            busy = sqlite3.OperationalError("database is locked")
+            busy.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise busy
+
+
+def test_a_file_that_several_make_at_once_is_made_by_all_of_them() -> None:
+    contested = Contested(3)
+    into_wal(contested, 60)
+    assert contested.times == 0
+
+
+def test_a_file_that_stays_locked_is_given_up() -> None:
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        into_wal(Contested(10**9), 0)

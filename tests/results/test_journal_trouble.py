@@ -1,0 +1,182 @@
+"""Every way a journal can fail a user, done for real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.base.errors import BadInput, HarnessBroken, MatrixError
+from runner.results import journal as journal_module
+from runner.results.journal import Journal
+from runner.results.record import CellRow, Outcome, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+root = os.geteuid() == 0
+CELL = CellRow("c1", "single/seqread", {})
+
+
+def trial(block: int, reason: str = "") -> Trial:
+    return Trial("c1", block, Outcome.BROKEN, reason=reason)
+
+
+def filled(path: Path, count: int = 3) -> None:
+    with Journal.open(path) as journal:
+        journal.remember([CELL])
+        for block in range(count):
+            journal.record(trial(block))
+
+
+def complete(problem: MatrixError, path: Path) -> bool:
+    """Whether an error tells a stranger what, where, on which evidence, and what to do."""
+    return str(path) in problem.brief and bool(problem.details) and bool(problem.resolution)
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.write_bytes(b"this is not a database, but it is long enough to look at" * 50)
+    with pytest.raises(BadInput, match="not a journal") as caught:
+        Journal.open(path)
+    assert complete(caught.value, path)
+    assert path.read_bytes().startswith(b"this is not")
+
+
+def test_a_database_of_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("create table bookmarks (url text)")
+    with pytest.raises(BadInput, match="not a journal of ours"):
+        Journal.open(path)
+
+
+def test_an_empty_file_left_by_a_kill_becomes_a_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    path.touch()
+    filled(path)
+    with Journal.open(path) as journal:
+        assert len(journal.finished()) == 3
+
+
+def test_a_journal_from_the_future(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    filled(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("update meta set value = '99' where key = 'schema'")
+    with pytest.raises(BadInput, match="newer version") as caught:
+        Journal.open(path)
+    assert "99" in caught.value.details
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("select count(*) from trials").fetchone() == (3,)
+
+
+def test_a_damaged_journal(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    filled(path, 200)
+    content = bytearray(path.read_bytes())
+    content[4096 * 2 : 4096 * 6] = b"\xa5" * (4096 * 4)
+    path.write_bytes(content)
+    with pytest.raises(HarnessBroken, match="damaged") as caught:
+        Journal.open(path)
+    assert complete(caught.value, path)
+
+
+def test_a_folder_that_does_not_exist(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "journal.sqlite"
+    with pytest.raises(BadInput, match="cannot be opened") as caught:
+        Journal.open(path)
+    assert complete(caught.value, path)
+
+
+def test_a_journal_that_another_program_keeps_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "_BUSY_MS", 1)
+    path = tmp_path / "journal.sqlite"
+    filled(path)
+    with Journal.open(path) as journal, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("begin immediate")
+        with pytest.raises(HarnessBroken, match="locked by another program") as caught:
+            journal.record(trial(7))
+        assert complete(caught.value, path)
+        assert len(journal.finished()) == 3, "reading goes on beside a writer"
+        other.execute("rollback")
+        journal.record(trial(7))
+        assert len(journal.finished()) == 4
+
+
+@contextmanager
+def small_disk(path: Path, size: str) -> Iterator[Path]:
+    path.mkdir()
+    done = subprocess.run(
+        [shutil.which("mount") or "mount", "-t", "tmpfs", "-o", f"size={size}", "none", path], capture_output=True
+    )
+    if done.returncode:
+        pytest.skip("this place allows no mounts")
+    try:
+        yield path
+    finally:
+        subprocess.run([shutil.which("umount") or "umount", path], check=True)
+
+
+@pytest.mark.skipif(not root, reason="needs a small file system of its own, hence root")
+def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "512k") as disk:
+        path = disk / "journal.sqlite"
+        kept: set[tuple[str, int]] = set()
+        with Journal.open(path) as journal:
+            journal.remember([CELL])
+            with pytest.raises(HarnessBroken, match="is full") as caught:
+                record_until_it_fails(journal, kept)
+            assert complete(caught.value, disk)
+            assert caught.value.brief == f"the disk that holds {disk}/ is full"
+            assert journal.finished() == kept
+        with Journal.open(path) as journal:
+            assert len(kept) > 10
+            assert journal.finished() == kept
+
+
+def record_until_it_fails(journal: Journal, kept: set[tuple[str, int]]) -> None:
+    for block in range(10_000):
+        journal.record(trial(block, "x" * 1000))
+        kept.add(("c1", block))
+
+
+_AS_NOBODY = """
+import os, sys
+from pathlib import Path
+# Everything is imported before the change of user: the packages need not be readable to everyone.
+import sqlalchemy.dialects.sqlite
+from runner.base.errors import BadInput
+from runner.results.journal import Journal
+Journal.open(Path(sys.argv[1]).parent.with_suffix(".warm")).close()
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+try:
+    Journal.open(Path(sys.argv[1]))
+except BadInput as problem:
+    print(problem.brief, "|", problem.resolution)
+"""
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_a_folder_one_may_not_write(tmp_path: Path, existing: bool) -> None:
+    path = tmp_path / "journal.sqlite"
+    if existing:
+        filled(path)
+        path.chmod(0o444)
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    tmp_path.chmod(0o555)
+    try:
+        done = subprocess.run([sys.executable, "-c", _AS_NOBODY, path], capture_output=True, text=True, check=True)
+    finally:
+        tmp_path.chmod(0o755)
+    assert str(path) in done.stdout
+    assert "--results DIR" in done.stdout

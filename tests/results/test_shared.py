@@ -1,0 +1,391 @@
+"""The shared store, in SQLite and in PostgreSQL: fed any number of times in any order, it holds what the journals hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from runner.base.errors import BadInput, HarnessBroken
+from runner.results import store_tables as shared_tables
+from runner.results.backfill import bring_up_to_date
+from runner.results.environment import Host
+from runner.results.journal import Journal
+from runner.results.record import CellRow, Outcome, Trial
+from runner.results.run_folder import load
+from runner.results.store import SharedStore
+from runner.results.store_address import Address, address_of
+from tests.results import past, strategies
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from tests.results.server import Server
+
+ALL = tuple(column.name for column in shared_tables.trials.columns)
+
+
+def content(address: Address) -> list[tuple[object, ...]]:
+    """Every trial in the store, in full."""
+    with SharedStore.existing(address) as store:
+        return [tuple(str(value) for value in row) for row in store.trials(ALL)]
+
+
+def identities(address: Address) -> set[tuple[str, str, int]]:
+    with SharedStore.existing(address) as store:
+        return {(run, cell, block) for run, cell, block in store.trials(("run", "cell", "block"))}
+
+
+def catch_up(address: Address, results: Path) -> list[str]:
+    with SharedStore.open(address) as store:
+        return bring_up_to_date(store, results)
+
+
+def test_notes_that_are_numbers_can_be_asked_for_like_figures(address: Address, tmp_path: Path) -> None:
+    noted = dataclasses.replace(past.TRIALS[0], notes={"iowait": "0.4213", "evenness": "1.000"})
+    past.recorded(tmp_path / "results", [noted, *past.TRIALS[1:]], 1)
+    catch_up(address, tmp_path / "results")
+    with SharedStore.existing(address) as store:
+        rows = store.trials(("cell", "block", "iowait", "evenness"))
+        assert rows == [("c1", 1, 0.4213, 1.0), ("c1", 2, None, None), ("c2", 1, None, None)]
+        assert store.trials(("total_bw",)) == [(2e8,), (None,), (7e5,)], (
+            "where one direction is missing, the other is all"
+        )
+        assert store.trials(("notes", "iowait"), cells=["c1"])[0] == (dict(noted.notes), 0.4213)
+
+
+def test_it_holds_what_the_journals_hold(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", past.TRIALS, 1)
+    past.recorded(tmp_path / "results", past.TRIALS[:1], 2, host=Host(kernel="6.12", cpu="", cores=1, memory=1))
+    assert catch_up(address, tmp_path / "results") == []
+    with SharedStore.existing(address) as store:
+        assert [(run.id, run.name, run.host) for run in store.runs()] == [
+            ("run2", "run-2", ""),
+            ("run1", "run-1", "lab1"),
+        ]
+        assert store.runs()[1].environment["6.1.0: fio"] == "3.33"
+        rows = store.trials(("run", "cell", "block", "outcome", "read_bw", "write_bw", "kernel"))
+        assert rows == [
+            ("run1", "c1", 1, "measured", 2e8, None, "6.1.0"),
+            ("run1", "c1", 2, "broken", None, None, ""),
+            ("run1", "c2", 1, "measured", 4e5, 3e5, "6.1.0"),
+            ("run2", "c1", 1, "measured", 2e8, None, "6.1.0"),
+        ]
+        assert store.trials(("reason",), runs=["run1"], cells=["c1"]) == [("",), ("a NUL ␀ said",)]
+        assert [(one.run, one.cell) for one in store.cells(ids=["c1"])] == [("run1", past.READ), ("run2", past.READ)]
+
+
+def test_a_database_in_which_nothing_is_yet(address: Address) -> None:
+    if address.file:
+        address.file.parent.mkdir()
+        address.file.touch()
+    with SharedStore.existing(address) as store:
+        assert store.runs() == []
+
+
+def test_feeding_again_changes_nothing(address: Address, tmp_path: Path) -> None:
+    folder = past.recorded(tmp_path, past.TRIALS)
+    catch_up(address, tmp_path)
+    before = content(address)
+    catch_up(address, tmp_path)
+    with SharedStore.open(address) as store, Journal.existing(folder.journal) as journal:
+        assert store.catch_up(folder, journal) == 0
+        for trial in journal.trials():
+            store.add("run1", journal.cell(trial.cell), trial)
+    assert content(address) == before
+
+
+def test_of_the_journal_no_trial_is_read_over_and_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.results.store._BATCH", 10)
+    cells = [CellRow(f"c{number}", f"cell-{number}", {}) for number in range(20)]
+    many = [past.measured(cell.id, block, 1e8) for block in range(10) for cell in cells]
+    past.recorded(tmp_path, many, cells=cells)
+    asked: list[set[str]] = []
+    trials_of = Journal.trials_of
+
+    def counted(journal: Journal, identities: Collection[tuple[str, int]]) -> list[Trial]:
+        asked.append({cell for cell, _ in identities})
+        return trials_of(journal, identities)
+
+    monkeypatch.setattr(Journal, "trials_of", counted)
+    assert catch_up(address_of(None, tmp_path), tmp_path) == []
+    assert [len(one) for one in asked] == [1] * 20
+
+
+def test_what_an_older_version_put_there_without_order_gets_it(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS)
+    catch_up(address, tmp_path)
+    with SharedStore.open(address) as store:
+        with store._transaction(immediate=True) as connection:
+            connection.execute(sa.update(shared_tables.cells).values(position=None))
+            connection.execute(sa.update(shared_tables.runs).values(settled=""))
+        assert bring_up_to_date(store, tmp_path) == []
+        assert {one.cell.id: one.cell.position for one in store.cells()} == {"c1": 1, "c2": 2}
+
+
+def test_runs_that_are_not_finished_are_not_settled(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS, finished=False)
+    catch_up(address, tmp_path)
+    with SharedStore.existing(address) as store:
+        assert store.settled() == set()
+
+
+def test_what_was_taken_back_and_tried_again_is_replaced(address: Address, tmp_path: Path) -> None:
+    folder = past.recorded(tmp_path, past.TRIALS)
+    catch_up(address, tmp_path)
+    with Journal.open(folder.journal) as journal, SharedStore.open(address) as store:
+        journal.take_back()
+        store.catch_up(folder, journal)
+        assert store.trials(("cell", "block")) == [("c1", 1), ("c2", 1)]
+        journal.record(dataclasses.replace(past.measured("c1", 2, 1e8), attempts=2))
+        store.catch_up(folder, journal)
+        assert store.trials(("block", "outcome", "attempts"), cells=["c1"]) == [(1, "measured", 1), (2, "measured", 2)]
+
+
+def test_a_finished_run_is_looked_at_once_until_its_manifest_changes(address: Address, tmp_path: Path) -> None:
+    folder = past.recorded(tmp_path, past.TRIALS)
+    catch_up(address, tmp_path)
+    folder.journal.unlink()  # would be missed if anybody looked
+    assert catch_up(address, tmp_path) == []
+    load(folder.path).with_manifest(ended="2026-03-04T06:00:00+00:00")
+    (note,) = catch_up(address, tmp_path)
+    assert "not in the store as it is: run-1: there is no journal" in note
+
+
+def test_a_run_that_somebody_is_at_is_left_to_him(address: Address, tmp_path: Path) -> None:
+    folder = past.recorded(tmp_path, past.TRIALS, finished=False)
+    with folder.feeding(wait=True):
+        assert catch_up(address, tmp_path) == []
+    assert identities(address) == set()
+    catch_up(address, tmp_path)
+    assert len(identities(address)) == 3
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_trial_comes_back_as_it_was(address: Address, data: st.DataObject) -> None:
+    cell = data.draw(strategies.cell_rows)
+    trial = data.draw(strategies.trials(st.just(cell.id.replace("\0", "")), st.integers(0, 9)))
+    trial = dataclasses.replace(trial, outcome=Outcome.MEASURED)
+    cell = CellRow(trial.cell, cell.name, cell.axes)
+    with SharedStore.open(address) as store:
+        store.add("run", cell, trial)
+        names = [f"read_{name}" for name in ("bw", "ios", "lat_p9999")]
+        (row,) = [
+            row[2:] for row in store.trials(("cell", "block", *names), ["run"]) if row[:2] == (trial.cell, trial.block)
+        ]
+    read = trial.figures.read if trial.figures else None
+    assert row == ((read.bw, read.ios, read.lat_p9999) if read else (None, None, None))
+
+
+def _feed(url: str, results: str, number: int, trials: int) -> None:
+    """What one process does: a run of its own, trial by trial."""
+    from pathlib import Path
+
+    folder = past.recorded(Path(results), (), number, finished=False)
+    with Journal.open(folder.journal) as journal, SharedStore.open(address_of(url, Path(results))) as store:
+        store.catch_up(folder, journal)
+        for block in range(trials):
+            trial = past.measured("c1", block, 1e8 + block)
+            journal.record(trial)
+            store.add(folder.manifest.identity, past.READ, trial)
+
+
+def test_several_processes_at_once_on_one_store(address: Address, tmp_path: Path) -> None:
+    """All of them begin with a store that is not there yet, and none waits so long that it gives up."""
+    url = str(address.file) if address.file else address.url.render_as_string(hide_password=False)  # type: ignore[union-attr]
+    spawn = multiprocessing.get_context("spawn")
+    children = [spawn.Process(target=_feed, args=(url, str(tmp_path / "results"), number, 40)) for number in (1, 2, 3)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0, 0, 0]
+    assert identities(address) == {(f"run{number}", "c1", block) for number in (1, 2, 3) for block in range(40)}
+    if address.file:
+        with closing(sqlite3.connect(address.file)) as connection:
+            assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_store_from_the_future(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS)
+    with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
+        connection.execute(sa.update(shared_tables.meta).values(value="99"))
+    with pytest.raises(BadInput, match="newer version") as caught:
+        SharedStore.open(address)
+    assert str(address) in caught.value.brief
+    assert "version 99" in caught.value.details
+    assert "--store" in caught.value.resolution
+
+
+def test_a_database_of_something_else(address: Address, tmp_path: Path) -> None:
+    with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
+        shared_tables.tables.drop_all(connection)
+        connection.execute(sa.text("create table bookmarks (url text)"))
+    with pytest.raises(BadInput, match="but not a shared store of ours"):
+        SharedStore.open(address)
+
+
+def test_a_journal_is_no_shared_store(tmp_path: Path) -> None:
+    folder = past.recorded(tmp_path, past.TRIALS)
+    with pytest.raises(BadInput, match="is a database, but not a shared store of ours"):
+        SharedStore.open(address_of(str(folder.journal), tmp_path))
+
+
+@pytest.mark.parametrize("broken", ["mysql://h/d", "", "postgresql://", "sqlite://"])
+def test_addresses_that_cannot_be(broken: str, tmp_path: Path) -> None:
+    if broken == "postgresql://":
+        assert address_of(broken, tmp_path).url is not None  # libpq fills in the rest from its own variables
+        return
+    with pytest.raises(BadInput, match="cannot be") as caught:
+        address_of(broken, tmp_path)
+    assert "postgresql://USER@HOST/DATABASE" in caught.value.resolution
+
+
+def test_no_password_is_ever_shown(tmp_path: Path) -> None:
+    assert "secret" not in str(address_of("postgresql://me:secret@db/matrix", tmp_path))
+    with pytest.raises(BadInput) as caught:
+        address_of("mysql://me:secret@db/matrix", tmp_path)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("postgresql://db/m?user=a&password=secret", "postgresql://db/m?password=***&user=a"),
+        ("postgresql://db/m?sslpassword=secret&user=a", "postgresql://db/m?sslpassword=***&user=a"),
+        ("postgresql://me:se%40cret@db:5432/m", "postgresql://me:***@db:5432/m"),
+        ("postgresql://db:5432/m", "postgresql://db:5432/m"),
+        ("postgresql://me@/m?host=/run/x", "postgresql://me@/m?host=%2Frun%2Fx"),
+    ],
+)
+def test_passwords_are_hidden_wherever_they_stand(told: str, shown: str, tmp_path: Path) -> None:
+    assert str(address_of(told, tmp_path)).partition("?")[0] == shown.partition("?")[0]
+    assert "secret" not in str(address_of(told, tmp_path))
+    if "?" in shown:
+        assert set(str(address_of(told, tmp_path)).partition("?")[2].split("&")) == set(
+            shown.partition("?")[2].split("&")
+        )
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "postgresql://lab:sec@ret@db/m",
+        "postgresql://lab:secret/m",
+        "mysql://lab:sec@ret@db/m?password=secret",
+        "x://:ret@",
+    ],
+)
+def test_what_is_refused_shows_no_password_either(told: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot be") as caught:
+        address_of(told, tmp_path)
+    assert "ret" not in f"{caught.value} {caught.value.details}"
+
+
+def test_a_store_of_an_older_version_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    past.recorded(tmp_path, past.TRIALS)
+    address = address_of(None, tmp_path)
+    catch_up(address, tmp_path)
+    with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
+        connection.execute(sa.update(shared_tables.meta).values(value="1"))
+    monkeypatch.setattr("runner.results.store.os.access", lambda *_: False)
+    with pytest.raises(BadInput, match="is of an older version of matrix, and cannot be written") as caught:
+        SharedStore.existing(address)
+    assert "copy it" in caught.value.resolution
+
+
+def test_an_odd_run_folder_keeps_nobody_from_the_others(
+    address: Address, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = past.recorded(tmp_path, past.TRIALS, 1)
+    past.recorded(tmp_path, past.TRIALS, 2)
+    from runner.results import run_folder as run
+
+    load_ = run.load
+
+    def loaded(folder: Path) -> run.RunFolder:
+        if folder == odd.path:
+            raise RecursionError("nobody thought of this")
+        return load_(folder)
+
+    monkeypatch.setattr(run, "load", loaded)
+    assert catch_up(address, tmp_path) == ["not in the store as it is: run-1: RecursionError: nobody thought of this"]
+    assert {run_ for run_, *_ in identities(address)} == {"run2"}
+
+
+def test_a_host_that_says_more_than_it_should(address: Address, tmp_path: Path) -> None:
+    host = Host.model_validate(
+        {"kernel": "6.1", "cpu": "", "cores": 1, "memory": 1, "disks": ["sda", "sdb"], "nothing": []}
+    )
+    past.recorded(tmp_path, past.TRIALS, host=host)
+    assert catch_up(address, tmp_path) == []
+    with SharedStore.existing(address) as store:
+        assert store.runs()[0].environment["host.disks"] == "['sda', 'sdb']"
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_folder_whose_name_is_no_utf8(
+    address: Address, tmp_path: Path, writable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = past.recorded(tmp_path, past.TRIALS)
+    folder.path.rename(tmp_path / "run-\udcff")
+    if not writable:
+        monkeypatch.setattr("runner.results.journal.os.access", lambda *_: False)
+    assert catch_up(address, tmp_path) == []
+    with SharedStore.open(address) as store:
+        assert [run.name for run in store.runs()] == ["run-\\udcff"]
+        assert len(store.trials(("cell",))) == 3
+
+
+def test_the_environment_names_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MATRIX_STORE", "postgresql://db/matrix")
+    assert str(address_of(None, tmp_path)) == "postgresql://db/matrix"
+    assert address_of("mine.db", tmp_path).file is not None
+    monkeypatch.delenv("MATRIX_STORE")
+    assert address_of(None, tmp_path).file == tmp_path / "store.db"
+
+
+def test_servers_and_databases_that_are_not_there(postgresql: Server, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no such database") as caught:
+        SharedStore.open(address_of(postgresql.url("absent"), tmp_path))
+    assert "createdb" in caught.value.resolution
+    with pytest.raises(HarnessBroken, match="does not answer") as gone:
+        SharedStore.open(address_of(f"postgresql://matrix@/x?host={tmp_path}", tmp_path))
+    assert gone.value.details
+
+
+def _rights(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("create role reader login")
+        connection.execute("grant select on all tables in schema public to reader")
+
+
+def test_a_user_who_may_only_read(postgresql: Server, tmp_path: Path) -> None:
+    url = postgresql.database(f"{tmp_path.name}-rights")
+    past.recorded(tmp_path, past.TRIALS)
+    catch_up(address_of(url, tmp_path), tmp_path)
+    _rights(url)
+    reader = address_of(url.replace("matrix@", "reader@"), tmp_path)
+    with SharedStore.existing(reader) as store:
+        assert len(store.trials(("cell",))) == 3
+        with pytest.raises(BadInput, match="does not let us in"):
+            store.add("run1", past.READ, Trial("c1", 9, Outcome.BROKEN))
+
+
+def test_conditions_on_more_values_than_a_database_takes(address: Address, tmp_path: Path) -> None:
+    past.recorded(tmp_path, past.TRIALS)
+    catch_up(address, tmp_path)
+    many: Collection[str] = [f"run{number}" for number in range(1, 100_000)]
+    with SharedStore.existing(address) as store:
+        assert len(store.trials(("cell",), runs=many)) == 3

@@ -1,0 +1,184 @@
+"""Databases of other versions of the program: older ones are brought up to date with their data, newer ones refused."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from runner.base.errors import BadInput
+from runner.results.journal import Journal
+from runner.results.migrations import Versioned
+from runner.results.record import Outcome
+from runner.results.store import SharedStore
+from tests.results import past
+
+if TYPE_CHECKING:
+    from runner.results.store_address import Address
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def from_text(path: Path, name: str) -> Path:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((DATA / name).read_text())
+    return path
+
+
+def version(path: Path) -> str:
+    with closing(sqlite3.connect(path)) as connection:
+        return str(connection.execute("select value from meta where key = 'schema'").fetchone()[0])
+
+
+@pytest.mark.parametrize("reading", [True, False])
+def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Path, reading: bool) -> None:
+    path = from_text(tmp_path / "journal.sqlite", "journal-1.sql")
+    with Journal.existing(path) if reading else Journal.open(path) as journal:
+        first, second = journal.trials()
+        assert first.figures is not None
+        assert first.figures.read is not None
+        assert (first.figures.read.bw, first.notes["kernel"]) == (2e8, "6.1.0-28-amd64")
+        assert second.outcome is Outcome.BROKEN
+        assert [attempt.tail for attempt in journal.attempts()] == ["Kernel panic"]
+        assert journal.retried() == {}
+        assert journal.troubles() == []
+        assert [trial.block for trial in journal.take_back()] == [2]
+    assert version(path) == "3"
+
+
+@pytest.mark.parametrize("name", ["journal-1.sql", "journal-2.sql"])
+def test_an_older_journal_that_may_not_be_written_is_read_all_the_same(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an archive, say: brought up to date in memory, and left as it is."""
+    path = from_text(tmp_path / "journal.sqlite", name)
+    with Journal.existing(from_text(tmp_path / "other.sqlite", name)) as journal:
+        wanted = (list(journal.trials()), journal.cells(), journal.attempts(), journal.retried(), journal.troubles())
+        took = journal.took()
+    before = path.read_bytes()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    for _ in range(2):
+        with Journal.existing(path) as journal:
+            assert (
+                *(list(journal.trials()), journal.cells(), journal.attempts()),
+                *(journal.retried(), journal.troubles()),
+            ) == wanted
+            assert journal.took() == took
+    assert path.read_bytes() == before
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["journal.sqlite", "other.sqlite"]
+
+
+def test_a_journal_from_the_future_that_may_not_be_written_is_refused_as_one_that_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    Journal.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("update meta set value = '99'")
+        connection.commit()
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(BadInput, match="written by a newer version"):
+        Journal.existing(path)
+
+
+def test_a_journal_of_version_2_has_no_histograms_and_no_tail_that_was_hardly_met(tmp_path: Path) -> None:
+    path = from_text(tmp_path / "journal.sqlite", "journal-2.sql")
+    with Journal.open(path) as journal:
+        first, second, _, broken = journal.trials()
+        sides = [trial.figures.read for trial in (first, second) if trial.figures]
+        assert [side and (side.bw, side.lat_p90, side.lat_p99) for side in sides] == [
+            (2e8, None, 9e6),
+            (2.1e8, None, 9e6),
+        ]
+        assert [side and (side.lat_p999, side.lat_p9999, side.latencies) for side in sides] == [(9.5e6, None, None)] * 2
+        assert broken.outcome is Outcome.BROKEN
+        assert journal.troubles() == ["the store was away"]
+        again = past.measured("c1", 3, 1e8)
+        journal.record(again)
+        assert list(journal.trials())[-1] == again
+    assert version(path) == "3"
+
+
+def test_a_journal_of_version_1_that_has_retried_already(tmp_path: Path) -> None:
+    path = from_text(tmp_path / "journal.sqlite", "journal-1.sql")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(
+            "create table retried (id integer primary key, cell varchar not null, block integer not null, attempts "
+            "integer not null, outcome varchar not null, reason text not null, started varchar not null)"
+        )
+        connection.execute("insert into retried values (1, 'c1', 2, 3, 'broken', 'lost', '')")
+    with Journal.open(path) as journal:
+        assert journal.retried() == {("c1", 2): 3}
+
+
+def store_from_text(address: Address, name: str) -> None:
+    if address.file:
+        address.file.parent.mkdir()
+        from_text(address.file, name)
+        return
+    assert address.url is not None
+    with psycopg.connect(address.url.render_as_string(hide_password=False)) as connection:
+        connection.execute((DATA / name).read_bytes())
+
+
+def test_a_store_of_version_1_is_brought_up_to_date_with_its_data(address: Address) -> None:
+    store_from_text(address, "store-1.sql")
+    for _ in range(2):
+        with SharedStore.existing(address) as store:
+            (run,) = store.runs()
+            assert (run.name, run.least, run.most, run.environment) == ("run-1", 2, None, {"host.cpu": "some cpu"})
+            assert store.trials(("run", "cell", "block", "read_bw", "write_bw")) == [("run1", "c1", 1, 2e8, None)]
+            assert store.settled() == set(), "what is not known of it is in its manifest"
+
+
+def test_a_store_of_version_2_is_brought_up_to_date_with_its_data(address: Address) -> None:
+    store_from_text(address, "store-2.sql")
+    for _ in range(2):
+        with SharedStore.existing(address) as store:
+            columns = ("cell", "block", "read_bw", "read_lat_p90", "read_lat_p99", "read_lat_p9999")
+            assert store.trials(columns, cells=["c1"]) == [
+                ("c1", 1, 2e8, None, 9e6, None),
+                ("c1", 2, 2.1e8, None, 9e6, None),
+            ]
+            assert store.latencies(["read_latencies"]) == []
+    with SharedStore.open(address) as store:
+        store.add("run1", past.READ, past.measured("c1", 3, 1e8))
+        assert store.latencies(["read_latencies", "write_latencies"]) == [
+            ("run1", "c1", 3, past.LATENCIES.packed, None)
+        ]
+
+
+def test_a_store_of_version_3_is_brought_up_to_date_with_its_data(address: Address) -> None:
+    store_from_text(address, "store-3.sql")
+    for _ in range(2):
+        with SharedStore.existing(address) as store:
+            (run,) = store.runs()
+            assert (run.name, run.part, run.exit) == ("run-1", "", None)
+            assert store.trials(("cell", "block", "outcome")) == [("c1", 1, "measured"), ("c1", 2, "broken")]
+            assert store.settled() == set(), "how it ended is in its manifest"
+
+
+def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> None:
+    tables = sa.MetaData()
+    meta = sa.Table("meta", tables, sa.Column("key", sa.String, primary_key=True), sa.Column("value", sa.Text))
+    path = tmp_path / "some.sqlite"
+    engine = sa.create_engine(f"sqlite:///{path}")
+
+    def half(connection: sa.Connection) -> None:
+        connection.execute(sa.text("insert into meta values ('half', 'done')"))
+        raise RuntimeError("the power went")
+
+    old = Versioned("thing", tables, meta, (), stranger="", newer="")
+    new = Versioned("thing", tables, meta, (lambda _: None, half), stranger="", newer="")
+    with engine.begin() as connection:
+        old.prepare(connection, path)
+    with pytest.raises(RuntimeError), engine.begin() as connection:
+        new.prepare(connection, path)
+    engine.dispose()
+    with closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("select * from meta").fetchall() == [("schema", "1")]

@@ -1,0 +1,99 @@
+"""What a host keeps for whoever has some of its disks: two runs side by side leave each other's alone."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from runner.scripts.cell import array_scripts
+from runner.scripts.jinja import SHIPPED
+from runner.scripts.stack import bay_of
+from tests.support.matrices import space
+
+TEXT = """\
+name: fs
+disks: {count: 2, size: 1GiB}
+layouts: {nas: [md: {level: 1}, fs: {type: ext4}]}
+workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
+repeat: 1
+"""
+
+
+def test_every_layout_on_the_same_disks_has_the_same() -> None:
+    assert bay_of(["/dev/a", "/dev/b"]) == bay_of(["/dev/b", "/dev/a"])
+    assert bay_of(["/dev/a", "/dev/b"]) != bay_of(["/dev/a", "/dev/c"])
+
+
+def test_nothing_is_mounted_where_others_mount() -> None:
+    (array,) = space(TEXT).arrays
+    one, other = (array_scripts(array, disks, zeroed=True) for disks in (("/dev/a", "/dev/b"), ("/dev/c", "/dev/d")))
+    assert one.stack.directory is not None
+    assert one.stack.directory != other.stack.directory
+    assert one.stack.directory in one.tear_down
+    assert one.stack.directory not in other.set_up + other.tear_down
+
+
+STACKED = TEXT.replace("md: {level: 1}, fs", "md: {level: 1}, crypt: {}, lvm: {}, fs")
+
+
+def test_arrays_and_volumes_of_runs_beside_each_other_on_one_host_are_called_differently() -> None:
+    (array,) = space(STACKED).arrays
+    bays = (("/dev/disk/by-id/ata-a", "/dev/disk/by-id/ata-b"), ("/dev/disk/by-id/ata-c", "/dev/disk/by-id/ata-d"))
+    one, other = (array_scripts(array, disks, zeroed=True).stack for disks in bays)
+    assert not {top for layer in one.layers for top in layer.tops} & {
+        top for layer in other.layers for top in layer.tops
+    }
+    assert one.layers[0].tops == (f"/dev/md/matrix-{one.bay}-0",)
+
+
+def test_in_a_machine_of_ours_there_is_nobody_beside_them() -> None:
+    (array,) = space(STACKED).arrays
+    for name in ("matrix-{}", "virtio-matrix-{}", "scsi-0QEMU_QEMU_HARDDISK_matrix-{}", "matrix-disk0{}"):
+        disks = tuple(f"/dev/disk/by-id/{name.format(number)}" for number in range(2))
+        assert array_scripts(array, disks, zeroed=True).stack.layers[0].tops == ("/dev/md/matrix-0",)
+
+
+def _say(root: Path, bay: str, command: str) -> None:
+    parts = "\n".join((SHIPPED / part).read_text() for part in ("prelude.sh", "knobs.sh"))
+    functions = re.sub(r"\{#.*?#\}|\{% (end)?raw %\}", "", parts, flags=re.DOTALL)
+    functions = functions.replace("{{ stack.bay }}", bay).replace("/proc/*", f"{root}/host/*")
+    script = f"set -euo pipefail\n{functions}\n{command}\n"
+    environment = {"MATRIX_MEMORY": str(root / "memory"), "PATH": os.environ["PATH"]}
+    subprocess.run(["bash", "-c", script], env=environment, check=True)
+
+
+def _turn(root: Path, bay: str, knob: Path) -> None:
+    _say(root, bay, f"remember_knob {knob}; echo new >{knob}")
+
+
+def test_what_knobs_were_is_remembered_for_each_and_for_the_host_once(tmp_path: Path) -> None:
+    one, other, whole = (tmp_path / name for name in ("one", "other", "host/vm"))
+    whole.parent.mkdir()
+    for knob in (one, other, whole):
+        knob.write_text("old\n")
+    _turn(tmp_path, "first", one)
+    _turn(tmp_path, "second", other)
+    _turn(tmp_path, "second", whole)
+    _turn(tmp_path, "first", whole)
+    _say(tmp_path, "first", "restore_knobs")
+    assert [knob.read_text() for knob in (one, other, whole)] == ["old\n", "new\n", "old\n"]
+    _say(tmp_path, "second", "restore_knobs; restore_knobs")
+    assert other.read_text() == "old\n"
+    assert not [path for path in tmp_path.glob("memory/**/*") if path.is_file()]
+
+
+def test_what_was_only_begun_to_be_remembered_is_remembered_anew_and_in_nobodys_way(tmp_path: Path) -> None:
+    """Whoever is killed, or finds /run full, in that moment leaves an empty file, and has not turned the knob yet."""
+    knob = tmp_path / "knob"
+    knob.write_text("old\n")
+    begun = tmp_path / "memory/knobs/first" / str(knob).replace("/", "_")
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    _say(tmp_path, "first", f"restore_knob {begun}")
+    _turn(tmp_path, "first", knob)
+    _say(tmp_path, "first", "restore_knobs")
+    assert knob.read_text() == "old\n"
+    begun.parent.mkdir(parents=True)
+    begun.touch()
+    _say(tmp_path, "first", "restore_knobs")
+    assert not begun.exists()

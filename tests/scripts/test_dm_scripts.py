@@ -1,0 +1,123 @@
+"""Scripts of dm-crypt, dm-integrity and preconditioning: clean, with no key on a command line, nothing unasked for."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner.scripts.cell import array_scripts, cell_scripts
+from runner.scripts.jinja import render
+from runner.scripts.layers.dm import TEST_KEY
+from runner.space.space import Array, Cell, Space
+from tests.support.matrices import space
+
+DISKS = tuple(f"/dev/disk/by-id/it's:{number}" for number in range(4))
+ALL = """\
+name: all
+disks: {count: 4, size: 1GiB}
+layouts:
+  crypt: [disks, crypt: {format: [luks2, luks1, plain], same_cpu_crypt: [true, false]}]
+  integrity: [disks, integrity: {mode: [journal, bitmap, direct], journal_size: 8MiB}]
+  stack: [disks, integrity, md: {level: 5}, crypt: {format: plain}]
+  written: [disks, precondition: {how: [none, fill, until-steady], discard: [true, false]}, md: {level: 5}]
+workloads: {work: {rw: read}}
+"""
+
+
+def array_called(found: Space, label: str) -> Array:
+    return next(array for array in found.arrays if array.label == label)
+
+
+def scripts_of(found: Space, array: Array) -> dict[str, str]:
+    whole = array_scripts(array, DISKS, zeroed=True)
+    cell: Cell = next(cell for cell in found.cells() if cell.array is array)
+    again = render("activate.sh", None, title=array.label, stack=whole.stack)
+    return {
+        "set-up.sh": whole.set_up,
+        "tear-down.sh": whole.tear_down,
+        "verify.sh": cell_scripts(cell, whole.stack).verify,
+        "activate.sh": again,
+    }
+
+
+@pytest.fixture(scope="module")
+def rendered() -> dict[str, dict[str, str]]:
+    found = space(ALL)
+    return {array.label: scripts_of(found, array) for array in found.arrays}
+
+
+def test_every_script_is_clean(rendered: dict[str, dict[str, str]], tmp_path: Path) -> None:
+    for number, files in enumerate(rendered.values()):
+        for name, text in files.items():
+            (tmp_path / f"{number}-{name}").write_text(text)
+    shellcheck = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or "shellcheck"
+    scripts = sorted(map(str, tmp_path.iterdir()))
+    assert len(scripts) == 4 * (6 + 3 + 1 + 6)
+    result = subprocess.run([shellcheck, *scripts], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout[:4000]
+
+
+def test_the_key_goes_through_a_pipe_alone(rendered: dict[str, dict[str, str]]) -> None:
+    lines = [line for files in rendered.values() for text in files.values() for line in text.splitlines()]
+    told = [line.strip() for line in lines if TEST_KEY[:20] in line]
+    assert told
+    assert all(line.startswith("printf '%s' ") and line.endswith("|") for line in told)
+
+
+def test_a_plain_key_is_as_long_as_it_must_be(rendered: dict[str, dict[str, str]]) -> None:
+    text = rendered["crypt/format=plain,same_cpu_crypt=false"]["set-up.sh"]
+    (key, *_) = re.findall(r"printf '%s' '([^']*)' \|", text)
+    assert len(key) * 8 == 512
+    assert key[:32] != key[32:]
+    assert "--key-size=512" in text
+    assert "luksFormat" not in text
+
+
+def test_mappings_and_headers_carry_a_mark_of_what_they_are() -> None:
+    def named(text: str) -> set[str]:
+        found = space(text)
+        stack = array_scripts(found.arrays[0], DISKS, zeroed=True).stack
+        return set(stack.tops)
+
+    one = ALL.replace("[true, false]", "true").replace("[luks2, luks1, plain]", "luks1")
+    other = one.replace("same_cpu_crypt: true", "same_cpu_crypt: false")
+    assert len(named(one) | named(other)) == 8
+    assert named(one) == named(one)
+
+
+def test_only_what_is_asked_for_is_a_flag(rendered: dict[str, dict[str, str]]) -> None:
+    assert "--perf-same_cpu_crypt" in rendered["crypt/format=luks1,same_cpu_crypt=true"]["set-up.sh"]
+    assert "--perf" not in rendered["crypt/format=luks1,same_cpu_crypt=false"]["set-up.sh"]
+    assert "told_flag 'crypt[1]' same_cpu_crypt off" in rendered["crypt/format=luks1,same_cpu_crypt=false"]["verify.sh"]
+
+
+def test_a_name_with_a_colon_stays_one_device_of_fio(rendered: dict[str, dict[str, str]]) -> None:
+    assert r"s\:0'" in rendered["written/how=fill,discard=false"]["set-up.sh"]
+
+
+def test_nothing_is_done_where_nothing_was_asked_for(rendered: dict[str, dict[str, str]]) -> None:
+    for name, fio, discards in (
+        ("how=none,discard=false", 0, 0),
+        ("how=none,discard=true", 0, 1),
+        ("how=fill,discard=true", 1, 1),
+        ("how=until-steady,discard=false", 2, 0),
+    ):
+        text = rendered[f"written/{name}"]["set-up.sh"]
+        assert text.count("said=$(fio ") == fio
+        assert text.count('  blkdiscard "$device"') == discards
+
+
+def test_what_was_written_on_is_resynced() -> None:
+    """An array on noise is not clean; one on wiped dm-integrity is."""
+    found = space(ALL)
+
+    def resync(label: str) -> set[str]:
+        layers = array_scripts(array_called(found, label), DISKS, zeroed=True).stack.layers
+        return {layer.resync for layer in layers if layer.resync}
+
+    assert resync("written/how=fill,discard=false") == {"waited for"}
+    assert resync("written/how=none,discard=false") == {"assume-clean"}
+    assert resync("stack") == {"assume-clean"}

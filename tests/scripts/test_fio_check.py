@@ -1,0 +1,23 @@
+"""fio's own word on jobs."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.scripts.fio_check import missing, refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOB = "[trial]\nfilename=/dev/null\nrw={}\nbs=4k\n"
+
+
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_jobs_are_told_apart_and_no_file_is_made_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    found = refused({"a": JOB.format("read"), "b": JOB.format("sideways"), "c": JOB.format("write")})
+    assert found.keys() == {"b"}
+    assert "valid values" in found["b"]

@@ -1,0 +1,85 @@
+"""What a run notes of where it was made."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.base import process
+from runner.base.errors import HarnessBroken
+from runner.results.environment import Digests, flat
+from runner.session import host_facts as host
+from runner.session.run_request import disk_facts
+from runner.simdisks.disk import Disk, Link
+from runner.space.load import disk_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+def test_the_host_tells_more_than_its_kernel() -> None:
+    found = host.host_facts()
+    assert found.kernel
+    assert found.command_line
+    assert found.versions["matrix"]
+    told = flat(found, (), Digests(), {"6.1": {"fio": "3.33"}, "": {"fio": "3.1"}})
+    assert told["host.versions.matrix"] == found.versions["matrix"]
+    assert told["6.1: fio"] == "3.33"
+    assert all(told.values()), "what is not known is not there"
+
+
+def test_a_program_that_is_not_there_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(*_: object, **__: object) -> None:
+        raise HarnessBroken("not installed")
+
+    monkeypatch.setattr(host, "run", absent)
+    assert set(host.host_facts().versions) == {"matrix", "python"}
+
+
+def commit(folder: Path) -> None:
+    for words in (
+        ("init", "-q"),
+        ("add", "."),
+        ("-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "all"),
+    ):
+        done = process.run(("git", "-C", str(folder), *words))
+        assert done.returncode == 0, done.stderr
+
+
+@git
+def test_the_revision_of_a_folder(tmp_path: Path) -> None:
+    assert host.revision(tmp_path) is None
+    (tmp_path / "sweeps").mkdir()
+    (tmp_path / "sweeps" / "m.yaml").write_text("name: m\n")
+    (tmp_path / "other").write_text("")
+    commit(tmp_path)
+    found = host.revision(tmp_path / "sweeps")
+    assert found is not None
+    assert (len(found.commit), found.dirty) == (40, False)
+    (tmp_path / "other").write_text("changed, but beside it")
+    assert host.revision(tmp_path / "sweeps") == found
+    (tmp_path / "sweeps" / "m.yaml").write_text("name: n\n")
+    again = host.revision(tmp_path / "sweeps")
+    assert again is not None
+    assert again.dirty
+
+
+@git
+def test_a_repository_without_a_commit_has_no_revision(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    assert host.revision(tmp_path) is None
+
+
+def test_disks_of_one_model_are_alike_wherever_their_platters_are() -> None:
+    model = disk_model("st3320620as")
+    one, other = (disk_facts(Disk(1 << 30, "sata", model.physics(seed))) for seed in (1, 2))
+    assert one == other
+    assert one.model == "hdd"
+    assert one.digest != disk_facts(Disk(1 << 30, "sata", disk_model("nas-7200").physics(1))).digest
+    plain = disk_facts(Disk(1 << 30, "virtio", link=Link("pci", 133e6)))
+    assert (plain.model, plain.digest, plain.link) == ("", "", "pci, 133 MB/s")

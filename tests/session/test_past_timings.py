@@ -1,0 +1,89 @@
+"""What earlier runs teach a plan."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.engine.estimate import Pace
+from runner.results.journal import Journal
+from runner.results.record import CellRow
+from runner.results.run_folder import create
+from runner.session.past_timings import recorded_pace
+from tests.reports.samples import direction, measured
+from tests.results.test_run import manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+#: The matrix of all these runs.
+MATRIX = manifest().matrix
+
+
+def ran(
+    results: Path, hour: int, *, seconds: float, machine: str = "qemu", bw: float = 1e8, matrix: str = MATRIX
+) -> Path:
+    """A run of one trial: fio took 1 s of these seconds, the array half of them."""
+    run = create(results, manifest(machine=machine, matrix=matrix, started=f"2026-03-04T{hour:02}:00:00+00:00"))
+    with Journal.open(run.journal) as journal:
+        journal.remember([CellRow("c1", "cell", {})])
+        journal.visited(1, "array", seconds / 2)
+        trial = measured("c1", 1, None, direction(bw, 1 << 20))
+        object.__setattr__(trial, "seconds", seconds)
+        journal.record(trial)
+    return run.path
+
+
+def test_where_nothing_is_recorded_it_is_a_guess(tmp_path: Path) -> None:
+    assert recorded_pace(tmp_path / "none", "qemu", MATRIX) == Pace()
+    ran(tmp_path, 1, seconds=5.0, machine="dry")
+    assert recorded_pace(tmp_path, "qemu", MATRIX) == Pace()
+
+
+def test_runs_on_this_machine_are_averaged(tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=3.0, bw=1e8)
+    ran(tmp_path, 2, seconds=5.0, bw=3e8)
+    ran(tmp_path, 3, seconds=99.0, machine="dry")
+    pace = recorded_pace(tmp_path, "qemu", MATRIX)
+    assert (pace.runs, pace.overhead, pace.set_up) == (2, 3.0, 2.0)
+    assert pace.write_rate == pytest.approx(2e8)
+    assert pace.lay_rate == inf, "what laying files out took is in what trials took"
+
+
+def test_disks_of_another_matrix_say_nothing_of_how_fast_these_are_written(tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=3.0, bw=2e6)
+    pace = recorded_pace(tmp_path, "qemu", "another")
+    assert (pace.runs, pace.rated, pace.write_rate, pace.lay_rate) == (1, 0, Pace().write_rate, Pace().lay_rate)
+
+
+def test_runs_of_the_same_matrix_say_more_than_later_ones_of_others(tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=3.0)
+    for hour in range(2, 8):
+        ran(tmp_path, hour, seconds=99.0, matrix="another")
+    assert recorded_pace(tmp_path, "qemu", MATRIX).overhead == 2.0
+
+
+def test_old_runs_say_little_about_today(tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=1000.0)
+    for hour in range(2, 7):
+        ran(tmp_path, hour, seconds=3.0)
+    assert recorded_pace(tmp_path, "qemu", MATRIX).overhead == 2.0
+
+
+def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    ran(tmp_path, 1, seconds=3.0)
+    (ran(tmp_path, 2, seconds=1000.0) / "journal.sqlite").write_bytes(b"no database" * 100)
+    missing = ran(tmp_path, 3, seconds=1000.0) / "journal.sqlite"
+    missing.unlink()
+    assert recorded_pace(tmp_path, "qemu", MATRIX).runs == 1
+    assert not missing.exists(), "looking makes nothing"
+
+
+def test_a_run_in_which_nothing_was_measured_teaches_nothing(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest())
+    with Journal.open(run.journal) as journal:
+        journal.visited(1, "array", 4.0)
+    assert recorded_pace(tmp_path, "qemu", MATRIX) == Pace()

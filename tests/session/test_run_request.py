@@ -1,0 +1,213 @@
+"""Which orders are one and the same run, and which are refused before there is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from runner.base.errors import BadInput, Exit
+from runner.cli import main
+from runner.cli.options import asked
+from runner.cli.run import _versions
+from runner.language.needs import Needs
+from runner.machines.dry import Dry
+from runner.results.run_folder import create
+from runner.scripts import jinja as environment
+from runner.session.resume import begins_anew, chosen_run
+from runner.session.run_request import Order, check_kernel, kernel_content
+from runner.space.hosts_file import matched, parse_lab
+from tests.results.past import manifest
+from tests.support.matrices import SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from runner.machines.base import Wishes
+    from runner.session.resume import Chosen
+    from tests.cli.conftest import Said
+
+
+def fingerprint(folder: Path, text: str = SMALL, *, kernel: str | None = None, own: Path | None = None) -> str:
+    (folder / "m.yaml").write_text(text)
+    return Order(folder / "m.yaml", asked(folder / "m.yaml"), "dry", kernel, own, cold=False).fingerprint()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    for name in ("set-up", "tear-down"):
+        (tmp_path / "own" / name).mkdir(parents=True)
+        (tmp_path / "own" / name / "md.sh").write_text(f"# {name}\n")
+    return tmp_path / "own"
+
+
+def test_the_same_order_again_is_the_same_run(tmp_path: Path, own: Path) -> None:
+    assert fingerprint(tmp_path) == fingerprint(tmp_path, "# a comment\n" + SMALL)
+    assert fingerprint(tmp_path, own=own) == fingerprint(tmp_path, own=own) != fingerprint(tmp_path)
+
+
+def on_real(folder: Path, place: str, more: str) -> str:
+    """The fingerprint of an order on a disk that exists, of which hosts.yaml says this as well."""
+    (folder / "m.yaml").write_text(SMALL)
+    lab = parse_lab("h", f"hosts: {{here: {{disks: [{{id: d, serial: S, size: 1GiB{more}}}]}}}}")
+    exist = matched(lab, Needs.model_validate({"disks": {"count": 1}}), "m")
+    return Order(folder / "m.yaml", asked(folder / "m.yaml"), place, None, None, cold=False, exist=exist).fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("place", "more", "same"),
+    [
+        ("local", ", wear: 1TB", True),
+        ("local", ", vfio: allowed", True),
+        ("qemu-passthrough", ", vfio: allowed", False),
+        ("local", ", kind: hdd", False),
+    ],
+)
+def test_what_of_a_disk_makes_no_figure_another_makes_no_other_run(
+    tmp_path: Path, place: str, more: str, same: bool
+) -> None:
+    assert (on_real(tmp_path, place, "") == on_real(tmp_path, place, more)) is same
+
+
+def test_templates_that_change_places_make_another_run(tmp_path: Path, own: Path) -> None:
+    before = fingerprint(tmp_path, own=own)
+    one, other = own / "set-up" / "md.sh", own / "tear-down" / "md.sh"
+    texts = one.read_text(), other.read_text()
+    other.write_text(texts[0])
+    one.write_text(texts[1])
+    assert fingerprint(tmp_path, own=own) != before
+
+
+@pytest.mark.parametrize("changed", ["set-up", "tear-down"])
+def test_of_two_templates_of_one_name_each_counts(tmp_path: Path, own: Path, changed: str) -> None:
+    before = fingerprint(tmp_path, own=own)
+    (own / changed / "md.sh").write_text("# other\n")
+    assert fingerprint(tmp_path, own=own) != before
+
+
+def test_a_template_of_ones_own_that_says_what_the_shipped_one_says_changes_nothing(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    shutil.copy(environment.SHIPPED / "measure.sh", mine)
+    assert fingerprint(tmp_path, own=mine) == fingerprint(tmp_path)
+
+
+def test_another_version_of_the_shipped_templates_makes_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = fingerprint(tmp_path)
+    newer = tmp_path / "newer"
+    shutil.copytree(environment.SHIPPED, newer)
+    monkeypatch.setattr(environment, "SHIPPED", newer)
+    assert fingerprint(tmp_path) == before
+    with (newer / "set-up" / "md.sh").open("a") as template:
+        template.write("# and one thing more\n")
+    assert fingerprint(tmp_path) != before
+
+
+def test_a_folder_called_like_a_template_is_no_trouble(tmp_path: Path, own: Path) -> None:
+    before = fingerprint(tmp_path, own=own)
+    (own / "x.d").mkdir()
+    assert fingerprint(tmp_path, own=own) == before
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_kernel_image_counts_by_what_is_in_it(tmp_path: Path, declared: bool) -> None:
+    image = tmp_path / "bzImage"
+    text = SMALL + f"machine: {{kernel: {image}}}\n" if declared else SMALL
+    asked_for = None if declared else str(image)
+    image.write_bytes(b"one")
+    before = fingerprint(tmp_path, text, kernel=asked_for)
+    os.utime(image, (1, 1))
+    assert fingerprint(tmp_path, text, kernel=asked_for) == before
+    image.write_bytes(b"two")
+    assert fingerprint(tmp_path, text, kernel=asked_for) != before
+
+
+def test_a_machine_is_told_what_was_in_a_kernel_image_when_the_run_began(
+    call: Callable[..., Said], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, told = tmp_path / "bzImage", []
+
+    def wished(cls: type[Dry], wishes: Wishes) -> Dry:
+        told.append(dict(wishes.images))
+        return cls()
+
+    def meanwhile(*asked: Any, **how: Any) -> Chosen:
+        image.write_bytes(b"built anew")
+        return chosen_run(*asked, **how)
+
+    monkeypatch.setattr(Dry, "wished", classmethod(wished))
+    monkeypatch.setattr("runner.cli.run.chosen_run", meanwhile)
+    (tmp_path / "m.yaml").write_text(SMALL)
+    image.write_bytes(b"as it was")
+    meant = kernel_content(str(image))
+    assert call("run", "--on", "dry", "--kernel", str(image), "m.yaml").status == 0
+    assert told[-1] == {str(image): meant}
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "declared"),
+    [(None, ()), (None, ("debian-12", "debian-13")), ("debian-13", ()), ("debian-13", ("debian-13",))],
+)
+def test_kernels_that_do_not_contradict_each_other(asked_for: str | None, declared: tuple[str, ...]) -> None:
+    check_kernel(asked_for, declared)
+
+
+@pytest.mark.parametrize(
+    ("asked_for", "declared", "cure"),
+    [
+        ("debian-13", ("debian-12",), "take `kernel:` out"),
+        ("debian-13", ("debian-12", "debian-13"), "--only 'kernel=debian-13'"),
+        ("/boot/bz", ("debian-12", "debian-13"), "take `kernel:` out"),
+    ],
+)
+def test_a_kernel_that_the_rows_would_not_name_is_refused(asked_for: str, declared: tuple[str, ...], cure: str) -> None:
+    with pytest.raises(BadInput, match="the matrix itself names debian-12") as caught:
+        check_kernel(asked_for, declared)
+    assert cure in caught.value.resolution
+
+
+def test_how_a_rig_came_up_is_no_version() -> None:
+    facts = {"kernel": "6.1", "fio": "3.33", "up": "restored", "ready": "0.4", "md": "there", "matrix-0": "/dev/sda"}
+    assert _versions(facts) == {"fio": "3.33"}
+
+
+def test_a_mistake_of_ours_does_not_look_like_a_claim_that_failed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def breaks(**_: object) -> None:
+        raise IsADirectoryError(21, "Is a directory", "x.d")
+
+    monkeypatch.setattr("runner.cli.cli.main", breaks)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == Exit.BROKEN
+    said = capsys.readouterr().err
+    assert "a mistake in matrix itself: IsADirectoryError" in said
+    assert "in breaks" in said, "where it happened"
+    assert "report it" in said
+
+
+def test_going_away_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("runner.cli.cli.main", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == Exit.INTERRUPTED
+
+
+def test_only_a_run_that_is_gone_on_with_may_have_left_something_on_its_disks(tmp_path: Path) -> None:
+    def anew(**asked: bool) -> bool:
+        return begins_anew(tmp_path, "f1", **({"fresh": False, "retry_broken": False} | asked))
+
+    assert anew()
+    create(tmp_path, manifest(finished=False))
+    assert not anew()
+    assert anew(fresh=True)
+    assert not anew(retry_broken=True)

@@ -1,0 +1,323 @@
+"""The server of a disk, with fio at its socket."""
+
+import asyncio
+import errno
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from shutil import which
+
+import pytest
+
+from runner.base.process import killed, run, spawn
+from runner.simdisks import check
+from runner.simdisks.check import served, until_there
+from runner.simdisks.clib import Board, Report, built, library
+from runner.simdisks.disk import Disk, Link
+from runner.simdisks.faults import Fault
+from runner.simdisks.overload import Strain, between, strain_of
+from runner.simdisks.physics import Physics
+from runner.simdisks.server import HOST_FAILED, ROOM, command, ended, listening
+from runner.space.load import disk_model
+
+IDEAL = Disk(64 * 2**20, "virtio", Physics("ideal"))
+VOLUME = Disk(64 * 2**20, "virtio", disk_model("cloud-80iops").physics(1))
+FIO = ("fio", "--name=x", "--ioengine=nbd", "--size=4m", "--bs=64k")
+
+
+def asked(disk: Disk, *options: str, faults: tuple[Fault, ...] = ()) -> tuple[int, str, Report]:
+    """What fio and the board say of some work."""
+
+    async def ask() -> tuple[int, str, Report]:
+        async with served(disk) as alone:
+            for fault in faults:
+                alone.board.fail(fault)
+            before = alone.board.report(0)
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={alone.uri}", *options])
+            return done.returncode, done.stdout + done.stderr, between([before], [alone.board.report(0)])[0]
+
+    return asyncio.run(ask())
+
+
+@pytest.mark.parametrize("disk", [IDEAL, Disk(64 * 2**20, "sata", disk_model("st3320620as").physics(1))])
+def test_what_was_written_is_read_again(disk: Disk) -> None:
+    status, said, done = asked(
+        disk, "--rw=randwrite", "--bs=4k-64k", "--iodepth=16", "--verify=crc32c", "--verify_state_save=0", "--fsync=20"
+    )
+    assert status == 0, said
+    assert done.written_bytes == done.read_bytes > 2**20
+    assert done.flushes > 0
+    assert done.failed == 0
+
+
+def test_a_dead_disk_answers_with_errors() -> None:
+    status, said, done = asked(IDEAL, "--rw=read", faults=(Fault(0, "dies", at=0.0),))
+    assert status != 0
+    assert "Input/output error" in said
+    assert done.failed > 0
+    assert done.reads == 0
+
+
+def test_only_what_lies_on_bad_places_cannot_be_read() -> None:
+    bad = (Fault(0, "medium", at=0.0, where=(1 << 20, (1 << 20) + 4096)),)
+    assert asked(IDEAL, "--rw=read", "--size=1m", faults=bad)[0] == 0
+    status, said, done = asked(IDEAL, "--rw=read", "--offset=1m", "--size=1m", faults=bad)
+    assert status != 0
+    assert "Input/output error" in said
+    assert done.failed == 1
+    assert asked(IDEAL, "--rw=write", faults=bad)[0] == 0
+
+
+def test_a_bad_place_that_was_written_is_good_again() -> None:
+    bad = (Fault(0, "medium", at=0.0, where=(1 << 20, 2 << 20)),)
+    status, said, done = asked(
+        IDEAL, "--rw=write", "--offset=1m", "--size=1m", "--verify=crc32c", "--verify_state_save=0", faults=bad
+    )
+    assert status == 0, said
+    assert done.failed == 0
+    half = ("--rw=write", "--offset=1m", "--size=512k")
+    beyond = ("--name=y", "--ioengine=nbd", "--stonewall", "--rw=read", "--bs=64k", "--offset=1m", "--size=1m")
+
+    async def ask() -> tuple[int, Report]:
+        async with served(IDEAL) as alone:
+            alone.board.fail(bad[0])
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={alone.uri}", *half, *beyond, f"--uri={alone.uri}"])
+            return done.returncode, alone.board.report(0)
+
+    status, report = asyncio.run(ask())
+    assert status != 0
+    assert report.read_bytes == (512 + 64) * 1024
+    assert report.failed == 1
+
+
+def test_a_container_has_no_more_memory_than_it_may_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr(check, "CONTAINED", limit)
+    assert 2**20 < check.spare_memory() < 2**50
+    limit.write_text("max\n")
+    assert check.spare_memory() > 2**20
+    limit.write_text("4096\n")
+    assert check.spare_memory() == 4096
+
+
+def test_what_is_checked_lies_in_memory_unless_that_is_scarce(monkeypatch: pytest.MonkeyPatch) -> None:
+    for spare, in_memory in ((3 * 2**20, True), (2 * 2**20, False)):
+        monkeypatch.setattr(check, "spare_memory", lambda spare=spare: spare)
+        with check.blank(2**40, 2**20) as file:  # far larger than any memory, and hardly written
+            told = os.fstat(file.fileno())
+            assert (told.st_size, told.st_blocks) == (2**40, 0)
+            assert ("memfd" in str(Path(f"/proc/self/fd/{file.fileno()}").readlink())) == in_memory
+
+
+@asynccontextmanager
+async def behind_a_file(folder: Path) -> AsyncIterator[tuple[Path, str]]:
+    """A disk on a file that has holes: zeros, 8 KiB of sevens behind 1 MiB and 4 KiB, zeros."""
+    image, code = folder / "image", library(await built())
+    with image.open("w+b") as file, (folder / "board").open("w+b") as sheet:
+        file.truncate(IDEAL.size)
+        os.pwrite(file.fileno(), b"\7" * 8192, 2**20 + 4096)
+        Board(code, sheet.fileno()).close()
+        socket = folder / "socket"
+        argv = listening(code.plugin, (IDEAL,), 0, socket, file.fileno(), sheet.fileno())
+        server = await spawn(argv, pass_fds=(file.fileno(), sheet.fileno()))
+        try:
+            await until_there(socket, server)
+            yield image, f"nbd+unix:///?socket={socket}"
+        finally:
+            await killed(server)
+
+
+async def _end_of_a_server(image: int, folder: Path, what: str) -> tuple[int, int]:
+    """Of fio and of a server that cannot use its own file."""
+    code = library(await built())
+    with (folder / "board").open("w+b") as sheet:
+        Board(code, sheet.fileno()).close()
+        socket = folder / "socket"
+        argv = listening(code.plugin, (IDEAL,), 0, socket, image, sheet.fileno())
+        server = await spawn(argv, pass_fds=(image, sheet.fileno()))
+        try:
+            await until_there(socket, server)
+            uri = f"--uri=nbd+unix:///?socket={socket}"
+            done = await asyncio.to_thread(run, [*FIO, uri, f"--rw={what}"])
+            return done.returncode, await asyncio.wait_for(server.wait(), 10)
+        finally:
+            await killed(server)
+
+
+@pytest.mark.parametrize(
+    ("path", "flags", "what", "wrong"),
+    [
+        ("/dev/full", os.O_RDWR, "write", errno.ENOSPC),
+        ("image", os.O_RDONLY, "write", errno.EBADF),
+        ("image", os.O_WRONLY, "read", errno.EBADF),
+    ],
+)
+def test_a_server_whose_own_file_fails_ends_and_is_no_dying_disk(
+    tmp_path: Path, path: str, flags: int, what: str, wrong: int
+) -> None:
+    (tmp_path / "image").write_bytes(b"\7" * 2**20)
+    image = os.open(tmp_path / path, flags)
+    try:
+        status, end = asyncio.run(_end_of_a_server(image, tmp_path, what))
+    finally:
+        os.close(image)
+    assert status != 0
+    assert end == HOST_FAILED + wrong
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (HOST_FAILED + errno.ENOSPC, ("the host's disk is full: disk2 cannot grow", ROOM)),
+        (HOST_FAILED + errno.EDQUOT, ("the host's disk is full: disk2 cannot grow", ROOM)),
+        (
+            HOST_FAILED + errno.EIO,
+            ("the host's file behind disk 2 failed: Input/output error", "`dmesg` of the host may say why"),
+        ),
+        (-9, ("the server of disk 2 was killed by signal 9", "")),
+        (1, ("the server of disk 2 ended with status 1", "")),
+    ],
+)
+def test_the_end_of_a_server_is_told_in_words(status: int, said: tuple[str, str]) -> None:
+    assert ended(2, status) == said
+
+
+def _resident(image: Path) -> int:
+    """Bytes of it in the host's memory."""
+    if not which("fincore"):
+        pytest.skip("zeros they are; whether they were fetched is told by fincore (package util-linux-extra)")
+    return int(run(["fincore", "--bytes", "--noheadings", "--output", "RES", str(image)]).stdout)
+
+
+def test_what_was_never_written_is_zeros_and_not_fetched(tmp_path: Path) -> None:
+    """Memory for zeros can take a host tens of milliseconds, in which requests pile up that a disk is fit to serve."""
+    parts = [("0x00", 8 * 2**20, 32 * 2**20), ("0x07", 2**20 + 4096, 8192), ("0x00", 2**20, 4096)]
+
+    async def ask() -> list[tuple[int, str]]:
+        async with behind_a_file(tmp_path) as (_, uri):
+            found = []
+            for pattern, offset, size in parts:
+                words = (f"--offset={offset}", f"--size={size}", f"--bs={min(size, 2**18)}", "--rw=read")
+                verify = ("--verify=pattern", f"--verify_pattern={pattern}", "--verify_state_save=0")
+                done = await asyncio.to_thread(run, [*FIO, f"--uri={uri}", *words, *verify])
+                found.append((done.returncode, done.stdout + done.stderr))
+            return found
+
+    for status, said in asyncio.run(ask()):
+        assert status == 0, said
+    assert _resident(tmp_path / "image") < 2**20
+
+
+def test_zeros_take_no_room_where_nothing_is_and_wipe_what_there_is(tmp_path: Path) -> None:
+    """As above; and dd of /dev/zero writes nothing else."""
+
+    async def ask() -> tuple[int, int]:
+        async with behind_a_file(tmp_path) as (image, uri):
+            before = image.stat().st_blocks
+            words = ("--rw=write", "--zero_buffers=1", "--offset=0", "--size=16m")
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={uri}", *words])
+            assert done.returncode == 0, done.stdout + done.stderr
+            return before, image.stat().st_blocks
+
+    before, after = asyncio.run(ask())
+    assert (tmp_path / "image").read_bytes()[: 16 * 2**20].count(0) == 16 * 2**20
+    assert 0 < before <= after <= 64 * 1024 // 512  # fio asks for 64 KiB at a time
+
+
+@pytest.mark.skipif(not which("qemu-io"), reason="qemu-io is not installed (package qemu-utils)")
+def test_holes_and_data_may_be_in_one_request(tmp_path: Path) -> None:
+    asked = (
+        f"read -P 7 -s 4096 -l 8192 {2**20} 256k",
+        f"read -P 0 -l 4096 {2**20} 256k",
+        f"read -P 0 -s 12k -l 200k {2**20} 256k",
+        "write -P 9 3000k 4k",
+        "read -P 9 -s 56k -l 4k 2944k 128k",
+    )
+
+    async def ask() -> str:
+        async with behind_a_file(tmp_path) as (_, uri):
+            words = [word for one in asked for word in ("-c", one)]
+            done = await asyncio.to_thread(run, ["qemu-io", "-f", "raw", *words, uri])
+            return done.stdout + done.stderr
+
+    said = asyncio.run(ask())
+    assert said.count("ops; ") == len(asked), said
+    assert "failed" not in said
+
+
+@pytest.mark.parametrize("fault", [Fault(0, "slow", at=0.0, factor=4.0), Fault(0, "stalls", at=0.0, seconds=1.0)])
+def test_a_slow_or_stalled_disk_takes_its_time_and_no_strain(fault: Fault) -> None:
+    """Eight requests of an eightieth of a second each: the model owes more, and the host is not to blame for it."""
+    _, _, usual = asked(VOLUME, "--rw=read", "--size=512k")
+    status, said, done = asked(VOLUME, "--rw=read", "--size=512k", faults=(fault,))
+    assert status == 0, said
+    assert done.owed > 2 * usual.owed
+
+
+def test_faults_of_one_disk_at_once_make_it_as_slow_as_the_worst_of_them() -> None:
+    """An eightieth of a second a request, but twenty times as long from the beginning on, and nothing for a second."""
+    faults = (
+        *(Fault(0, "slow", at=0.0, factor=factor) for factor in (2.0, 20.0, 2.0)),
+        *(Fault(0, "stalls", at=0.1, seconds=seconds) for seconds in (0.5, 1.0)),
+    )
+    status, said, done = asked(VOLUME, "--rw=read", "--size=256k", faults=faults)
+    assert status == 0, said
+    # A quarter of a second from one request to the next, and what of the stalled second was left when the first came.
+    assert 3 * 20 / 80 < done.owed < 4 * 20 / 80 + 1.0
+
+
+QUIET = Report(
+    reads=0, writes=0, flushes=0, read_bytes=0, written_bytes=0, seeks=0, hits=0,
+    busy=0.0, occupied=0.0, late=0.0, owed=0.0, failed=0, idle=5.0, starved=0.5,
+)  # fmt: skip
+
+
+def test_strain_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something() -> None:
+    assert strain_of(()) is None
+    assert strain_of((QUIET,)) is None
+    busy = replace(QUIET, occupied=2.0, late=0.2, owed=1.8)
+    assert str(strain_of((busy, QUIET))) == "28.0% (answers late 8.0%, disks left waiting 20.0%)"
+    assert strain_of((replace(busy, starved=0.0, late=0.02, owed=1.98),)) == Strain(late=0.01, starved=0.0)
+    assert Strain(late=0.03, starved=0.03).beyond(0.05)
+    assert not Strain(late=0.02, starved=0.03).beyond(0.05)
+    assert Strain(late=0.02, starved=0.03).beyond(0.04)
+
+
+def test_disks_of_one_link_are_told_the_same_one() -> None:
+    pci, usb = Link("pci", 133e6), Link("usb", 40e6)
+    disks = [Disk(2**30, "sata", Physics("ideal"), link) for link in (usb, pci, None, pci)]
+    lines = [" ".join(command(Path("/p.so"), disks, at, 7, 8)) for at in range(4)]
+    assert [re.findall(r"bus=(\d)", line) for line in lines] == [["0"], ["1"], [], ["1"]]
+    assert lines[3].endswith("image=7 board=8 disk=3 kind=0.0 size=1073741824.0 bus=1")
+
+
+def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
+    """Half of each tenth of a second the server may not run, whatever the host has to give."""
+
+    async def ask() -> tuple[int, Report]:
+        async with served(VOLUME) as alone:
+            starved = asyncio.create_task(starve(alone.server.pid))
+            before = alone.board.report(0)
+            done = await asyncio.to_thread(run, [*FIO, f"--uri={alone.uri}", "--rw=randread", "--size=1m"])
+            starved.cancel()
+            return done.returncode, between([before], [alone.board.report(0)])[0]
+
+    async def starve(pid: int) -> None:
+        try:
+            while True:
+                os.kill(pid, signal.SIGSTOP)
+                await asyncio.sleep(0.05)
+                os.kill(pid, signal.SIGCONT)
+                await asyncio.sleep(0.05)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    status, done = asyncio.run(ask())
+    assert status == 0
+    strain = strain_of((done,))
+    assert strain is not None
+    assert strain.beyond(0.05)

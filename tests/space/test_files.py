@@ -1,0 +1,150 @@
+"""Workloads on raw devices and in file systems, from the same lines."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.base.errors import BadInput
+from runner.engine.estimate import Pace, estimate, laid_out
+from runner.engine.order import Plan
+from runner.language.workload import Workload
+from runner.space.select import select
+from runner.space.space import Cell
+from tests.support.matrices import space
+
+BOTH = """\
+name: both
+disks: {count: 4, size: 1GiB}
+layouts:
+  raw: [md: {level: 5}]
+  fs:  [md: {level: 5}, fs: {type: ext4}]
+workloads:
+  wiki: {rw: read, bs: 64KiB, files: [1, 200], file_size: 4MB, offset: 1MiB}
+"""
+
+
+def cells(text: str) -> dict[str, Cell]:
+    return {cell.name: cell for cell in space(text).cells()}
+
+
+def test_keys_about_files_are_no_axis_where_there_are_none() -> None:
+    found = space(BOTH)
+    assert [cell.name for cell in found.cells()] == ["raw/wiki", "fs/wiki/files=1", "fs/wiki/files=200"]
+    assert found.count() == 3
+    raw, one, many = found.cells()
+    assert (raw.files, raw.workload.value.offset, raw.workload.value.runtime) == (None, 1 << 20, 10)
+    assert one.files is not None
+    assert many.files is not None
+    assert (one.files.total, many.files.total, many.workload.value.offset) == (4 * 10**6, 800 * 10**6, 0)
+    assert many.workload.value.runtime is None
+    assert found.notes == (
+        "workload wiki: files is no axis for raw: there are no files on a raw device",
+        "workload wiki: file_size is no axis for raw: there are no files on a raw device",
+        "workload wiki: offset is no axis for fs: where a file lies is for the file system to say",
+    )
+
+
+def test_rules_see_the_axes_of_both() -> None:
+    assert [cell.name for cell in select(space(BOTH), ["files=200"]).cells()] == ["fs/wiki/files=200"]
+    assert select(space(BOTH), ["layout=raw"]).count() == 1
+    assert select(space(BOTH), ["workload=wiki"]).count() == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("  fs:  [md: {level: 5}, fs: {type: ext4}]\n", "", "nothing uses 'files': there are no files on a raw device"),
+        ("  raw: [md: {level: 5}]\n", "", "nothing uses 'offset': where a file lies"),
+        (
+            "200]",
+            "2000]",
+            "sweep.yaml:7:60: does not fit on fs: 2000 files of 4MB would take 8000MB; only 3014MB are sure to be free",
+        ),
+        ("file_size: 4MB", "file_size: 4KiB", "files of 4KiB do not hold one block of 64KiB"),
+        ("file_size: 4MB", "file_size: 9x memory", "does not fit on fs"),
+        ("offset: 1MiB", "fio: {nrfiles: 3}", "`nrfiles` is not for the fio: map: write `files:`"),
+        ("file_size: 4MB", "file_size: 4x memories", "not a size"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_starts(old: str, new: str, said: str) -> None:
+    assert old in BOTH
+    with pytest.raises(BadInput) as error:
+        space(BOTH.replace(old, new))
+    assert said in str(error.value.details)
+
+
+def test_memory_is_a_measure_on_devices_and_on_files() -> None:
+    text = BOTH.replace("files: [1, 200], file_size: 4MB, offset: 1MiB", "size: [2x memory, 1GiB, 0.5x memory]")
+    found = cells(text)
+    assert list(found) == [
+        f"{layout}/wiki/size={size}" for layout in ("raw", "fs") for size in ("2x_memory", "0.5x_memory")
+    ]
+    assert found["raw/wiki/size=2x_memory"].span == found["fs/wiki/size=2x_memory"].span == 1 << 30
+    assert select(space(text), ["size=1GiB"]).count() == 2, "1GiB is the same cell"
+    larger = cells(text + "machine: {memory: 768MiB}\n")
+    assert larger["raw/wiki/size=2x_memory"].span == 3 << 29
+    assert larger["raw/wiki/size=2x_memory"].id != found["raw/wiki/size=2x_memory"].id
+
+
+def test_a_size_that_means_the_device_on_one_and_the_files_on_the_other() -> None:
+    text = BOTH.replace("offset: 1MiB", "size: 1GiB")
+    notes = space(text).notes
+    assert "workload wiki: size is no axis for fs: `files` and `file_size` say it in a file system" in notes
+
+
+@given(
+    st.integers(1, 8),
+    st.none() | st.integers(1, 300),
+    st.none() | st.sampled_from(["10%", "100%", 10**6]),
+    st.none() | st.sampled_from([40960, 10**6, "1%"]),
+    st.integers(1 << 26, 1 << 44),
+)
+def test_files_follow_from_whatever_is_given(
+    jobs: int, files: int | None, size: int | str | None, each: int | str | None, room: int
+) -> None:
+    found = Workload.model_construct(rw="read", numjobs=jobs, files=files, size=size, file_size=each).fileset(room)
+    assert found.jobs == jobs
+    assert files is None or found.count == files
+    assert not isinstance(each, int) or found.each == each
+    assert found.total == jobs * found.count * found.each
+    if each is None and not isinstance(size, int):
+        assert found.total <= room, "shares, and what is chosen where nothing is said, always fit"
+    if each is None and size is None:
+        assert found.total <= 1 << 30
+
+
+def test_files_are_laid_out_anew_only_where_they_have_to_be() -> None:
+    text = (
+        BOTH.replace("rw: read", "rw: [read, write]")
+        .replace("ext4", "[ext4, btrfs]")
+        .replace("offset: 1MiB", "bs: 4KiB")
+    )
+    text = text.replace("bs: 64KiB, ", "").replace("  raw: [md: {level: 5}]\n", "")
+    found = cells(text)
+    one, many = 4 * 10**6, 800 * 10**6
+
+    def written(kind: str, *names: str) -> int:
+        rows = {
+            f"{rw}{files}": f"fs/type={kind}/wiki/rw={rw},files={files}"
+            for rw in ("read", "write")
+            for files in (1, 200)
+        }
+        return laid_out(tuple(found[rows[name]] for name in names))
+
+    for kind in ("ext4", "btrfs"):
+        assert written(kind, "read1", "read1") == one
+        assert written(kind, "read1", "read200", "read1") == one + many + one
+    assert written("ext4", "read200", "write200", "read200") == many
+    assert written("btrfs", "read200", "write200", "read200") == 3 * many, "copy on write has moved them about"
+    assert written("btrfs", "write1", "write1") == 2 * one
+
+
+def test_the_estimate_counts_laying_out() -> None:
+    found = space(
+        BOTH.replace("[1, 200]", "200").replace("  raw: [md: {level: 5}]\n", "").replace(", offset: 1MiB", "")
+    )
+    least = estimate(
+        Plan(select(found), found.matrix.repeat, 1), Pace(overhead=0, set_up=0, write_rate=1e8, lay_rate=1e8)
+    )
+    assert least.bytes_least == 3 * 800 * 10**6
+    assert least.seconds_least == 3 * 16

@@ -1,0 +1,180 @@
+"""Guidelines as they are written: what holds, and what is told of what does not."""
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from runner.base.errors import BadInput
+from runner.cli.schema import guidelines_schema_text, schema_text
+from runner.language.guidelines import SHAPES, Amount
+from runner.language.metrics import OF_DIRECTION
+from runner.results.fio_json import Direction
+from runner.results.journal_tables import DIRECTION
+from runner.space.load import BadMatrix, load, parse
+from tests.support.matrices import SWEEP
+
+ROOT = Path(__file__).parents[2]
+#: One of each shape.
+SOUND = """\
+- {id: compare, compare: {metric: read.bw, of: {layout: far, md.layout: f2}, to: {layout: striped}, within: 10%}}
+- {id: ratio, ratio: {metric: read.lat_p99, of: {layout: parity}, to: {layout: single}, at_most: 2x}}
+- {id: best, best: {metric: write.iops, along: chunk, where: {layout: parity, workload: oltp}, is: 64KiB, tolerance: 5%}}
+- {id: monotone, monotone: {metric: read.bw, along: md.chunk, where: {layout: striped}, direction: rises}}
+- {id: scaling, scaling: {metric: read.bw, along: workload.bs, at_least: 0.1 per step}}
+- {id: effect, effect: {metric: write.bw, of: {stripe_cache_size: 16384}, over: {stripe_cache_size: 256}, at_least: 1.3x}}
+- {id: bound, bound: {metric: total.iops, where: {layout: [far, parity]}, at_least: 240 IOPS}}
+- {id: sum, sum: {metric: total.bw, whole: {layout: striped}, parts: [{layout: single}], times: 4, within: 10%}}
+- {id: profile, profile: {metric: read.bw, along: md.chunk, where: {layout: striped}, follows: [1, 2, 2.5], within: 20%}}
+"""
+
+
+def matrix(guidelines: str) -> str:
+    return f"{SWEEP}guidelines:\n{guidelines}"
+
+
+def told(text: str) -> list[str]:
+    with pytest.raises(BadMatrix) as caught:
+        parse("m.yaml", text)
+    return [f"{place.line}:{place.column}: {message}" for place, message in caught.value.places]
+
+
+def test_every_shape_can_be_written_and_is_what_it_says() -> None:
+    found = parse("m.yaml", matrix(SOUND)).space.matrix.guidelines
+    assert {(one.id, one.shape) for one in found} == {(shape, shape) for shape in SHAPES}
+    by_id = {one.id: one for one in found}
+    assert by_id["bound"].bound is not None
+    assert by_id["bound"].bound.at_least == Amount(240, "1/s")
+    assert by_id["scaling"].scaling is not None
+    assert by_id["scaling"].scaling.at_least == 0.1
+
+
+def test_from_nothing_up_to_something_is_a_claim() -> None:
+    share = matrix("- {id: one, bound: {metric: cpu.iowait, at_least: 0%, at_most: 5%}}\n")
+    (one,) = parse("m.yaml", share).space.matrix.guidelines
+    assert one.bound is not None
+    assert one.bound.at_most == Amount(0.05, "share")
+
+
+@pytest.mark.parametrize(("metric", "most"), [("cpu.iowait", "0%"), ("read.lat_p99", "0ms"), ("read.bw", "0MB/s")])
+def test_at_most_nothing_is_refused_where_it_stands(metric: str, most: str) -> None:
+    (said,) = told(matrix(f"- {{id: one, bound: {{metric: {metric}, at_most: {most}}}}}\n"))
+    line, column, message = said.split(":", 2)
+    assert (int(line), int(column)) == (
+        SWEEP.count("\n") + 2,
+        len(f"- {{id: one, bound: {{metric: {metric}, at_most: ") + 1,
+    )
+    assert "no figure is shown to be at most 0" in message
+
+
+def test_both_schemas_accept_them() -> None:
+    yaml = YAML(typ="safe")
+    jsonschema.Draft202012Validator(json.loads(schema_text())).validate(yaml.load(matrix(SOUND + "- other.yaml\n")))
+    alone = jsonschema.Draft202012Validator(json.loads(guidelines_schema_text()))
+    alone.validate(yaml.load(SOUND))
+    assert not alone.is_valid(yaml.load(SOUND.replace("read.bw", "raed.bw")))
+
+
+def test_figures_are_named_in_one_place() -> None:
+    assert tuple(OF_DIRECTION) == DIRECTION == tuple(Direction.__dataclass_fields__)[:-1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("metric: read.bw, of", "metric: raed.bw, of", "17:35: 'raed.bw': no figure is called so; did you mean read.bw or write.bw?"),
+        ("layout: striped}, within", "layout: stripd}, within", "17:91: no cell has layout=stripd; did you mean striped?"),
+        ("md.layout: f2", "md.layuot: f2", "17:62: unknown axis 'md.layuot'; did you mean layout or md.layout?"),
+        ("along: chunk", "along: chnk", "unknown axis 'chnk'; did you mean md.chunk?"),
+        ("is: 64KiB", "is: 32KiB", "no cell has md.chunk=32KiB; did you mean 256KiB or 512KiB?"),
+        ("is: 64KiB", "is: 64k", "no cell has md.chunk=64k; did you mean 64KiB"),
+        ("at_most: 2x", "at_most: two", "'two': not a factor; write it like 1.3x"),
+        (", at_most: 2x", "", "nothing is claimed: add `at_least` or `at_most`"),
+        ("at_least: 240 IOPS", "at_least: 0", "nothing is claimed: every figure is at least 0"),
+        ("at_least: 1.3x", "at_least: 1.3x, at_most: 1.2x", "`at_least` (1.3) is more than `at_most` (1.2)"),
+        ("at_least: 240 IOPS", "at_least: 12ms", "total.iops is told in requests a second, like 240 IOPS"),
+        ("at_least: 240 IOPS", "at_least: soon", "'soon': neither a rate (200MB/s, 240 IOPS), a time (12ms) nor a share (95%)"),
+        ("within: 10%", "within: 10", "'10': not a percentage; write it like 5%"),
+        ("ratio: {", "rato: {", "unknown key 'rato'; did you mean ratio?"),
+        ("direction: rises", "direction: rise", "'rise' is none of rises or falls; did you mean rises?"),
+        ("{layout: far, md.layout: f2}", "{layout: far, level: 0}", "17:44: no cell is all of this"),
+        ("id: ratio,", "id: compare,", "several guidelines are called compare"),
+        ("of: {layout: parity}", "of: {}", "nothing stands here; at least one is needed"),
+        ("follows: [1, 2, 2.5]", "follows: [1]", "a shape has a number for each value of the axis"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_place(old: str, new: str, said: str) -> None:
+    text = matrix(SOUND)
+    assert old in text
+    assert any(said in one for one in told(text.replace(old, new, 1)))
+
+
+def test_everything_is_told_at_once() -> None:
+    malformed = matrix(SOUND).replace("within: 10%}}", "within: 10}}", 1).replace("2.5]", "x]")
+    assert len(told(malformed)) == 2
+    impossible = matrix(SOUND).replace("is: 64KiB", "is: 32KiB").replace("level: [5, 6]", "level: [5, 6], devices: 9")
+    assert len(told(impossible)) == 2
+
+
+def shared(tmp_path: Path, item: str, content: str = SOUND) -> Path:
+    (tmp_path / "advice.yaml").write_text(content)
+    (tmp_path / "m.yaml").write_text(matrix(f"- {item}\n"))
+    return tmp_path / "m.yaml"
+
+
+def test_a_file_of_guidelines_stands_for_all_of_them_and_a_part_of_it_for_one(tmp_path: Path) -> None:
+    assert len(load(shared(tmp_path, "advice.yaml")).space.matrix.guidelines) == len(SHAPES)
+    (one,) = load(shared(tmp_path, "advice.yaml#sum")).space.matrix.guidelines
+    assert one.shape == "sum"
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ("advice.yaml#smu", "advice.yaml has no guideline 'smu'; did you mean sum?"),
+        ("advise.yaml", "there is no file"),
+        ("m.yaml", "m.yaml is no list of guidelines"),
+    ],
+)
+def test_a_file_that_is_none_is_told_where_it_is_named(tmp_path: Path, item: str, said: str) -> None:
+    with pytest.raises(BadMatrix) as caught:
+        load(shared(tmp_path, item))
+    ((place, message),) = caught.value.places
+    assert said in message
+    assert (Path(place.file).name, place.line) == ("m.yaml", 17)
+
+
+def test_of_a_whole_file_not_all_need_be_about_this_matrix_but_one_that_is_picked_must(tmp_path: Path) -> None:
+    other = SOUND.replace("{layout: single}]", "{layout: volume}]")
+    found = load(shared(tmp_path, "advice.yaml", other)).space
+    assert "guideline sum is not tested: no cell has layout=volume" in "\n".join(found.notes)
+    with pytest.raises(BadMatrix) as caught:
+        load(shared(tmp_path, "advice.yaml#sum", other))
+    ((place, message),) = caught.value.places
+    assert message.startswith("no cell has layout=volume")
+    assert (Path(place.file).name, place.line) == ("advice.yaml", 8)
+
+
+def test_an_axis_that_no_matrix_could_have_is_an_error_wherever_it_stands(tmp_path: Path) -> None:
+    lacking, wrong = "{rw: read, lvm.stripes: 2}", "{rw: read, lvm.strips: 2}"
+    text = "- {id: one, bound: {metric: read.bw, where: WHERE, at_least: 1MB/s}}\n"
+    assert load(shared(tmp_path, "advice.yaml", text.replace("WHERE", lacking))).space.notes
+    with pytest.raises(BadMatrix) as caught:
+        load(shared(tmp_path, "advice.yaml", text.replace("WHERE", wrong)))
+    assert "unknown axis 'lvm.strips'" in caught.value.places[0][1]
+
+
+def test_what_is_shipped_can_be_used() -> None:
+    for path in sorted((ROOT / "matrix/guidelines").glob("*.yaml")):
+        load_one = parse("matrix/m.yaml", matrix(f"- guidelines/{path.name}\n"), lambda file: (ROOT / file).read_text())
+        assert load_one.space.matrix.guidelines
+        assert all(one.claim and one.source for one in load_one.space.matrix.guidelines)
+
+
+def test_a_file_of_guidelines_is_no_matrix_and_nothing_is_missing_in_it() -> None:
+    with pytest.raises(BadInput) as caught:
+        parse("advice.yaml", SOUND)
+    assert caught.value.brief == "advice.yaml: has only guidelines, for matrices to use"
+    assert "guidelines: [advice.yaml]" in caught.value.resolution

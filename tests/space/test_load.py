@@ -1,0 +1,648 @@
+import copy
+import json
+import re
+from collections.abc import Iterator
+from io import StringIO
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from runner.base.errors import BadInput, Exit
+from runner.language.matrix import Matrix
+from runner.language.yaml_source import Flaw, UnreadableError, read
+from runner.space.load import Ask, BadMatrix, parse
+from runner.space.malformed import validated
+from runner.space.select import values_of
+from runner.space.space import Space
+from tests.support.matrices import SMALL, SWEEP
+
+#: Nine lists of nine aliases each: a few hundred bytes that would unfold to 9⁹ values.
+BOMB = "k0: &k0 [1]\n" + "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]\n" for n in range(1, 10))
+
+
+def errors(text: str, ask: Ask = lambda _: ()) -> list[str]:
+    with pytest.raises(BadMatrix) as caught:
+        parse("m.yaml", text, ask=ask)
+    assert caught.value.exit_code == Exit.BAD_INPUT
+    return [f"{place.line}:{place.column}: {message}" for place, message in caught.value.places]
+
+
+def test_everything_malformed_comes_first_and_says_what_is_checked_after_it() -> None:
+    text = """\
+name: broken
+disks: {count: 3, size: 1GiB}
+layouts:
+  parity: [md: {level: [5, 6], chnk: 64KiB}]
+workloads:
+  read: {rw: read, bs: [64KiB, 64k]}
+guidelines:
+  - {id: one, best: {metric: reed.bw, along: md.chunk, is: 64KiB}}
+"""
+    assert errors(text) == [
+        "4:32: unknown key 'chnk'; did you mean chunk?",
+        "6:32: '64k': no size unit 'k' is known; did you mean 64KiB or 64KB?",
+        "8:30: 'reed.bw': no figure is called so; did you mean read.bw or write.bw?",
+    ]
+    with pytest.raises(BadMatrix, match="3 errors") as caught:
+        parse("m.yaml", text)
+    assert "after that, stacks, rules and guidelines are checked" in caught.value.resolution
+    right = text.replace("chnk", "chunk").replace("64k]", "64KiB]").replace("reed", "read")
+    assert errors(right) == ["4:28: RAID 6 needs at least 4 disks; 3 disks are declared"]
+
+
+IMPOSSIBLE = """\
+name: bad
+machine: {kernel: ./nothere}
+disks: {count: 3, size: 1GiB}
+layouts:
+  six: [md: {level: 6, devices: 3, chunk: 48KiB}, fs: {type: ext4}]
+  five: [md: {level: 5, chunk: 64KiB}]
+tune: {readahead: 1MiB, nr_requests: 64}
+workloads:
+  odd: {rw: write, bs: 64KiB, direct: false, fio: {frobnicate: 1}}
+exclude:
+  - {level: 77}
+  - {bs: [13XB, 7KiB], layout: no}
+  - {fs.type: ext4, type: ext4, md.level: 6, md.chunk: 48KiB}
+  - {nr_requests: 65, workload: evn}
+only: [{layuot: five}, {readahead: 1MiB}]
+guidelines:
+  - {id: one, best: {metric: read.bw, along: bs, where: {layout: nowhere}, is: 5KiB}}
+  - {id: other, bound: {metric: read.bw, where: {fs.typ: ext4}, at_least: 1MB/s}}
+"""
+
+
+def test_everything_impossible_comes_in_one_pass_with_rules_and_guidelines() -> None:
+    """What an impossible layout declares can still be named; of guidelines it is not asked whether cells decide them."""
+
+    def ask(space: Space) -> list[Flaw]:
+        assert len(space.workloads) == 1
+        return [
+            Flaw(("workloads", "odd", "fio"), "fio refuses it"),
+            Flaw(("guidelines", 1, "bound"), "no cells of this matrix can decide it"),
+        ]
+
+    assert [one.partition(";")[0] for one in errors(IMPOSSIBLE, ask)] == [
+        "5:33: RAID 6 needs at least 4 devices, not 3",
+        "5:43: a chunk must be a power of two and at least 4KiB",
+        "9:46: fio refuses it",
+        "11:13: no cell has md.level=77",
+        "12:6: no cell has workload.bs=13XB",
+        "12:6: no cell has workload.bs=7KiB",
+        "12:32: no cell has layout=no",
+        "13:21: 'fs.type' and 'type' are one axis",
+        "14:19: no cell has tune.nr_requests=65",
+        "14:33: no cell has workload=evn",
+        "15:9: unknown axis 'layuot'",
+        "17:66: no cell has layout=nowhere",
+        "17:80: no cell has workload.bs=5KiB",
+        "18:50: unknown axis 'fs.typ'",
+    ]
+
+
+#: Each is one thing put wrong in a matrix that holds.
+MISTAKES = [
+    ("count: 4", "count: four", "'four' is not a whole number"),
+    ("count: 4", "count: 0", "'0': must be at least 1"),
+    ("size: 1GiB", "size: 4KiB", "'4KiB': must be at least 16MiB"),
+    ("size: 1GiB", "size: 900TiB", "'900TiB': must be less than 16TiB"),
+    ("runtime: 1s}\n  oltp", "runtime: 0s}\n  oltp", "'0s': must be at least 1ms"),
+    ("bs: [64KiB, 1MiB]", "blocksize: 64KiB", "unknown key 'blocksize'; did you mean bs?"),
+    ("stripe_cache_size: [256, 16384]", "stripe_cache_size: [256, 32768]", "'32768': that many pages for each of 4 devices of parity/level=5,chunk=64KiB are 512MiB, too much for a machine with 512MiB; give it more, like machine: {memory: 1GiB}"),
+    ("size: 1GiB", "size: 1024", "'1024': no unit; did you mean 1KiB, which is so many bytes, or 1024KiB?"),
+    ("bus: sata", "bus: stata", "'stata' is none of virtio, scsi, sata or nvme; did you mean sata?"),
+    ("[disk]", "[dsk]", "unknown layer 'dsk'; did you mean disk or disks?"),
+    ("[disk]", "[]", "nothing stands here; at least one is needed"),
+    ("[disk]", "[disk: {number: 4}]", "there is no disk 4: 4 are declared, counted from 0"),
+    ("[disk]", "[disk, md: {level: 5}]", "RAID 5 needs at least 2 disks; 1 disk is declared"),
+    ("level: 0", "level: 7", "'7' is none of linear, 0, 1, 4, 5, 6 or 10"),
+    ("level: 0, ", "", "'level' is missing here"),
+    ("layout: [n2, f2, o2]", "layout: [n2, x2]", "'x2': no layout; RAID 10 has n2, f2, o2 and their like"),
+    ("readahead: [default, 32MiB]", "readahead: [default, 5000B]", "'5000B': the kernel keeps readahead in whole pages of 4KiB"),
+    ("stripe_cache_size: [256, 16384]", "md: {stripe_cache_size: 32768}", "'32768': that many pages for each of 4 devices"),
+    ("stripe_cache_size: [256, 16384]", "stripe_cache_size: [256, 7]", "'7': write a whole number from 17 to 32768, or default"),
+    ("ncq_depth: [1, 31]", "ncq_depth: [1, 64]", "'64': native command queueing on sata goes from 1 to 32"),
+    ("ncq_depth: [1, 31]", "ncq_depht: 1", "unknown key 'ncq_depht'; did you mean ncq_depth?"),
+    ("readahead: [default, 32MiB]", "readahead: [default, 65536]", "'65536': no unit; write 65536KiB if it is from read_ahead_kb, or 32MiB if it is what blockdev --setra takes"),
+    ("level: 0, ", "level: 0, readahead: 4MiB, ", "'readahead' is a tunable; write `tune: {md: {readahead: 4MiB}}`"),
+    ("level: [5, 6], ", "level: [5, 6], stripe_cache_size: [256, 4096], ", "'stripe_cache_size' is a tunable; write `tune: {stripe_cache_size: [256, 4096]}`"),
+    ("level: 0, ", "level: 0, scheduler: none, ", "'scheduler' is a tunable; write `tune: {scheduler: none}`"),
+    ("[disk]", "[disk: {rotational: true}]", "'rotational' is a tunable; write `tune: {disk: {rotational: true}}`"),
+    ("[disk]", "[disk, readahead: 4MiB]", "'readahead' is a tunable; write `tune: {readahead: 4MiB}`"),
+    ("repeat: 2", "repeat: 2\nreadahead: 4MiB", "'readahead' is a tunable; write `tune: {readahead: 4MiB}`"),
+    ("repeat: 2", "repeat: 2\nvm: {swappiness: 1}", "'vm' is a tunable; write `tune: {vm: {swappiness: 1}}`"),
+    ("  ncq_depth", "  dirty_ratio: 5\n  ncq_depth", "'dirty_ratio' is a tunable; write `tune: {vm: {dirty_ratio: 5}}`"),
+    ("  ncq_depth", "  read_expire: [100, 500]\n  ncq_depth", "'read_expire' is a tunable; write `tune: {iosched: {read_expire: [100, 500]}}`"),
+    ("  ncq_depth", "  md: {scheduler: none}\n  ncq_depth", "md has no 'scheduler'; write `tune: {scheduler: none}`"),
+    ("rw: read,", "rw: read, nr_requests: 64,", "'nr_requests' is a tunable; write `tune: {nr_requests: 64}`"),
+    ("rw: read,", 'rw: "read:64k",', "'read:64k': write rw: read, skip: 64KiB"),
+    ("rw: read,", 'rw: "randread:8",', "'randread:8': every request of random work has an offset of its own; write randread"),
+    ("rw: read,", "rw: randread, skip: 64KiB,", "nothing uses 'skip': rw=randread goes from one place to another anyway"),
+    ("rw: read,", "rw: read, skip: 1000B,", "direct I/O goes in whole sectors of 512 bytes"),
+    ("rw: read,", "rw: read, skip: 4GiB,", "4GiB behind requests of 64KiB lead beyond the 1GiB that are gone over"),
+    ("[disk]", "[md: {level: 1}, disk]", "`disk` stands at the bottom: it is about disks, and below it are arrays; take it out for all of them, or `pick: {number: 1}` for one"),
+    ("[disk]", "[lvm: {groups: 2}, disks: {count: 1}]", "`disks` stands at the bottom: it is about disks, and below it are volumes"),
+    ("[disk]", "[partition: {from: 50%, to: 40%}]", "nothing is left of a device of 1GiB between 512MiB and 409MiB; a partition ends behind where it begins"),
+    ("[disk]", "[md: {level: 6, state: {degraded: 3}}]", "RAID 6 does not survive the loss of 3: on 4 devices it bears 2; write state: {degraded: 2}"),
+    ("[disk]", "[md: {level: 5, state: {degraded: 2}}]", "RAID 5 does not survive the loss of 2: on 4 devices it bears 1; write state: degraded"),
+    ("level: [5, 6]", "level: 5, ppl: internal", "'internal': write true or false; none and internal are values of `bitmap` alone"),
+    ("level: [5, 6]", "level: 5, journal: true", "'true': write on how many of the last devices it lies: 1, or 0 for none"),
+    ("level: [5, 6]", "level: 5, journal: internal", "'internal': write on how many of the last devices it lies: 1, or 0 for none"),
+    ("iodepth: 8", "iodepth: '8'", "'8' is not a whole number; quotes make it a text"),
+    ("rw: read,", "rw: reed,", "'reed' is none of read, write, randread, randwrite, rw or randrw; did you mean read?"),
+    ("rw: read,", "rw: read, rwmixread: 40,", "nothing uses 'rwmixread': rw=read does not mix reads and writes"),
+    ("rw: read,", "rw: read, size: 40GiB,", "does not fit on single, striped/chunk=64KiB, striped/chunk=256KiB, striped/chunk=1MiB, parity/level=5,chunk=64KiB and 6 more: 40GiB are needed, and there are at most 1GiB"),
+    ("rw: read,", "rw: read, offset: 99%, size: 10%,", "10% behind an offset of 99%, where 1% are left; at most 1%"),
+    ("rw: read,", "rw: read, offset: 100%,", "nothing of a device is left behind 100% of it"),
+    ("disks: {", "disks: {model: st33206, ", "no disk model is called 'st33206'; did you mean st3320620as?"),
+    ("disks: {", "disks: {model: {kind: hdd, rmp: 7200, outer: 9MB/s}, ", "unknown key 'rmp'; did you mean rpm?"),
+    ("disks: {", "disks: {model: {kind: hdd}, ", "`outer` is missing here: the rate of the first zone"),
+    ("disks: {", "disks: {model: {kind: hdd, outer: 78}, ", "'78': not a rate; write it like 50MiB/s"),
+    ("disks: {", "disks: {model: {kind: hdd, outer: 9MB/s, seek: {track: 1ms, full: 9ms, trakc: 1ms}}, ", "unknown key 'trakc'; did you mean track?"),
+    ("disks: {", "disks: {model: {kind: hdd, zones: [{to: 50%, rate: 9MB/s}]}, ", "each to a larger share than the one before, to 100%"),
+    ("disks: {", "disks: {model: {kind: volume, iops: 80, burst: {iops: 70, credits: 5s}}, ", "a burst of 70 IOPS is not more than 80"),
+    ("repeat: 2", "repeat: 2\nbus_limit: {pci: {disks: [9], bandwidth: 133MB/s}}", "there is no disk 9; they are numbered from 0 to 3"),
+    ("repeat: 2", "repeat: 2\nbus_limit: {pci: {disks: [0], bandwidth: 133MB/s}}", "disk 0 has no model, so nothing could hold it back"),
+    ("rw: read,", "rw: read, ioengine: libaoi,", "'libaoi' is none of libaio, io_uring, posixaio, sync, psync, vsync, pvsync, pvsync2, splice or mmap; did you mean libaio?"),
+    ("rw: read,", "rw: read, ioengine: [libaio, filecreate],", "'filecreate': this engine of fio's reads and writes nothing, so its figures would say nothing of `rw` and `bs`"),
+    ("rw: read,", "rw: read, ioengine: 'null',", "'null': this engine of fio's reads and writes nothing"),
+    ("rw: read,", "rw: read, ioengine: net,", "'net': this engine of fio's works on something else than disks and files"),
+    ("rw: read,", "rw: read, ioengine: sg,", "'sg': this engine of fio's goes past every layer, to SCSI disks alone"),
+    ("rw: read,", "rw: read, ioengine: 'external:/tmp/x.so',", "'external:/tmp/x.so': this engine of fio's is not among"),
+    ("rw: read, bs: [64KiB, 1MiB], iodepth: 8,", "rw: read, ioengine: mmap,", "mmap always goes through memory; write `direct: false` with it"),
+    ("rw: read,", "rw: read, fio: {filename: /dev/sda},", "`filename` is not for the fio: map: the top of the layout is what fio works on"),
+    ("runtime: 1s}\n  oltp", "size: 1MiB, fio: {rate: 100k}}\n  oltp", "nobody can tell when it ends with `rate` and no `runtime:`; give both"),
+    ("rw: read,", "rw: read, fio: {nrfiles: 9223372036854775808},", "no number here is that large"),
+    ("rw: read,", "rw: read, fsync: 9223372036854775808,", "'9223372036854775808': must be at most 2147483647"),
+    ("rw: read,", "rw: read, fsync: 4294967295,", "'4294967295': must be at most 2147483647"),
+    ("rw: read,", f"rw: read, skip: {'9' * 310}KiB,", "no number here is that large"),
+    ("rw: read,", f"rw: read, skip: {'9' * 18}KiB,", "no disk and no file is that large"),
+    ("rw: read,", f"rw: read, size: {'9' * 310}x memory,", "no number here is that large"),
+    ("rw: read,", f"rw: read, ramp: {'9' * 310}s,", "no number here is that large"),
+    ("rw: read,", f"rw: read, offset: {'9' * 310}%,", "no number here is that large"),
+    ("level: [5, 6]", "level: [5, 6], spare: 18446744073709551616", "no number here is that large"),
+    ("repeat: 2", "repeat: 2\nseed: -9223372036854775809", "no number here is that large"),
+    ("repeat: 2", f"repeat: 2\nonly: [{{bs: {'9' * 310}k}}]", "no cell has workload.bs=999"),
+    ("repeat: 2", f"repeat: 2\nonly: [{{bs: '{'9' * 5000}'}}]", "no cell has workload.bs=999"),
+    ("rw: read,", "rw: read, fio: {iodepth: 3},", "`iodepth` is a key of the workload itself: write `iodepth:` there, outside of `fio:`"),
+    ("rw: read,", 'rw: read, fio: {zonemode: "a\\nb=c"},', "control characters and line breaks cannot be written into a fio job"),
+    ("rw: read,", "rw: read, fio: {buffered: 1},", "`buffered` is not for the fio: map: write `direct: false`"),
+    ("rw: read,", "rw: read, fio: {bsrange: 4k-8k},", "`bsrange` is not for the fio: map: `bs:` is the size of all requests"),
+    ("rw: read,", "rw: read, fio: {bssplit: 4k/50},", "`bssplit` is not for the fio: map: `bs:` is the size of all requests"),
+    ("rw: read,", "rw: read, fio: {rwmixwrite: 3},", "`rwmixwrite` is not for the fio: map: write `rwmixread:`"),
+    ("rw: read,", "rw: read, fio: {timeout: 3},", "`timeout` is not for the fio: map: `runtime:` or `size:` says"),
+    ("rw: read,", "rw: read, fio: {io_size: 1g},", "`io_size` is not for the fio: map: `runtime:` or `size:` says"),
+    ("rw: read,", "rw: read, fio: {write_iops_log: x},", "`write_iops_log` is not for the fio: map: results are collected"),
+    ("rw: read,", "rw: read, fio: {ioscheduler: none},", "`ioscheduler` is not for the fio: map: write `scheduler:` below `tune:`"),
+    ("rw: read,", "rw: read, fio: {opendir: /},", "`opendir` is not for the fio: map: the top of the layout is what fio works on"),
+    ("rw: read,", "rw: read, fio: {read_iolog: log},", "`read_iolog` is not for the fio: map: the top of the layout is what fio works on"),
+    ("rw: read,", "rw: read, fio: {write_iolog: /etc/passwd},", "`write_iolog` is not for the fio: map: fio must write nowhere but on the top"),
+    ("rw: read,", "rw: read, fio: {allow_mounted_write: 1},", "`allow_mounted_write` is not for the fio: map: fio must never write on a device that is mounted"),
+    ("rw: read,", "rw: read, fio: {include: more.fio},", "`include` is not for the fio: map: all of a job stands in the matrix"),
+    ("rw: read,", "rw: read, fio: {iomem: 'mmap:/etc/passwd'},", "`iomem` is memory here: fio must have its buffers in no file"),
+    ("rw: read,", "rw: read, fio: {mem: 'mmaphuge:/x'},", "`mem` is memory here: fio must have its buffers in no file"),
+    ("rw: read,", f"rw: read, fio: {{description: {'x' * 8179}exec_prerun=reboot}},", "more than the 1000 characters that surely stay on one line of a fio job"),
+    ("rw: read,", "rw: read, fio: {fileoffset: 1g},", "`fileoffset` is not for the fio: map: write `offset:`"),
+    ("rw: read,", "rw: read, fio: {nr_files: 3},", "`nr_files` is not for the fio: map: write `files:`"),
+    ("rw: read,", "rw: read, fio: {name: other},", "`name` is not for the fio: map: files of cells of one shape are used again"),
+    ("rw: read,", "rw: read, fio: {file_append: 1},", "`file_append` is not for the fio: map: files are laid out before"),
+    ("rw: read,", "rw: read, fio: {fill_fs: 1},", "`fill_fs` is not for the fio: map: `runtime:` or `size:` says"),
+    ("rw: read,", "rw: read, fio: {unified_rw_reporting: both},", "`unified_rw_reporting` is not for the fio: map: results are collected"),
+    ("rw: read,", "rw: read, fio: {stats: 0},", "`stats` is not for the fio: map: results are collected"),
+    ("rw: read,", "rw: read, fio: {clat_percentiles: 1},", "`clat_percentiles` is not for the fio: map: results are collected"),
+    ("rw: read,", "rw: read, fio: {lat_percentiles: 1},", "`lat_percentiles` is not for the fio: map: results are collected"),
+    ("rw: read,", "rw: read, fio: {fallocate: none},", "`fallocate` is not for the fio: map: files are laid out before"),
+    ("rw: read,", "rw: read, fio: {output-format: json},", "'output-format': an option has small letters, digits and _"),
+    ("repeat: 2", 'repeat: 2\nmachine: {kernel: "x\\n touch PWNED #"}', "'x\\n touch PWNED #': neither the name of a kernel nor a path"),
+    ("repeat: 2", 'repeat: 2\nmachine: {kernel: [debian-12, "\\e[31m"]}', "'\\x1b[31m': neither the name of a kernel nor a path"),
+    ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, ' ']}", "neither the name of a kernel nor a path"),
+    ("repeat: 2", "repeat: 2\nmachine: {kernel: debian-99}", "'debian-99': no such kernel; did you mean debian-12 or debian-13? The path of a bzImage has a slash"),
+    ("repeat: 2", "repeat: 2\nmachine: {kernel: [debian-12, bzImage]}", "'bzImage': no such kernel; known are debian-12, debian-13. The path of a bzImage has a slash, like ./bzImage"),
+    ("repeat: 2", "repeat: 3x", "'3x': neither a whole number, like `repeat: 3`, nor a map, like `repeat: {min: 3, max: 20, until: 5%}`; did you mean 3?"),
+    ("repeat: 2", "repeat: '5'", "until: 5%}`; did you mean 5?"),
+    ("repeat: 2", "repeat: thrice", "'thrice': neither a whole number, like `repeat: 3`, nor a map"),
+    ("repeat: 2", "repeat: [3]", "neither a whole number, like `repeat: 3`, nor a map"),
+    ("repeat: 2", "repeat: {min: 3x}", ":15: '3x' is not a whole number"),
+    ("repeat: 2", "repeat: {min: 2, max: 4}", "nothing says when 2 are enough and when 4 are needed: add `until: 5%`"),
+    ("repeat: 2", "repeat: {min: 3, max: 3, until: 5%}", "`until` never acts where min and max are both 3"),
+    ("repeat: 2", "repeat: {min: 30, until: 5%}", "`until` never acts where min and max are both 30"),
+    ("repeat: 2", "repeat: {max: 1, until: 5%}", "`until` needs at least two repeats"),
+    ("iodepth: 8", "iodepth: []", "an empty list is an axis without values: there would be no cell at all"),
+    ("iodepth: 8", "iodepth: [8, null]", "nothing is written here; give a value or take the key away"),
+    ("repeat: 2", "repeat: {min: 5, max: 2}", "min (5) is more than max (2)"),
+    ("repeat: 2", "repeat: often", "'often': neither a whole number"),
+    ("repeat: 2", "repeat: 2\nonly: [{layout: paritty}]", "no cell has layout=paritty; did you mean parity?"),
+    ("repeat: 2", "repeat: 2\nexclude: [{bz: 4KiB}]", "unknown axis 'bz'; known are"),
+    ("repeat: 2", "repeat: 2\nexclude: [{layout: far, bs: 5KiB}]", "no cell has workload.bs=5KiB; did you mean"),
+    ("name: sweep", "name: sweep\nguidlines: []", "unknown key 'guidlines'; did you mean guidelines?"),
+]  # fmt: skip
+
+
+@given(st.data())
+def test_two_mistakes_of_a_kind_are_found_together(data: st.DataObject) -> None:
+    """Neither hides the other; what is malformed comes before what is impossible."""
+    one, other = data.draw(st.sampled_from(MISTAKES))[:2], data.draw(st.sampled_from(MISTAKES))[:2]
+    first, second = SWEEP.replace(*one, 1), SWEEP.replace(*other, 1)
+    both = first.replace(*other, 1)
+    assume(both == second.replace(*one, 1) and first != both != second)
+    assume(_readable(both))
+    malformed = [_places(text) for text in (first, second) if _malformed(text)]
+    if malformed:
+        assert _places(both) >= set.union(*malformed)
+
+
+#: A matrix with all that rules may name, some of it implied by programs.
+RULED = """\
+name: ruled
+machine: {kernel: [debian-12, debian-13]}
+disks: [{count: 2, size: 1GiB, bus: sata, model: {kind: ideal}}, {count: 2, size: 1GiB, bus: sata, model: {kind: ideal}}]
+bus_limit: {pci: {disks: [0, 3], bandwidth: 133MB/s}}
+faults: {none: [], slow: [{disk: 3, at: 1s, kind: slow, times: 10}]}
+layouts:
+  parity: [md: {level: [raid5, 6], chunk: [64KiB, 256KiB], bitmap: internal}, fs: {type: [ext4, xfs]}]
+  thin: [lvm: {type: thin, chunk: 64KiB}, fs: {type: btrfs, data: [raid0, single]}]
+tune: {readahead: [default, 32MiB], scheduler: [none, bfq], sysfs: {queue/iostats: [0, 1]}}
+workloads:
+  work: {rw: [randrw, readwrite], bs: [4KiB, 16KiB], rwmixread: 70, runtime: 10s, steady: {within: 5%, over: 3s}, fio: {norandommap: [0, 1]}}
+  copy: {preset: [dd-read, dd-write], size: 256MiB}
+  bonnie: {preset: bonnie, phase: [seeks, write], size: 256MiB}
+"""
+_SLIPS = [
+    ("tune:", "tuen:"), ("faults:", "fautls:"), ("machine:", "machin:"), ("kernel:", "kernal:"), ("model: {kind: ideal}}, {", "modle: {kind: ideal}}, {"),
+    ("debian-13]", "debian-31]"), ("{count: 2, size: 1GiB, bus: sata, model: {kind: ideal}}]", "{count: 2, sise: 1GiB, model: {kind: ideal}}]"),
+    ("{count: 2, size: 1GiB, bus: sata, model: {kind: ideal}}]", "3]"), ("model: {kind: ideal}}]", "model: {kind: hdd, outer: x}}]"),
+    ("count: 2", "count: x"), ("size: 1GiB", "size: 1Gib"), ("raid5, 6", "raid5, 15"), ("chunk: [64KiB", "chunk: [64Kib"),
+    ("chunk: 64KiB", "chunk: 64Kib"), ("level:", "levl:"), ("bitmap: internal", "bitmap: inernal"), ("[ext4, xfs]", "[ext4, xsf]"),
+    ("type: thin", "type: thinn"), ("type: btrfs", "type: btrf"), ("[raid0, single]", "[raid0, sngle]"), ("readahead: [default", "readahead: [defaul"),
+    ("[none, bfq]", "[none, bfqq]"), ("queue/iostats: [0", "queue/iostats: [null"), ("rw: [randrw", "rw: [randrww"), ("bs: [4KiB", "bs: [4Kib"),
+    ("runtime: 10s", "runtime: 1x"), ("over: 3s", "ovr: 3s"), ("norandommap: [0", "norandommap: [null"), ("[dd-read, dd-write]", "[dd-read, dd-wirte]"),
+    ("preset: bonnie", "preset: bonie"), ("[seeks, write]", "[seeks, wrte]"), ("disk: 3", "disk: x"), ("bandwidth: 133MB/s", "bandwidth: 133"),
+    ("workloads:", "wrkloads:"), ("layouts:", "layuots:"), ("disks: [{", "dsks: [{"), ("name: ruled\n", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), _SLIPS)
+def test_one_slip_makes_nothing_else_wrong(old: str, new: str) -> None:
+    """A rule for every value of every axis: none of these is called wrong beside what is malformed."""
+    values = values_of(parse("m.yaml", RULED).space)
+    rules = [f"{{{json.dumps(axis)}: {json.dumps(value)}}}" for axis, of in values.items() for value in sorted(of)]
+    assert old in RULED
+    text = f"{RULED.replace(old, new, 1)}exclude: [{', '.join(rules)}]\n"
+    _, malformed = validated(read("m.yaml", text).data, Matrix)
+    assert {one.partition(": ")[2] for one in errors(text)} == {flaw.message for flaw in malformed}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("chunk: [64KiB, 256KiB], bitmap", "chunk: [64KiB, 257KiB], bitmap"),
+        ("[raid5, 6]", "[raid5, 6], devices: 9"),
+        ("type: thin, chunk: 64KiB", "type: thin, chunk: 65KiB"),
+        ("rwmixread: 70,", "rwmixread: 70, size: 40GiB,"),
+    ],
+)
+def test_what_an_impossible_layout_declares_can_be_named(old: str, new: str) -> None:
+    values = values_of(parse("m.yaml", RULED).space)
+    rules = [
+        f"{{{json.dumps(axis)}: {json.dumps(value)}}}"
+        for axis, of in values.items()
+        for value in sorted(of)
+        if value not in old
+    ]
+    assert old in RULED
+    told = errors(f"{RULED.replace(old, new, 1)}only: [{', '.join(rules)}]\n")
+    assert not [one for one in told if "no cell has" in one or "unknown axis" in one]
+
+
+def _readable(text: str) -> bool:
+    try:
+        read("m.yaml", text)
+    except UnreadableError:
+        return False
+    return True
+
+
+def _malformed(text: str) -> bool:
+    source = read("m.yaml", text)
+    return bool(validated(source.data, Matrix)[1]) or "no disk model is called" in str(errors(text))
+
+
+def _places(text: str) -> set[str]:
+    """The messages without what is only right beside it."""
+    said = {one.partition(": ")[2] for one in errors(text)}
+    return {re.sub(r"(known are|did you mean).*", "", one) for one in said}
+
+
+def test_a_malformed_item_of_a_list_hides_none_of_the_others() -> None:
+    text = SWEEP.replace("count: 4, size: 1GiB", "count: 0, sise: 1GiB")
+    text += "exclude: [{layout: nope}, 3, {bs: {}}]\nmachine: {kernel: [debian-12, debian-99, ./nope]}\n"
+    assert [one.partition(";")[0] for one in errors(text)] == [
+        "2:16: '0': must be at least 1",
+        "2:19: unknown key 'sise'",
+        "16:27: '3' is not a map",
+        "16:31: '{}' is neither a value nor a list of values",
+        "17:31: 'debian-99': no such kernel",
+    ]
+
+
+def test_keys_that_stand_twice_are_told_with_everything_else() -> None:
+    text = SWEEP.replace("repeat: 2", "repeat: 2x\nrepeat: 3\nname: b").replace("bs: [64KiB, 1MiB]", "bs: 4KiB, bs: 8k")
+    told = errors(text)
+    assert [one.partition(", like")[0] for one in told] == [
+        "13:33: 'bs' stands here a second time: line 13 has it already; keep one",
+        "15:9: '2x': neither a whole number",
+        "16:1: 'repeat' stands here a second time: line 15 has it already; keep one",
+        "17:1: 'name' stands here a second time: line 1 has it already; keep one",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("raid0:", "1:"), ("work:", "rw: 5\n  work:"), ("bs: 4KiB", "fio: {1: 2}, bs: 4KiB"), ("repeat: 2", "true: x")],
+)
+def test_keys_that_are_no_text_hide_nothing(old: str, new: str) -> None:
+    told = errors(SMALL.replace(old, new, 1) + "exclude: [3]\n")
+    assert any("'3' is not a map" in one for one in told)
+
+
+def test_what_is_missing_as_it_is_misspelt_is_one_mistake() -> None:
+    text = SMALL.replace("disks:", "disk:").replace("layouts:", "layout:").replace("workloads:", "workload:")
+    assert [one.partition(";")[0] for one in errors(text)] == [
+        "2:1: unknown key 'disk'",
+        "3:1: unknown key 'layout'",
+        "5:1: unknown key 'workload'",
+    ]
+
+
+def test_a_list_of_names_is_shown_as_the_map_that_it_should_be() -> None:
+    text = SMALL.replace("  raid5: [", "  - raid5: [")
+    assert errors(text) == [
+        "3:1: a list, where a map is needed; write `{raid5: [{md: {level: 5, chunk: [16KiB, 64KiB]}}]}`"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("md: {level: 5, chunk: [16KiB, 64KiB]}", "md: 5", "'5' is not a map; write `{level: 5}`"),
+        ("64KiB]}]", "64KiB]}, fs: ext4]", "'ext4' is not a map; write `{type: ext4}`"),
+        (
+            "{rw: [read, randwrite], bs: 4KiB, runtime: 1s}",
+            "randwrite",
+            "'randwrite' is not a map; write `{rw: randwrite}`",
+        ),
+        ("{count: 4, size: 64MiB}", "4", "'4' is not a map; write `{count: 4, size: 1GiB}`"),
+    ],
+)
+def test_a_value_by_itself_is_shown_in_the_map_that_it_belongs_in(right: str, wrong: str, said: str) -> None:
+    assert right in SMALL
+    assert [one.partition(": ")[2] for one in errors(SMALL.replace(right, wrong))] == [said]
+
+
+def test_what_stands_on_something_impossible_is_checked_as_far_as_it_would_be_wrong_anywhere() -> None:
+    text = SMALL.replace("{level: 5,", "{level: 10, groups: 3,").replace(
+        "]}]", "]}, fs: {type: xfs, block_size: 8KiB}]"
+    )
+    assert [one.partition(": ")[2] for one in errors(text)] == [
+        "4 disks are declared: they do not make 3 equal groups",
+        "the kernel takes no blocks larger than a page of memory, which is 4KiB",
+    ]
+    # An impossible array of four may well be the only thing that a RAID 6 could not stand on.
+    text = SMALL.replace("{level: 5,", "{level: 10, groups: 3,").replace("]}]", "]}, md: {level: 6}]")
+    assert len(errors(text)) == 1
+
+
+def test_options_that_are_not_for_the_fio_map_are_malformed() -> None:
+    told = errors(SMALL.replace("bs: 4KiB", "fio: {iodpth: 4, filename: [x, y], bs: 8KiB}"))
+    assert [one.partition("`")[2].partition("`")[0] for one in told] == ["filename", "filename", "bs"]
+
+
+def test_what_is_not_as_deep_as_it_should_be_is_told_so() -> None:
+    text = SMALL.replace("raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]", "raid5:\n    - md:\n      level: 5")
+    assert "6:7: unknown layer 'level'; it is a key of `md:`: indent it deeper than that" in errors(text)
+    text = SMALL.replace("workloads:\n  work: {", "  workloads:\n    work: {")
+    assert "5:3: 'workloads' stands inside `layouts`: begin it in the column of that" in errors(text)
+    text = SMALL.replace("raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]", "disks: {md: {level: 5}}")
+    (told,) = [one for one in errors(text) if "a map, where a list is needed" in one]
+    assert told.endswith("write `[md: {level: 5}]`"), "a layout may be called like a section"
+
+
+def test_values_without_brackets_are_no_keys() -> None:
+    text = SMALL.replace("bs: 4KiB", "iodepth: 1, 4")
+    assert errors(text) == ["6:45: '4' is no key; several values of one key stand in brackets, like [4, …]"]
+
+
+def test_a_condition_on_nothing_is_one_mistake() -> None:
+    told = errors(SMALL + "exclude: [{layout: }, {layout: {a: b}}]\n")
+    assert [one.partition(": ")[2] for one in told] == [
+        "nothing stands here; a value or a list of values is needed",
+        "'{a: b}' is neither a value nor a list of values",
+    ]
+
+
+@pytest.mark.parametrize("file", ['"a\\0b.yaml"', "missing.yaml", "."])
+def test_a_file_that_cannot_be_is_told_with_its_place(file: str) -> None:
+    text = SMALL.replace(
+        "raid5: [", f'raid5: [use: {file[:-1]}#x", ' if file.endswith('"') else f"raid5: [use: {file}#x, "
+    )
+    assert errors(text)[0].startswith("4:")
+
+
+@pytest.mark.parametrize("layouts", ["3", "[a]", "{}", "text"])
+def test_layouts_that_are_none_are_told_so(layouts: str) -> None:
+    with pytest.raises(BadInput):
+        parse("m.yaml", f"layouts: {layouts}\n")
+
+
+def test_what_cannot_be_used_hides_nothing_malformed() -> None:
+    text = """\
+name: broken
+disks: {count: 3, size: 1GiB, model: st33206}
+layouts:
+  parity: [md: {level: 6}]
+  used: [use: there-is-none.yaml#far]
+  also: [use: there-is-none.yaml#near, fs: {type: ext5}]
+workloads:
+  read: {rw: read, bs: 64k}
+exclude: [{layout: used}]
+guidelines: [nor-is-this.yaml]
+"""
+    assert [one.partition(";")[0] for one in errors(text)] == [
+        "2:38: no disk model is called 'st33206'",
+        "5:15: there is no file there-is-none.yaml",
+        "6:51: 'ext5' is none of ext2, ext3, ext4, xfs, btrfs or f2fs",
+        "8:24: '64k': no size unit 'k' is known",
+        "10:14: there is no file nor-is-this.yaml",
+    ]
+
+
+def test_a_key_without_a_value_is_where_nothing_stands() -> None:
+    said = errors("name: broken\ndisks: {count: 2, size: 1GiB}\nlayouts:\nworkloads: {w: {rw: read}}\nrepeat:\n")
+    assert said[0] == "3:1: nothing stands here; a map is needed"
+    assert said[1].startswith("5:1: nothing stands here: neither a whole number")
+
+
+@pytest.mark.parametrize("old", ["level: 0", "bus: sata"])
+def test_an_axis_without_a_value_is_where_nothing_stands(old: str) -> None:
+    said = errors(SWEEP.replace(old, f"{old.partition(':')[0]}: ", 1))
+    assert "nothing stands here" in said[0]
+    assert "None" not in said[0]
+
+
+def test_more_memory_lets_a_large_stripe_cache_be() -> None:
+    text = SWEEP.replace("[256, 16384]", "[256, 32768]") + "machine: {memory: 1GiB}\n"
+    assert parse("m.yaml", text).space.count()
+
+
+def test_a_value_that_stands_twice_is_mentioned() -> None:
+    notes = parse("m.yaml", SWEEP.replace("level: [5, 6]", "level: [5, 5]")).space.notes
+    assert "level: 5 stands there more than once, and counts once" in notes
+
+
+def test_that_fio_clears_devices_for_mmap_is_mentioned_where_it_does() -> None:
+    def notes(rw: str, engine: str, layout: str = "disk") -> list[str]:
+        work = f"{{rw: {rw}, bs: [4KiB, 8KiB], ioengine: {engine}, direct: false, runtime: 1s}}"
+        text = f"name: m\ndisks: {{count: 1, size: 1GiB}}\nlayouts: {{a: [{layout}]}}\nworkloads: {{w: {work}}}\n"
+        return [note for note in parse("m.yaml", text).space.notes if "mmap" in note]
+
+    (told,) = notes("randwrite", "mmap")
+    assert told.startswith("workload w: before mmap writes on a device, fio writes zeros")
+    assert not notes("randread", "mmap")
+    assert not notes("randwrite", "psync")
+    assert not notes("randwrite", "mmap", "fs: {type: ext4}")
+
+
+def test_an_empty_file_is_called_one() -> None:
+    assert errors("") == ["1:1: nothing stands in it; matrices to begin with are in matrix/"]
+
+
+def test_several_unknown_layers_of_one_layout_are_all_told() -> None:
+    text = SWEEP.replace("[disk]", "[{dsk: {}}, {mdd: {}}]")
+    assert [error.partition(";")[0] for error in errors(text)] == [
+        "4:14: unknown layer 'dsk'",
+        "4:25: unknown layer 'mdd'",
+    ]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), MISTAKES)
+def test_every_mistake_has_its_place_and_its_cure(old: str, new: str, said: str) -> None:
+    assert old in SWEEP
+    found = errors(SWEEP.replace(old, new, 1))
+    matching = [one for one in found if said in one]
+    assert matching, found
+    line = int(matching[0].split(":")[0])
+    changed = SWEEP.replace(old, new, 1).splitlines()[line - 1]
+    assert any(part in changed for part in new.split("\n")), (line, changed)
+    assert len(found) == 1, found
+
+
+def test_axes_that_nothing_uses_are_errors_and_those_that_some_use_are_not() -> None:
+    assert errors(SWEEP.replace("bus: sata", "bus: virtio")) == [
+        "11:3: nothing uses 'ncq_depth': disks on virtio have no queue depth to set; use `bus: sata` or `bus: scsi`"
+    ]
+    notes = parse("m.yaml", SWEEP).space.notes
+    idle, unfelt = notes
+    assert idle == "stripe_cache_size is no axis for single, striped, far: there is no RAID 4, 5 or 6 in it"
+    assert unfelt.startswith("readahead changes nothing for any workload: it acts on buffered reads only")
+
+
+def test_an_error_shows_the_line_with_a_mark_under_the_place() -> None:
+    with pytest.raises(BadMatrix) as caught:
+        parse("m.yaml", SWEEP.replace("rw: read", "rw: reed"))
+    message, line, mark = caught.value.details.split("\n")
+    assert message.startswith("m.yaml:13:17: ")
+    assert line[mark.index("^") :].startswith("reed")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: [", "the file ends here, within brackets"),
+        ("repeat: 0x" + "F" * 5000, "no number here is that large"),
+        ("a: &x [*x]", "unfold to more"),
+        (BOMB, "unfold to more"),
+        ("x" * (1 << 21), "larger than 1 MiB"),
+        ('name: a\ndescription: "\\ud800"', "m.yaml:2:14: half a surrogate pair is no character"),
+        ("!!python/object:os.system {}", "could not determine a constructor"),
+    ],
+)  # fmt: skip
+def test_what_is_no_yaml_or_hostile_is_refused_in_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(BadInput, match=r"not readable as YAML") as caught:
+        parse("m.yaml", text)
+    assert said in caught.value.details
+
+
+@pytest.mark.parametrize("text", ["", "42", "- a", "text"])
+def test_what_is_no_map_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse("m.yaml", text)
+
+
+@given(st.data())
+def test_no_damage_to_a_matrix_gets_past_without_a_place(data: st.DataObject) -> None:
+    """Whatever happens to a file, the answer is a space or located errors; never a traceback."""
+    at = data.draw(st.integers(0, len(SWEEP)))
+    cut = data.draw(st.integers(0, 12))
+    text = SWEEP[:at] + data.draw(st.text(max_size=6)) + SWEEP[at + cut :]
+    assert re.search(r"^$|m\.yaml:\d+:\d+: \S", _complaint(text))
+
+
+#: What may stand in any place by mistake.
+NONSENSE: tuple[object, ...] = (
+    None,
+    [],
+    {},
+    [None],
+    [[]],
+    [{}],
+    {"a": 1},
+    {"kind": "hdd"},
+    [1, 2],
+    7,
+    -1,
+    2**70,
+    1e308,
+    True,
+    "",
+    "x",
+    "5%",
+    "use: x",
+)
+
+
+@given(st.lists(st.tuples(st.integers(0), st.sampled_from(NONSENSE)), min_size=1, max_size=4))
+def test_nonsense_in_the_place_of_anything_is_told_and_breaks_nothing(changes: list[tuple[int, object]]) -> None:
+    data = read("m.yaml", RULED).data
+    for number, nonsense in changes:
+        places = [*_steps(data)]
+        around, step = places[number % len(places)]
+        around[step] = copy.deepcopy(nonsense)
+    text = StringIO()
+    YAML(typ="safe").dump(data, text)
+    assert re.search(r"^$|m\.yaml:\d+:\d+: \S", _complaint(text.getvalue()))
+
+
+def _steps(data: Any) -> Iterator[tuple[Any, Any]]:
+    for step, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield data, step
+        yield from _steps(value)
+
+
+def _complaint(text: str) -> str:
+    try:
+        parse("m.yaml", text)
+    except BadInput as error:
+        return error.details
+    return ""
+
+
+@given(st.integers(4, 24), st.lists(st.integers(17, 32768), min_size=1, max_size=3))
+def test_the_memory_that_is_advised_is_enough(disks: int, pages: list[int]) -> None:
+    text = SWEEP.replace("count: 4", f"count: {disks}").replace("[256, 16384]", str(pages))
+    advised = set(re.findall(r"machine: \{memory: \w+\}", _complaint(text)))
+    assert len(advised) <= 1
+    for remedy in advised:
+        assert _complaint(f"{text}{remedy}\n") == ""

@@ -1,0 +1,156 @@
+"""Layouts of other files."""
+
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from runner.scripts.cell import array_scripts, cell_scripts
+from runner.space.load import BadMatrix, load, parse
+from runner.space.select import select
+from tests.support.matrices import SMALL, space
+
+RAIDS = """\
+# yaml-language-server: $schema=../schema.json
+layouts:
+  raid5: [md: {level: 5, chunk: [16KiB, 64KiB]}]
+  parted: [partition: {count: 2}, use: "raids.yaml#odd"]
+  odd: [pick: {number: 2}]
+  wrong: [md: {level: 6, chunk: 5000B}]
+  loop: [use: raids.yaml#loop]
+"""
+
+
+def matrix(tmp_path: Path, layout: str) -> Path:
+    (tmp_path / "layouts").mkdir()
+    (tmp_path / "layouts" / "raids.yaml").write_text(RAIDS)
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL.replace("[md: {level: 5, chunk: [16KiB, 64KiB]}]", layout))
+    return path
+
+
+def test_a_used_layout_is_the_same_as_one_that_is_written_out(tmp_path: Path) -> None:
+    used = load(matrix(tmp_path, "[use: layouts/raids.yaml#raid5]"))
+    assert [(cell.id, cell.name) for cell in used.space.cells()] == [
+        (cell.id, cell.name) for cell in space(SMALL).cells()
+    ]
+    assert used.source.used == {f"{tmp_path}/layouts/raids.yaml": RAIDS}
+
+
+def test_used_layers_stand_among_others_and_may_use_others_themselves(tmp_path: Path) -> None:
+    found = load(matrix(tmp_path, "[disks: {count: 2}, use: layouts/raids.yaml#parted, pick: {number: 1}]"))
+    (array,) = found.space.arrays
+    assert [layer.kind for layer in array.stack.value] == ["disks", "partition", "pick", "pick"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        ("[use: layouts/raids.yaml#raid6]", "small.yaml:4:16: layouts/raids.yaml has no layout 'raid6'; did you mean raid5?"),
+        ("[use: layouts/raid.yaml#raid6]", "small.yaml:4:16: there is no file {}/layouts/raid.yaml"),
+        ("[use: raids.yaml#raid6]", "small.yaml:4:16: there is no file {}/raids.yaml; a file is sought from the one that says it: write layouts/raids.yaml"),
+        ("[use: [layouts/raids.yaml#raid5, layouts/raids.yaml#odd]]", "small.yaml:4:16: `use` takes one layout; several are several names: "),
+        ("[use: {file: layouts/raids.yaml}]", "small.yaml:4:16: `use` takes the file and the layout in it"),
+        ("[{use: layouts/raids.yaml#raid5, fs: {type: ext4}}]", "small.yaml:4:17: `use` stands alone in an item of the list"),
+        ("[use: layouts/raids.yaml]", "small.yaml:4:16: 'layouts/raids.yaml': write the file and the layout in it"),
+        ("[use: layouts/raids.yaml#loop]", "layouts/raids.yaml:7:15: layouts use each other without end"),
+        ("[use: layouts/raids.yaml#wrong]", "layouts/raids.yaml:6:33: a chunk must be a power of two"),
+        ("[use: layouts]", "small.yaml:4:16: 'layouts': write the file and the layout in it"),
+        ("[use: layouts#x]", "small.yaml:4:16: {}/layouts cannot be read: "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_it_is_told_where_it_stands(tmp_path: Path, layout: str, said: str) -> None:
+    with pytest.raises(BadMatrix) as caught:
+        load(matrix(tmp_path, layout))
+    assert f"{tmp_path}/{said.format(tmp_path)}" in str(caught.value.details)
+
+
+def test_other_files_unreadable_as_yaml_are_told_with_their_place(tmp_path: Path) -> None:
+    path = matrix(tmp_path, "[use: layouts/raids.yaml#raid5]")
+    (tmp_path / "layouts" / "raids.yaml").write_text("layouts: {a: [md: {level: 0}\n")
+    with pytest.raises(BadMatrix, match="1 error") as caught:
+        load(path)
+    assert f"{tmp_path}/layouts/raids.yaml:1:14: " in str(caught.value.details)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "written", "right"),
+    [
+        ("mine.yaml", "layouts/raids.yaml", "matrix/layouts/raids.yaml"),
+        ("mine.yaml", "raids.yaml", "matrix/layouts/raids.yaml"),
+        ("matrix/mine.yaml", "matrix/layouts/raids.yaml", "layouts/raids.yaml"),
+        ("own/mine.yaml", "layouts/raids.yaml", "../matrix/layouts/raids.yaml"),
+        ("own/mine.yaml", "matrix/layouts/raids.yaml", "../matrix/layouts/raids.yaml"),
+    ],
+)
+def test_a_file_that_lies_nearby_is_offered_and_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, matrix: str, written: str, right: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("matrix/layouts", "own"):
+        Path(folder).mkdir(parents=True)
+    Path("matrix/layouts/raids.yaml").write_text(RAIDS)
+    text = SMALL.replace("[md: {level: 5, chunk: [16KiB, 64KiB]}]", "[use: %s#raid5]")
+    for name in (matrix, str(tmp_path / matrix)):
+        with pytest.raises(BadMatrix) as caught:
+            parse(name, text % written)
+        assert f"{name}:4:16: there is no file" in caught.value.details
+        assert f": write {right}\n" in caught.value.details
+        assert parse(name, text % right).space.count() == 4
+
+
+def test_every_place_of_a_matrix_has_its_path_in_the_header() -> None:
+    header = SHIPPED.read_text().partition("\nlayouts:")[0]
+    root = SHIPPED.parents[2]
+    told = re.findall(r"use: (\S+)#hierarchical\]\s+# in (a matrix in matrix/|one at the root)\n", header)
+    assert [where for _, where in told] == ["a matrix in matrix/", "one at the root"]
+    for (file, _), folder in zip(told, (root / "matrix", root), strict=True):
+        assert (folder / file).samefile(SHIPPED)
+
+
+SHIPPED = Path(__file__).parents[2] / "matrix" / "layouts" / "seed-studies.yaml"
+NAMES = list(YAML(typ="safe").load(SHIPPED)["layouts"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_shipped_layout_can_be_used(name: str) -> None:
+    text = SMALL.replace("count: 4, size: 64MiB", "count: 6, size: 4GiB")
+    text = text.replace("[md: {level: 5, chunk: [16KiB, 64KiB]}]", f"[use: {SHIPPED}#{name}]")
+    used = parse("small.yaml", text).space
+    for cell in used.cells():
+        scripts = array_scripts(cell.array, [f"/dev/sd{letter}" for letter in "abcdef"], zeroed=True)
+        assert scripts.stack.tops
+        assert cell_scripts(cell, scripts.stack).measure
+
+
+def test_file_systems_of_the_studies_are_aligned_only_where_the_text_says_so() -> None:
+    made = {
+        name: str(layer["fs"]["align"])
+        for name, layers in YAML(typ="safe").load(SHIPPED)["layouts"].items()
+        for layer in layers
+        if isinstance(layer, dict) and "fs" in layer
+    }
+    assert made.pop("wiki-tuned") == "64KiB x 5"
+    assert set(made.values()) == {"off"}, made
+
+
+WIKI_TUNED = SHIPPED.parents[1] / "wiki-tuned.yaml"
+
+
+def test_the_tuned_array_of_the_wiki_is_measured_as_it_was_and_without_its_tunables() -> None:
+    found = load(WIKI_TUNED).space
+    cells = list(select(found).cells())
+    settings = {tuple(value for axis, value in cell.axes.items() if axis.startswith("tune.")) for cell in cells}
+    assert settings == {("default", "default", "default"), ("32MiB", "16384", "8MiB")}
+    tuned = next(cell for cell in cells if cell.axes["tune.lvm.readahead"] == "8MiB")
+    scripts = array_scripts(tuned.array, [f"/dev/disk/by-id/matrix-{number}" for number in range(6)], zeroed=True)
+    assert "stride=16,stripe_width=80" in scripts.set_up
+    assert "noatime,barrier=1,stripe=80,data=writeback" in scripts.set_up
+    tune = cell_scripts(tuned, scripts.stack).tune
+    for line in (
+        "turn /dev/md/matrix-1 queue/read_ahead_kb 32768",
+        "turn /dev/md/matrix-1 md/stripe_cache_size 16384",
+        "turn /dev/mapper/matrix--2-volume queue/read_ahead_kb 8192",
+    ):
+        assert f"\n{line}\n" in tune

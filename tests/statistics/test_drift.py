@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from runner.statistics.changes import ORDERS, SETTLED, _chance, _steps, changes, drift
+from runner.statistics.ratios import unpaired
+
+levels = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=6)
+
+
+def table(chance: np.random.Generator, cells: int, blocks: int, trend: float = 0.0) -> list[dict[int, float]]:
+    """Cells of 3 % noise in blocks that differ by 1 %, and by a trend."""
+    mood = trend * np.arange(blocks) + 0.01 * chance.standard_normal(blocks)
+    logs = chance.uniform(0, 10, (cells, 1)) + mood + 0.03 * chance.standard_normal((cells, blocks))
+    return [dict(enumerate(map(float, row), start=1)) for row in np.exp(logs)]
+
+
+@given(levels, st.floats(0.9, 1.1), st.lists(st.integers(3, 10), min_size=6, max_size=6))
+def test_a_steady_drift_is_found_also_where_cells_stop_at_different_times(
+    means: list[float], step: float, counts: list[int]
+) -> None:
+    samples = [
+        {block: mean * step**block for block in range(1, count + 1)} for mean, count in zip(means, counts, strict=False)
+    ]
+    found = drift(samples)
+    assert found is not None
+    last = max(len(one) for one in samples)
+    assert (found.blocks, found.cells) == (last, len(means))
+    assert found.change == pytest.approx(step ** (last - 1), rel=1e-6)
+    assert found.low <= found.change * (1 + 1e-9)
+    assert found.high >= found.change * (1 - 1e-9)
+
+
+def test_of_one_cell_it_is_the_regression_line() -> None:
+    values = [100.0, 104.0, 103.0, 109.0]
+    found, line = drift([dict(enumerate(values))], 0.9), stats.linregress(range(4), np.log(values))
+    assert found is not None
+    half = stats.t.ppf(0.95, 2) * line.stderr
+    assert np.log([found.change, found.low, found.high]) == pytest.approx(
+        [3 * line.slope, 3 * (line.slope - half), 3 * (line.slope + half)]
+    )
+    assert found.p == pytest.approx(line.pvalue)
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [],
+        [{1: 5.0, 2: 6.0}],
+        [{1: 5.0}, {2: 5.0}, {3: 5.0}],
+        [{1: 0.0, 2: 1.0, 3: 1.0}],
+    ],
+)
+def test_where_no_drift_can_be_seen(samples: list[dict[int, float]]) -> None:
+    assert drift(samples) is None
+
+
+def test_what_moves_a_block_is_one_accident_however_many_cells_there_are() -> None:
+    chance = np.random.default_rng(1)
+    alarms = [(found := drift(table(chance, 50, 6))) is not None and found.p <= 0.05 for _ in range(400)]
+    assert 0.02 <= np.mean(alarms) <= 0.08
+
+
+def test_the_size_of_a_drift_is_covered() -> None:
+    chance = np.random.default_rng(2)
+    found = [drift(table(chance, 10, 8, trend=-0.02)) for _ in range(400)]
+    true = np.exp(-0.14)
+    assert 0.92 <= np.mean([one is not None and one.low <= true <= one.high for one in found]) <= 0.98
+    assert np.mean([one is not None and one.p <= 0.05 for one in found]) > 0.9
+
+
+def history(chance: np.random.Generator, nights: int, *steps: tuple[int, float], noise: float = 0.03) -> list[float]:
+    logs = noise * chance.standard_normal(nights)
+    for at, step in steps:
+        logs[at:] += np.log(step)
+    return [float(value) for value in 100 * np.exp(logs)]
+
+
+def test_a_step_is_found_where_it_is() -> None:
+    nights = history(np.random.default_rng(1), 40, (25, 0.75))
+    (found,) = changes(nights)
+    assert found.at == 25
+    assert found.ratio == unpaired(nights[:25], nights[25:])
+    assert found.p <= 0.01
+
+
+def test_several_steps_are_told_each_against_the_level_before() -> None:
+    found = changes(history(np.random.default_rng(2), 60, (20, 0.8), (45, 1.25)))
+    assert [one.at for one in found] == [20, 45]
+    assert [one.ratio.ratio for one in found] == pytest.approx([0.8, 1.25], rel=0.03)
+    assert [(one.ratio.n_a, one.ratio.n_b) for one in found] == [(20, 25), (25, 15)]
+
+
+@pytest.mark.parametrize("alarms", [0.01, 0.05])
+def test_noise_raises_no_more_alarms_than_were_allowed(alarms: float) -> None:
+    chance = np.random.default_rng(3)
+    heavy = [100 * np.exp(0.05 * chance.standard_t(3, 25)) for _ in range(200)]
+    rate = np.mean([bool(changes(list(nights), alarms)) for nights in heavy])
+    assert rate <= alarms + 0.03
+
+
+def test_one_bad_night_is_no_change() -> None:
+    nights = history(np.random.default_rng(4), 30)
+    nights[17] /= 3
+    assert changes(nights) == []
+
+
+@given(st.lists(st.floats(1, 1e6), max_size=2 * SETTLED - 1))
+def test_a_short_history_has_no_changes(nights: list[float]) -> None:
+    assert changes(nights) == []
+
+
+@given(st.floats(1e-3, 1e9), st.integers(0, 40))
+def test_where_nothing_ever_differs_nothing_changed(value: float, nights: int) -> None:
+    assert changes([value] * nights) == []
+
+
+def test_the_same_history_is_told_the_same_way() -> None:
+    nights = history(np.random.default_rng(5), 30, (15, 0.95))
+    (found,), (scaled,) = changes(nights), changes([night * 7 for night in nights])
+    assert [found] == changes(tuple(nights))
+    assert (scaled.at, scaled.p) == (found.at, found.p)
+    assert scaled.ratio.ratio == pytest.approx(found.ratio.ratio)
+
+
+def test_where_no_block_differs_there_is_no_drift() -> None:
+    found = drift([{1: 5.0, 2: 5.0, 3: 5.0}, {1: 7.1, 2: 7.1}])
+    assert found is not None
+    assert (found.change, found.low, found.high, found.p) == (1, 1, 1, 1)
+
+
+def test_blocks_that_have_nothing_to_do_with_each_other_have_bounds_beyond_what_a_float_holds() -> None:
+    found = drift([{1: 1e-300, 2: 1e300, 3: 1e-300, 4: 1e250}])
+    assert found is not None
+    assert found.high == math.inf
+
+
+@pytest.mark.parametrize("step", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("nights", [8, 30, 120])
+def test_the_chance_of_a_step_is_that_of_scipys_permutation_test(nights: int, step: float) -> None:
+    logs = np.random.default_rng(nights).standard_normal(nights) + step * (np.arange(nights) >= nights // 2)
+    theirs = stats.permutation_test(
+        (logs,),
+        lambda one, axis: np.moveaxis(_steps(np.moveaxis(one, axis, -1)), -1, 0).max(axis=0),
+        permutation_type="pairings",
+        vectorized=True,
+        n_resamples=ORDERS,
+        alternative="greater",
+        rng=7,
+    ).pvalue
+    assert _chance(logs, 1) == pytest.approx(theirs, abs=4 * math.sqrt(2 * theirs * (1 - theirs) / ORDERS) + 1 / ORDERS)

@@ -1,0 +1,148 @@
+"""Published beside measured, as a table, for programs, and as a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.base.errors import BadInput
+from runner.reports.table_formats import as_csv
+from runner.studies.compare import held_against
+from runner.studies.page import BEGIN, END, About, blank, line, page, put_into, shown, tidy
+from tests.guidelines.world import run
+from tests.reports.test_verdicts import FAILS, HOLDS
+from tests.studies.test_compare import PAIR, published, times
+
+STUDY = published(
+    {"where": {"layout": "single"}, "value": 80},
+    {"where": {"layout": "raid0"}, "value": 160, "remark": "one run", "why": "it was <long> ago"},
+    {"value": 240, "unmeasured": "a card that nobody has"},
+    title="Sequential read",
+    at="Table 1",
+)
+MET = held_against(STUDY, run(PAIR, times(2.0)))
+MISSED = held_against(STUDY, run(PAIR, times(1.0)))
+INVENTED = held_against(STUDY, run(PAIR, times(2.0)), made_up=True)
+ABOUT = About("study-qemu-1", "2026-03-04", "qemu", ("6.1.0",), 10, 2, 0)
+
+
+def test_how_many_were_met_stands_in_one_line() -> None:
+    assert line(MET) == "1 of 2 published ratios met within 15 % (1 not measured)"
+    assert line(MISSED) == "0 of 2 published ratios met within 15 % (1 not within, 1 not measured)"
+    assert line([]) == "no published ratio"
+
+
+@pytest.mark.parametrize(
+    ("factor", "line_of_it", "said"),
+    [
+        (2.0, "1 cannot tell, figures of 1 within", "cannot tell, figure within"),
+        (2.5, "1 cannot tell", "cannot tell, figure not within"),
+    ],
+)
+def test_where_nobody_can_tell_the_figure_itself_is_said(factor: float, line_of_it: str, said: str) -> None:
+    unsure = held_against(STUDY, run(PAIR, times(factor), noise=0.2))
+    assert line(unsure) == f"0 of 2 published ratios met within 15 % (1 not measured, {line_of_it})"
+    assert shown(unsure).rows[1][-1] == said
+
+
+def test_people_see_both_side_by_side_and_why_they_differ() -> None:
+    grid = shown(MISSED)
+    table, where, published, measured, ratio, *_ = grid.rows[0]
+    assert (table, where, published, measured, ratio) == ("one", "layout=single", "80 MB/s", "75.2 MB/s", "")
+    assert grid.rows[1][4] == "2.00\u00d7"
+    assert grid.rows[1][-1] == "not within"
+    assert grid.notes == (
+        line(MISSED),
+        "one: layout=raid0: it was <long> ago",
+        "one: 240: a card that nobody has",
+    )
+
+
+def test_programs_get_plain_numbers() -> None:
+    base, row, card = csv.DictReader(io.StringIO(as_csv(tidy("somebody", MET)).decode()))
+    assert (row["published"], row["published_ratio"], row["said"], row["made_up"]) == (
+        "160.0",
+        "2.0",
+        "within 15 %",
+        "false",
+    )
+    assert float(row["low"]) < float(row["ratio"]) < float(row["high"])
+    assert float(row["measured"]) == pytest.approx(150e6, rel=0.05)
+    assert (base["said"], base["published_ratio"], card["measured"], card["why"]) == (
+        "",
+        "",
+        "",
+        "a card that nobody has",
+    )
+
+
+def test_what_was_made_up_says_so_wherever_it_is_shown() -> None:
+    assert line(INVENTED).endswith("figures are made up, so this says nothing")
+    assert shown(INVENTED).rows[1][-1] == "made up: within 15 %"
+    assert "made up: within 15 %" in page("somebody", INVENTED, [], "")
+
+
+def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:
+    text = page("somebody", MISSED, [HOLDS, FAILS], str(ABOUT))
+    assert text.startswith(
+        "Measured by the run `study-qemu-1` (qemu, Linux 6.1.0), begun 2026-03-04: 10 trials of 2 cells."
+    )
+    assert "### Sequential read\n\nTable 1, `read.bw`; 0 of 2 within 15 %." in text
+    assert "- one: layout=raid0: it was <long> ago" in text
+    assert "| good | holds |" in text
+    assert "| one run |" in text
+
+
+def test_that_the_host_could_not_keep_up_is_said() -> None:
+    assert "in 3 of them the host could not keep up" in str(About("r", "2026", "qemu", (), 10, 2, 3))
+
+
+def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
+    strained = held_against(STUDY, [replace(one, strained=1) for one in run(PAIR, times(2.0))])
+    assert shown(strained).rows[1][-1] == "within 15 % (!)"
+    assert shown(strained).notes[-1].startswith("(!): rests on trials in which the host could not keep up")
+    assert "(!): rests on" in page("somebody", strained, [], "")
+    assert "(!)" not in page("somebody", MET, [], "")
+
+
+def test_what_is_made_takes_the_place_of_what_was_made_before() -> None:
+    mine = f"# Mine\n\nmy words\n\n{BEGIN}\nold\n{END}\n\nmore words\n"
+    once = put_into(mine, "new\n", "README.md")
+    assert once == f"# Mine\n\nmy words\n\n{BEGIN}\n\nnew\n\n{END}\n\nmore words\n"
+    assert put_into(once, "new\n", "README.md") == once
+
+
+@given(st.text(), st.text(), st.text())
+def test_somebodys_own_words_stay_as_they_are(before: str, after: str, made: str) -> None:
+    text = put_into(f"{before}{BEGIN}{END}{after}", made, "README.md")
+    assert text.startswith(f"{before}{BEGIN}")
+    assert text.endswith(f"{END}{after}")
+    assert made in text
+
+
+@pytest.mark.parametrize("text", ["", "# no place", f"{END}{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
+def test_a_page_without_one_place_for_it_is_left_alone(text: str) -> None:
+    with pytest.raises(BadInput, match="place"):
+        put_into(text, "new", "README.md")
+
+
+def test_a_page_to_begin_with_has_a_place() -> None:
+    assert "new" in put_into(blank("study", "what for?"), "new", "README.md")
+    assert blank("study", "").startswith("# study\n\n<!--")
+
+
+def test_what_nobody_has_and_nobody_told_is_named_and_no_ratio() -> None:
+    """A row with neither cells nor a value."""
+    rows = [one.model_dump(exclude_defaults=True) for one in STUDY.tables[0].rows[:2]]
+    named = published(*rows, {"unmeasured": "a card that nobody has"})
+    held = held_against(named, run(PAIR, times(2.0)))
+    assert line(held) == "1 of 1 published ratios met within 15 %"
+    assert shown(held).rows[2][1:] == ("a card that nobody has", *[""] * 6)
+    assert "| a card that nobody has |" in page("somebody", held, [], str(ABOUT))
+    *_, card = csv.DictReader(io.StringIO(as_csv(tidy("somebody", held)).decode()))
+    assert (card["said"], card["why"]) == ("", "a card that nobody has")

@@ -9,7 +9,7 @@ one begins; fio's part of that is from just before it was started to just after 
 the rest is tuning, reading back, counting, the way there and back, and keeping it.
 
 `local` and `container` run inside of a virtual machine with disks that may be overwritten, `ssh` from here into it: as
-tests do (`tests/support/lab.py`). Its processor may be emulated, so that `dry` is measured in there, too: ratios are to the
+tests do (`tests/support/lab.py`). Its processor may be emulated, so `dry` is measured there as well: ratios are to the
 `dry` of the same place. What cannot be had here is told with the reason.
 """
 

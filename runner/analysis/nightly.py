@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 from runner.analysis.compare import Speed, differences
 from runner.analysis.compare_table import shown as compared_shown
 from runner.analysis.metrics import METRICS
+from runner.analysis.stored_guidelines import as_measured, share_of
 from runner.analysis.tables import shown as results_shown
 from runner.base.errors import Exit
+from runner.guidelines.ranking import ranked
+from runner.reports.answer import in_words, markdown
 from runner.reports.number_format import figure, times
 from runner.reports.table import Grid
 from runner.reports.table_formats import as_markdown, escaped
@@ -108,7 +111,7 @@ class Night:
 
 def page(night: Night) -> str:
     """All of it, as Markdown."""
-    parts = [f"# {escaped(night.title)}", _table(_of_runs(night))]
+    parts = [f"# {escaped(night.title)}", *_answers(night), _table(_of_runs(night))]
     if night.judgements or night.unjudged:
         judged = _table(verdicts_shown(night.judgements)) if night.judgements else escaped(night.unjudged)
         parts += ["## Guidelines", judged]
@@ -150,6 +153,15 @@ def _command(kind: str, title: str, text: str) -> str:
     plain = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     named = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
     return f"::{kind} title={named}::{plain}"
+
+
+def _answers(night: Night) -> Iterator[str]:
+    """Which stack is fastest for what, run by run; a part of a matrix has only some of the stacks."""
+    for run in night.runs:
+        found = [one for one in night.found if one.run.id == run.id]
+        rankings = ranked(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
+        if words := in_words(rankings, synthetic=run.made_up, over=run.finished):
+            yield (f"{escaped(run.name)}:\n\n" if len(night.runs) > 1 else "") + markdown(words)
 
 
 def _table(grid: Grid) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from runner.analysis.metrics import METRICS, is_percentile
 from runner.analysis.natural_sort import as_declared, of_value
 from runner.analysis.tables import ENDS, axes_of, values_of, warnings
+from runner.language.metrics import is_large
 from runner.reports.number_format import figure
 from runner.reports.table import Grid
-from runner.reports.terminal import is_large, percent
+from runner.reports.terminal import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

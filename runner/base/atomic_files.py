@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from runner.results.database_errors import named
+from runner.base.file_errors import file_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def write_atomically(path: Path, content: bytes) -> None:
     """Put a file in place, durably: readers see the old content or the new one, whenever anything is killed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with named(path):
+    with file_errors(path):
         try:
             write_durably(temporary, content)
             temporary.replace(path)

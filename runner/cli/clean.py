@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import Exit, MatrixError
-from runner.session.disk_lease import hosts
+from runner.cli.options import hosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ import click
 
 from runner.base.errors import Exit, HarnessBroken
 from runner.base.process import run
-from runner.cli.options import PLACE, WITH_HOSTS, Where
-from runner.machines import MACHINES, machine
+from runner.cli.options import PLACE
+from runner.machines import MACHINES, WITH_HOSTS, Where, machine
 
 if TYPE_CHECKING:
     from runner.machines.base import Refusal

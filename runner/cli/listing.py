@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.base.errors import BadInput
 from runner.cli.store_options import console_for
+from runner.hosts import HOSTS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from runner.hosts.listing import Listed
     from runner.language.hosts import Lab, LabHost
-
-USUAL = Path("hosts.yaml")
 
 
 def show(hosts: Path | None, host: str | None, form: str) -> None:
@@ -31,7 +30,8 @@ def show(hosts: Path | None, host: str | None, form: str) -> None:
     lab = lab_of(hosts)
     if lab is None:
         click.echo(
-            f"note: there is no {USUAL} here, so no disk may be used; docs/disks.md has one to begin with", err=True
+            f"note: there is no {HOSTS_FILE} here, so no disk may be used; docs/disks.md has an example",
+            err=True,
         )
     chosen = chosen_host(lab, host)
     reach = chosen.reach if chosen else "local"
@@ -50,7 +50,7 @@ def lab_of(hosts: Path | None) -> Lab | None:
     """The lab that a file describes; none if no file was named and there is no usual one."""
     from runner.space.hosts_file import load_lab
 
-    return load_lab(hosts or USUAL) if hosts or USUAL.exists() else None
+    return load_lab(hosts or HOSTS_FILE) if hosts or HOSTS_FILE.exists() else None
 
 
 def reach_of(lab: Lab | None, name: str | None) -> str:
@@ -69,7 +69,7 @@ def chosen_host(lab: Lab | None, name: str | None) -> LabHost | None:
             )
         return local[0] if local else None
     if lab is None:
-        raise BadInput(f"there is no {USUAL}, so no host {name}", resolution="name the file with --hosts")
+        raise BadInput(f"there is no {HOSTS_FILE}, so no host {name}", resolution="name the file with --hosts")
     if found := lab.called(name):
         return found
     raise BadInput(f"no host is called {name}", resolution=f"known are {', '.join(lab.hosts)}")

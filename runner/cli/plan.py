@@ -9,8 +9,9 @@ import click
 
 from runner.cli.budget import budget
 from runner.cli.jobs import jobs, level_of
-from runner.cli.options import Asked, Checks, asked, matrix_file, on, only, results, shard
+from runner.cli.options import matrix_file, on, only, results, shard
 from runner.engine.budget import ENDLESS, Cost, repeats
+from runner.session.request import Asked, Checks, asked
 
 if TYPE_CHECKING:
     from runner.cli.jobs import Asked as Jobs

@@ -84,8 +84,8 @@ def _found(
     from runner.analysis.stored_guidelines import as_measured, share_of
     from runner.base.errors import BadInput
     from runner.guidelines.recommend import recommended, to_choose_from
-    from runner.language.messages import did_you_mean
     from runner.language.metrics import KNOWN
+    from runner.language.suggestions import did_you_mean
 
     metric = metric if metric in KNOWN else metric.replace("_", ".", 1)
     if metric not in KNOWN:

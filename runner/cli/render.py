@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput
-from runner.cli.options import asked, check_names, matrix_file, on, only, templates
+from runner.cli.options import matrix_file, on, only, templates
 from runner.machines import machine
 from runner.machines.base import Wishes
+from runner.session.request import asked, check_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import click
@@ -74,5 +75,5 @@ def _report(run: Path) -> None:
     study = study_beside(folder.path / MATRIX, space) if space else None
     with folder.locked(), Journal.existing(folder.journal) as journal:
         end = report(folder, journal, guidelines, study, interrupted=not folder.manifest.finished)
-    for line in end.lines():
+    for line in end.lines(shutil.get_terminal_size((100, 24)).columns):
         click.echo(line)

@@ -12,62 +12,41 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.atomic_files import write_atomically
-from runner.base.errors import BadInput, Exit, MatrixError
+from runner.base.errors import Exit, MatrixError
 from runner.cli.budget import budget, short_of
 from runner.cli.jobs import jobs, level_of
-from runner.cli.options import (
-    Checks,
-    Where,
-    asked,
-    check_names,
-    check_templates,
-    kernel,
-    matrix_file,
-    on_host,
-    only,
-    results,
-    shard,
-    store,
-    templates,
-)
+from runner.cli.options import kernel, lending, matrix_file, on_host, only, results, shard, store, templates
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.signals import Stopping
 from runner.engine.budget import Cost
 from runner.engine.events import RigUp, TrialDone
-from runner.engine.executor import Execution
+from runner.engine.executor import Executor
+from runner.engine.recorder import RunContext
+from runner.engine.scheduler import Scheduler
 from runner.engine.spending import Spending
 from runner.hosts.write_budget import kept_within
-from runner.machines import machine, swept
+from runner.machines import Where, machine, swept
 from runner.machines.base import Wishes
 from runner.results.disk_health import unknown
 from runner.results.journal import Journal
 from runner.results.live_sync import Feed
 from runner.results.store_address import address_of, is_named
 from runner.scripts.fio_check import missing
-from runner.session.disk_lease import (
-    Borrowed,
-    borrowed,
-    check_destroy,
-    check_zeroed,
-    lending,
-    passing,
-    precheck,
-    wanted,
-)
+from runner.session.disk_lease import Borrowed, borrowed, check_destroy, check_zeroed, passing, precheck, wanted
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, release_of
 from runner.session.past_timings import recorded_pace
+from runner.session.request import Checks, asked, check_names, check_templates, refuse
 from runner.session.resume import begins_anew, chosen_run
 from runner.session.run_request import Order, check_kernel
 from runner.space.studies import study_beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from runner.cli.jobs import Asked as Jobs
     from runner.engine.concurrency_policy import Level
     from runner.engine.events import Event
-    from runner.machines.base import Machine, RigSpec
     from runner.results.run_folder import RunFolder
     from runner.space.shard import Shard
 
@@ -231,33 +210,30 @@ def _carry_out(
             feed.add(event.trial)
         view.event(event)
 
-    execution = Execution(
-        order.request.plan,
-        place,
-        journal,
-        folder,
-        folder.path,
-        listen,
+    scheduler = Scheduler(order.request.plan, spending=spending, steering=order.steering())
+    context = RunContext(
+        machine=place,
+        journal=journal,
+        shelf=folder,
+        scratch=folder.path,
+        listen=listen,
         boot_id=disks.holder.boot_id if disks.holder else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
-        level=level,
-        spending=spending,
-        steering=order.steering(),
-        lent=disks.by_path,
+        leased=disks.by_path,
     )
     if order.until_decided:
         folder = folder.with_manifest(steered=True)
     finished, done, worn = False, False, ""
     try:
-        done = stopping.run(kept_within(execution.run(), disks.gauge))
+        done = stopping.run(kept_within(Executor(scheduler, context, level).run(), disks.gauge))
         worn = disks.gauge.full if disks.gauge else ""
-        finished = done and not execution.short and not worn
+        finished = done and not scheduler.short and not worn
     finally:
         if worn:
             view.trouble(worn)
-        elif said := short_of(execution.short, execution.left_out, spending.budget):
-            (view.trouble if execution.short else view.notice)(said)
+        elif said := short_of(scheduler.short, scheduler.left_out, spending.budget):
+            (view.trouble if scheduler.short else view.notice)(said)
         digests = order.digests().model_dump()
         kept = not disks.given_back()
         health = disks.examined()  # once they are back: what a virtual machine has with its controller, nobody can ask
@@ -265,7 +241,7 @@ def _carry_out(
             view.trouble(one)
         folder = folder.with_manifest(versions=versions, digests=digests, health=health, **order.texts())
         guidelines = order.request.space.matrix.guidelines
-        short = execution.short + bool(worn)
+        short = scheduler.short + bool(worn)
 
         def telling() -> Ending:
             end = report(folder, journal, guidelines, order.study, interrupted=not done, short=short)
@@ -309,17 +285,6 @@ def _received(disks: Borrowed, folder: RunFolder, view: View) -> RunFolder:
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:
     """What a rig is made of; not how it came up this time, nor what its disks are called."""
     return {name: text for name, text in facts.items() if name not in _PASSING and not name.startswith("matrix-")}
-
-
-def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
-    """Stop here if the machine says that it cannot do it, with everything that it says."""
-    refusals = list(dict.fromkeys(refusal for spec in specs for refusal in place.refusals(spec)))
-    if refusals:
-        raise BadInput(
-            f"the {place.name} machine cannot run this",
-            details="\n".join(f"- {one.told}" for one in refusals),
-            resolution="`matrix doctor` shows what every machine needs",
-        )
 
 
 def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from runner.base.errors import Exit, MatrixError
-from runner.cli.options import Checks, MatrixPath, asked, check_names, check_templates, templates
+from runner.cli.options import MatrixPath, templates
+from runner.session.request import Checks, asked, check_names, check_templates
 
 
 @click.command("validate", epilog="Example:  matrix validate matrix/*.yaml")

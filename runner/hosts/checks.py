@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.own_work import Claim, Ours
+    from runner.hosts.own_work import Ours
+    from runner.language.hosts import DeclaredDisk
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A disk that somebody allowed, and what speaks against it."""
 
-    claim: Claim
+    claim: DeclaredDisk
     #: None if it is not there.
     node: Node | None
     refusals: tuple[Refused, ...]
@@ -34,7 +35,7 @@ class Judged:
         return self.node is not None and not self.refusals
 
 
-def judged(census: Census, claim: Claim, ours: Ours = NOTHING, purpose: str | None = None) -> Judged:
+def judged(census: Census, claim: DeclaredDisk, ours: Ours = NOTHING, purpose: str | None = None) -> Judged:
     """Everything that speaks against using this disk, for a matrix of this name."""
     node, refusals = _found(census, claim, ours)
     if node is not None:
@@ -48,7 +49,7 @@ def judged(census: Census, claim: Claim, ours: Ours = NOTHING, purpose: str | No
 
 
 def judged_all(
-    census: Census, claims: tuple[Claim, ...], ours: Ours = NOTHING, purpose: str | None = None
+    census: Census, claims: tuple[DeclaredDisk, ...], ours: Ours = NOTHING, purpose: str | None = None
 ) -> tuple[Judged, ...]:
     """Several at once, of which no two may be one and the same."""
     one_by_one = [judged(census, claim, ours, purpose) for claim in claims]
@@ -58,7 +59,7 @@ def judged_all(
     )
 
 
-def unclaimed(census: Census, node: Node, claims: tuple[Claim, ...]) -> tuple[Refused, ...]:
+def unclaimed(census: Census, node: Node, claims: tuple[DeclaredDisk, ...]) -> tuple[Refused, ...]:
     """Why a disk that is there is not used: nobody allowed it, and whatever else there is to say."""
     names = census.names_of(node)
     if any(claim.id in names for claim in claims):
@@ -71,7 +72,7 @@ def unclaimed(census: Census, node: Node, claims: tuple[Claim, ...]) -> tuple[Re
     )
 
 
-def _found(census: Census, claim: Claim, ours: Ours) -> tuple[Node | None, tuple[Refused, ...]]:
+def _found(census: Census, claim: DeclaredDisk, ours: Ours) -> tuple[Node | None, tuple[Refused, ...]]:
     """The one device that the stable name leads to."""
     names = [name for name in census.names if name.name == claim.id]
     if not names and (run := dict(ours.away).get(claim.id)):
@@ -90,19 +91,19 @@ def _found(census: Census, claim: Claim, ours: Ours) -> tuple[Node | None, tuple
     return node, ()
 
 
-def _where_it_is(census: Census, claim: Claim) -> str:
+def _where_it_is(census: Census, claim: DeclaredDisk) -> str:
     """The disk may be there under another name."""
     found = [node for node in census.disks if _is_it(node, claim)]
     return "; " + ", ".join(f"a disk with its serial number is {node.path}" for node in found) if found else ""
 
 
-def _is_it(node: Node, claim: Claim) -> bool:
+def _is_it(node: Node, claim: DeclaredDisk) -> bool:
     return (not claim.serial or node.serial == claim.serial) and (
         not claim.wwn or plain_wwn(node.wwn) == plain_wwn(claim.wwn)
     )
 
 
-def _not_it(census: Census, node: Node, claim: Claim) -> Iterator[Refused]:
+def _not_it(census: Census, node: Node, claim: DeclaredDisk) -> Iterator[Refused]:
     """Not the disk that was meant."""
     if not _is_it(node, claim) and (others := [one for one in census.disks if one is not node and _is_it(one, claim)]):
         where = ", ".join(one.path for one in others)
@@ -149,6 +150,6 @@ def _same(one: Judged, others: list[Judged]) -> Iterator[Refused]:
             yield Refused(Why.TWICE, f"{other.claim.id} is {one.node.path} as well")
 
 
-def _not_for(claim: Claim, purpose: str | None) -> Iterator[Refused]:
+def _not_for(claim: DeclaredDisk, purpose: str | None) -> Iterator[Refused]:
     if purpose is not None and claim.purposes and not any(fnmatchcase(purpose, one) for one in claim.purposes):
         yield Refused(Why.NOT_FOR_THIS, f"it is for {', '.join(claim.purposes)}, not for {purpose}")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from runner.hosts.inventory import Census, Node
     from runner.hosts.operations import Hands, Lock, Opened
-    from runner.hosts.own_work import Claim, Ours
+    from runner.hosts.own_work import Ours
+    from runner.language.hosts import DeclaredDisk
 
 
 class DisksRefused(BadInput):
@@ -46,7 +47,7 @@ class DisksRefused(BadInput):
 class Held:
     """A disk that is ours alone."""
 
-    claim: Claim
+    claim: DeclaredDisk
     node: Node
     hands: Hands
     lock: Lock
@@ -86,7 +87,7 @@ class Held:
 
 @contextmanager
 def held(
-    claims: Sequence[Claim],
+    claims: Sequence[DeclaredDisk],
     ask: Callable[[], Census],
     *,
     ours: Ours = NOTHING,

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from runner.hosts.inventory import Census
     from runner.hosts.operations import Hands
-    from runner.hosts.own_work import Claim
     from runner.hosts.reasons import Refused
+    from runner.language.hosts import DeclaredDisk
 
 
 class WornOut(BadInput):
@@ -86,7 +86,7 @@ def measured_alone(hands: Hands, run: str, reach: str) -> Iterator[None]:
 
 @contextmanager
 def lent(
-    claims: Sequence[Claim],
+    claims: Sequence[DeclaredDisk],
     ask: Callable[[], Census],
     loan: Loan,
     now: Callable[[], datetime],

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.own_work import Claim, Ours
+    from runner.hosts.own_work import Ours
     from runner.hosts.reasons import Refused
+    from runner.language.hosts import DeclaredDisk
     from runner.results.disk_health import Smart
 
 
@@ -39,7 +40,7 @@ class Listed:
 
 
 def listing(
-    census: Census, claims: tuple[Claim, ...], ours: Ours = NOTHING, healths: Mapping[str, Smart] | None = None
+    census: Census, claims: tuple[DeclaredDisk, ...], ours: Ours = NOTHING, healths: Mapping[str, Smart] | None = None
 ) -> tuple[Listed, ...]:
     """Those that were declared first, then all others that are there."""
     judged = judged_all(census, claims, ours)

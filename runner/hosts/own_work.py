@@ -1,27 +1,8 @@
-"""What somebody wrote down that may be used: by them, of disks that they own."""
+"""How the program recognises its own work on a physical disk."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One disk that may be used, and by what it is known for sure."""
-
-    #: Its name in /dev/disk/by-id.
-    id: str
-    size: int
-    serial: str = ""
-    wwn: str = ""
-    #: Whatever is written on it may be overwritten.
-    wipe: bool = False
-    #: Patterns of the names of matrices; any if there are none.
-    purposes: tuple[str, ...] = ()
-    #: Bytes that may be written in a night; None: no matter how many.
-    wear: int | None = None
-    #: A virtual machine is to have its controller as a whole.
-    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,12 @@ from runner.hosts.disk_ledger import Handed, came_back, count, handed, strike_ou
 from runner.hosts.exclusive import DisksRefused, held
 from runner.hosts.lease import returned
 from runner.hosts.local_operations import HERE
-from runner.hosts.own_work import Claim, Ours
+from runner.hosts.own_work import Ours
 from runner.hosts.trusted_scripts import Distrusted, scripts_in, those_trusted
 from runner.hosts.vfio import LETS_GO, LOOK, bring_back, seen_again
+from runner.language.hosts import DeclaredDisk
+from runner.layers.partition import partition_path
 from runner.results.run_folder import STANDING, load
-from runner.scripts.layers.base import partition_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -228,7 +229,7 @@ def _given_back(
     node = next((node for node in census.disks if node.identity == one.identity and node.size == one.size), None)
     if node is None:
         return replace(found, left="it is not there; it is given back when it is")
-    claim = Claim(_name(census, node), node.size, node.serial, node.wwn)
+    claim = DeclaredDisk(_name(census, node), node.size, node.serial, node.wwn)
     mine = Ours(one.run, frozenset(one.marks), frozenset({one.identity}))
     try:
         with held([claim], ask, ours=mine, hands=hands) as (have,):

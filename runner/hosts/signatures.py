@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.hosts.inventory import Node, Signature
-    from runner.hosts.own_work import Claim, Ours
+    from runner.hosts.own_work import Ours
+    from runner.language.hosts import DeclaredDisk
 
 _TABLES = {"gpt", "dos", "PMBR", "atari", "bsd", "sun", "sgi", "mac", "solaris_x86", "unixware", "ultrix"}
 _OTHERS = {
@@ -27,7 +28,7 @@ _OTHERS = {
 }
 
 
-def foreign(node: Node, claim: Claim, ours: Ours) -> Iterator[Refused]:
+def foreign(node: Node, claim: DeclaredDisk, ours: Ours) -> Iterator[Refused]:
     """What on it is not ours, unless it may be wiped."""
     if node.unreadable:
         yield Refused(Why.UNREADABLE, node.unreadable)

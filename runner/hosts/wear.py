@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 if TYPE_CHECKING:
     from datetime import date, datetime
 
-    from runner.hosts.own_work import Claim
+    from runner.language.hosts import DeclaredDisk
 
 #: What is older is nobody's budget any more.
 KEPT = timedelta(days=400)
@@ -54,12 +54,12 @@ def grown(before: int, after: int) -> int:
     return after - before if after >= before else after
 
 
-def room(ledger: Ledger, claim: Claim, disk: str, night: date) -> int | None:
+def room(ledger: Ledger, claim: DeclaredDisk, disk: str, night: date) -> int | None:
     """Bytes that may still be written in this night; None: no matter how many."""
     return None if claim.wear is None else max(0, claim.wear - ledger.of(disk, night))
 
 
-def worn_out(ledger: Ledger, claim: Claim, disk: str, night: date, ahead: int) -> str:
+def worn_out(ledger: Ledger, claim: DeclaredDisk, disk: str, night: date, ahead: int) -> str:
     """Why so many bytes more are too many for tonight, asked before they are written; empty if they are not."""
     left = room(ledger, claim, disk, night)
     if left is None or max(ahead, 1) <= left:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from runner.hosts.exclusive import Held
-    from runner.hosts.own_work import Claim
+    from runner.language.hosts import DeclaredDisk
 
 #: Seconds between two looks at the counters.
 LOOK = 2.0
@@ -51,7 +51,7 @@ class Gauge:
     run: str
     state: Path
     #: By identity.
-    claims: Mapping[str, Claim]
+    claims: Mapping[str, DeclaredDisk]
     read: Callable[[], Mapping[str, int]]
     now: Callable[[], datetime]
     boot: str

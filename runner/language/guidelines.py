@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from runner.base.model import Model, Name
 from runner.base.quantities import parse_percent, parse_rate, parse_time
-from runner.language.base import Model, Name
+from runner.base.units import Percent
 from runner.language.filter import Scalar, SomeCells, Where, conditions
 from runner.language.metrics import KNOWN, Metric
-from runner.language.units import Percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def parse_amount(value: object) -> Amount:
 
 def _metric(name: str) -> str:
     if name not in KNOWN:
-        from runner.language.messages import did_you_mean  # imports the whole language
+        from runner.language.suggestions import did_you_mean
 
         raise ValueError(f"no figure is called so; {did_you_mean(name, KNOWN)}")
     return name

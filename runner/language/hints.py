@@ -7,33 +7,12 @@ import unicodedata
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.language.base import NAME
-from runner.language.layers import LAYERS
+from runner.base.model import NAME
+from runner.layers import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: What other programs call a key, and what it is called here.
-OTHER_NAMES = {
-    "block_size": "bs",
-    "blocksize": "bs",
-    "chunk_size": "chunk",
-    "depth": "iodepth",
-    "duration": "runtime",
-    "engine": "ioengine",
-    "filesize": "size",
-    "filesystem": "type",
-    "fstype": "type",
-    "jobs": "numjobs",
-    "qd": "iodepth",
-    "queue_depth": "iodepth",
-    "queuedepth": "iodepth",
-    "ramp_time": "ramp",
-    "read_ahead_kb": "readahead",
-    "readwrite": "rw",
-    "threads": "numjobs",
-    "time_based": "runtime",
-}
 _LAYER_NAMES = {
     **dict.fromkeys(("mdadm", "mdraid", "raid"), "md: {level: 5}"),
     **dict.fromkeys(("lv", "vg", "pv", "lvm2"), "lvm"),

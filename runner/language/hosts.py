@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from runner.hosts.own_work import Claim
-from runner.language.base import Model
-from runner.language.units import Size
+from runner.base.model import Model
+from runner.base.units import Size
 
 DiskKind = Literal["hdd", "ssd", "nvme"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]
@@ -39,6 +39,25 @@ Told = Annotated[str, BeforeValidator(_text)]
 StableId = Annotated[Told, AfterValidator(_stable)]
 Words = Annotated[tuple[Name, ...], BeforeValidator(_listed)]
 Patterns = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_listed)]
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredDisk:
+    """A physical disk that may be used, and the values that identify it."""
+
+    #: Its name in /dev/disk/by-id.
+    id: str
+    size: int
+    serial: str = ""
+    wwn: str = ""
+    #: Content on it may be overwritten.
+    wipe: bool = False
+    #: Patterns of matrix names; empty: any matrix.
+    purposes: tuple[str, ...] = ()
+    #: Bytes that may be written in a night; None: no limit.
+    wear: int | None = None
+    #: A virtual machine gets the disk together with its controller.
+    whole: bool = False
 
 
 class LabDisk(Model):
@@ -74,9 +93,9 @@ class LabDisk(Model):
         return self
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> DeclaredDisk:
         """What is compared with what is there."""
-        return Claim(
+        return DeclaredDisk(
             id=self.id,
             size=self.size,
             serial=self.serial or "",
@@ -123,7 +142,7 @@ class LabHost(Model):
         return self
 
     @property
-    def claims(self) -> tuple[Claim, ...]:
+    def claims(self) -> tuple[DeclaredDisk, ...]:
         """Those of all its disks."""
         return tuple(disk.claim for disk in self.disks)
 

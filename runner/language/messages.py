@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from runner.language.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Z
 from runner.language.faults import FAULTS
 from runner.language.guidelines import SHAPES, Guideline
 from runner.language.hints import (
-    OTHER_NAMES,
     boolean_meant,
     example,
     layer_meant,
@@ -23,20 +21,21 @@ from runner.language.hints import (
 )
 from runner.language.hosts import LabDisk, LabHost
 from runner.language.knobs import IOSCHED
-from runner.language.layers import LAYERS
 from runner.language.matrix import MachineWish, Matrix, Repeat
 from runner.language.needs import DiskNeeds, Needs
 from runner.language.presets import WorkloadAxes
 from runner.language.published import Reason, Row, Table
+from runner.language.suggestions import did_you_mean, hint, near
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.language.yaml_source import Flaw, Path
+from runner.layers import LAYERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pydantic_core import ErrorDetails
 
-    from runner.language.base import Model
+    from runner.base.model import Model
 
 _KINDS = {
     "bool_type": "true or false",
@@ -58,28 +57,6 @@ _BOUNDS = {
     "less_than": "must be less than",
     "less_than_equal": "must be at most",
 }
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known words, or all of them if none is near."""
-    names = list(dict.fromkeys(known))
-    if (meant := OTHER_NAMES.get(word)) in names:
-        return f"did you mean {meant}?"
-    return _hint(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
-
-
-def near(word: str, names: Iterable[str]) -> list[str]:
-    """The one or two known words that somebody may have misspelt so."""
-    known = list(names)
-    found = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=2, cutoff=0.6)
-    return [name for name in known if name.lower() in found]
-
-
-def _hint(word: str, names: list[str]) -> str:
-    meant = near(word, names)
-    return f"; did you mean {' or '.join(meant)}?" if meant else ""
-
-
 #: Maps inside models of disks.
 INNER: dict[str, type[Model]] = {"seek": Seek, "zones": Zone, "shingled": Shingled, "cliff": Cliff, "burst": Burst}
 _MAPS: dict[tuple[str, ...], type[Model]] = {
@@ -315,7 +292,7 @@ def _none_of(given: Any, expected: str) -> str:
     """`expected` as pydantic writes it: 'a', 'b' or 'c'."""
     expected = expected.replace("'", "")
     choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
-    return f"'{_short(given)}' is none of {expected}{_hint(str(given), choices)}"
+    return f"'{_short(given)}' is none of {expected}{hint(str(given), choices)}"
 
 
 def _quoted(given: Any, kind: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -32,6 +33,17 @@ SWEEPERS = {
     "vagrant": "runner.machines.vagrant.leftovers:swept",
     "container": "runner.machines.container.leftovers:swept",
 }
+
+#: Machines of which there are many.
+WITH_HOSTS = frozenset({"ssh"})
+
+
+@dataclass(frozen=True)
+class Where:
+    """A machine, and which of them if there are many of its kind."""
+
+    machine: str
+    host: str = ""
 
 
 def swept(name: str, *, dry: bool = False) -> Iterator[Swept]:

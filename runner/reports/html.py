@@ -19,12 +19,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from runner.reports import verdicts
+from runner.reports.answer import in_words
 from runner.reports.footnotes import drifted, unreached
 from runner.reports.junit import legal
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
 from runner.reports.time_series import curves
 from runner.results.record import UNSETTLED, Outcome
-from runner.studies import page as published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,13 +92,13 @@ def page(
             name=name,
             facts=dict(_facts(recorded, manifest)),
             environment=dict(_environment_of(manifest)),
+            answer=in_words(recorded.rankings, synthetic=False, over=recorded.over),
             remarks=[remark for remark in (unreached(recorded), drifted(recorded)) if remark],
             concerns=list(_concerns(recorded)),
             most_concerns=MOST_CONCERNS,
             verdicts=_verdicts(recorded),
             grounds=list(_grounds(recorded)),
             most_grounds=MOST_GROUNDS,
-            published=published.shown(recorded.published) if recorded.published else None,
             sections=shown,
             left=len(recorded.summaries) - sum(len(one.rows) for one in shown),
             undrawn=sum(one.undrawn for one in shown),

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from runner.guidelines.ranking import COLUMNS, ranked
+from runner.guidelines.samples import measured
+from runner.guidelines.verdicts import SHARE
 from runner.reports.summary import summary
 from runner.statistics.changes import drift
 from runner.statistics.stopping import Rule
@@ -13,11 +16,23 @@ from runner.statistics.stopping import Rule
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from runner.guidelines.ranking import Ranking
     from runner.guidelines.verdicts import Judgement
     from runner.reports.summary import CellSummary
+    from runner.reports.table import Grid
     from runner.results.record import Attempt, CellRow, Trial
     from runner.statistics.changes import Drift
-    from runner.studies.compare import Held
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the reports that another room adds: a table on the page, and files beside it."""
+
+    title: str
+    source: str
+    table: Grid
+    #: Content by the name of the file.
+    files: Mapping[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -45,9 +60,8 @@ class Recorded:
     judgements: Sequence[Judgement] = ()
     #: The course of its rate in each of its trials, by cell: what `profile.csv` says.
     courses: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: What its study published, beside what was measured; and who published it.
-    published: Sequence[Held] = ()
-    source: str = ""
+    #: What other rooms add, such as what a study published beside what was measured.
+    added: Sequence[Section] = ()
 
     @cached_property
     def summaries(self) -> Sequence[CellSummary]:
@@ -74,6 +88,12 @@ class Recorded:
     def drift(self) -> Drift | None:
         """Whether all rates went up or down from block to block; None where too little was measured to tell."""
         return None if self.made_up else drift(_rates_by_block(self.by_cell.values()), self.confidence)
+
+    @cached_property
+    def rankings(self) -> Sequence[Ranking]:
+        """Which stack is fastest at each workload."""
+        found = measured("", self.cells, self.by_cell, self.rule, COLUMNS)
+        return ranked(found, self.confidence, SHARE if self.steered else 1.0)
 
     @property
     def warning(self) -> str:

@@ -8,6 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from runner.language.metrics import LARGE, is_large
 from runner.reports.number_format import digits, figure
 from runner.reports.summary import FEW
 from runner.results.record import Outcome
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from runner.reports.summary import CellSummary
     from runner.statistics.stopping import Estimate
 
-#: From requests of this size on, bandwidth says more than a rate of requests.
-LARGE = 64 * 1024
-_SECTOR = 512
 _STYLES = {Outcome.MEASURED: "green", Outcome.BROKEN: "bold red", Outcome.SKIPPED: "yellow", None: "dim"}
 
 
@@ -77,12 +75,6 @@ def rate(bw: float | None, iops: float | None) -> str:
     if bw is None or iops is None:
         return ""
     return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
-
-
-def is_large(bw: float, iops: float) -> bool:
-    """Whether these are requests of which a bandwidth says more than how many there are."""
-    # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
-    return bw >= (LARGE - _SECTOR / 2) * iops
 
 
 def told_by(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runner.base.atomic_files import write_atomically
+from runner.reports.answer import full
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.run_data import Recorded
 from runner.reports.table_formats import as_csv
 from runner.reports.verdicts import tidy
-from runner.studies.page import page as page_of_study
-from runner.studies.page import tidy as published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,17 +75,14 @@ def rendered(content: Recorded) -> dict[str, bytes]:
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
         **verdicts,
-        **(_published(content) if content.published else {}),
+        **({"answer.txt": _answer(content)} if content.rankings else {}),
+        **{name: text for one in content.added for name, text in one.files.items()},
     }
 
 
-def _published(content: Recorded) -> dict[str, bytes]:
-    """What a study published beside what was measured."""
-    told = page_of_study(content.source, content.published, content.judgements, content.warning.capitalize())
-    return {
-        "published.md": told.lstrip().encode(),
-        "published.csv": as_csv(published(content.source, content.published)),
-    }
+def _answer(content: Recorded) -> bytes:
+    """Every workload with all of its stacks."""
+    return full(content.rankings, synthetic=content.made_up, over=content.over).encode()
 
 
 def write_reports(run: RunFolder, content: Recorded) -> list[Path]:

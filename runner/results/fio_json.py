@@ -4,7 +4,7 @@ Every latency is the total one (`lat_ns`): from the moment a request is submitte
 may block inside the submission, which fio's completion latency (`clat_ns`, its default) leaves out.
 
 Percentiles come from fio's own histogram (`lat_ns.bins`, which `lat_percentiles=1` asks for), merged over jobs before
-anything is read off it (`runner.statistics.histogram`), and kept, to be merged over trials. For one job group the result
+anything is read off it (`runner.statistics.histogram`), and kept, to be merged over trials. For one job group this
 therefore equals fio's own `lat_ns.percentile`, except that none is above the longest latency, as the middle of the last
 bin may be, and that those of which there is too little to tell are not there.
 """

@@ -7,57 +7,32 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
-from runner.cli.listing import USUAL
-from runner.cli.options import WITH_HOSTS
 from runner.engine.trial import assumes_zeros
-from runner.machines import PASSTHROUGH
+from runner.hosts import HOSTS_FILE
+from runner.machines import PASSTHROUGH, WITH_HOSTS
 from runner.results.environment import DiskFacts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from runner.cli.options import Asked, Where
     from runner.hosts.agent.client import Holder
     from runner.hosts.agent.connection import Line
     from runner.hosts.exclusive import Held
     from runner.hosts.lease import Loan
-    from runner.hosts.own_work import Claim
     from runner.hosts.write_budget import Gauge
-    from runner.language.hosts import Lab, LabHost
+    from runner.language.hosts import DeclaredDisk, Lab, LabHost
     from runner.language.matrix import Matrix
+    from runner.machines import Where
     from runner.machines.base import Machine
     from runner.results.disk_health import Health, Smart
     from runner.results.run_folder import RunFolder
     from runner.session.host_connection import Reached
+    from runner.session.request import Asked
     from runner.space.hosts_file import Match
     from runner.space.space import Array
-
-hosts = click.option(
-    "--hosts", type=click.Path(path_type=Path, dir_okay=False), help="Disks that exist.  [default: hosts.yaml]"
-)
-_destroy = click.option(
-    "--destroy",
-    multiple=True,
-    metavar="DISK-ID",
-    help="This disk of hosts.yaml may lose everything that is on it. Once for each disk.",
-)
-
-
-_passthrough = click.option(
-    "--passthrough",
-    is_flag=True,
-    help="Give virtual machines disks of this host (those of hosts.yaml) instead of their own.",
-)
-
-
-def lending(command: Callable[..., Any]) -> Callable[..., Any]:
-    """All options that are about disks that exist."""
-    return _passthrough(hosts(_destroy(command)))
 
 
 def passing(place: str) -> str:
@@ -180,7 +155,7 @@ def borrowed(
         yield replace(mine, back=stack.close, stays=stays)
 
 
-def _claims(found: Match, matrix: Matrix, place: str) -> tuple[Claim, ...]:
+def _claims(found: Match, matrix: Matrix, place: str) -> tuple[DeclaredDisk, ...]:
     """What is asked of each disk: on the bus of NVMe, its controller as well, where its owner allows that."""
     buses = [disk.bus for disk in matrix.every_disk()]
     return tuple(
@@ -255,7 +230,7 @@ def wanted(matrix: Matrix, file: Path | None, place: Where) -> Match:
     from runner.language.needs import Needs
     from runner.space.hosts_file import load_lab, matched
 
-    path = file or USUAL
+    path = file or HOSTS_FILE
     if not path.exists():
         raise BadInput(
             f"there is no {path}, so no disk that exists may be used",
@@ -282,7 +257,7 @@ def wanted(matrix: Matrix, file: Path | None, place: Where) -> Match:
 
 def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> None:
     """Refuse ids that are none of the run's disks: whoever gave them thinks of another run, or of another disk."""
-    from runner.language.messages import did_you_mean
+    from runner.language.suggestions import did_you_mean
 
     ids = [disk.id for disk in found.disks] if found else []
     if not (strange := [one for one in destroy if one not in ids]):

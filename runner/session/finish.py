@@ -42,6 +42,8 @@ class Ending:
     exit: Exit
     #: Nothing more will be measured.
     finished: bool = True
+    #: What its study published, beside what was measured.
+    held: Sequence[Held] = ()
 
     @property
     def outcomes(self) -> Counter[Outcome]:
@@ -66,27 +68,38 @@ class Ending:
         reasons = "; ".join(dict.fromkeys(trial.reason for trial in self.content.trials if trial.reason))
         return f"not one trial was measured{f': {reasons}' if reasons else ''}"
 
-    def lines(self) -> list[str]:
-        """What is left to be said below the table."""
+    def lines(self, width: int = 100) -> list[str]:
+        """What is left to be said below the table; the answer is wrapped to the width."""
         from runner.reports.footnotes import drifted, unreached  # which brings what draws tables along
 
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
-        said = (done, self.nothing, unreached(self.content), drifted(self.content), *self._published(), self.where)
-        return list(filter(None, said))
+        said = (done, self.nothing, unreached(self.content), drifted(self.content), *self._published())
+        return [*filter(None, said), *self._answer(width), self.where]
+
+    def _answer(self, width: int) -> Iterator[str]:
+        """Which stack is fastest for what."""
+        from runner.reports.answer import in_words, plain
+
+        content = self.content
+        if words := in_words(content.rankings, synthetic=content.made_up, over=content.over):
+            yield from plain(words, width)
+            if words.cut:
+                yield "answer.txt has every workload and every stack."
 
     def _published(self) -> Iterator[str]:
         """How much of what the study published was met."""
         from runner.studies.page import line  # brings tables along
 
-        if self.content.published:
-            yield f"published: {line(self.content.published)} (published.md)"
+        if self.held:
+            yield f"published: {line(self.held)} (published.md)"
 
     @property
     def where(self) -> str:
         """Where everything is."""
         verdicts = "verdicts.csv, " if self.content.judgements else ""
-        published = "published.md, published.csv, " if self.content.published else ""
-        files = f"trials.csv, summary.csv, {verdicts}{published}junit.xml"
+        added = "".join(f"{name}, " for one in self.content.added for name in one.files)
+        answer = "answer.txt, " if self.content.rankings else ""
+        files = f"{answer}trials.csv, summary.csv, {verdicts}{added}junit.xml"
         return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
 
 
@@ -111,13 +124,17 @@ def report(
     over = not interrupted and not short
     content = recorded(folder, journal, over=over)
     content = replace(content, judgements=judgements(folder, content, guidelines))
+    held: Sequence[Held] = ()
     if study:
+        from runner.studies.page import section  # brings tables along
+
         write_atomically(folder.path / PUBLISHED, study.text.encode())
         held = beside_published(folder, content, study.published)
-        content = replace(content, published=held, source=study.published.source)
+        about = content.warning.capitalize()
+        content = replace(content, added=(section(study.published.source, held, content.judgements, about),))
     files = write_reports(folder, content)
     end = Exit.INTERRUPTED if interrupted else Exit.BROKEN if short else verdict(content)
-    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over)
+    return Ending(folder.path, content, tuple(files), folder.manifest.planned, end, over, held)
 
 
 def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guideline]) -> list[Judgement]:

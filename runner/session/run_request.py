@@ -26,9 +26,9 @@ from runner.space.variants import digest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.cli.options import Asked
     from runner.language.hosts import LabDisk
     from runner.machines.base import RigSpec
+    from runner.session.request import Asked
     from runner.simdisks.disk import Disk
     from runner.space.hosts_file import Match
     from runner.space.studies import Study

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from runner.language.axes import constructed, model_in, written
 from runner.language.knobs import IOSCHED
-from runner.language.layers import LAYERS
 from runner.language.presets import Program
 from runner.language.tune import SCOPES, Tune
 from runner.language.workload import Workload
+from runner.layers import LAYERS
 from runner.space.layouts import axis_names
 from runner.space.rules import BadRule, amiss, axis_named, rule_of
 from runner.space.select import values_of
@@ -21,7 +21,7 @@ from runner.space.workloads import Workloads
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.language.base import Model
+    from runner.base.model import Model
     from runner.language.filter import Condition
     from runner.language.matrix import Matrix
     from runner.space.rules import Rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.language.messages import did_you_mean
+from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Flaw
 from runner.space.axis_catalogue import ever, words
 from runner.space.select import Selection

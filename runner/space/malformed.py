@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from runner.language.base import Model
+from runner.base.model import Model
 from runner.language.matrix import Matrix
 from runner.language.messages import from_pydantic
 from runner.language.workload import misplaced

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
 from runner.reports.number_format import figure, times
+from runner.reports.run_data import Section
 from runner.reports.table import Grid
-from runner.reports.table_formats import as_markdown
+from runner.reports.table_formats import as_csv, as_markdown
 from runner.reports.verdicts import shown as verdicts
 from runner.studies.compare import Said, tally
 
@@ -101,6 +102,15 @@ def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], abo
     if judgements:
         parts += ["### Guidelines", _markdown(verdicts(judgements))]
     return "\n\n".join(parts) + "\n"
+
+
+def section(source: str, held: Sequence[Held], judgements: Sequence[Judgement], about: str) -> Section:
+    """The part of a run's reports that is about the study it repeats."""
+    files = {
+        "published.md": page(source, held, judgements, about).lstrip().encode(),
+        "published.csv": as_csv(tidy(source, held)),
+    }
+    return Section("Published and measured", source, shown(held), files)
 
 
 def blank(name: str, description: str) -> str:

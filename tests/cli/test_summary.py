@@ -56,6 +56,26 @@ def test_nothing_got_worse(call: Call, results: Path) -> None:
     assert Path("annotations").read_text() == ""
 
 
+def two_stacks(results: Path, **values: object) -> None:
+    stripe = CellRow("c2", "stripe/seq", {"layout": "stripe", "workload": "seq"})
+    faster = [past.measured("c2", block, 3e8 * noise) for block, noise in enumerate(NOISE, start=1)]
+    past.recorded(results, [*trials(2e8), *faster], 2, [CELL, stripe], exit=0, planned=10, **values)
+
+
+def test_the_fastest_stack_comes_first(call: Call, results: Path) -> None:
+    two_stacks(results)
+    title, _, answer, _, line, *_ = call("summary", "latest").out.splitlines()
+    assert title.startswith("# sweep on qemu")
+    assert answer == "**Fastest stack by workload (95 % confidence):**"
+    assert line.startswith("- stripe is fastest for seq: ")
+    assert line.endswith("as fast as raid5/chunk=64KiB.")
+
+
+def test_parts_of_a_matrix_have_only_some_of_its_stacks(call: Call, results: Path) -> None:
+    two_stacks(results, part="1 of 2")
+    assert "Fastest stack" not in call("summary", "latest").out
+
+
 def test_what_the_host_could_not_keep_up_with_is_in_the_title(call: Call, results: Path) -> None:
     late = [replace(one, notes={"strained": "vda: 3 % late"}) for one in trials(2e8)]
     past.recorded(results, late, 2, [CELL], exit=0, planned=5)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.hosts.local_operations import Here
-from runner.hosts.own_work import Claim
 from runner.hosts.probe import here
+from runner.language.hosts import DeclaredDisk
 from runner.scripts.inventory import census_script
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ class Bay:
     file: Path
 
     @property
-    def claim(self) -> Claim:
-        return Claim("disk-a", SIZE, serial=str(self.file))
+    def claim(self) -> DeclaredDisk:
+        return DeclaredDisk("disk-a", SIZE, serial=str(self.file))
 
     @property
-    def beside(self) -> Claim:
-        return Claim("disk-b", SIZE, serial=str(self.file.with_name("b")))
+    def beside(self) -> DeclaredDisk:
+        return DeclaredDisk("disk-b", SIZE, serial=str(self.file.with_name("b")))
 
     @property
     def locks(self) -> Path:

@@ -21,10 +21,11 @@ from runner.hosts.checks import Judged, judged
 from runner.hosts.exclusive import Held
 from runner.hosts.inventory import Census, Node, StableName
 from runner.hosts.local_operations import HERE, Descriptor, users_of
-from runner.hosts.own_work import Claim, Ours
+from runner.hosts.own_work import Ours
 from runner.hosts.reasons import Why
 from runner.hosts.vfio import Controller, against, bring_back, controller_of, driver_of, judged_whole, take
 from runner.hosts.write_budget import written_here
+from runner.language.hosts import DeclaredDisk
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -177,9 +178,9 @@ def test_everything_that_speaks_against_it_is_said_at_once() -> None:
 
 def test_only_disks_whose_controller_is_wanted_are_asked_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controllers, "controller_of", lambda _: Controller())
-    plain = Judged(Claim("x", 1), DISK, ())
+    plain = Judged(DeclaredDisk("x", 1), DISK, ())
     assert judged_whole(plain) is plain
-    (refused,) = {one.why for one in judged_whole(Judged(Claim("x", 1, whole=True), DISK, ())).refusals}
+    (refused,) = {one.why for one in judged_whole(Judged(DeclaredDisk("x", 1, whole=True), DISK, ())).refusals}
     assert refused is Why.CONTROLLER
 
 
@@ -275,7 +276,12 @@ class Players:
         nodes = [replace(DISK, name=f"nvme{number}n1", dev=f"259:{number}", serial=f"S{number}") for number in (0, 1)]
         self.disks = [
             Held(
-                Claim(f"disk-{number}", DISK.size), node, HERE, Descriptor(-1), parts=(node,), controller=f"at-{number}"
+                DeclaredDisk(f"disk-{number}", DISK.size),
+                node,
+                HERE,
+                Descriptor(-1),
+                parts=(node,),
+                controller=f"at-{number}",
             )
             for number, node in enumerate(nodes)
         ]
@@ -333,13 +339,13 @@ def test_one_that_is_not_seen_again_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_has_its_name_meanwhile_is_not_counted_as_it(tmp_path: Path) -> None:
     (tmp_path / "nvme0n1").mkdir()
     (tmp_path / "nvme0n1/stat").write_text("0 0 0 0 0 0 9 0 0 0 0\n")
-    held = Held(Claim("x", DISK.size), DISK, HERE, Descriptor(-1))
+    held = Held(DeclaredDisk("x", DISK.size), DISK, HERE, Descriptor(-1))
     assert written_here([held], tmp_path) == {"S1": 9 * 512}
     assert written_here([replace(held, controller=AT)], tmp_path) == {}
 
 
 def test_a_disk_that_is_away_is_with_the_run_that_has_it() -> None:
     ours = Ours(away=frozenset({("disk-a", "night-1")}))
-    (refused,) = judged(Census(), Claim("disk-a", 1), ours).refusals
+    (refused,) = judged(Census(), DeclaredDisk("disk-a", 1), ours).refusals
     assert (refused.why, "the run night-1" in refused.evidence) == (Why.LEFT_OVER, True)
-    assert [one.why for one in judged(Census(), Claim("disk-b", 1), ours).refusals] == [Why.NOT_THERE]
+    assert [one.why for one in judged(Census(), DeclaredDisk("disk-b", 1), ours).refusals] == [Why.NOT_THERE]

@@ -19,9 +19,9 @@ from runner.hosts.disk_ledger import Handed, hand, handed, ledger
 from runner.hosts.exclusive import DisksRefused
 from runner.hosts.inventory import Census, Node, Signature, StableName
 from runner.hosts.lease import Loan, lent
-from runner.hosts.own_work import Claim
 from runner.hosts.reasons import Why
 from runner.hosts.recovery import clean
+from runner.language.hosts import DeclaredDisk
 from runner.results.run_folder import InUse, create, load
 from tests.results.past import manifest
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 NOW = datetime(2026, 2, 1, 3, tzinfo=UTC)
 NODES = tuple(Node(f"sd{letter}", f"8:{at}", 1 << 40, serial=f"S{letter}", filled=0) for at, letter in enumerate("ab"))
-CLAIMS = [Claim(f"disk-{node.name}", node.size, serial=node.serial, wipe=True) for node in NODES]
+CLAIMS = [DeclaredDisk(f"disk-{node.name}", node.size, serial=node.serial, wipe=True) for node in NODES]
 
 
 @dataclass
@@ -188,7 +188,7 @@ def test_nothing_is_written_on_any_disk_if_somebody_has_a_part_of_one_open(
     assert handed(tmp_path / "state") == ()
 
 
-def odd(serial: str) -> tuple[Pretended, list[Claim]]:
+def odd(serial: str) -> tuple[Pretended, list[DeclaredDisk]]:
     """Two disks that may be wiped, of which the first has such a serial number."""
     one = replace(NODES[0], serial=serial, signatures=(Signature("ext4", "0x438"),))
     return Pretended((one, NODES[1])), [replace(CLAIMS[0], serial=serial), CLAIMS[1]]

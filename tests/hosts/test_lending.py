@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from runner.hosts.inventory import Census
-    from runner.hosts.own_work import Claim
+    from runner.language.hosts import DeclaredDisk
 
 REASON = why_not()
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)
@@ -51,7 +51,7 @@ class Desk:
             "night-1", "study", root / "run", root / "state", frozenset({"disk-a", "disk-b"}), hands=empty.hands
         )
 
-    def lend(self, claims: Sequence[Claim], **changes: object) -> AbstractContextManager[tuple[Held, ...]]:
+    def lend(self, claims: Sequence[DeclaredDisk], **changes: object) -> AbstractContextManager[tuple[Held, ...]]:
         loan = replace(self.loan, **changes)  # type: ignore[arg-type]
         return lent(claims, self.empty.ask, loan, lambda: NOW, self.said.append)
 

@@ -8,13 +8,13 @@ import pytest
 from runner.hosts.checks import judged
 from runner.hosts.inventory import Census, Mount, Node, Signature, StableName
 from runner.hosts.listing import listing
-from runner.hosts.own_work import Claim
 from runner.hosts.reasons import Why
 from runner.hosts.signatures import kind_of
+from runner.language.hosts import DeclaredDisk
 
 DISK = Node("sda", "8:0", 1 << 40, serial="ZC11", wwn="naa.5000c500a1", model="ST4000", filled=0)
 NAME = StableName("wwn-0x5000c500a1", "8:0", "/dev/sda")
-CLAIM = Claim("wwn-0x5000c500a1", 1 << 40, serial="ZC11", wwn="0x5000C500A1")
+CLAIM = DeclaredDisk("wwn-0x5000c500a1", 1 << 40, serial="ZC11", wwn="0x5000C500A1")
 
 
 def census(*nodes: Node, holders: dict[str, tuple[str, ...]] | None = None, mounts: tuple[Mount, ...] = ()) -> Census:
@@ -27,7 +27,7 @@ def census(*nodes: Node, holders: dict[str, tuple[str, ...]] | None = None, moun
     )
 
 
-def reasons(found: Census, claim: Claim = CLAIM) -> list[str]:
+def reasons(found: Census, claim: DeclaredDisk = CLAIM) -> list[str]:
     return [str(one) for one in judged(found, claim).refusals]
 
 
@@ -106,7 +106,7 @@ def test_every_signature_is_a_reason_also_one_that_nobody_knew(kind: str, why: W
 
 def test_the_list_has_what_is_there_and_what_should_be() -> None:
     other = Node("sdb", "8:16", 5, serial="X", rotational=True)
-    gone = Claim("wwn-gone", 7, serial="Y")
+    gone = DeclaredDisk("wwn-gone", 7, serial="Y")
     found = listing(census(DISK, other, Node("md0", "9:0", 5, array_state="clean")), (CLAIM, gone))
     assert [(one.path, one.declared, one.usable) for one in found] == [
         ("/dev/sda", "wwn-0x5000c500a1", True),

@@ -12,21 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.engine.spending import Spending
 from runner.hosts.disk_ledger import Handed, count, hand, handed, ledger, wore
 from runner.hosts.exclusive import Held
 from runner.hosts.inventory import Node
 from runner.hosts.local_operations import HERE, Descriptor
-from runner.hosts.own_work import Claim
 from runner.hosts.wear import Night
 from runner.hosts.write_budget import NOTED, Gauge, kept_within, written_here
+from runner.language.hosts import DeclaredDisk
 from runner.machines.dry import Dry
 from runner.results.journal import Journal
 from runner.results.run_folder import create, load
 from runner.space.select import select
 from tests.results.past import manifest
+from tests.support.execution import executor
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Disk:
         hand(state, record(written=1000))
         #: The line to its host is down.
         self.unseen = False
-        self.gauge = Gauge("r", state, {"d": Claim("disk-a", 1, wear=wear)}, self.read, lambda: NOW, "b")
+        self.gauge = Gauge("r", state, {"d": DeclaredDisk("disk-a", 1, wear=wear)}, self.read, lambda: NOW, "b")
 
     def read(self) -> dict[str, int]:
         return {} if self.unseen else {"d": self.counter}
@@ -95,7 +95,7 @@ def test_a_disk_has_one_budget_however_its_host_is_called(tmp_path: Path) -> Non
         count(tmp_path, reach, {"d": 1100}, "b", NIGHT)
     assert ledger(tmp_path).of("d", NIGHT) == 300
     assert len(handed(tmp_path)) == 3
-    gauge = Gauge("r", tmp_path, {"d": Claim("disk-a", 1, wear=500)}, dict, lambda: NOW, "b")
+    gauge = Gauge("r", tmp_path, {"d": DeclaredDisk("disk-a", 1, wear=500)}, dict, lambda: NOW, "b")
     assert gauge.left() == {"d": 200}
 
 
@@ -306,7 +306,7 @@ def night(run_folder: Path, disk: Disk) -> tuple[Gauge, list[tuple[str, Outcome]
     folder = run.path if run else next(run_folder.iterdir())
     run = load(folder)
     with Journal.open(run.journal) as journal:
-        execution = Execution(
+        execution = executor(
             plan, Dry(), journal, run, run.path, lambda _: None, boot_id="x", spending=Spending(gauge=disk.gauge)
         )
         asyncio.run(execution.run())
@@ -336,6 +336,6 @@ def test_counters_are_those_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "sdx").mkdir()
     (tmp_path / "sdx/stat").write_text("  10 0 80 3  20 0 160 9  0 0 0\n")
     there, gone = (
-        Held(Claim(name, 1), Node(name, "8:0", 1, serial=name), HERE, Descriptor(-1)) for name in ("sdx", "sdy")
+        Held(DeclaredDisk(name, 1), Node(name, "8:0", 1, serial=name), HERE, Descriptor(-1)) for name in ("sdx", "sdy")
     )
     assert written_here([there, gone], tmp_path) == {"sdx": 160 * 512}

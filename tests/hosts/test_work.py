@@ -18,12 +18,13 @@ from runner.hosts.confirmation import NotAskedFor, asked_for, intent
 from runner.hosts.disk_ledger import Handed, hand, handed, ledger, ours, strike_out, wore
 from runner.hosts.exclusive import DisksRefused, held, seen_at_work
 from runner.hosts.inventory import Signature
-from runner.hosts.own_work import Claim, Ours
+from runner.hosts.own_work import Ours
 from runner.hosts.probe import here
 from runner.hosts.reasons import Why
 from runner.hosts.recovery import clean, left_behind
 from runner.hosts.wear import Ledger, grown, night_of, room, worn_out
 from runner.hosts.wipe_and_label import give_back, prepare
+from runner.language.hosts import DeclaredDisk
 from runner.results.disk_health import Smart, parse
 from runner.scripts.inventory import census_script
 from tests.hosts.loops import Bay, attached, bay, why_not
@@ -289,7 +290,7 @@ def test_nights_go_from_noon_to_noon() -> None:
 
 
 def test_a_budget_stops_before_it_is_exceeded() -> None:
-    claim = Claim("disk-a", 10**12, serial="S1", wear=1000)
+    claim = DeclaredDisk("disk-a", 10**12, serial="S1", wear=1000)
     worn = Ledger().with_written("S1", NIGHT, 600).with_written("S1", NIGHT, 100).with_written("S2", NIGHT, 5000)
     assert room(worn, claim, "S1", NIGHT) == 300
     assert worn_out(worn, claim, "S1", NIGHT, 300) == ""
@@ -335,7 +336,7 @@ def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:
     from runner.hosts.signatures import foreign
 
     node = Node("sda", "8:0", 1 << 30, serial="S1", signatures=(Signature("ext4", uuid="u-1"),), filled=5)
-    claim = Claim("a", 1 << 30, serial="S1")
+    claim = DeclaredDisk("a", 1 << 30, serial="S1")
     assert list(foreign(node, claim, Ours(marks=frozenset({"u-1"})))) == []
     assert [one.why for one in foreign(node, claim, Ours(recorded=frozenset({"S1"})))] == [Why.FILE_SYSTEM]
     assert [
@@ -346,7 +347,7 @@ def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:
 def test_the_error_tells_every_disk_every_reason_and_what_to_do() -> None:
     from runner.hosts.inventory import Census
 
-    error = DisksRefused(judged_all(Census(), (Claim("a", 1, serial="S"), Claim("b", 2, serial="T"))))
+    error = DisksRefused(judged_all(Census(), (DeclaredDisk("a", 1, serial="S"), DeclaredDisk("b", 2, serial="T"))))
     assert error.brief == "2 of 2 disks cannot be used; nothing was written"
     assert error.details.splitlines() == ["  a: not there: nothing is called a", "  b: not there: nothing is called b"]
     assert error.resolution == "compare hosts.yaml with what `matrix disks` shows of this machine"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.hosts.label import State
-    from runner.hosts.own_work import Claim
+    from runner.language.hosts import DeclaredDisk
 
 
 VM = frozenset({"vm"})
@@ -38,7 +38,7 @@ class Trap:
     #: Takes apart what has to be before the disk can be emptied.
     undo: str = ""
     #: What is declared of it, where that is what is wrong.
-    declared: Callable[[Claim], Claim] = lambda claim: claim
+    declared: Callable[[DeclaredDisk], DeclaredDisk] = lambda claim: claim
     #: Where it can be built: loop devices of a host, a virtual machine with md, device mapper and all tools.
     on: frozenset[str] = ANYWHERE
     #: Allowing to wipe the disk would be an answer to it.
@@ -459,7 +459,7 @@ LABELS = [
 ]
 
 
-def _of(**changes: object) -> Callable[[Claim], Claim]:
+def _of(**changes: object) -> Callable[[DeclaredDisk], DeclaredDisk]:
     return lambda claim: replace(claim, **changes)  # type: ignore[arg-type]
 
 

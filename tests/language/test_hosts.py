@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 
 from runner.base.errors import BadInput
 from runner.cli.schema import hosts_schema_text
-from runner.hosts.own_work import Claim
+from runner.language.hosts import DeclaredDisk
 from runner.language.needs import Needs
 from runner.space.hosts_file import matched, parse_lab
 from runner.space.load import BadMatrix
@@ -40,7 +40,9 @@ def refused(text: str) -> str:
 def test_what_is_written_is_what_is_compared() -> None:
     shelf = parse_lab("hosts.yaml", LAB).hosts["shelf"]
     assert shelf.reach == "ssh:shelf"
-    assert shelf.claims[0] == Claim("wwn-0x5000c500a1", 4 * 10**12, serial="ZC11A", wwn="0x5000c500a1", wear=10**12)
+    assert shelf.claims[0] == DeclaredDisk(
+        "wwn-0x5000c500a1", 4 * 10**12, serial="ZC11A", wwn="0x5000c500a1", wear=10**12
+    )
     assert [claim.wipe for claim in shelf.claims] == [False, True, False]
     assert shelf.claims[2].purposes == ("nightly-*",)
 

@@ -32,7 +32,7 @@ from runner.engine.rigs import rig_spec
 from runner.hosts.exclusive import Held
 from runner.hosts.inventory import Node
 from runner.hosts.local_operations import HERE, Descriptor
-from runner.hosts.own_work import Claim
+from runner.language.hosts import DeclaredDisk
 from runner.machines.base import Refusal, RigLost, RigSpec, Swept
 from runner.machines.dry import plausible
 from runner.machines.qemu.argv import Passed
@@ -273,7 +273,7 @@ def test_whom_machines_run_as_is_asked_of_libvirt() -> None:
 
 
 def test_sectors_that_such_a_machine_cannot_have_are_refused() -> None:
-    held = Held(Claim("x", 1), Node("sdx", "8:0", MIB), HERE, Descriptor(-1))
+    held = Held(DeclaredDisk("x", 1), Node("sdx", "8:0", MIB), HERE, Descriptor(-1))
     refuse_large_sectors([held], [Passed()])
     with pytest.raises(BadInput, match="x has sectors of 4096 bytes") as caught:
         refuse_large_sectors([held], [Passed(logical=4096)])

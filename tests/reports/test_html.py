@@ -16,6 +16,7 @@ from runner.reports.html import MOST_CONCERNS, MOST_GROUNDS, page
 from runner.reports.run_data import Recorded
 from runner.results.disk_health import Health, Smart
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
+from runner.studies.page import section as study_section
 from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports import samples
 from tests.reports.samples import MADE_UP, RUN, SEQ, direction, measured
@@ -25,11 +26,19 @@ from tests.results.test_run import manifest
 from tests.studies.test_page import INVENTED, MISSED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from syrupy.assertion import SnapshotAssertion
 
     from runner.guidelines.samples import Measured
     from runner.guidelines.verdicts import Judgement
+    from runner.reports.run_data import Section
     from runner.results.run_folder import Manifest
+    from runner.studies.compare import Held
+
+
+def of_study(held: Sequence[Held], source: str) -> Section:
+    return study_section(source, held, [], "")
 
 
 #: All that a page is made of. Nothing among it runs, loads or is sent anywhere.
@@ -291,7 +300,7 @@ def _chunks(steps: int) -> list[Measured]:
 
 
 def test_what_a_study_published_stands_beside_it() -> None:
-    found = section(tree(replace(RUN, published=MISSED, source="Somebody <1999>")), "Published")
+    found = section(tree(replace(RUN, added=(of_study(MISSED, "Somebody <1999>"),))), "Published")
     assert "Source: Somebody <1999>" in words(found)
     assert "2.00\u00d7" in rows(found)[1]
 
@@ -313,7 +322,7 @@ def test_the_environment_is_there_in_full_at_the_end() -> None:
     assert "name: chunk-sweep # ä" in words(found)
 
 
-@pytest.mark.parametrize("content", [MADE_UP, replace(MADE_UP, judgements=ALL, published=INVENTED, source="s")])
+@pytest.mark.parametrize("content", [MADE_UP, replace(MADE_UP, judgements=ALL, added=(of_study(INVENTED, "s"),))])
 def test_what_was_made_up_says_so_wherever_there_is_a_figure(content: Recorded) -> None:
     root = tree(content, manifest(made_up=True))
     assert words(next(root.iter("title"))).startswith("MADE UP: ")

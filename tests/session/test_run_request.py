@@ -11,12 +11,12 @@ import pytest
 
 from runner.base.errors import BadInput, Exit
 from runner.cli import main
-from runner.cli.options import asked
 from runner.cli.run import _versions
 from runner.language.needs import Needs
 from runner.machines.dry import Dry
 from runner.results.run_folder import create
 from runner.scripts import jinja as environment
+from runner.session.request import asked
 from runner.session.resume import begins_anew, chosen_run
 from runner.session.run_request import Order, check_kernel, kernel_content
 from runner.space.hosts_file import matched, parse_lab

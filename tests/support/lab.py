@@ -32,7 +32,7 @@ from runner.machines.qemu.argv import EMULATED_CPU, QEMU, escaped
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "vagrant/box/build"
 #: What a host of ours has that a box needs not: the command itself, and containers.
 PACKAGES = ("python3", "podman", "crun", "runc")

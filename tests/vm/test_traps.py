@@ -12,8 +12,8 @@ import pytest
 
 from runner.hosts.checks import judged, judged_all
 from runner.hosts.inventory import Census, parse
-from runner.hosts.own_work import Claim
 from runner.hosts.reasons import Why
+from runner.language.hosts import DeclaredDisk
 from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
 from runner.scripts.inventory import census_script
@@ -42,7 +42,7 @@ MODULES = (
 )
 #: Tools that few hosts have, and the appliance has.
 OF_THE_APPLIANCE = {"cryptsetup", "lvm", "mkfs.btrfs", "mkfs.f2fs", "mkfs.vfat", "mkfs.xfs", "sfdisk", "sgdisk"}
-CLAIM = Claim("matrix-0", SIZE, serial="matrix-0")
+CLAIM = DeclaredDisk("matrix-0", SIZE, serial="matrix-0")
 
 #: Udev is not there, so what is written on a disk is the only thing that tells anything of it.
 HEAD = """\
@@ -170,7 +170,7 @@ def test_every_trap_is_refused_inside_of_a_machine_too(tmp_path: Path) -> None:
 def _of_scsi(trap: Trap, output: str) -> str:
     census = parse(output[output.index("node\t") :])
     nodes = [node for node in census.disks if node.name.startswith(("sd", "sr"))]
-    claims = [Claim(census.names_of(node)[0], node.size, node.serial, node.wwn, wipe=True) for node in nodes]
+    claims = [DeclaredDisk(census.names_of(node)[0], node.size, node.serial, node.wwn, wipe=True) for node in nodes]
     refusals = [str(refused) for claim in claims for refused in judged(census, claim).refusals]
     right = any(one.startswith(f"{trap.why}:") and trap.evidence in one for one in refusals)
     return "" if right else f"{nodes} {refusals}"

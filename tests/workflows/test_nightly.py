@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from runner.cli.options import Asked, Checks, Where, asked
 from runner.engine.rigs import specs_of
-from runner.machines import machine
+from runner.machines import Where, machine
 from runner.machines.base import RigSpec, Wishes
 from runner.machines.local import unreal
 from runner.results.run_folder import load, runs
 from runner.session.disk_lease import wanted
+from runner.session.request import Asked, Checks, asked
 from tests.support.matrices import SMALL
 from tests.workflows.conftest import TOP
 from tests.workflows.emulator import Job, environment, loaded

@@ -26,7 +26,7 @@ from tests.hosts.loops import why_not as why_no_loops
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REASON = why_no_namespace()
 needs_loops = pytest.mark.skipif(bool(why_no_loops()), reason=why_no_loops())
 pytestmark = pytest.mark.skipif(bool(REASON), reason=REASON)

@@ -119,7 +119,7 @@ def test_what_ssh_says_is_told(shelf: Far) -> None:
 @for_real
 def test_it_ends_with_whoever_made_it(shelf: Far) -> None:
     script = "from runner.hosts.agent.connection import Line; Line('shelf').up(); print('up', flush=True); input()"
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     with subprocess.Popen(
         [sys.executable, "-c", script], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as runner:

@@ -118,11 +118,22 @@ def page(night: Night) -> str:
     if night.broken:
         parts += ["## What broke", _table(_of_broken(night))]
     parts.append("## Against the last run that ended well")
-    compared = night.comparison and compared_shown(night.comparison, most=_ROWS, more="`matrix compare` shows more")
-    parts.append(_table(compared) if compared else escaped(night.alone))
-    figures = _table(results_shown(night.found, _RATES, most=4 * _ROWS, more="`matrix results` shows more"))
+    parts.append(_against(night))
+    names = shlex.join(run.name for run in night.runs)
+    figures = _table(results_shown(night.found, _RATES, most=4 * _ROWS, hint=f"`matrix results {names}` shows more"))
     parts.append(f"<details><summary>All figures</summary>\n\n{figures}\n</details>")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _against(night: Night) -> str:
+    if not night.comparison:
+        return escaped(night.alone)
+    words = _compare(night.comparison)
+    return _table(compared_shown(night.comparison, most=_ROWS, hint=f"`{words}` shows more"))
+
+
+def _compare(done: Comparison) -> str:
+    return shlex.join(["matrix", "compare", done.a.name, done.b.name])
 
 
 def issue(night: Night) -> str:
@@ -236,7 +247,7 @@ def _again(night: Night) -> str:
     lines = [f"git checkout {shlex.quote(run.revision.rstrip('+'))}" for run in night.runs[:1] if run.revision]
     lines += [shlex.join(words) for run in night.runs if (words := (night.commands or {}).get(run.id))]
     if night.comparison:
-        lines.append(shlex.join(["matrix", "compare", night.comparison.a.name, night.comparison.b.name]))
+        lines.append(_compare(night.comparison))
     text = "\n".join(lines)
     fence = "`" * 4
     while fence in text:

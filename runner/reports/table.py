@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Value = str | float | int | bool | None
-#: How to see the rest of a table that was cut, in commands with these options.
-MORE = "`--rows` shows more, `--format csv` all"
+#: Where the rest of a table is that a command cut off.
+HINT = "`--rows` shows more, `--format csv` all"
 
 
 @dataclass(frozen=True, slots=True)

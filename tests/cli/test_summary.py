@@ -95,14 +95,16 @@ def test_it_got_slower_and_a_guideline_fails(call: Call, results: Path) -> None:
     said = call("summary", "latest", "--issue", "issue.md", "--annotations", "annotations")
     assert (said.status, said.out.splitlines()[0]) == (1, "# sweep on qemu: 1 guideline fails, 1 figure slower")
     issue = Path("issue.md").read_text()
-    assert "| raid5/chunk=64KiB/seq | read\\_bw | 200 MB/s | 100 MB/s | 0.5" in issue, issue
+    assert "| raid5/chunk=64KiB/seq | read\\_iops | 48,848 IOPS | 24,424 IOPS | 0.5" in issue, issue
     assert "| host.kernel | 6.1.0 | 6.12 |" in issue
     assert f"git checkout {'1f3a9c' * 6}\nmatrix run --only 'layout=raid5; rm -rf' sweep.yaml\n" in issue
     assert "matrix compare run-1 run-2" in issue
     assert "fast: it is fast" in issue
     lines = Path("annotations").read_text().splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["::error", "::warning"]
-    assert lines[1].startswith("::warning title=slower%3A raid5/chunk=64KiB/seq::read_bw 200 MB/s → 100 MB/s, 0.5")
+    assert lines[1].startswith(
+        "::warning title=slower%3A raid5/chunk=64KiB/seq::read_iops 48,848 IOPS → 24,424 IOPS, 0.5"
+    )
 
 
 def test_what_broke(call: Call, results: Path) -> None:
@@ -187,12 +189,13 @@ def test_a_run_that_measured_nothing_is_not_all_measured(call: Call, results: Pa
     assert (said.status, said.out.splitlines()[0]) == (3, "# sweep on qemu: 1 run measured nothing")
 
 
-def test_what_is_cut_off_leads_to_commands_that_show_it(
-    call: Call, results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("runner.analysis.nightly._ROWS", 0)
-    night(results, 2)
-    said = call("summary", "latest").out
-    assert "--rows" not in said
-    assert "`matrix compare` shows more" in said.replace("\\", "")
-    assert "`matrix results` shows more" in said.replace("\\", "")
+def test_hints_lead_to_commands_that_take_them(call: Call, tmp_path: Path) -> None:
+    cells = [CellRow(f"{number:08}", f"cell-{number}", {}) for number in range(201)]
+    for number in (1, 2):
+        one = [past.measured(cell.id, 1, 1e8) for cell in cells]
+        past.recorded(tmp_path / "results", one, number, cells, exit=0, planned=201)
+    said = call("summary", "latest")
+    assert "--rows" not in said.out
+    assert "151 more lines; \\`matrix compare run-1 run-2\\` shows more" in said.out
+    assert "1 more cells; \\`matrix results run-2\\` shows more" in said.out
+    assert call("compare", "run-1", "run-2").status == call("results", "run-2").status == 0

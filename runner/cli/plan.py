@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.budget import budget
-from runner.cli.jobs import jobs, level_of
+from runner.cli.jobs import jobs
 from runner.cli.options import kernel, matrix_file, on, only, results, shard
 from runner.engine.budget import ENDLESS, Cost, repeats
 from runner.reports.number_format import duration
 from runner.session.request import Asked, Checks, asked
+from runner.session.run import level_of
 
 if TYPE_CHECKING:
-    from runner.cli.jobs import Asked as Jobs
     from runner.engine.estimate import Estimate, Pace
     from runner.language.matrix import Repeat
+    from runner.session.run import Jobs
     from runner.space.shard import Shard
 
 _SHOWN = 40

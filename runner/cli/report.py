@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from runner.cli.options import results
+from runner.cli.screen import echo
 
 _EPILOG = """\b
 Examples:
@@ -34,7 +35,7 @@ def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
         _report(folder)
     if junit:
         write_atomically(junit, together([(folder / "junit.xml").read_bytes() for folder in folders]))
-        click.echo(f"written to {junit}", err=True)
+        echo(f"written to {junit}", err=True)
 
 
 def _folder_of(run: Path, results: Path) -> Path:
@@ -55,7 +56,7 @@ def _latest(results: Path) -> Path:
             f"{results}: there is no run", resolution="name the folder of one, or where runs are with --results"
         )
     if newest.path != found.path:
-        click.echo(f"note: {newest.path.name} is later, but made up; name it to see it", err=True)
+        echo(f"note: {newest.path.name} is later, but made up; name it to see it", err=True)
     return found.path
 
 
@@ -75,4 +76,4 @@ def _report(run: Path) -> None:
     with folder.locked(), Journal.existing(folder.journal) as journal:
         end = report(folder, journal, guidelines, study, interrupted=not folder.manifest.finished)
     for line in end.lines():
-        click.echo(line)
+        echo(line)

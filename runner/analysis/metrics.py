@@ -16,8 +16,6 @@ METRICS: dict[str, str] = {
     **_TOTALS,
     **dict.fromkeys(BESIDE.values(), "share"),
 }
-#: What is shown if nobody says what he wants.
-USUAL = ("read_bw", "write_bw")
 #: Of rates more is better.
 _RATES = ("_bw", "_iops")
 #: Those of which more or less is faster or slower; how much was done, how long, and with what beside it, is neither.

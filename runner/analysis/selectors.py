@@ -10,6 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import with_aliases
 from runner.base.errors import BadInput
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, f
 
     values: dict[str, set[str]] = {}
     for cell in cells:
-        for axis, value in cell.axes.items():
+        for axis, value in with_aliases(cell.axes).items():
             values.setdefault(axis, set()).add(value)
     rules: list[Mapping[str, frozenset[str]]] = []
     for text in only:
@@ -197,7 +198,8 @@ def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, f
 
 
 def _fits(axes: Mapping[str, str], rule: Mapping[str, frozenset[str]]) -> bool:
-    return all(axes.get(axis) in allowed for axis, allowed in rule.items())
+    there = with_aliases(axes)
+    return all(there.get(axis) in allowed for axis, allowed in rule.items())
 
 
 def cell_named(text: str, cells: Iterable[CellRow]) -> set[str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import common_aliases, names_of, with_aliases
 from runner.analysis.metrics import METRICS
 from runner.base.errors import BadInput
 from runner.reports.number_format import figure
-from runner.reports.table import Grid
+from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent, rate, told_by, unsettled_of
 from runner.results.record import Outcome
 
@@ -27,10 +28,10 @@ _BECAME = (*_OUTCOMES, "reason", "strained", "unsettled", "stopped")
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     """One row a cell of a run, for programs: plain numbers in plain units."""
-    axes = axes_of(found)
+    axes = _columns_of(found)
     columns = (*_CELL, *_BECAME, *_named(axes), *(f"{one}{end}" for one in metrics for end in ENDS))
     # There are as many cells as distinct ones, however many runs had them.
-    places = {id(one.cell): tuple(map(one.cell.axes.get, axes)) for one in found}
+    places = {id(one.cell): tuple(map(with_aliases(one.cell.axes).get, axes)) for one in found}
     rows = [
         (
             *_who(one),
@@ -49,13 +50,13 @@ ENDS = ("", "_low", "_high", "_rel")
 
 def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     """One row a trial."""
-    axes = axes_of(found)
+    axes = _columns_of(found)
     columns = (*_CELL, "trial", "outcome", "reason", "strained", "unsettled", *_named(axes), *metrics)
     rows: list[tuple[Value, ...]] = [
         (
             *_who(one),
             *(trial.block, trial.outcome, trial.reason, trial.strained, trial.unsettled),
-            *(one.cell.axes.get(axis) for axis in axes),
+            *map(with_aliases(one.cell.axes).get, axes),
             *trial.values,
         )
         for one in found
@@ -64,8 +65,10 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     return Grid(columns, rows, warnings(one.run for one in found))
 
 
-def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0) -> Grid:
-    """One row a cell of a run, for people; at most so many. `unread`: runs that nobody looked into for that."""
+def shown(
+    found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, hint: str = HINT
+) -> Grid:
+    """One row a cell of a run, for people; at most so many. `unread`: runs that were not read; `hint`: to the rest."""
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
     usual = set(metrics) == {"read_bw", "write_bw", "read_iops", "write_iops"}
@@ -85,7 +88,7 @@ def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None,
         f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
         f"{unread} more runs" if unread else "",
     )
-    left = (f"{' and '.join(filter(None, rest))}; `--rows` shows more, `--format csv` all",) if any(rest) else ()
+    left = (f"{' and '.join(filter(None, rest))}; {hint}",) if any(rest) else ()
     title = () if several or not found else (f"run {found[0].run.name}",)
     return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
 
@@ -104,7 +107,7 @@ def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int)
         for one in found
         for trial in one.trials
     ]
-    left = (f"{len(rows) - most:,} more trials; `--rows` shows more, `--format csv` all",) if len(rows) > most else ()
+    left = (f"{len(rows) - most:,} more trials; {HINT}",) if len(rows) > most else ()
     notes = (*warnings(one.run for one in found), *left)
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
 
@@ -116,7 +119,8 @@ def _of_trial(trial: Sample) -> str:
 
 def full_name(axis: str, found: Iterable[Samples]) -> str:
     """The full name of an axis, which may be written short (`chunk` for `md.chunk`) where that is clear."""
-    names = axes_of(found)
+    cells = {id(one.cell): one.cell.axes for one in found}.values()
+    names = names_of(map(with_aliases, cells))
     fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
     if len(fitting) != 1:
         raise BadInput(
@@ -153,8 +157,14 @@ def unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str
 
 def axes_of(found: Iterable[Samples]) -> list[str]:
     """Every axis that any of the cells has."""
-    different = {id(one.cell): one.cell for one in found}
-    return list(dict.fromkeys(axis for cell in different.values() for axis in cell.axes))
+    different = {id(one.cell): one.cell.axes for one in found}
+    return names_of(different.values())
+
+
+def _columns_of(found: Iterable[Samples]) -> list[str]:
+    """Every axis, and the shared names that unite some of them."""
+    cells = [cell.axes for cell in {id(one.cell): one.cell for one in found}.values()]
+    return [*names_of(cells), *common_aliases(cells)]
 
 
 def _named(axes: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
 from runner.cli.output import Voice
-from runner.cli.screen import echo, show
+from runner.cli.screen import WIDTH, columns_of, echo, show
 from runner.engine.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
 from runner.reports.styles import BAD, DOUBT
 from runner.results.record import Outcome
@@ -44,11 +44,12 @@ class View(AbstractContextManager["View"], ABC):
         """The reports are written: the table, and where everything is."""
         from runner.reports.terminal import caption, table
 
-        show(table(end.content), cast("TextIO", self.voice))
+        stream = cast("TextIO", self.voice)
+        show(table(end.content), stream)
         self.say(caption(end.content))
         if end.content.judgements:
             self._verdicts(end)
-        for line in end.lines():
+        for line in end.lines(columns_of(stream) or WIDTH):
             self.say(line)
 
     def _verdicts(self, end: Ending) -> None:
@@ -143,6 +144,7 @@ class JsonView(View):
 
     def ends(self, end: Ending) -> None:
         """What became of it all."""
+        from runner.reports.answer import as_objects
         from runner.studies.compare import tally
 
         self._say(
@@ -154,6 +156,7 @@ class JsonView(View):
             finished=end.finished,
             until_not_reached=end.unsure,
             guidelines=[_said(one) for one in end.content.judgements],
+            answer=as_objects(end.content.rankings),
             published={said.value: count for said, count in tally(end.held).items()},
             exit=int(end.exit),
         )

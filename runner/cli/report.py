@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from runner.cli.options import results
-from runner.cli.screen import echo
+from runner.cli.screen import WIDTH, columns_of, echo
 
 _EPILOG = """\b
 Examples:
@@ -75,5 +76,5 @@ def _report(run: Path) -> None:
     study = study_beside(folder.path / MATRIX, space) if space else None
     with folder.locked(), Journal.existing(folder.journal) as journal:
         end = report(folder, journal, guidelines, study, interrupted=not folder.manifest.finished)
-    for line in end.lines():
+    for line in end.lines(columns_of(sys.stdout) or WIDTH):
         echo(line)

@@ -26,6 +26,8 @@ _LABEL = re.compile(r"\s*\S+\s{2,}")
 _DUMB = {"", "dumb", "unknown"}
 #: A terminal is as wide as it is; in a pipe or a file, lines need not be folded.
 _WIDE = 400
+#: Sentences that are laid out anew have lines of this length there.
+WIDTH = 100
 
 
 def echo(text: str, *, err: bool = False, stream: TextIO | None = None) -> None:

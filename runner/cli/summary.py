@@ -115,10 +115,9 @@ def _word(run: RunRow) -> str:
 
 
 def _compared(a: str, b: str, results: Path, store: str | None) -> Comparison:
-    from runner.analysis.metrics import USUAL
     from runner.cli.compare import Question, answered
 
-    return answered(Question(a, b, "run", (), (), USUAL, 0.05, 0.95), results, store)
+    return answered(Question(a, b, "run", (), (), (), 0.05, 0.95), results, store)
 
 
 def _commands(runs: Sequence[RunRow], results: Path) -> dict[str, Sequence[str]]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
-    from runner.results.journal import Journal
     from runner.results.record import Attempt, Trial
 
 #: So many rigs may die under one trial before its cell is left alone.
@@ -29,17 +28,6 @@ class Known:
     quarantined: dict[str, str] = field(default_factory=dict)
     #: Of each cell, of reading and of writing, by block.
     rates: dict[str, dict[int, tuple[float, float]]] = field(default_factory=lambda: defaultdict(dict))
-
-    @classmethod
-    def of(cls, journal: Journal) -> Known:
-        """As far as an earlier process got."""
-        known = cls()
-        known.retried = journal.retried()
-        for attempt in journal.attempts():
-            known.lose(attempt)
-        for trial in journal.trials():
-            known.add(trial)
-        return known
 
     def add(self, trial: Trial) -> None:
         """One more trial is recorded."""

@@ -20,6 +20,9 @@ OF_DIRECTION: dict[str, str] = {
     "lat_max": "ns",
 }
 SIDES = ("read", "write")
+#: From requests of this size on, bandwidth says more than a rate of requests.
+LARGE = 64 * 1024
+_SECTOR = 512
 #: Of these more is better, of latencies less.
 RATES = ("bw", "iops")
 #: What was counted beside the work: shares, and the notes of a trial that hold them.
@@ -62,3 +65,9 @@ def _known() -> dict[str, Metric]:
 
 #: By the name that guidelines have for it: `read.bw`; `total.bw` is that of both directions together.
 KNOWN: dict[str, Metric] = _known()
+
+
+def is_large(bw: float, iops: float) -> bool:
+    """Whether the headline of such requests is their bandwidth, not their number."""
+    # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
+    return bw >= (LARGE - _SECTOR / 2) * iops

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.language.metrics import LARGE, is_large
 from runner.reports.fit import Sheet
 from runner.reports.number_format import digits, figure
 from runner.reports.styles import BAD, DOUBT, GOOD
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from runner.results.record import CellRow
     from runner.statistics.stopping import Estimate
 
-#: From requests of this size on, bandwidth says more than a rate of requests.
-LARGE = 64 * 1024
-_SECTOR = 512
 _STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
 _COLUMNS = ("cell", "read", "write", "±", "p99", "trials", "outcome")
 
@@ -72,12 +70,6 @@ def rate(bw: float | None, iops: float | None) -> str:
     if bw is None or iops is None:
         return ""
     return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
-
-
-def is_large(bw: float, iops: float) -> bool:
-    """Whether these are requests of which a bandwidth says more than how many there are."""
-    # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
-    return bw >= (LARGE - _SECTOR / 2) * iops
 
 
 def told_by(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:

@@ -1,0 +1,32 @@
+"""By which rate work is judged: bandwidth where requests are large, requests per second where they are small."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.language.metrics import is_large
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.analysis.samples import Samples
+
+_SIDES = ("read", "write")
+#: What to read where no figure is asked for.
+RATES = ("read_bw", "write_bw", "read_iops", "write_iops")
+
+
+def rates_of(cells: Iterable[Samples]) -> list[str]:
+    """Return one rate for each direction, the same for all of these cells."""
+    there = list(cells)
+    return [f"{side}_{'bw' if any(_is_large(one, side) for one in there) else 'iops'}" for side in _SIDES]
+
+
+def metrics_for(cells: Iterable[Samples], asked: Sequence[str]) -> Sequence[str]:
+    """Return the figures that were asked for, or else the rates of the work."""
+    return asked or rates_of(cells)
+
+
+def _is_large(one: Samples, side: str) -> bool:
+    bw, iops = (list(one.blocks(f"{side}_{name}").values()) for name in ("bw", "iops"))
+    return bool(bw and iops) and is_large(sum(bw), sum(iops))

@@ -189,7 +189,7 @@ class Scheduler:
         repeat = self.plan.repeat
         return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
 
-    def _rates(self, cell: Cell) -> list[tuple[float, float]]:
+    def _rates(self, cell: Cell) -> list[float]:
         return [rates for _, rates in sorted(self._known.rates[cell.id].items())]
 
 

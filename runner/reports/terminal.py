@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.language.metrics import LARGE, is_large
+from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
 from runner.reports.fit import Sheet
 from runner.reports.number_format import digits, figure
 from runner.reports.styles import BAD, DOUBT, GOOD
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate
 
 _STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
-_COLUMNS = ("cell", "read", "write", "±", "p99", "trials", "outcome")
 
 
 def table(recorded: Recorded, *, rows: int = 50) -> Sheet:
     """One row for each of the first `rows` cells, broken cells first."""
     shown = _shown(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
+    mixed = _is_mixed(shown)
+    columns = ("cell", *((TOTAL,) if mixed else ()), "read", "write", "±", "p99", "trials", "outcome")
     return Sheet(
-        _COLUMNS,
-        [(one.cell.name, *_numbers(one), outcome(one)) for one in shown],
-        right=frozenset(_COLUMNS[1:-1]),
+        columns,
+        [(one.cell.name, *_numbers(one, mixed=mixed), outcome(one)) for one in shown],
+        right=frozenset(columns[1:-1]),
         title=f"{title} ({recorded.warning})" if recorded.warning else title,
         groups=[_stack(one.cell) for one in shown],
         spare=("trials", "p99"),
@@ -40,11 +41,16 @@ def table(recorded: Recorded, *, rows: int = 50) -> Sheet:
     )
 
 
+def _is_mixed(shown: Sequence[CellSummary]) -> bool:
+    return any(TOTAL in sides_of(one.figures) for one in shown)
+
+
 def caption(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv") -> str:
     """What the table leaves to be explained; cells beyond `rows` are in the file that `pointer` names."""
     everything, shown = recorded.summaries, _shown(recorded, rows)
     reordered = shown != list(everything[: len(shown)])
-    text = _caption(len(everything) - len(shown), pointer, recorded.confidence) + _key(shown)
+    left_out = len(everything) - len(shown)
+    text = _caption(left_out, pointer, recorded.confidence, mixed=_is_mixed(shown)) + _key(shown)
     return text + (" Broken cells stand first." if reordered else "")
 
 
@@ -87,14 +93,14 @@ def percent(share: float) -> str:
     return f"{value:.2g} %" if value >= 0.01 or not value else "<0.01 %"
 
 
-def _numbers(summary: CellSummary) -> tuple[str, str, str, str, str]:
-    read, write = (_rate(summary, side) for side in ("read", "write"))
-    of = summary.figures.get
-    told = [told_by(of(f"{side}_bw"), of(f"{side}_iops")) for side in ("read", "write")]
-    known = [one.relative for one in told if one and one.relative is not None]
-    doubt = percent(max(known)) if known else ""
+def _numbers(summary: CellSummary, *, mixed: bool) -> tuple[str, ...]:
+    """Return the columns; `mixed`: one of them is the total, which cells of one direction leave empty."""
+    sides = sides_of(summary.figures)
+    rates = [_rate(summary, side) if side in sides else "" for side in (*((TOTAL,) if mixed else ()), *SIDES)]
+    known = summary.figures[name].relative if (name := summary.headline) else None
+    doubt = "" if known is None else percent(known)
     slowest = max((one.mean for name, one in summary.figures.items() if name.endswith("_lat_p99")), default=None)
-    return read, write, doubt, figure(slowest, "ns"), str(summary.counts.get(Outcome.MEASURED, 0))
+    return *rates, doubt, figure(slowest, "ns"), str(summary.counts.get(Outcome.MEASURED, 0))
 
 
 def _rate(summary: CellSummary, side: str) -> str:
@@ -135,9 +141,9 @@ def unsettled_of(trials: int, measured: int) -> str:
     return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"
 
 
-def _caption(left_out: int, pointer: str, confidence: float) -> str:
+def _caption(left_out: int, pointer: str, confidence: float, *, mixed: bool) -> str:
     note = (
-        f"MB/s: 10⁶ bytes per second; ±: {confidence * 100:g} % confidence, p99: latency of all trials' requests; "
-        "both the larger of read and write."
+        f"MB/s: 10⁶ bytes per second; ±: {confidence * 100:g} % confidence{', of the total of mixed work' * mixed}; "
+        "p99: latency of all trials' requests, the larger of read and write."
     )
     return f"{left_out} more cells in {pointer}. {note}" if left_out else note

@@ -40,6 +40,8 @@ COMMANDS = (
     "guidelines check --results RESULTS latest",
     "recommend --results RESULTS latest --for workload=random --script RESULTS/best.sh",
     "render MATRIX --to RESULTS/rendered",
+    "runs --results RESULTS",
+    "status --results RESULTS latest",
     "disks",
     "disks models",
     "doctor",

@@ -41,9 +41,9 @@ matrix_file = click.argument("matrix", type=MatrixPath(path_type=Path))
 only = click.option(
     "--only",
     multiple=True,
-    metavar="AXIS=VALUE,…",
-    help="Only cells of which all of this is true, e.g. 'layout=raid5,bs=64KiB|1MiB'. "
-    "Given several times: the cells that any of them names.",
+    metavar="NAME|AXIS=VALUE,…",
+    help="Only cells of which all of this is true, e.g. raid5 (a layout, a workload or another value) "
+    "or 'layout=raid5,bs=64KiB|1MiB'. Given several times: the cells that any of them names.",
 )
 
 

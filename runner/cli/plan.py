@@ -33,7 +33,11 @@ _SHOWN = 40
 @jobs
 @budget
 @click.option(
-    "--cells", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first block."
+    "--cells",
+    "--list",
+    "all_cells",
+    is_flag=True,
+    help="List every cell with its id, in the order of the first block.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(

@@ -156,7 +156,7 @@ def command(
             folder = chosen.prepared(journal)
             view = _view(order, len(journal.finished()), quiet=quiet, as_json=as_json)
             with view:
-                for note in filter(None, (missing(), alone)):
+                for note in filter(None, (*request.space.notes_on(request.selection.layouts()), missing(), alone)):
                     view.notice(f"note: {note}")
                 if told := chosen.told(view.done):
                     view.notice(told)

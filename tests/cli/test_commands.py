@@ -88,12 +88,16 @@ def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> 
 def test_what_fio_and_the_machine_refuse_is_told_with_all_that_the_language_does(
     matrix: Matrix, tmp_path: Path, command: str
 ) -> None:
-    text = SMALL.replace("level: 5", "level: 3").replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: 1}")
+    text = SMALL.replace("[16KiB", "[17KiB").replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: 1}")
     (tmp_path / "bad.yaml").write_text(text + "machine: {kernel: ./none}\n")
     result = matrix(command, "bad.yaml")
     assert result.returncode == 2
     assert "bad.yaml: 3 errors" in result.stderr
-    for place in ("4:23: '3' is none of", "6:62: fio refuses it: Bad option <bogus_option=1>", "8:19: no such kernel"):
+    for place in (
+        "4:34: a chunk must be a power of two",
+        "6:62: fio refuses it: Bad option <bogus_option=1>",
+        "8:19: no such kernel",
+    ):
         assert f"bad.yaml:{place}" in result.stderr
 
 
@@ -157,7 +161,7 @@ def test_a_template_that_nothing_reads_is_refused(matrix: Matrix, tmp_path: Path
 def test_a_template_of_ones_own_that_is_none_hides_no_mistake(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "job.fio").write_text("{{ nobody }} {% if")
-    text = SMALL.replace("level: 5", "level: 3").replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: 1}")
+    text = SMALL.replace("[16KiB", "[17KiB").replace("runtime: 1s", "runtime: 1s, fio: {bogus_option: 1}")
     (tmp_path / "bad.yaml").write_text(text)
     said = matrix("validate", "bad.yaml", "--templates", "own").stderr
     assert "bad.yaml: 2 errors" in said

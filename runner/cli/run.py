@@ -17,6 +17,7 @@ from runner.cli.budget import budget, short_of
 from runner.cli.jobs import jobs, level_of
 from runner.cli.options import kernel, lending, matrix_file, on_host, only, results, shard, store, templates
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
+from runner.cli.screen import echo, moves
 from runner.cli.signals import Stopping
 from runner.engine.budget import Cost
 from runner.engine.estimate import estimate
@@ -67,7 +68,7 @@ Examples:
   matrix run --on ssh:shelf my.yaml                     on disks of another host, by ssh
   matrix run --passthrough --destroy wwn-0x5000c5 my.yaml  the same, in a virtual machine
   matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, or the hour is over
-  matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
+  matrix run --store postgresql://lab@db/matrix my.yaml  into a history that several hosts share
 """
 
 
@@ -139,7 +140,7 @@ def command(
     refuse(here, specs)
     check_zeroed(request, here)
     for one in swept(place.machine):
-        click.echo(one.told, err=True)
+        echo(one.told, err=True)
     exist = None if here.brings_disks else wanted(request.space.matrix, hosts, place)
     check_destroy(destroy, exist, place.machine)
     order = replace(order, exist=exist, release=release_of(exist.ssh) if exist else "")
@@ -177,7 +178,7 @@ def command(
                     end = _carry_out(order, level, spending, folder, journal, feed, view, stopping, disks)
             view.ends(end)
             if end.exit is Exit.INTERRUPTED:
-                click.echo(
+                echo(
                     f"interrupted; {folder.path}/ holds {end.trials}, and the same command goes on from there",
                     err=True,
                 )
@@ -307,4 +308,4 @@ def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:
         return JsonView(order.planned, done)
     if quiet:
         return QuietView(order.planned, done)
-    return (LiveView if sys.stdout.isatty() else PlainView)(order.planned, done)
+    return (LiveView if moves(sys.stdout) else PlainView)(order.planned, done)

@@ -13,6 +13,7 @@ from runner.cli.budget import budget
 from runner.cli.jobs import jobs
 from runner.cli.options import kernel, lending, matrix_file, on_host, only, results, shard, store, templates
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
+from runner.cli.screen import echo, moves
 from runner.cli.signals import Stopping
 from runner.engine.budget import Cost
 from runner.machines import swept
@@ -33,7 +34,7 @@ Examples:
   matrix run --on ssh:shelf my.yaml                     on disks of another host, by ssh
   matrix run --passthrough --destroy wwn-0x5000c5 my.yaml  the same, in a virtual machine
   matrix run --until-decided --budget 1h my.yaml        until its guidelines are decided, or the hour is over
-  matrix run --store postgresql://lab@db/matrix my.yaml into a history that several hosts share
+  matrix run --store postgresql://lab@db/matrix my.yaml  into a history that several hosts share
 """
 
 
@@ -70,7 +71,7 @@ def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, *
     """Run a matrix, or resume its interrupted run; nothing is measured twice."""
     wanted = RunOptions(budget=Cost(budget, bytes_budget), **options)
     for one in swept(wanted.place.machine):
-        click.echo(one.told, err=True)
+        echo(one.told, err=True)
     views: list[View] = []
 
     def view_of(order: Order, done: int) -> View:
@@ -80,7 +81,7 @@ def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, *
     with Stopping() as stopping:
         end = run(wanted, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:
-            click.echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues", err=True)
+            echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues", err=True)
     raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].voice.failed else end.exit)
 
 
@@ -89,4 +90,4 @@ def _view(order: Order, done: int, *, quiet: bool, as_json: bool) -> View:
         return JsonView(order.planned, done)
     if quiet:
         return QuietView(order.planned, done)
-    return (LiveView if sys.stdout.isatty() else PlainView)(order.planned, done)
+    return (LiveView if moves(sys.stdout) else PlainView)(order.planned, done)

@@ -71,7 +71,8 @@ def command(
     pace = pace_of(results, where, place, request.space.matrix, specs, load)
     level, alone = level_of(jobs, where, specs, request.arrays())
     refused = list(dict.fromkeys(refusal.told for spec in specs for refusal in where.refusals(spec)))
-    notes = [*filter(None, [alone, "" if pace.runs else load.note])]
+    notes = request.selection.notes(simulated=where.brings_disks)
+    notes += filter(None, [alone, "" if pace.runs else load.note])
     notes += [f"`matrix run --on {place}` would be refused here: {told}" for told in refused]
     found = estimate(request.plan, pace, level.now)
     if form == "json":
@@ -83,7 +84,7 @@ def command(
                 echo(f"{cell.id}  {cell.name}")
     begins = " to begin with" if level.most > level.now else ""
     side_by_side = f", {level.now} rigs side by side{begins}" if level.now > 1 else ""
-    _print_text(request, found, pace, place, side_by_side, [*request.selection.notes(), *notes])
+    _print_text(request, found, pace, place, side_by_side, notes)
     if (wanted := Cost(budget, bytes_budget)) != ENDLESS:
         echo(f"{'budget':>8}  {_budget(wanted, found, request.plan.repeat, pace, place)}")
 
@@ -173,7 +174,7 @@ def _print_json(request: Asked, found: Estimate, jobs: int, times: int, notes: l
         "repeat": request.plan.repeat.model_dump(),
         "jobs": jobs,
         "repeats_within_budget": times,
-        "notes": [*request.selection.notes(), *filter(None, notes)],
+        "notes": notes,
         **dataclasses.asdict(found),
     }
     click.echo(orjson.dumps(head).decode()[:-1] + ',"visits":[', nl=False)

@@ -173,7 +173,8 @@ def prepare(options: RunOptions) -> tuple[Order, Level, str]:
 
 def _notes(this: _Run, one_at_a_time: str, resumed: str) -> Iterator[str]:
     request, store = this.order.request, this.options.store
-    for note in (*request.space.notes_on(request.selection.layouts()), missing(), one_at_a_time):
+    declared = request.space.notes_on(request.selection.layouts(), simulated=this.order.exist is None)
+    for note in (*declared, missing(), one_at_a_time):
         if note:
             yield f"note: {note}"
     if resumed:

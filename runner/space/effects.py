@@ -27,14 +27,16 @@ def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], b
     """Find tunables that change nothing for workloads, and values that are the kernel's own choice."""
     works = list(workloads)
     buses = {disk.bus for disk in matrix.every_disk()}
-    unscheduled = buses <= _UNSCHEDULED and matrix.machine.cpus > 1
+    # Physical disks are on a bus of their own, whatever `disks:` declares.
+    unscheduled = not matrix.needs and buses <= _UNSCHEDULED and matrix.machine.cpus > 1
     for name, values in written(matrix.tune).items():
         if set(values) == {"default"}:
             continue
         yield from _idle_for(name, len(values), works)
         if unscheduled and split(name)[1] == "scheduler" and {"default", "none"} <= set(values):
             where = " and ".join(sorted(buses))
-            yield Note(f"{name}: default and none are the same for disks on {where}: the kernel takes none there")
+            text = f"{name}: default and none are the same for disks on {where}: the kernel takes none there"
+            yield Note(text, simulated=True)
 
 
 def _idle_for(name: str, values: int, works: list[tuple[Variant[Workload], bool]]) -> Iterator[Note]:

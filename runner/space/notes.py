@@ -16,6 +16,8 @@ class Note:
     text: str
     layouts: tuple[str, ...] = ()
     rest: str = ""
+    #: It holds only for disks that the machine makes as they are declared.
+    simulated: bool = False
 
     def told(self, wanted: Collection[str]) -> str:
         """As it concerns these layouts; empty if it is about none of them."""

@@ -110,12 +110,12 @@ class Selection:
         }
         return [layout for layout in self.space.matrix.layouts if layout in wanted]
 
-    def notes(self) -> list[str]:
+    def notes(self, *, simulated: bool = True) -> list[str]:
         """What a user should be told of what is wanted, first which layouts have no part in it."""
         wanted = self.layouts()
         without = [layout for layout in self.space.matrix.layouts if layout not in wanted]
         told = f"no cell is left of {few(without)}: the rules (`only`, `exclude`, --only) leave out all of them"
-        return [*([told] if without else ()), *self._idle(), *self.space.notes_on(wanted)]
+        return [*([told] if without else ()), *self._idle(), *self.space.notes_on(wanted, simulated=simulated)]
 
     def _idle(self) -> Iterator[str]:
         """Rules of the matrix that no cell answers to: each axis has such a value, and no cell has all of them."""

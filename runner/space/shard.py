@@ -51,9 +51,9 @@ class Sharded(Selection):
         """How many there are."""
         return sum(1 for _ in self.cells())
 
-    def notes(self) -> list[str]:
+    def notes(self, *, simulated: bool = True) -> list[str]:
         """What there is to say of its layouts; what the others have is not left out by anybody."""
-        return list(self.space.notes_on(self.layouts()))
+        return list(self.space.notes_on(self.layouts(), simulated=simulated))
 
 
 def sharded(selection: Selection, shard: Shard) -> Sharded:

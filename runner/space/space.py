@@ -126,9 +126,10 @@ class Space:
         """What there is to say of it."""
         return self.notes_on(self.matrix.layouts)
 
-    def notes_on(self, layouts: Collection[str]) -> tuple[str, ...]:
-        """What there is to say where only these layouts matter."""
-        return tuple(filter(None, (remark.told(layouts) for remark in self.remarks)))
+    def notes_on(self, layouts: Collection[str], *, simulated: bool = True) -> tuple[str, ...]:
+        """Return the notes on these layouts; `simulated`: the machine makes the disks as they are declared."""
+        remarks = (remark for remark in self.remarks if simulated or not remark.simulated)
+        return tuple(filter(None, (remark.told(layouts) for remark in remarks)))
 
     def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
         """What is measured on one array."""

@@ -515,3 +515,10 @@ def test_a_plan_of_several_rigs_side_by_side_is_done_sooner_or_says_why_not(matr
     assert "note: one rig at a time: disks without a model" in alone
     assert "side by side)" not in alone
     assert matrix("plan", "--jobs", "2", "small.yaml").returncode == 2
+
+
+def test_the_plan_judges_the_bus_only_of_disks_that_the_machine_makes(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "bus.yaml").write_text(f"{SMALL}tune: {{scheduler: [default, none]}}\n")
+    assert "default and none are the same" in matrix("plan", "bus.yaml").stdout
+    assert "default and none are the same" not in matrix("plan", "--on", "local", "bus.yaml").stdout
+    assert "default and none are the same" in matrix("run", "--on", "dry", "bus.yaml").stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from runner.space.select import select
+from runner.space.shard import Shard, sharded
 from tests.support.matrices import space
 
 TEXT = """\
@@ -80,3 +82,14 @@ def test_a_scheduler_that_is_the_default_is_mentioned(values: str, bus: str, tol
     assert found == (
         [f"scheduler: default and none are the same for disks on {bus}: the kernel takes none there"] if told else []
     )
+
+
+def test_the_declared_bus_says_nothing_of_physical_disks() -> None:
+    text = TEXT.format(
+        tune="scheduler: [default, none]", one="bs: 4KiB", two="bs: 4KiB", layout="md: {level: 5}", bus="nvme"
+    )
+    chosen = select(space(text))
+    for one in (chosen, sharded(chosen, Shard(1, 1))):
+        assert any("are the same" in note for note in one.notes())
+        assert not any("are the same" in note for note in one.notes(simulated=False))
+    assert not any("are the same" in note for note in space(f"{text}needs: {{disks: {{count: 4}}}}\n").notes)

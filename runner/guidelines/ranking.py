@@ -34,6 +34,8 @@ class Standing(StrEnum):
     EQUAL = "equal"
     UNDECIDED = "cannot tell"
     SLOWER = "slower"
+    #: It has no round in common with the fastest one.
+    NOT_COMPARED = "not compared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +60,15 @@ class Stack:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The stacks that did one workload, the fastest first."""
+    """The stacks that did one workload, the fastest first, those that are not compared last."""
 
     metric: Metric
     stacks: tuple[Stack, ...]
     #: Cells without figures.
     missing: tuple[CellRow, ...]
-    #: Trials behind the comparison that has the fewest.
+    #: Cells whose arrays have lost a disk, while others have all of theirs.
+    degraded: tuple[CellRow, ...]
+    #: Rounds behind the comparison that has the most.
     trials: int
     confidence: float
 
@@ -74,9 +78,14 @@ class Ranking:
         return self.stacks[0]
 
     @property
+    def compared(self) -> list[Stack]:
+        """The fastest one and those with a round in common with it; empty if there are no such others."""
+        return [one for one in self.stacks if one.standing is not Standing.NOT_COMPARED]
+
+    @property
     def leaders(self) -> list[Stack]:
         """The fastest one, and those that are equal or cannot be told apart from it."""
-        return [one for one in self.stacks if one.standing is not Standing.SLOWER]
+        return [one for one in self.compared if one.standing is not Standing.SLOWER]
 
     @property
     def slower(self) -> list[Stack]:
@@ -85,12 +94,12 @@ class Ranking:
 
 
 def ranked(found: Iterable[Measured], confidence: float = 0.95, share: float = 1.0) -> list[Ranking]:
-    """Rank the stacks of one run, workload by workload; what only one stack did is left out.
+    """Rank the stacks of one run, workload by workload; workloads of a single stack are left out.
 
     `share`: so much of the stated chance of error is used, as where guidelines are judged.
     """
     rankings = (_ranking(several, confidence, share) for several in _by_workload(list(found)))
-    return [one for one in rankings if one and len(one.stacks) > 1]
+    return [one for one in rankings if one and len(one.stacks) + len(one.missing) > 1]
 
 
 def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Places, Measured]]]:
@@ -99,7 +108,7 @@ def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Plac
     for place, several in by_setting(found).items():
         for work, one in several.items():
             workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
-    return [_without_lost_disks(settings) for settings in workloads.values()]
+    return list(workloads.values())
 
 
 def _without_lost_disks(
@@ -109,19 +118,21 @@ def _without_lost_disks(
     return {place: work for place, work in settings.items() if all(one.cell.id in kept for one in work.values())}
 
 
-def _ranking(settings: Mapping[Places, Mapping[Places, Measured]], confidence: float, share: float) -> Ranking | None:
+def _ranking(declared: Mapping[Places, Mapping[Places, Measured]], confidence: float, share: float) -> Ranking | None:
+    settings = _without_lost_disks(declared)
     cells = {one.cell.id: one for several in settings.values() for one in several.values()}
     metric = headline(cells.values())
     ordered = best_first(settings, metric, Level(confidence, share=share).yes)
     if not ordered:
         return None
     there = {cell for one in ordered for cell in one.cells}
-    ratios = [one.ratio for one in ordered[1:]]
+    rounds = max((one.ratio.n_a for one in ordered if one.ratio), default=0)
     return Ranking(
         metric,
-        tuple(_stack(one, cells, metric, fastest=one is ordered[0]) for one in ordered),
+        tuple(_stack(one, cells, metric, fastest=rounds > 0 and one is ordered[0]) for one in ordered),
         tuple(one.cell for one in cells.values() if one.cell.id not in there),
-        min((ratio.n_a if ratio else 0 for ratio in ratios), default=0),
+        tuple(one.cell for place in declared if place not in settings for one in declared[place].values()),
+        rounds,
         confidence,
     )
 
@@ -145,7 +156,7 @@ def _stack(setting: Setting, cells: Mapping[str, Measured], metric: Metric, *, f
 def _standing(behind: Ratio | None, *, candidate: bool) -> Standing:
     """Call a stack slower only if the test of all stacks and the interval of the pair agree."""
     if behind is None:
-        return Standing.UNDECIDED
+        return Standing.NOT_COMPARED
     if behind.low >= 1 / (1 + EQUAL) and behind.high <= 1 + EQUAL:
         return Standing.EQUAL
     return Standing.UNDECIDED if candidate or behind.low <= 1 else Standing.SLOWER

@@ -118,7 +118,12 @@ def best_first(
         for at, place in enumerate(places)
     ]
     sign = -1 if metric.more_is_better else 1
-    return tuple(sorted(found, key=lambda one: (one.places != best, sign * (one.ratio.ratio if one.ratio else 1.0))))
+    return tuple(sorted(found, key=lambda one: (one.places != best, *_behind(one, sign))))
+
+
+def _behind(one: Setting, sign: int) -> tuple[bool, float]:
+    """Order by the ratio; settings without one come last."""
+    return one.ratio is None, sign * (one.ratio.ratio if one.ratio else one.level)
 
 
 def by_setting(found: Sequence[Measured]) -> dict[Places, dict[Places, Measured]]:

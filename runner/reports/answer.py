@@ -33,6 +33,10 @@ _CUT = "…"
 #: Spaces that do not end a line.
 _FIRM = "\u00a0"
 _WITHIN = f"equal within {EQUAL * 100:g}{_FIRM}%"
+_PAIRWISE = (
+    "Each interval stands for its own pair.",
+    "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
+)
 SYNTHETIC = "These figures are synthetic: the dry machine invents them. They say nothing about storage."
 
 
@@ -74,8 +78,7 @@ def in_words(rankings: Sequence[Ranking], *, synthetic: bool, over: bool, most: 
     if not rankings or not (over or any(one.slower for one in rankings)):
         return None
     groups = _shortened(list(_groups(rankings)), most)
-    known = any(one.trials >= _ENOUGH for one in rankings)
-    confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if known else ""
+    confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
     title = f"Fastest stack by workload{'' if over else ', so far'}{confidence}:"
     return Words(title, tuple(groups), tuple(_notes(rankings, synthetic=synthetic)))
 
@@ -83,13 +86,21 @@ def in_words(rankings: Sequence[Ranking], *, synthetic: bool, over: bool, most: 
 def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
     """Every workload: the stacks that lead most of them first; those where all stacks are alike last."""
     leading: dict[tuple[str, ...], list[Ranking]] = {}
-    for one in rankings:
+    alone = [one for one in rankings if not one.compared]
+    for one in (one for one in rankings if one.compared):
         leading.setdefault(_contenders(one) if one.slower else (), []).append(one)
     alike = leading.pop((), [])
     for names, several in sorted(leading.items(), key=lambda item: (-len(item[1]), len(item[0]))):
         yield _led(names, several, len(rankings))
     if alike:
         yield _single_trials(alike) if all(one.trials < _ENOUGH for one in alike) else _alike(alike, len(rankings))
+    if alone:
+        why = "the stack with the highest figure cannot be compared with another"
+        yield Group(f"No answer for {_works(alone, len(rankings))}: {why}.")
+
+
+def _has_intervals(rankings: Sequence[Ranking]) -> bool:
+    return any(one.trials >= _ENOUGH for one in rankings)
 
 
 def _shortened(groups: Sequence[Group], most: int) -> Iterator[Group]:
@@ -140,10 +151,12 @@ def full(rankings: Sequence[Ranking], *, synthetic: bool, over: bool) -> str:
     confidence = f"{rankings[0].confidence * 100:g} % confidence"
     lines = [f"The stacks of each workload, the fastest first{'' if over else ', so far'}."]
     lines.append(f"A ratio is how many times as fast the fastest one is ({confidence}).")
+    lines += _PAIRWISE if _has_intervals(rankings) else ()
     lines += [SYNTHETIC] * synthetic
     for one in rankings:
         rows = [(_stack(stack), _figure(one, stack), _ratio(stack), _standing(stack)) for stack in one.stacks]
         rows += [(_stack_of(cell), "no figures", "", "") for cell in one.missing]
+        rows += [(_stack_of(cell), "", "", "not ranked: degraded") for cell in one.degraded]
         name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))
         lines += ["", f"{_work(one)}:"]
         lines += [f"  {row[0]:{name}}  {row[1]:>{level}}  {row[2]:{ratio}}  {row[3]}".rstrip() for row in rows]
@@ -160,6 +173,7 @@ def as_objects(rankings: Sequence[Ranking]) -> list[dict[str, object]]:
             "unit": one.metric.unit,
             "stacks": [_object(stack) for stack in one.stacks],
             "without_figures": [cell.name for cell in one.missing],
+            "degraded": [cell.name for cell in one.degraded],
         }
         for one in rankings
     ]
@@ -199,6 +213,10 @@ def _led(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
         return Group(f"{heading} {_work(ordered[0])}: {_reached(ordered[0])}.")
     lines = [f"{_work(one)}: {_reached(one)}" for one in ordered]
     return Group(f"{heading} {_share(len(ordered), of)}:", tuple(lines), tuple(map(_lead, ordered)))
+
+
+def _works(several: Sequence[Ranking], of: int) -> str:
+    return _share(of, of) if len(several) == of > 1 else _few([_work(one) for one in several])
 
 
 def _share(some: int, of: int) -> str:
@@ -262,7 +280,7 @@ def _alikeness(several: Sequence[Ranking]) -> str:
 
 def _alike(several: Sequence[Ranking], of: int) -> Group:
     """The workloads where every stack may be the fastest."""
-    works = _share(of, of) if len(several) == of > 1 else _few([_work(one) for one in several])
+    works = _works(several, of)
     if (alikeness := _alikeness(several)) == _WITHIN:
         return Group(f"The stacks are {alikeness} for {works}.")
     return Group(f"The stacks cannot be told apart for {works} ({alikeness}).")
@@ -275,7 +293,7 @@ def _single_trials(several: Sequence[Ranking]) -> Group:
         first, second = (f"{_stack(stack)}, {_figure(one, stack)}" for stack in one.stacks[:2])
         lines.append(f"{_work(one)}: {first} (next: {second})")
         leads.append(one.stacks[0].level / one.stacks[1].level)
-    heading = "One trial of each cell cannot tell which stack is fastest. The highest figures:"
+    heading = "One round cannot tell which stack is fastest. The highest figures:"
     return Group(heading, tuple(lines), tuple(leads))
 
 
@@ -287,13 +305,41 @@ def _few(names: Sequence[str]) -> str:
 def _notes(rankings: Sequence[Ranking], *, synthetic: bool) -> Iterator[str]:
     if any(stack.host_limited for one in rankings for stack in one.stacks):
         yield "(!) host-limited: the host could not keep up with its simulated disks, so this figure may be the host's."
-    if missing := Counter(_stack_of(cell) for one in rankings for cell in one.missing):
-        names = [name if count == len(rankings) else f"{name} ({count} workloads)" for name, count in missing.items()]
-        yield f"Without figures, so not compared: {_few(names)}."
+    for why, cells in (
+        ("Without figures, so not compared", [cell for one in rankings for cell in one.missing]),
+        ("No round in common with the fastest, so not compared", list(_uncompared(rankings))),
+        ("One round in common with the fastest, so no interval", list(_without_interval(rankings))),
+        ("Degraded arrays are not ranked", [cell for one in rankings for cell in one.degraded]),
+    ):
+        if cells:
+            yield f"{why}: {_counted(cells, len(rankings))}."
     if any(one.trials == 1 for one in rankings):
         yield "Intervals need two trials of each cell: `repeat: 3` or more."
     if synthetic:
         yield SYNTHETIC
+
+
+def _uncompared(rankings: Sequence[Ranking]) -> Iterator[CellRow]:
+    for one in rankings:
+        yield from (stack.cell for stack in one.stacks[1:] if stack.standing is Standing.NOT_COMPARED)
+
+
+def _without_interval(rankings: Sequence[Ranking]) -> Iterator[CellRow]:
+    """Stacks with too few rounds where others have enough."""
+    for one in rankings:
+        if one.trials >= _ENOUGH:
+            yield from (stack.cell for stack in one.stacks if stack.behind and stack.behind.n_a < _ENOUGH)
+
+
+def _counted(cells: Iterable[CellRow], of: int) -> str:
+    """Name stacks, with the number of workloads unless it is all of them."""
+    counts = Counter(map(_stack_of, cells))
+    return _few(
+        [
+            name if count == of else f"{name} ({count} workload{'s' if count > 1 else ''})"
+            for name, count in counts.items()
+        ]
+    )
 
 
 def _standing(stack: Stack) -> str:

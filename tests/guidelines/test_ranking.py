@@ -72,7 +72,32 @@ def test_broken_stacks_are_listed_and_not_ranked() -> None:
 
 def test_one_stack_is_no_ranking() -> None:
     assert run({"raid5": {WRITE: 100.0, "mixed": 50.0}}).rankings == []
-    assert run({"raid5": {WRITE: 100.0}, "stripe": {WRITE: 50.0}}, broken=["raid5"]).rankings == []
+
+
+def test_a_workload_that_one_of_two_stacks_finished_is_kept_for_its_note() -> None:
+    one = only(run({"raid5": {WRITE: 100.0}, "stripe": {WRITE: 50.0}}, broken=["raid5"]))
+    assert [missing.name for missing in one.missing] == [f"raid5/{WRITE}"]
+    assert (names(one), one.compared, one.leaders, one.slower) == (["stripe"], [], [], [])
+
+
+def rounds_of(recorded: Recorded, kept: dict[str, set[int]]) -> Recorded:
+    """The same run with the trials of these rounds only, by layout."""
+    trials = [one for one in recorded.trials if one.block in kept.get(one.cell.split("/")[0], {one.block})]
+    return replace(recorded, trials=trials)
+
+
+def test_a_stack_with_few_rounds_takes_nothing_from_the_others() -> None:
+    one = only(rounds_of(run(THREE, rounds=5), {"raid5": {1}}))
+    assert one.trials == 5
+    assert [stack.cell.axes["layout"] for stack in one.slower] == ["raid10-far"]
+
+
+def test_a_stack_without_a_round_in_common_is_last_and_leads_nothing() -> None:
+    one = only(rounds_of(run(THREE, rounds=5), {"stripe": {1, 2, 3, 4}, "raid10-far": {5}}))
+    assert names(one) == ["stripe", "raid5", "raid10-far"]
+    assert one.stacks[-1].standing is Standing.NOT_COMPARED
+    assert [stack.cell.axes["layout"] for stack in one.leaders] == ["stripe"]
+    assert one.trials == 4
 
 
 @pytest.mark.parametrize(("rounds", "trials"), [(1, 1), (2, 2)])
@@ -95,7 +120,9 @@ def with_axes(recorded: Recorded, changes: dict[str, dict[str, str]]) -> Recorde
 
 def test_arrays_without_a_disk_do_not_compete_with_whole_ones() -> None:
     lost = {"stripe": {"md.state": "degraded"}, "raid5": {"md.state": "clean"}, "raid10-far": {"md.state": "clean"}}
-    assert names(only(with_axes(run(THREE), lost))) == ["raid10-far", "raid5"]
+    one = only(with_axes(run(THREE), lost))
+    assert names(one) == ["raid10-far", "raid5"]
+    assert [cell.axes["layout"] for cell in one.degraded] == ["stripe"]
 
 
 def test_stacks_under_other_faults_do_not_compete() -> None:
@@ -125,7 +152,7 @@ def test_the_standing_of_each_stack_follows_from_its_interval(recorded: Recorded
     for one in recorded.rankings:
         ids = [stack.cell.id for stack in one.stacks] + [missing.id for missing in one.missing]
         assert len(ids) == len(set(ids))
-        assert one.fastest.standing is Standing.FASTEST
+        assert one.fastest.standing is (Standing.FASTEST if one.compared else Standing.NOT_COMPARED)
         for stack in one.stacks[1:]:
             assert stack.standing is not Standing.FASTEST
             if stack.standing is Standing.SLOWER:

@@ -95,6 +95,26 @@ def test_every_stack_of_every_workload(snapshot: SnapshotAssertion) -> None:
     assert full(recorded.rankings, synthetic=True, over=False) == snapshot
 
 
+def test_the_answer_names_what_is_not_ranked_and_why(snapshot: SnapshotAssertion) -> None:
+    truth = {stack: {"mixed": speeds["mixed"]} for stack, speeds in THREE.items()}
+    whole = run({**truth, "raid6": {"mixed": 50.0}, "raid4": {"mixed": 900.0}}, rounds=5)
+    cells = [
+        replace(one, axes={**one.axes, "md.state": "degraded"} if "raid4" in one.name else one.axes)
+        for one in whole.cells
+    ]
+    rounds = {"stripe": {1, 2, 3}, "raid10-far": {3}, "raid6": {4}}
+    trials = [one for one in whole.trials if one.block in rounds.get(one.cell.split("/")[0], {one.block})]
+    recorded = replace(whole, cells=cells, trials=trials)
+    assert text(recorded) == snapshot
+    assert full(recorded.rankings, synthetic=False, over=True) == snapshot
+    assert [one["degraded"] for one in as_objects(recorded.rankings)] == [["raid4/mixed"]]
+
+
+def test_one_of_two_stacks_is_no_answer_and_the_other_is_named(snapshot: SnapshotAssertion) -> None:
+    recorded = run({stack: THREE[stack] for stack in ("raid5", "stripe")}, broken=["raid5"])
+    assert text(recorded) == snapshot
+
+
 def test_one_stack_needs_no_answer() -> None:
     assert text(run({"raid5": THREE["raid5"]})) == ""
 

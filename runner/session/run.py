@@ -244,7 +244,7 @@ def _carry_out(this: _Run, spending: Spending, feed: Feed) -> Ending:
     executor = Executor(scheduler, _context(this, feed), this.level)
     done, worn = False, ""
     try:
-        done = this.stop.run(kept_within(executor.run(), disks.gauge))
+        done = this.stop.run(_work(executor, disks))
         worn = disks.gauge.full if disks.gauge else ""
     finally:
         if worn:
@@ -257,6 +257,10 @@ def _carry_out(this: _Run, spending: Spending, feed: Feed) -> Ending:
             lambda: _report(this, done=done, short=short, kept=kept), this.folder, feed, finished=done and not short
         )
     return end
+
+
+async def _work(executor: Executor, disks: Borrowed) -> None:
+    await kept_within(executor.run(), disks.gauge)
 
 
 def _context(this: _Run, feed: Feed) -> RunContext:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cli import main
+from tests.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,3 +40,15 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         return Said(said.out, said.err, int(ended.value.code or 0))
 
     return called
+
+
+@pytest.fixture
+def matrix(call: Callable[..., Said], tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """`matrix ARGUMENT ...` beside a small matrix, in the words of `subprocess.run`."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+
+    def completed(*arguments: str) -> subprocess.CompletedProcess[str]:
+        said = call(*arguments)
+        return subprocess.CompletedProcess(arguments, said.status, said.out, said.err)
+
+    return completed

@@ -22,18 +22,6 @@ ROOT = Path(__file__).parents[2]
 Matrix = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def matrix(tmp_path: Path) -> Matrix:
-    (tmp_path / "small.yaml").write_text(SMALL)
-
-    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "runner.cli", *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-
-    return call
-
-
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))

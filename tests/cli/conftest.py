@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cli import main
-from tests.matrices import SMALL
+from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

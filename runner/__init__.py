@@ -1,3 +1,3 @@
 """matrix: a declarative test-matrix runner around fio."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

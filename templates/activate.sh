@@ -5,5 +5,5 @@ exec </dev/null
 {% include 'prelude.sh' %}
 
 {% for layer in stack.layers %}
-{% include 'activate/' ~ layer.kind ~ '.sh' ignore missing %}
+{% include layer.kind ~ '/activate.sh' ignore missing %}
 {% endfor %}

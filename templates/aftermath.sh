@@ -7,7 +7,7 @@ exec </dev/null
 
 note() { printf 'note\t%s\t%s\n' "$1" "$2"; }
 {% for layer in stack.layers %}
-{% include 'aftermath/' ~ layer.kind ~ '.sh' ignore missing %}
+{% include layer.kind ~ '/aftermath.sh' ignore missing %}
 {% endfor %}
 
 if [[ -e /proc/mdstat ]]; then printf '%s\n' "$(</proc/mdstat)"; fi

@@ -106,5 +106,5 @@ still() {
 still {{ one.setting }} {{ one.wanted }} {{ one.file }}
 {% endfor %}
 {% for layer in stack.layers if layer.under_way or (layer.kind == 'md' and layer.redundant and not faults) %}
-{% include 'after/' ~ layer.kind ~ '.sh' ignore missing %}
+{% include layer.kind ~ '/after.sh' ignore missing %}
 {% endfor %}

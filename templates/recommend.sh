@@ -95,7 +95,7 @@ unless_another /etc/tmpfiles.d/matrix.conf boot_settings
 {% endif %}
 {% endif %}
 {% for layer, told in commands %}
-{% include 'recommend/' ~ layer.kind ~ '.sh' ignore missing %}
+{% include layer.kind ~ '/recommend.sh' ignore missing %}
 {% endfor %}
 if command -v udevadm >/dev/null; then udevadm settle; fi
 {% if paste.settings or paste.caches or paste.host %}

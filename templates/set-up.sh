@@ -15,12 +15,12 @@ restore_knobs
 disks=({{ stack.disks }})
 if ! bare "${disks[@]}"; then
 {% for layer in stack.layers | reverse %}
-{% include 'tear-down/' ~ layer.kind ~ '.sh' %}
+{% include layer.kind ~ '/tear-down.sh' %}
 {% endfor %}
 bare "${disks[@]}" || fail "$REPLY"
 # What is built again may get another name from the kernel.
 kernel_names=()
 fi
 {% for layer in stack.layers %}
-{% include 'set-up/' ~ layer.kind ~ '.sh' %}
+{% include layer.kind ~ '/set-up.sh' %}
 {% endfor %}

@@ -13,7 +13,7 @@ exec </dev/null
 
 restore_knobs
 {% for layer in stack.layers | reverse %}
-{% include 'tear-down/' ~ layer.kind ~ '.sh' %}
+{% include layer.kind ~ '/tear-down.sh' %}
 {% endfor %}
 disks=({{ stack.disks }})
 bare "${disks[@]}" || fail "still there after tearing down: $REPLY"

@@ -39,5 +39,5 @@ turn() {
 {% endfor %}
 {# After the knobs: what a layer sets going here may be over before a knob could slow it down. #}
 {% for layer in stack.layers %}
-{% include 'tune/' ~ layer.kind ~ '.sh' ignore missing %}
+{% include layer.kind ~ '/tune.sh' ignore missing %}
 {% endfor %}

@@ -70,18 +70,18 @@ done
 {% endif %}
 {% for layer in stack.layers if layer.kind == 'lvm' %}
 {% if loop.first %}
-{% include 'volumes.sh' %}
+{% include 'lvm/read-volumes.sh' %}
 
 {% endif %}
 {% endfor %}
 {% for layer in stack.layers if layer.kind == 'lvm' and layer.redundant %}
 {% if loop.first %}
-{% include 'volume-sync.sh' %}
+{% include 'lvm/sync.sh' %}
 
 {% endif %}
 {% endfor %}
 {% for layer in stack.layers %}
-{% include 'verify/' ~ layer.kind ~ '.sh' ignore missing %}
+{% include layer.kind ~ '/verify.sh' ignore missing %}
 {% endfor %}
 
 printf %s "$readings"

@@ -12,6 +12,7 @@ from runner import __version__
 from runner.base.errors import Exit, HarnessBroken, MatrixError
 
 _COMMANDS = {
+    "init": "Write a small matrix to begin with.",
     "validate": "Check a matrix; every error with its place.",
     "plan": "Show what a run would do: cells, arrays, time, bytes written.",
     "render": "Write the scripts and fio jobs of cells without running them.",
@@ -29,6 +30,8 @@ _COMMANDS = {
     "disks": "Show the disks of a host and why each may not be used; show and check disk models.",
     "clean": "Take away what a killed run left on disks that exist.",
     "doctor": "Say what this host can do, and what is missing for the rest.",
+    "help": "Show the page about a topic.",
+    "completion": "Print the completion script of a shell.",
 }
 #: Where a module cannot be called as its command.
 _MODULES = {"import": "import_fio"}
@@ -74,8 +77,20 @@ Exit codes: 0 all measured, 1 a guideline fails (run, guidelines) or something i
 """
 
 
+def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    """Print the versions that have a part in what is measured, and end."""
+    if not wanted or context.resilient_parsing:
+        return
+    from runner.session.host_facts import program_versions
+
+    click.echo("\n".join([f"matrix {__version__}", *(f"{name} {text}" for name, text in program_versions().items())]))
+    context.exit()
+
+
 @click.group(cls=_LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="matrix")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the versions."
+)
 def cli() -> None:
     """Measure RAID, LVM, file systems and their tunables: declared in YAML, built for real, driven by fio."""
 
@@ -92,7 +107,7 @@ def show(error: MatrixError) -> None:
 def _carried_out() -> int:
     """Do what was asked; that the answer cannot be written down is an error like any other."""
     try:
-        return cli.main(standalone_mode=False) or 0
+        return cli.main(prog_name="matrix", standalone_mode=False) or 0
     except BrokenPipeError:
         raise
     except OSError as error:

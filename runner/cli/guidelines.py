@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.base.shipped import shipped
 from runner.cli.options import only, results, store
 from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
 
@@ -27,7 +28,7 @@ Examples:
 \b
 Exit codes of check: 0 none fails, 1 one does, 2 bad input. How runs are named: `matrix results --help`.
 """
-_SHELF = Path(__file__).parents[2] / "matrix" / "guidelines"
+_SHELF = shipped("matrix") / "guidelines"
 
 
 @click.group("guidelines", epilog=_EPILOG)

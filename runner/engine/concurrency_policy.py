@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from runner.language.layers.base import Layer
+    from runner.layers.base import Layer
     from runner.machines.base import Machine, RigSpec
     from runner.space.space import Array
 

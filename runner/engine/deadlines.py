@@ -9,9 +9,9 @@ from runner.space.layouts import levels
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.language.geometry import Below
-    from runner.language.layers import Layer
     from runner.language.workload import Workload
+    from runner.layers import Layer
+    from runner.layers.geometry import Below
     from runner.simdisks.disk import Disk
     from runner.simdisks.faults import Fault
     from runner.space.layouts import Stack

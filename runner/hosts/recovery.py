@@ -22,7 +22,7 @@ from runner.hosts.own_work import Ours
 from runner.hosts.trusted_scripts import Distrusted, scripts_in, those_trusted
 from runner.hosts.vfio import LETS_GO, LOOK, bring_back, seen_again
 from runner.language.hosts import DeclaredDisk
-from runner.language.layers.partition import partition_path
+from runner.layers.partition import partition_path
 from runner.results.run_folder import STANDING, load
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_o
 
 from pydantic import BeforeValidator, Field, GetJsonSchemaHandler, create_model
 
-from runner.language.base import Model
+from runner.base.model import Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
 from pydantic_core import core_schema
 
+from runner.base.model import Model
 from runner.base.quantities import format_rate, parse_rate
-from runner.language.base import Model
-from runner.language.units import Percent, Size, Time
+from runner.base.units import Percent, Size, Time
 from runner.simdisks.disk import Bus, Disk
 from runner.simdisks.physics import Physics
 

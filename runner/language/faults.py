@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 from pydantic_core import core_schema
 
+from runner.base.model import Model
 from runner.base.quantities import bytes_of
-from runner.language.base import Model
-from runner.language.units import Extent, Size, Time
+from runner.base.units import Extent, Size, Time
 from runner.simdisks.faults import Fault
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
 
+from runner.base.model import Model, Name
 from runner.base.quantities import parse_percent, parse_rate, parse_time
-from runner.language.base import Model, Name
+from runner.base.units import Percent
 from runner.language.filter import Scalar, SomeCells, Where, conditions
 from runner.language.metrics import KNOWN, Metric
-from runner.language.units import Percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from runner.language.base import Model
-from runner.language.units import Size
+from runner.base.model import Model
+from runner.base.units import Size
 
 DiskKind = Literal["hdd", "ssd", "nvme"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=80)]

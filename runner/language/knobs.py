@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from pydantic_core import core_schema
 
+from runner.base.model import Model
 from runner.base.quantities import format_rate, format_size, parse_rate, parse_size
-from runner.language.base import Model
+from runner.base.units import size_schema
 from runner.language.sysfs import SysfsPath, SysfsText
-from runner.language.units import size_schema
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler

@@ -17,18 +17,18 @@ from pydantic import (
 )
 
 from runner.base.kernels import misnamed
+from runner.base.model import Model, Name
+from runner.base.units import Percent, Size
 from runner.language.axes import as_tuple, axes_of
-from runner.language.base import Model, Name
 from runner.language.disks import BusLimit, Disks, DiskSets
 from runner.language.faults import UNNAMED, FaultSets
 from runner.language.filter import Condition, conditions
 from runner.language.guidelines import Guidelines
-from runner.language.layers import LAYERS
 from runner.language.monitor import AUTO, Monitor
 from runner.language.needs import Needs
 from runner.language.presets import WorkloadAxes
 from runner.language.tune import Tune
-from runner.language.units import Percent, Size
+from runner.layers import LAYERS
 from runner.simdisks.disk import Disk, Link
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from runner.language.faults import FAULTS
 from runner.language.guidelines import SHAPES, Guideline
 from runner.language.hosts import LabDisk, LabHost
 from runner.language.knobs import IOSCHED
-from runner.language.layers import LAYERS
 from runner.language.matrix import MachineWish, Matrix, Repeat
 from runner.language.needs import DiskNeeds, Needs
 from runner.language.presets import WorkloadAxes
@@ -21,13 +20,14 @@ from runner.language.published import Reason, Row, Table
 from runner.language.suggestions import did_you_mean, hint, near
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, Tune, Vm
 from runner.language.yaml_source import Flaw, Path
+from runner.layers import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pydantic_core import ErrorDetails
 
-    from runner.language.base import Model
+    from runner.base.model import Model
 
 _KINDS = {
     "bool_type": "true or false",

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from runner.base.model import Model
+from runner.base.units import Size
 from runner.language.axes import as_tuple
-from runner.language.base import Model
 from runner.language.hosts import DiskKind, Name
-from runner.language.units import Size
 
 
 class DiskNeeds(Model):

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, create_model
 from pydantic_core import PydanticCustomError
 
+from runner.base.model import Model
 from runner.language.axes import as_written, axes_of
-from runner.language.base import Model
-from runner.language.layers import Problem
 from runner.language.workload import Workload
+from runner.layers import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

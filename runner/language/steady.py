@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from runner.base.model import Model
 from runner.base.quantities import format_time
-from runner.language.base import Model
-from runner.language.layers import Problem
-from runner.language.units import Percent, Time
+from runner.base.units import Percent, Time
+from runner.layers import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, create_model
 
+from runner.base.model import Model
 from runner.base.quantities import format_size, parse_size
-from runner.language.base import Model
+from runner.base.units import size_schema
 from runner.language.knobs import (
     IOSCHED,
     BlockKnobs,
@@ -17,10 +18,9 @@ from runner.language.knobs import (
     ReadaheadOnly,
     Whole,
 )
-from runner.language.layers import LAYERS, Layer, Md, OneDisk, SomeDisks
-from runner.language.layers.md import PARITY, REDUNDANT
 from runner.language.sysfs import ALSO_TYPED
-from runner.language.units import size_schema
+from runner.layers import LAYERS, Layer, Md, OneDisk, SomeDisks
+from runner.layers.md import PARITY, REDUNDANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from runner.base.model import Model
 from runner.base.quantities import bytes_of, format_size, in_unit, of_memory
-from runner.language.base import Model
+from runner.base.units import Extent, Length, Size, Time
 from runner.language.files import DEFAULT_SIZE, FileSet
 from runner.language.fio_options import OpenValue, refused
-from runner.language.layers import Problem
 from runner.language.steady import Steady
-from runner.language.units import Extent, Length, Size, Time
+from runner.layers import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

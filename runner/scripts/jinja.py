@@ -16,8 +16,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 from jinja2.meta import find_referenced_templates
 
 from runner.base.errors import BadInput
+from runner.base.shipped import shipped
 
-SHIPPED = Path(__file__).parents[2] / "templates"
+SHIPPED = shipped("templates")
 
 
 def quoted(value: object) -> str:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from runner.language.axes import written
 from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, meant_kind, split
-from runner.scripts.layers import Expectation
-from runner.scripts.layers.md import MdView
-from runner.scripts.layers.partition import TableView
+from runner.layers.base import Expectation
+from runner.layers.md import MdView
+from runner.layers.partition import TableView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.language.tune import Tune
-    from runner.scripts.layers import View
+    from runner.layers.base import View
     from runner.scripts.stack import Built
 
 #: Read with every trial, whether anybody set it or not: these explain surprises later. Each costs about 0.2 ms on an

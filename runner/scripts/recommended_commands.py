@@ -11,19 +11,20 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.layers.crypt import CryptView
+from runner.layers.fs import FsView
+from runner.layers.integrity import IntegrityView
+from runner.layers.lvm import LvmView
 from runner.scripts.jinja import render
 from runner.scripts.knobs import knobs
-from runner.scripts.layers.dm import CryptView, IntegrityView
-from runner.scripts.layers.fs import FsView
-from runner.scripts.layers.lvm import LvmView
 from runner.scripts.stack import built
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from runner.layers.base import View
     from runner.scripts.knobs import Knob
-    from runner.scripts.layers import View
     from runner.scripts.stack import Built
     from runner.space.space import Cell
 

@@ -84,6 +84,12 @@ def _asked(ssh: str, script: str) -> str:
     return said.stdout
 
 
+def program_versions() -> dict[str, str]:
+    """Return the kernel and the programs of this host that have a part in what is measured."""
+    versions = {name: told for name, argv in _PROGRAMS.items() if (told := _told(*argv))}
+    return {"kernel": platform.release(), "python": platform.python_version(), **versions}
+
+
 def host_facts() -> Host:
     """What the manifest says of the host."""
     from runner import __version__

@@ -11,11 +11,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from runner.language.axes import model_in
 from runner.language.knobs import IOSCHED
-from runner.language.layers import LAYERS
 from runner.language.presets import Program
 from runner.language.suggestions import near
 from runner.language.tune import SCOPES, Tune
 from runner.language.workload import Workload
+from runner.layers import LAYERS
 from runner.space.layouts import axis_names
 from runner.space.rules import BadRule, NoSuchAxis, NoSuchValue, amiss, axis_named, rule_of, spellings
 from runner.space.select import values_of
@@ -23,7 +23,7 @@ from runner.space.select import values_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.language.base import Model
+    from runner.base.model import Model
     from runner.language.filter import Condition, Scalar
     from runner.language.matrix import Matrix
     from runner.language.yaml_source import Flaw, Source

@@ -8,11 +8,11 @@ from __future__ import annotations
 import posixpath
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from runner.base.shipped import shipped
 from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Place, Source, UnreadableError, compose, plain, repeated_keys
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 #: A layout that uses a layout that uses … deeper than anybody means to.
 DEEPEST = 8
 #: The disk models that come with it.
-SHELF = Path(__file__).parents[2] / "matrix" / "models"
+SHELF = shipped("matrix") / "models"
 #: Stands in for a model that cannot be had, so that the rest is checked with disks that have one.
 _ANY_MODEL = "{kind: ideal}"
 _ANY_LAYOUT = "[disk]"
@@ -109,7 +109,7 @@ class Uses:
         if name not in self.trees:
             self.trees[name] = None
             try:
-                self.texts[name] = self.text_of(name)
+                self.texts[name] = self._text(name, file)
                 self.trees[name] = compose(name, self.texts[name])
             except FileNotFoundError:
                 self.wrong.append((place, f"there is no file {name}{self._elsewhere(file, place)}"))
@@ -119,6 +119,16 @@ class Uses:
             except UnreadableError as error:
                 self.wrong.append((error.place, error.message))
         return self.trees[name]
+
+    def _text(self, name: str, file: str) -> str:
+        """Read a file; one of `layouts/` or `guidelines/` that is not there is taken from those that are shipped."""
+        try:
+            return self.text_of(name)
+        except FileNotFoundError:
+            if file.startswith(("layouts/", "guidelines/")):
+                with suppress(OSError, ValueError):
+                    return self.text_of(str(shipped("matrix") / file))
+            raise
 
     def _elsewhere(self, file: str, place: Place) -> str:
         """The remedy, if a file of that name is not far from where it is sought."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import written
-from runner.language.geometry import Below, Shape
-from runner.language.layers import LAYERS, Layer, Problem
 from runner.language.tune import QUEUED
 from runner.language.yaml_source import Flaw
+from runner.layers import LAYERS, Layer, Problem
+from runner.layers.geometry import Below, Shape
 from runner.space.notes import Note
 from runner.space.variants import Choice, Variant, choices, collapsed, digest, label_of, texts
 

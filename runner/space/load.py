@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from runner.base.errors import BadInput
-from runner.language.base import Model
+from runner.base.model import Model
 from runner.language.matrix import Matrix
 from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
 from runner.space.guideline_references import malformed_too, sound, unfounded

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from runner.base.quantities import format_size
 from runner.language.axes import written
-from runner.language.layers import Md
-from runner.language.layers.md import PARITY
 from runner.language.tune import split
+from runner.layers import Md
+from runner.layers.md import PARITY
 from runner.space.layouts import place_of
 from runner.space.variants import choices
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from runner.language.base import Model
+from runner.base.model import Model
 from runner.language.matrix import Matrix
 from runner.language.messages import from_pydantic, keys_at
 from runner.language.suggestions import near

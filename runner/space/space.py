@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from runner.language.axes import constructed, written
 from runner.language.faults import UNNAMED
-from runner.language.layers import Fs
 from runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, used
 from runner.language.yaml_source import Flaw
+from runner.layers import Fs
 from runner.space.layouts import (
     Findings,
     Stack,
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from runner.language.files import FileSet
-    from runner.language.geometry import Below
     from runner.language.matrix import Matrix
     from runner.language.workload import Workload
     from runner.language.yaml_source import Path
+    from runner.layers.geometry import Below
     from runner.simdisks.disk import Disk
     from runner.simdisks.faults import Fault
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
-    from runner.language.layers import Problem
     from runner.language.matrix import Matrix
+    from runner.layers import Problem
     from runner.space.layouts import Stack
 
     Stacks = tuple[Variant[Stack], ...]

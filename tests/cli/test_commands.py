@@ -95,7 +95,7 @@ def test_what_fio_and_the_machine_refuse_is_told_with_all_that_the_language_does
             "template job.fio: 'nobody' is undefined",
         ),
         ("tune.sh", "{{ nobody }}\n", "template tune.sh: 'nobody' is undefined"),
-        ("set-up/md.sh", "{{ nobody }}\n", "template set-up.sh: 'nobody' is undefined"),
+        ("md/set-up.sh", "{{ nobody }}\n", "template set-up.sh: 'nobody' is undefined"),
         (
             "measure.sh",
             "if then fi\n",

@@ -17,8 +17,8 @@ from runner.engine.trial import SetUpFailed
 from runner.hosts.agent.client import Gone
 from runner.hosts.exclusive import Held, held
 from runner.hosts.local_operations import Descriptor, Here
+from runner.layers import LAYERS
 from runner.machines.base import RigLost
-from runner.scripts.layers import VIEWS
 from runner.scripts.stack import Built, built
 from tests.hosts.loops import Bay, bay, why_not
 from tests.support.matrices import space
@@ -72,7 +72,7 @@ def test_of_every_layer_it_was_thought_about() -> None:
     """Whether the kernel holds what it is built of, as those below are known to."""
     told = {view.kind: view.holds for text in EVERY for view in stack(text).layers}
     assert {kind for kind, holds in told.items() if holds} == {"md", "lvm", "crypt", "integrity", "fs"}
-    assert {*told, "disks"} == set(VIEWS)
+    assert {*told, "disks"} == set(LAYERS)
 
 
 EVERY = (

@@ -234,7 +234,7 @@ def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(disks: Bay, place: Pla
     slow = place.folder / "templates/set-up"
     slow.mkdir(parents=True)
     (slow / "fs.sh").write_text(
-        (ROOT / "templates/set-up/fs.sh").read_text() + f"\necho there >{place.folder}/line; sleep 1000\n"
+        (ROOT / "templates/fs/set-up.sh").read_text() + f"\necho there >{place.folder}/line; sleep 1000\n"
     )
     os.mkfifo(place.folder / "line")
     runner = place.start(*RUN, "--templates", "templates")
@@ -286,7 +286,7 @@ def test_nobody_gets_a_disk_that_is_measured_as_it_is(disks: Bay, place: Place) 
 
 
 def test_a_disk_that_somebody_took_before_it_was_measured_is_not_written_on(disks: Bay, place: Place) -> None:
-    gate = Gate(place.folder, "set-up/disk.sh")
+    gate = Gate(place.folder, "disk/set-up.sh")
     with place.start(*RAW) as runner:
         gate.reached()
         device = os.open(disks.disk, os.O_RDONLY | os.O_EXCL)

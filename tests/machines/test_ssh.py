@@ -216,7 +216,7 @@ def test_while_one_is_at_them_nobody_else_gets_the_disks(desk: Desk) -> None:
 
 def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(desk: Desk) -> None:
     (desk.folder / "m.yaml").write_text(SMALL.replace("  raw: [disk]\n", ""))
-    gate = Gate(desk, "set-up/fs.sh")
+    gate = Gate(desk, "fs/set-up.sh")
     runner = desk.start(*RUN, "--templates", "templates")
     gate.reached()
     runner.terminate()
@@ -305,7 +305,7 @@ def test_nobody_over_there_gets_a_disk_that_is_measured_as_it_is(desk: Desk) -> 
 
 
 def test_a_disk_that_somebody_over_there_took_before_it_was_measured_is_not_written_on(desk: Desk) -> None:
-    gate = Gate(desk, "set-up/disk.sh")
+    gate = Gate(desk, "disk/set-up.sh")
     with desk.start(*RUN, "--only", "layout=raw", "--templates", "templates") as runner:
         gate.reached()
         device = os.open(desk.disks.disk, os.O_RDONLY | os.O_EXCL)
@@ -328,7 +328,7 @@ def test_a_disk_that_takes_the_place_of_one_that_was_lent_is_not_worked_on(desk:
     other = desk.folder / "other"
     with other.open("wb") as file:
         file.truncate(desk.disks.claim.size)
-    gate = Gate(desk, "set-up/disk.sh")
+    gate = Gate(desk, "disk/set-up.sh")
     with desk.start(*RUN, "--templates", "templates") as runner:
         gate.reached()
         subprocess.run(["losetup", "--detach", desk.disks.disk], check=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from runner.layers.crypt import TEST_KEY
 from runner.scripts.cell import array_scripts, cell_scripts
 from runner.scripts.jinja import render
-from runner.scripts.layers.dm import TEST_KEY
 from runner.space.space import Array, Cell, Space
 from tests.support.matrices import space
 

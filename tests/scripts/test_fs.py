@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from runner.layers.fs import FsView
 from runner.scripts.cell import array_scripts
-from runner.scripts.layers.fs import FsView
 from runner.scripts.stack import bay_of
 from tests.scripts.test_scripts import DISKS, _Text, rendered
 from tests.support.matrices import space

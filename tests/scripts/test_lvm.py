@@ -52,7 +52,7 @@ def test_every_script_is_clean(tmp_path: Path) -> None:
 def test_what_the_device_mapper_prints_is_read(table: str, wanted: str, tmp_path: Path) -> None:
     (tmp_path / "dmsetup").write_text(f"#!/bin/sh\ncat <<'E'\nv: {table}\nE\n")
     (tmp_path / "dmsetup").chmod(0o755)
-    functions = (SHIPPED / "volumes.sh").read_text().partition("#}\n")[2]
+    functions = (SHIPPED / "lvm/read-volumes.sh").read_text().partition("#}\n")[2]
     script = f"""set -euo pipefail
 {functions}
 number_of=([8:0]=1 [8:1]=2 [8:2]=3 [8:3]=4)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from runner.engine.rigs import rig_spec
+from runner.layers.lvm import CONFIG
 from runner.machines.base import Rig, Step, Wishes
 from runner.machines.qemu import Qemu
 from runner.scripts.cell import array_scripts
-from runner.scripts.layers.lvm import CONFIG
 from tests.support.matrices import space
 
 if TYPE_CHECKING:

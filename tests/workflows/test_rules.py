@@ -90,13 +90,18 @@ def test_checkouts_leave_no_credentials() -> None:
             assert step["with"]["persist-credentials"] is False, name
 
 
+READING = {"contents": "read"}
+#: Attaches files to a release, and signs what they were built from.
+RELEASING = {"contents": "write", "id-token": "write", "attestations": "write"}
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_least_permissions_an_end_and_not_twice_at_once(path: Path) -> None:
     workflow = loaded(path)
     assert workflow["permissions"] in ({}, {"contents": "read"})
     assert workflow["concurrency"]["group"]
     for job in workflow["jobs"].values():
-        assert job.get("permissions", {"contents": "read"}) == {"contents": "read"}
+        assert job.get("permissions", READING) == (RELEASING if path.stem == "release" else READING)
         assert 0 < job["timeout-minutes"] <= 480
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.kernels import SUITES
+from runner.base.shipped import shipped
 from runner.machines.base import Refusal
 from runner.machines.qemu.recipe import DEFAULT_KERNEL
 from runner.machines.vagrant.vagrantfile_settings import Box
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Progress
 
 #: Where `Vagrantfile` is; beside it, what it and the box are made by.
-HOME = Path(__file__).resolve().parents[3] / "vagrant"
+HOME = shipped("vagrant").resolve()
 BUILD = HOME / "box/build"
 #: Names a box of the user's, which Vagrant knows or can fetch.
 CHOSEN = "MATRIX_BOX"

@@ -1,0 +1,57 @@
+"""`matrix help`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.base.errors import BadInput
+from runner.base.shipped import shipped
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_EPILOG = """\b
+Examples:
+  matrix help                 the topics
+  matrix help language        everything a matrix can say
+  matrix help run             the same as `matrix run --help`
+"""
+
+
+@click.command("help", epilog=_EPILOG)
+@click.argument("topic", required=False)
+@click.pass_context
+def command(context: click.Context, topic: str | None) -> None:
+    """Show the page about TOPIC, or the help of a command."""
+    pages = _pages()
+    root = context.find_root()
+    group = root.command
+    assert isinstance(group, click.Group)  # noqa: S101 - the root is the group of all commands
+    if topic is None:
+        click.echo(f"{root.get_help()}\n\nTopics: {', '.join(pages)}")
+    elif topic in pages:
+        _show(pages[topic].read_text(encoding="utf-8"))
+    elif found := group.get_command(root, topic):
+        click.echo(found.get_help(click.Context(found, info_name=topic, parent=root)))
+    else:
+        raise BadInput(f"there is no topic and no command {topic!r}", resolution=f"topics are {', '.join(pages)}")
+
+
+def _pages() -> dict[str, Path]:
+    return {path.stem: path for path in sorted(shipped("docs").glob("*.md"))}
+
+
+def _show(text: str) -> None:
+    """Show Markdown: laid out and paged on a terminal, as it is elsewhere."""
+    if not sys.stdout.isatty():
+        click.echo(text, nl=False)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    with console.pager(styles=True):
+        console.print(Markdown(text))

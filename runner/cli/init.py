@@ -1,0 +1,54 @@
+"""`matrix init`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from runner.base.errors import BadInput
+from runner.base.shipped import shipped
+
+KINDS = ("raid", "lvm", "nas", "ssd", "compare")
+SCHEMA = "matrix.schema.json"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,79}")
+_EPILOG = """\b
+Examples:
+  matrix init                          write raid.yaml
+  matrix init my-nas --kind nas        write my-nas.yaml: arrays under file systems
+  matrix init --kind compare           RAID 5, RAID 10 far and an LVM stripe, side by side
+
+\b
+Then:
+  matrix plan my-nas.yaml              how many cells, and how long
+  matrix run my-nas.yaml               measure
+"""
+
+
+@click.command("init", epilog=_EPILOG)
+@click.argument("name", required=False)
+@click.option("--kind", type=click.Choice(KINDS), default="raid", show_default=True, help="The question it asks.")
+def command(name: str | None, kind: str) -> None:
+    """Write a small, commented matrix to begin with, and the schema that editors check it by."""
+    name = (name or kind).removesuffix(".yaml")
+    if not _NAME.fullmatch(name):
+        raise BadInput(
+            f"{name!r} cannot be the name of a matrix",
+            resolution="begin with a letter; use letters, digits and the signs _ . + -",
+        )
+    path = Path(f"{name}.yaml")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(_starter(name, kind))
+    except FileExistsError:
+        raise BadInput(f"{path} exists already", resolution="choose another name: matrix init NAME") from None
+    Path(SCHEMA).write_text((shipped("matrix") / "schema.json").read_text(encoding="utf-8"), encoding="utf-8")
+    click.echo(f"wrote {path}, and {SCHEMA} for editors\nnext: matrix plan {path}; matrix run {path}")
+
+
+def _starter(name: str, kind: str) -> str:
+    text = (shipped("matrix") / "starters" / f"{kind}.yaml").read_text(encoding="utf-8")
+    return text.replace("$schema=../schema.json", f"$schema={SCHEMA}", 1).replace(
+        f"name: {kind}\n", f"name: {name}\n", 1
+    )

@@ -1,0 +1,171 @@
+"""dm-crypt: every device below encrypted, one mapping each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from runner.base.quantities import format_size
+from runner.base.units import Size
+from runner.layers.base import Ground, Layer, Problem, View
+from runner.layers.mapping import DmView, mappings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from runner.layers.geometry import Below, Shape
+
+
+MIB = 2**20
+#: What a header takes at the beginning of a device, by format.
+HEADERS = {"plain": 0, "luks1": 2 * MIB, "luks2": 16 * MIB}
+SECTORS = (512, 1024, 2048, 4096)
+#: Flags as dm-crypt itself calls them, in the order of its table.
+FLAGS = ("allow_discards", "same_cpu_crypt", "submit_from_crypt_cpus", "no_read_workqueue", "no_write_workqueue")
+
+
+def _sector(value: int) -> int:
+    if value not in SECTORS:
+        raise ValueError("write 512B, 1KiB, 2KiB or 4KiB")
+    return value
+
+
+Sector = Annotated[Size, AfterValidator(_sector), WithJsonSchema({"enum": ["512B", "1KiB", "2KiB", "4KiB"]})]
+
+
+class Crypt(Layer):
+    """dm-crypt on every device below, under a fixed test key that is no secret."""
+
+    kind: ClassVar[str] = "crypt"
+    noun: ClassVar[str] = "encrypted devices"
+    maps: ClassVar[bool] = True
+    #: Zeros below are noise above.
+    keeps_zeros: ClassVar[bool] = False
+    format: Annotated[
+        Literal["luks2", "luks1", "plain"], Field(description="plain has no header on disk; luks1 has one of 2MiB")
+    ] = "luks2"
+    cipher: Annotated[
+        str, Field(pattern=r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$", description="as cryptsetup writes it")
+    ] = "aes-xts-plain64"
+    key_size: Annotated[
+        Literal[128, 192, 256, 384, 512] | None, Field(description="bits; 512 for xts, which halves it, else 256")
+    ] = None
+    sector_size: Annotated[Sector, Field(description="how much is encrypted at once; luks1 has only 512B")] = 512
+    allow_discards: Annotated[bool, Field(description="pass discards on to the devices below")] = False
+    same_cpu_crypt: Annotated[bool, Field(description="encrypt on the CPU that sent the request")] = False
+    submit_from_crypt_cpus: Annotated[bool, Field(description="no thread of its own sorts and submits writes")] = False
+    no_read_workqueue: Annotated[bool, Field(description="decrypt where the request ended")] = False
+    no_write_workqueue: Annotated[bool, Field(description="encrypt where the request came from")] = False
+
+    @classmethod
+    def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        """The oldest format knows one sector size."""
+        return {"sector_size": "luks1 has only sectors of 512B"} if values["format"] == "luks1" else {}
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Also what reads its table."""
+        return ("cryptsetup", "dmsetup")
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The target; ciphers are loaded by the kernel as they are asked for."""
+        return ("dm_mod", "dm_crypt")
+
+    def settled(self, below: Below) -> Self:  # noqa: ARG002
+        """The key size filled in."""
+        return self.model_copy(update={"key_size": self.key_size or (512 if self._is_xts else 256)})
+
+    @property
+    def _is_xts(self) -> bool:
+        return "-xts-" in self.cipher
+
+    def problems(self, below: Below) -> Iterator[Problem]:
+        """What cryptsetup or the kernel would refuse."""
+        if self._is_xts and self.key_size == 128:
+            yield Problem("key_size", "xts halves the key: write 256 or 512")
+        if not self._is_xts and self.key_size is not None and self.key_size > 256:
+            yield Problem("key_size", "only xts, which halves the key, takes more than 256 bits")
+        if self._taken(below.devices[0]) + MIB > below.smallest:
+            taken = format_size(HEADERS[self.format])
+            yield Problem(
+                "format", f"{self.format} keeps {taken} for itself, and there are {format_size(below.smallest)}"
+            )
+
+    def above(self, below: Below) -> tuple[Shape, ...]:
+        """Each device without its header."""
+        return tuple(
+            replace(
+                device,
+                size=max(0, device.size - self._taken(device)) // 4096 * 4096,
+                sector=max(device.sector, self.sector_size),
+            )
+            for device in below.devices
+        )
+
+    def _taken(self, device: Shape) -> int:
+        """At most; data begins at what the kernel takes for a whole stripe, which over arrays of arrays is several."""
+        header = HEADERS[self.format]
+        return header + 8 * (device.full_stripe or 0) if header else 0
+
+    def views(self, ground: Ground) -> tuple[View, ...]:
+        """Return what is built of it on `ground`, from its first device to its last."""
+        return _views(self, ground)
+
+
+#: What everything is encrypted with. It protects nothing: it is the same everywhere, and every script shows it.
+TEST_KEY = "matrix test key, not a secret.  " + "the second half of it, for xts. "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CryptView(DmView):
+    """Encrypted devices."""
+
+    key: str
+    format: str
+    format_options: tuple[str, ...]
+    cipher: str
+    key_size: int
+    sector_size: int
+    flags: tuple[tuple[str, str], ...]
+
+
+def _views(layer: Crypt, ground: Ground) -> tuple[View, ...]:
+    """Every device encrypted."""
+    mappings = mappings_of(layer, ground, layer.format.upper())
+    key_size = layer.key_size or 0
+    how = (f"--cipher={layer.cipher}", f"--key-size={key_size}")
+    sector = () if layer.format == "luks1" else (f"--sector-size={layer.sector_size}",)
+    flags = tuple((flag, "on" if getattr(layer, flag) else "off") for flag in FLAGS)
+    return (
+        CryptView(
+            kind="crypt",
+            members=ground.devices,
+            tops=tuple(one.path for one in mappings),
+            mappings=mappings,
+            key=TEST_KEY[: key_size // 8] if layer.format == "plain" else TEST_KEY,
+            format=layer.format,
+            format_options=(f"--type={layer.format}", *how, *sector, *_derivation(layer)),
+            open_options=(
+                f"--type={layer.format}",
+                *((*how, *sector) if layer.format == "plain" else ()),
+                *(_flag_option(flag) for flag, wanted in flags if wanted == "on"),
+            ),
+            cipher=layer.cipher,
+            key_size=key_size,
+            sector_size=layer.sector_size,
+            flags=flags,
+        ),
+    )
+
+
+def _derivation(layer: Crypt) -> tuple[str, ...]:
+    """A thousand rounds: what makes a password hard to guess would take an emulated processor minutes."""
+    function = ("--pbkdf=pbkdf2",) if layer.format == "luks2" else ()
+    return (*function, "--pbkdf-force-iterations=1000")
+
+
+def _flag_option(flag: str) -> str:
+    return "--allow-discards" if flag == "allow_discards" else f"--perf-{flag}"

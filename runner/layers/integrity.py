@@ -1,0 +1,162 @@
+"""dm-integrity on its own: every device below with a checksum beside each sector, one mapping each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from runner.base.quantities import format_size
+from runner.base.units import Size
+from runner.layers.base import Ground, Layer, Problem, View, power_of_two
+from runner.layers.crypt import Sector
+from runner.layers.geometry import Shape
+from runner.layers.mapping import DmView, mappings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from runner.layers.geometry import Below
+
+
+KIB = 1024
+MIB = 2**20
+#: Bytes of each checksum.
+ALGORITHMS = {"crc32": 4, "crc32c": 4, "xxhash64": 8, "sha1": 20, "sha256": 32, "sha512": 64}
+DEFAULT_INTERLEAVE = 16 * MIB
+#: The kernel gives a journal a 128th of the device, and no more than this.
+LARGEST_JOURNAL = 64 * MIB
+#: The superblock has one, and the tags of every area fill whole ones.
+PAGE = 4 * KIB
+#: A journal is whole sections, of less than this.
+SECTION = 256 * KIB
+
+
+class Integrity(Layer):
+    """dm-integrity on every device below. It is wiped when it is made: what was never written could not be read."""
+
+    kind: ClassVar[str] = "integrity"
+    noun: ClassVar[str] = "integrity devices"
+    maps: ClassVar[bool] = True
+    algorithm: Literal["crc32", "crc32c", "xxhash64", "sha1", "sha256", "sha512"] = "crc32c"
+    mode: Annotated[
+        Literal["journal", "bitmap", "direct"],
+        Field(description="data and tags through a journal, regions marked in a bitmap, or neither (not crash safe)"),
+    ] = "journal"
+    sector_size: Annotated[Sector, Field(description="how much has one tag")] = 512
+    tag_size: Annotated[
+        int | None, Field(ge=1, le=64, description="bytes of a tag; the whole checksum if not given")
+    ] = None
+    interleave: Annotated[Size, Field(description="so much data, then its tags; 16MiB if not given")] = (
+        DEFAULT_INTERLEAVE
+    )
+    journal_size: Annotated[
+        Size | None, Field(description="journal: a 128th of the device, at most 64MiB, if not given")
+    ] = None
+
+    @classmethod
+    def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        """Only a journal has a size."""
+        if values["mode"] == "journal":
+            return {}
+        return {"journal_size": f"mode {values['mode']} keeps no journal"}
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """Also what reads its table."""
+        return ("integritysetup", "dmsetup")
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The target; checksums are loaded by the kernel as they are asked for."""
+        return ("dm_mod", "dm_integrity")
+
+    def settled(self, below: Below) -> Self:  # noqa: ARG002
+        """The tag size filled in."""
+        return self.model_copy(update={"tag_size": self.tag_bytes})
+
+    @property
+    def tag_bytes(self) -> int:
+        """Bytes beside each sector."""
+        return self.tag_size or ALGORITHMS[self.algorithm]
+
+    def writes(self, below: Below) -> int:
+        """All of it is wiped."""
+        return sum(device.size for device in below.devices)
+
+    def problems(self, below: Below) -> Iterator[Problem]:
+        """What integritysetup or the kernel would refuse."""
+        yield from power_of_two("interleave", self.interleave, 4 * KIB, "interleave")
+        if self.interleave > 1024 * MIB:
+            yield Problem("interleave", "the kernel interleaves at most 1GiB at once")
+        if self.tag_bytes > ALGORITHMS[self.algorithm]:
+            yield Problem("tag_size", f"more than {self.algorithm} has, which is {ALGORITHMS[self.algorithm]} bytes")
+        least = "journal_size" if self.journal_size is not None else "mode"
+        if self._left(below.smallest) < MIB:
+            yield Problem(least, f"nothing is left of a device of {format_size(below.smallest)}")
+
+    def above(self, below: Below) -> tuple[Shape, ...]:
+        """Each device without its tags. They lie between the data, so what was aligned below is not above."""
+        return tuple(
+            Shape(self._left(device.size), sector=max(device.sector, self.sector_size)) for device in below.devices
+        )
+
+    def _left(self, size: int) -> int:
+        """What is left at least: without superblock, journal, and the tags of every area, each rounded up."""
+        journal = self.journal_size if self.journal_size is not None else min(LARGEST_JOURNAL, size // 128)
+        tags = self.interleave // self.sector_size * self.tag_bytes
+        area = -(-tags // PAGE) * PAGE
+        areas = size // self.interleave + 1
+        return max(0, size - PAGE - journal - areas * area - SECTION) // PAGE * PAGE
+
+    def views(self, ground: Ground) -> tuple[View, ...]:
+        """Return what is built of it on `ground`, from its first device to its last."""
+        return _views(self, ground)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntegrityView(DmView):
+    """Devices with checksums."""
+
+    mode: str
+    format_options: tuple[str, ...]
+    mode_options: tuple[str, ...]
+    algorithm: str
+    sector_size: int
+    tag_size: int
+    interleave: int
+    #: Asked for; empty if the kernel decides.
+    journal_size: str
+
+
+MODE_OPTIONS = {"journal": (), "bitmap": ("--integrity-bitmap-mode",), "direct": ("--integrity-no-journal",)}
+
+
+def _views(layer: Integrity, ground: Ground) -> tuple[View, ...]:
+    """Every device with checksums."""
+    mappings = mappings_of(layer, ground, "INTEGRITY")
+    journal = "" if layer.journal_size is None else str(layer.journal_size)
+    return (
+        IntegrityView(
+            kind="integrity",
+            members=ground.devices,
+            tops=tuple(one.path for one in mappings),
+            mappings=mappings,
+            mode=layer.mode,
+            format_options=(
+                f"--integrity={layer.algorithm}",
+                f"--sector-size={layer.sector_size}",
+                f"--tag-size={layer.tag_bytes}",
+                f"--interleave-sectors={layer.interleave // 512}",
+                *((f"--journal-size={journal}",) if journal else ()),
+            ),
+            open_options=(f"--integrity={layer.algorithm}",),
+            mode_options=MODE_OPTIONS[layer.mode],
+            algorithm=layer.algorithm,
+            sector_size=layer.sector_size,
+            tag_size=layer.tag_bytes,
+            interleave=layer.interleave,
+            journal_size=journal,
+        ),
+    )

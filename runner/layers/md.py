@@ -1,0 +1,552 @@
+"""Linux software RAID."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from runner.base.quantities import format_size
+from runner.base.units import Size
+from runner.layers.base import Expectation, Ground, Grouped, Problem, View, mark, power_of_two
+from runner.layers.geometry import Shape, common
+from runner.layers.md_superblock import usable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from runner.layers.geometry import Below
+
+
+DEFAULT_CHUNK = 512 * 1024
+#: The kernel's numbers of the ways RAID 5 and 6 can lay their parity out.
+PARITY_LAYOUTS = {
+    "left-asymmetric": 0,
+    "right-asymmetric": 1,
+    "left-symmetric": 2,
+    "right-symmetric": 3,
+    "parity-first": 4,
+    "parity-last": 5,
+}
+#: RAID 6 has more: those of another format, and those of RAID 5 with the second parity on a disk of its own.
+RAID6_LAYOUTS = {
+    **PARITY_LAYOUTS,
+    "ddf-zero-restart": 8,
+    "ddf-N-restart": 9,
+    "ddf-N-continue": 10,
+    "left-asymmetric-6": 16,
+    "right-asymmetric-6": 17,
+    "left-symmetric-6": 18,
+    "right-symmetric-6": 19,
+    "parity-first-6": 20,
+}
+#: A mirror has no chunks, but mdadm gives it a whole number of these.
+_MIRRORED = 64 * 1024
+STRIPED = frozenset({0, 4, 5, 6, 10})
+PARITY = frozenset({4, 5, 6})
+REDUNDANT = frozenset({1, 4, 5, 6, 10})
+
+
+def _level(value: object) -> object:
+    match = re.fullmatch(r"raid-?(\d+)", value, re.IGNORECASE) if isinstance(value, str) else None
+    return int(match[1]) if match else value
+
+
+def _metadata(value: object) -> object:
+    """YAML reads 1.2 as a number and 0.90 as 0.9."""
+    return {0.9: "0.90", 1.0: "1.0", 1.1: "1.1", 1.2: "1.2"}.get(value, value) if isinstance(value, float) else value
+
+
+_LAYOUT = (
+    "^([nfo][2-9]|(left|right)-a?symmetric(-6)?|parity-first(-6)?|parity-last|ddf-(zero-restart|N-restart|N-continue))$"
+)
+
+
+def _layout(value: object) -> object:
+    if isinstance(value, str) and not re.fullmatch(_LAYOUT, value):
+        raise ValueError(
+            f"no layout; RAID 10 has n2, f2, o2 and their like, RAID 5 and 6 have {', '.join(PARITY_LAYOUTS)}; "
+            f"RAID 6 alone has {', '.join(name for name in RAID6_LAYOUTS if name not in PARITY_LAYOUTS)}"
+        )
+    return value
+
+
+def _off(value: object) -> object:
+    return "none" if value is False else value
+
+
+def _ppl(value: object) -> object:
+    if not isinstance(value, bool):
+        raise ValueError("write true or false; none and internal are values of `bitmap` alone")  # noqa: TRY004 - pydantic's way
+    return value
+
+
+def _journal(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError("write on how many of the last devices it lies: 1, or 0 for none")  # noqa: TRY004 - pydantic's way
+    return value
+
+
+def _state(value: object) -> object:
+    """`{degraded: 2}` is two disks lost; one is just `degraded`."""
+    if isinstance(value, dict) and list(value) == ["degraded"]:
+        lost = value["degraded"]
+        if lost in {1, 2, 3, 4} and not isinstance(lost, bool):
+            return "degraded" if lost == 1 else f"degraded-{lost}"
+        raise ValueError("write how many disks are lost: degraded: 1 to degraded: 4")
+    return value
+
+
+Level = Annotated[
+    Literal["linear", 0, 1, 4, 5, 6, 10],
+    BeforeValidator(_level),
+    WithJsonSchema({"enum": ["linear", 0, 1, 4, 5, 6, 10, "raid0", "raid1", "raid4", "raid5", "raid6", "raid10"]}),
+]
+Metadata = Annotated[
+    Literal["0.90", "1.0", "1.1", "1.2"],
+    BeforeValidator(_metadata),
+    WithJsonSchema({"enum": ["0.90", "1.0", "1.1", "1.2", 0.9, 1.0, 1.1, 1.2]}),
+]
+Sync = Annotated[
+    Literal["auto", "wait", "assume-clean", "background"],
+    Field(
+        description="first resync: waited for, ruled out on disks that are known zero (auto: whichever is true), "
+        "or measured beside"
+    ),
+]
+State = Annotated[
+    Literal["clean", "degraded", "degraded-2", "degraded-3", "degraded-4", "rebuilding"],
+    BeforeValidator(_state),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"enum": ["clean", "degraded", "rebuilding"]},
+                {
+                    "type": "object",
+                    "properties": {"degraded": {"type": "integer", "minimum": 1, "maximum": 4}},
+                    "required": ["degraded"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+    Field(description="measured whole, with disks lost, or while a lost disk is rebuilt onto"),
+]
+
+
+class Md(Grouped):
+    """A Linux software RAID array over the devices below."""
+
+    kind: ClassVar[str] = "md"
+    noun: ClassVar[str] = "arrays"
+    level: Level
+    chunk: Annotated[
+        Size | None,
+        Field(description="stripe chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"),
+    ] = None
+    devices: Annotated[
+        int | None, Field(ge=1, description="active devices; all but spares and journal if not given")
+    ] = None
+    layout: Annotated[
+        Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None,
+        Field(
+            description="RAID 10: n2, f2, o2 …: near, far or offset, and the number of copies; "
+            "RAID 5 and 6: left-symmetric, right-asymmetric, parity-first …; "
+            "RAID 6 also ddf-N-restart, left-symmetric-6 …"
+        ),
+    ] = None
+    metadata: Metadata = "1.2"
+    bitmap: Annotated[
+        Literal["none", "internal"], BeforeValidator(_off), WithJsonSchema({"enum": ["none", "internal", False]})
+    ] = "none"
+    ppl: Annotated[
+        bool, BeforeValidator(_ppl), Field(description="RAID 5: partial parity log, which closes the write hole")
+    ] = False
+    journal: Annotated[
+        int,
+        BeforeValidator(_journal),
+        Field(ge=0, le=1, description="RAID 4, 5, 6: so many of the last devices hold a write journal"),
+    ] = 0
+    spare: Annotated[int, Field(ge=0)] = 0
+    write_mostly: Annotated[
+        int, Field(ge=0, description="RAID 1: so many of the last active devices are read only when they must")
+    ] = 0
+    size: Annotated[Size | None, Field(description="bytes used of every device; all if not given")] = None
+    sync: Sync = "auto"
+    state: State = "clean"
+
+    @classmethod
+    def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
+        """Fields that mean nothing for these values, and why."""
+        level = values["level"]
+        name = level if level == "linear" else f"RAID {level}"
+        idle: dict[str, str] = {}
+        if level in {"linear", 1}:
+            idle["chunk"] = f"{name} has no chunks"
+        if level not in {5, 6, 10}:
+            idle["layout"] = f"{name} has only one layout"
+        if level not in REDUNDANT:
+            idle |= dict.fromkeys(("spare", "bitmap", "sync", "state", "size"), f"{name} has no redundancy")
+        if level != 5:
+            idle["ppl"] = "only RAID 5 has a partial parity log"
+        if level not in PARITY:
+            idle["journal"] = "only RAID 4, 5 and 6 have a journal"
+        if level != 1:
+            idle["write_mostly"] = "only RAID 1 has write-mostly members"
+        return idle
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What builds arrays, and tells of them."""
+        return ("mdadm",)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Kernel modules without which it cannot be built."""
+        return ({"linear": "linear", 0: "raid0", 1: "raid1", 10: "raid10"}.get(self.level, "raid456"),)
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return "md linear" if self.level == "linear" else f"RAID {self.level}"
+
+    @property
+    def copies(self) -> int:
+        """How many copies RAID 10 keeps of each block."""
+        return int(self.layout[1:]) if self.layout and self.layout[1:].isdigit() else 2
+
+    @property
+    def lost(self) -> int:
+        """Disks that are lost before measuring."""
+        if self.state == "clean":
+            return 0
+        return int(self.state.removeprefix("degraded-")) if self.state.startswith("degraded-") else 1
+
+    @property
+    def bears(self) -> int:
+        """Disks that may be lost without losing data, whichever they are."""
+        if self.level == 1:
+            return (self.devices or 2) - 1
+        return {4: 1, 5: 1, 6: 2, 10: self.copies - 1}.get(self.level if self.level != "linear" else 0, 0)
+
+    def active(self, count: int) -> int:
+        """How many devices hold data."""
+        return self.devices if self.devices is not None else count - self.spare - self.journal
+
+    def part_settled(self, below: Below) -> Self:
+        """With everything that was left open filled in."""
+        layouts = {10: "n2", 5: "left-symmetric", 6: "left-symmetric"}
+        open_fields = {
+            "chunk": self.chunk or DEFAULT_CHUNK if self.level in STRIPED else None,
+            "devices": self.active(below.count),
+            "layout": self.layout or layouts.get(self.level) if self.level != "linear" else None,
+        }
+        return self.model_copy(update=open_fields)
+
+    def part_problems(self, below: Below) -> Iterator[Problem]:
+        """What the kernel or mdadm would refuse."""
+        flaws = [
+            *self._chunk_problems(below.smallest),
+            *self._count_problems(below),
+            *self._layout_problems(),
+            *self._metadata_problems(below),
+            *self._log_problems(below),
+            *self._member_problems(below),
+            *self._state_problems(below),
+        ]
+        yield from flaws
+        if not flaws and not self.over(below).size:
+            what = "metadata and whole chunks" if self.level in STRIPED else "metadata"
+            field = "chunk" if self.chunk is not None else "level"
+            yield Problem(field, f"{what} leave nothing of {below.noun} of {format_size(below.smallest)}")
+
+    def _count_problems(self, below: Below) -> Iterator[Problem]:
+        count, active = below.count, self.active(below.count)
+        least = max(4 if self.level == 6 else 2, self.copies if self.level == 10 else 0)
+        taken = "".join(
+            f", {number} of them {what}"
+            for number, what in ((self.spare, "spare"), (self.journal, "journal"))
+            if number
+        )
+        what = self.title + (f" with {self.copies} copies" if self.copies > 2 else "")
+        if active + self.spare + self.journal > count:
+            blamed = "spare" if self.devices is None else "devices"
+            wanted = f"{active} devices" + (f" and {self.spare} spare" if self.spare else "")
+            yield Problem(blamed, f"{wanted} are more than there are: {below.told}")
+        elif active < least and self.devices is not None:
+            yield Problem("devices", f"{what} needs at least {least} devices, not {active}")
+        elif active < least:
+            yield Problem("level", f"{what} needs at least {least} {below.noun}; {below.told}{taken}")
+
+    def _chunk_problems(self, size: int) -> Iterator[Problem]:
+        if self.chunk is None or self.level not in STRIPED:
+            return
+        if self.level != 0:
+            yield from power_of_two("chunk", self.chunk, 4096, "a chunk")
+        elif self.chunk % 4096 or not self.chunk:
+            yield Problem("chunk", "a chunk of RAID 0 must be a multiple of 4KiB")
+        if self.chunk * 4 > size:
+            yield Problem(
+                "chunk", f"larger than a quarter of a disk ({format_size(size)}): no stripe would be left to measure"
+            )
+
+    def _layout_problems(self) -> Iterator[Problem]:
+        known = {5: PARITY_LAYOUTS, 6: RAID6_LAYOUTS}.get(self.level if self.level != "linear" else 0)
+        if self.layout is None or self.level not in {5, 6, 10}:
+            return
+        if (self.layout in RAID6_LAYOUTS) if known is None else self.layout not in known:
+            right = "n2, f2, o2 …" if known is None else ", ".join(known)
+            yield Problem("layout", f"'{self.layout}' is no layout of {self.title}; it has {right}")
+
+    def _metadata_problems(self, below: Below) -> Iterator[Problem]:
+        """What the old format has no place for."""
+        if self.metadata != "0.90":
+            return
+        if self.level == 0:
+            yield Problem(
+                "metadata", "0.90 has no place for the layout of RAID 0, so mdadm refuses it; use 1.0, 1.1 or 1.2"
+            )
+        if self.ppl or self.journal:
+            yield Problem("metadata", "0.90 has no place for a partial parity log or a journal")
+        if self.active(below.count) + self.spare > 27:
+            yield Problem("metadata", "0.90 has places for 27 devices")
+        if self.level in REDUNDANT and min(below.smallest, self.size or below.smallest) > 4 * 2**40:
+            yield Problem("metadata", "0.90 uses at most 4TiB of a device")
+
+    def _log_problems(self, below: Below) -> Iterator[Problem]:
+        if self.ppl and (self.bitmap != "none" or self.journal):
+            yield Problem("ppl", "a partial parity log stands instead of a bitmap or a journal, not beside it")
+        if self.ppl and self.active(below.count) > 64:
+            yield Problem("ppl", "a partial parity log goes with at most 64 devices")
+        if self.journal and self.bitmap != "none":
+            yield Problem("journal", "a journal stands instead of a bitmap, not beside it")
+
+    def _member_problems(self, below: Below) -> Iterator[Problem]:
+        if self.level == 1 and self.write_mostly >= self.active(below.count) and self.write_mostly:
+            yield Problem("write_mostly", "at least one device must be left to read from")
+        room = min((self._usable(member, below.devices[0]) for member in below.devices), default=0)
+        if self.size is not None and self.size > room:
+            told = format_size(room // 1024 * 1024)
+            yield Problem("size", f"more than the smallest of the {below.noun} has beside md's metadata ({told})")
+        elif self.size is not None and self.size % 1024:
+            yield Problem("size", "md counts in whole KiB")
+
+    def _state_problems(self, below: Below) -> Iterator[Problem]:
+        if self.level not in REDUNDANT or self.state == "clean":
+            return
+        whole = self.model_copy(update={"devices": self.active(below.count)})
+        if self.lost > whole.bears:
+            least = "clean" if not whole.bears else "degraded" if whole.bears == 1 else f"{{degraded: {whole.bears}}}"
+            told = f"{self.title} does not survive the loss of {self.lost}"
+            yield Problem("state", f"{told}: on {whole.devices} devices it bears {whole.bears}; write state: {least}")
+        if self.spare:
+            yield Problem("state", "a spare would take the place of a lost disk at once; leave it away")
+        if self.sync == "background":
+            yield Problem("sync", "an array that has lost a disk does not resync as well")
+
+    def over(self, below: Below) -> Shape:
+        """The array."""
+        active = self.active(below.count)
+        members = below.devices[:active]
+        chunk, stripes = common(members)
+        sector = max(member.sector for member in members)
+        sizes = [self._usable(member, below.devices[0]) for member in members]
+        if self.level == "linear":
+            return Shape(sum(sizes), chunk, stripes, sector=sector)
+        each = min(*sizes, self.size or sizes[0])
+        if self.level == 1:
+            return Shape(self.size or each // _MIRRORED * _MIRRORED, chunk, stripes, sector=sector)
+        unit = self.chunk or DEFAULT_CHUNK
+        chunks = sum(size // unit for size in sizes) if self.level == 0 else self._chunks(each // unit, active)
+        return Shape(chunks * unit, unit, self._data(active), sector=sector)
+
+    def resynced(self, below: Below) -> int:
+        """All that is there more than once, if the resync is waited for in any case."""
+        if self.sync != "wait":
+            return 0
+        data = sum(array.size for array in self.above(below))
+        active = self.active(below.count // self.groups)
+        if self.level in {1, 10}:
+            return data * ((active if self.level == 1 else self.copies) - 1)
+        return data * (active - self._data(active)) // self._data(active)
+
+    def component(self) -> int | None:
+        """Bytes that are used of every member, where that was asked for."""
+        return None if self.size is None else self.size // (self.chunk or 1024) * (self.chunk or 1024)
+
+    def _chunks(self, each: int, active: int) -> int:
+        """Chunks of data in so many chunks of every member."""
+        if self.level != 10:
+            return each * self._data(active)
+        if (self.layout or "n2").startswith("n"):
+            return each * active // self.copies
+        return each // self.copies * active
+
+    def _usable(self, member: Shape, first: Shape) -> int:
+        """What md leaves of a member: all of an array keep as much for metadata as its first."""
+        chunk = self.chunk or DEFAULT_CHUNK if self.level in STRIPED else 0
+        kept = first.size - usable(first.size, self.metadata, chunk, ppl=self.ppl)
+        own = usable(member.size, self.metadata, chunk, ppl=self.ppl)
+        return own if self.metadata in {"0.90", "1.0"} else max(0, member.size - kept)
+
+    def _data(self, active: int) -> int:
+        """Devices with data in one full stripe, as the kernel counts them."""
+        if self.level == 10:
+            near = self.copies if (self.layout or "n2").startswith("n") else 1
+            return active // near if active % near == 0 else active
+        return active - {4: 1, 5: 1, 6: 2}.get(self.level if self.level != "linear" else 0, 0)
+
+    def views(self, ground: Ground) -> tuple[View, ...]:
+        """Return what is built of it on `ground`, from its first device to its last."""
+        return _views(self, ground)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MdView(View):
+    """One array."""
+
+    name: str
+    uuid: str
+    options: tuple[str, ...]
+    #: The members as mdadm --create takes them: all but the journal, which is an option.
+    arguments: tuple[str, ...]
+    #: What the kernel must say each member is to the array: its state and its place.
+    roles: tuple[tuple[str, str, str], ...]
+    #: Members that are read only when they must be.
+    write_mostly: tuple[str, ...]
+    #: Bytes of one full stripe; empty if nothing is striped.
+    stripe_width: str
+    redundant: bool
+    level: str
+    state: str
+    #: Members that are failed and taken out before measuring.
+    lost: tuple[str, ...]
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Of the superblocks."""
+        return (self.uuid,)
+
+
+def _views(layer: Md, ground: Ground) -> tuple[View, ...]:
+    """An array of each group."""
+    return tuple(
+        _array(layer, part, ground.name(at, layer.groups)) for at, part in enumerate(ground.parts(layer.groups))
+    )
+
+
+def _array(layer: Md, ground: Ground, name: str) -> MdView:
+    active = layer.active(len(ground.devices))
+    members = ground.devices[: active + layer.spare + layer.journal]
+    digits = mark(layer, members)
+    resync = _resync(layer, zeroed=ground.zeroed)
+    under_way = "recover" if layer.state == "rebuilding" else "resync" if resync == "background" else ""
+    return MdView(
+        kind="md",
+        members=members,
+        tops=(f"/dev/md/{name}",),
+        expects=tuple(_expectations(layer, under_way)),
+        name=name,
+        uuid=":".join(digits[at : at + 8] for at in range(0, 32, 8)),
+        options=_options(layer, members),
+        arguments=members[: active + layer.spare],
+        roles=tuple(_roles(layer, members, active)),
+        write_mostly=members[active - layer.write_mostly : active] if layer.write_mostly else (),
+        stripe_width=str(layer.over(ground.below).full_stripe) if layer.level in STRIPED else "",
+        redundant=layer.level in REDUNDANT,
+        level=_level_word(layer),
+        resync=resync,
+        state=layer.state,
+        under_way=under_way,
+        lost=members[active - layer.lost : active] if layer.lost else (),
+    )
+
+
+def _roles(layer: Md, members: tuple[str, ...], active: int) -> Iterator[tuple[str, str, str]]:
+    """What each member must be, as `state/slot` of sysfs."""
+    for number, member in enumerate(members):
+        setting = f"member{number + 1}"
+        if active - layer.lost <= number < active:
+            state, slot = ("spare", str(number)) if layer.state == "rebuilding" else ("", "")
+        elif number < active:
+            state, slot = "in_sync", str(number)
+        else:
+            state, slot = ("spare", "none") if number < active + layer.spare else ("journal", "journal")
+        if state and active - layer.write_mostly <= number < active:
+            state = "in_sync,write_mostly" if state == "in_sync" else f"write_mostly,{state}"
+        yield setting, member, f"{state}/{slot}" if state else "absent"
+
+
+def _resync(layer: Md, *, zeroed: bool) -> str:
+    if layer.level not in REDUNDANT:
+        return ""
+    if layer.sync == "auto":
+        return "assume-clean" if zeroed else "waited for"
+    return "waited for" if layer.sync == "wait" else layer.sync
+
+
+def _level_word(layer: Md) -> str:
+    return "linear" if layer.level == "linear" else f"raid{layer.level}"
+
+
+def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
+    """What mdadm --create is told, beyond the members."""
+    options = [f"--level={layer.level}", f"--raid-devices={layer.devices}", f"--metadata={layer.metadata}"]
+    if layer.chunk is not None:
+        options.append(f"--chunk={layer.chunk // 1024}K")
+    if layer.layout is not None:
+        options.append(f"--layout={layer.layout}")
+    if layer.size is not None:
+        options.append(f"--size={layer.size // 1024}K")
+    if layer.spare:
+        options.append(f"--spare-devices={layer.spare}")
+    if layer.journal:
+        options.append(f"--write-journal={members[-1]}")
+    elif layer.ppl:
+        options.append("--consistency-policy=ppl")
+    elif layer.level in REDUNDANT:
+        options.append(f"--bitmap={layer.bitmap}")
+    return tuple(options)
+
+
+def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
+    """What /sys/block/mdX must hold."""
+    yield Expectation("level", "md/level", _level_word(layer))
+    yield Expectation("devices", "md/raid_disks", str(layer.devices))
+    yield Expectation("metadata", "md/metadata_version", layer.metadata)
+    yield Expectation("size", "size", None)
+    if layer.chunk is not None:
+        yield Expectation("chunk", "md/chunk_size", str(layer.chunk))
+    if layer.layout is not None:
+        yield Expectation("layout", "md/layout", str(layout_number(layer.layout)))
+    if layer.level in REDUNDANT:
+        component = layer.component()
+        yield Expectation("degraded", "md/degraded", str(layer.lost))
+        yield Expectation("sync_action", "md/sync_action", under_way or "idle")
+        yield Expectation("bitmap", "md/bitmap/location", layer.bitmap)
+        yield Expectation("consistency_policy", "md/consistency_policy", _policy(layer))
+        yield Expectation("component_size", "md/component_size", None if component is None else str(component // 1024))
+
+
+def _policy(layer: Md) -> str:
+    """How the array comes to agree with itself after a crash."""
+    if layer.journal:
+        return "journal"
+    if layer.ppl:
+        return "ppl"
+    return "resync" if layer.bitmap == "none" else "bitmap"
+
+
+def layout_number(layout: str) -> int:
+    """The kernel's number for a layout.
+
+    RAID 10 (n2, f2, o2 …): near copies in the low byte, far copies in the next, bit 16 for offset.
+    """
+    if layout in RAID6_LAYOUTS:
+        return RAID6_LAYOUTS[layout]
+    copies = int(layout[1:])
+    near = copies if layout[0] == "n" else 1
+    far = copies if layout[0] != "n" else 1
+    return near | far << 8 | (0x10000 if layout[0] == "o" else 0)

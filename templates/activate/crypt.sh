@@ -1,3 +1,0 @@
-
-{% include 'dm.sh' %}
-{% include 'open/crypt.sh' %}

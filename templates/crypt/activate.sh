@@ -1,0 +1,3 @@
+
+{% include 'dm.sh' %}
+{% include 'crypt/open.sh' %}

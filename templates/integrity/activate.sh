@@ -1,0 +1,3 @@
+
+{% include 'dm.sh' %}
+{% include 'integrity/open.sh' %}

@@ -1,0 +1,62 @@
+"""`matrix init`, `completion`, `help` and `--version`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli.init import KINDS
+from runner.space.load import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Call
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_writes_a_valid_matrix(kind: str, call: Call, tmp_path: Path) -> None:
+    assert call("init", "mine", "--kind", kind).status == 0
+    assert load(tmp_path / "mine.yaml").space.matrix.name == "mine"
+    assert (tmp_path / "mine.yaml").read_text().startswith("# yaml-language-server: $schema=matrix.schema.json\n")
+    assert (tmp_path / "matrix.schema.json").read_text().startswith("{")
+
+
+def test_a_file_that_exists_stays_as_it_is(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "raid.yaml").write_text("mine")
+    said = call("init")
+    assert (said.status, (tmp_path / "raid.yaml").read_text()) == (2, "mine")
+    assert "raid.yaml exists already" in said.err
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "ä", "-x"])
+def test_a_name_that_cannot_be_one_is_refused(name: str, call: Call, tmp_path: Path) -> None:
+    assert call("init", "--", name).status == 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_shipped_layout_is_found_without_the_checkout(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "name: mine\ndisks: {count: 4, size: 128MiB}\nlayouts: {far: [use: layouts/seed-studies.yaml#raid10f2]}\n"
+        "workloads: {one: {rw: read}}\n"
+    )
+    assert [cell.name.split("/")[0] for cell in load(file).space.cells()] == ["far"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion(shell: str, call: Call) -> None:
+    assert "_MATRIX_COMPLETE" in call("completion", shell).out
+
+
+def test_help_shows_topics_pages_and_commands(call: Call) -> None:
+    assert "Topics: " in call("help").out
+    assert call("help", "language").out.startswith("# ")
+    assert "Usage: matrix run" in call("help", "run").out
+    assert "no topic and no command 'nonsense'" in call("help", "nonsense").err
+
+
+def test_the_version_names_what_measures(call: Call) -> None:
+    lines = call("--version").out.splitlines()
+    assert {line.split()[0] for line in lines} >= {"matrix", "kernel", "fio"}

@@ -1,0 +1,214 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.language.tune import impossible, meaningless
+from runner.layers import Crypt, Integrity, Layer, Lvm, Md, OneDisk, Partition, Pick, Precondition, SomeDisks
+from runner.layers.geometry import Below, Shape
+from runner.layers.md import layout_number
+from runner.layers.md_superblock import usable
+from runner.simdisks.disk import Disk
+
+GIB = 1 << 30
+
+
+def disks(count: int) -> Below:
+    return Below((Shape(GIB),) * count)
+
+
+def problems(count: int = 4, **fields: Any) -> list[str]:
+    return [f"{one.field}: {one.message}" for one in Md.model_construct(**fields).problems(disks(count))]
+
+
+@pytest.mark.parametrize(
+    ("count", "fields", "said"),
+    [
+        (3, {"level": 6}, "level: RAID 6 needs at least 4 disks; 3 disks are declared"),
+        (4, {"level": 6, "spare": 1}, "level: RAID 6 needs at least 4 disks; 4 disks are declared, 1 of them spare"),
+        (1, {"level": 1}, "level: RAID 1 needs at least 2 disks; 1 disk is declared"),
+        (2, {"level": 10, "layout": "n3"}, "level: RAID 10 with 3 copies needs at least 3 disks; 2 disks are declared"),
+        (4, {"level": 5, "devices": 6}, "devices: 6 devices are more than there are: 4 disks are declared"),
+        (4, {"level": 5, "devices": 4, "spare": 1}, "devices: 4 devices and 1 spare are more than there are"),
+        (4, {"level": 6, "devices": 3}, "devices: RAID 6 needs at least 4 devices, not 3"),
+        (
+            4,
+            {"level": 5, "chunk": 100 * 1024},
+            "chunk: a chunk must be a power of two and at least 4KiB; the nearest is 64KiB or 128KiB",
+        ),
+        (
+            4,
+            {"level": 10, "chunk": 2048},
+            "chunk: a chunk must be a power of two and at least 4KiB; the nearest is 4KiB",
+        ),
+        (4, {"level": 0, "chunk": 6 * 1024}, "chunk: a chunk of RAID 0 must be a multiple of 4KiB"),
+        (1, {"level": "linear"}, "level: md linear needs at least 2 disks; 1 disk is declared"),
+        (
+            4,
+            {"level": 5, "layout": "left-symmetric-6"},
+            "layout: 'left-symmetric-6' is no layout of RAID 5; it has left-",
+        ),
+        (4, {"level": 6, "layout": "n2"}, "layout: 'n2' is no layout of RAID 6; it has left-asymmetric"),
+        (4, {"level": 10, "layout": "left-symmetric"}, "layout: 'left-symmetric' is no layout of RAID 10; it has n2"),
+        (4, {"level": 0, "metadata": "0.90"}, "metadata: 0.90 has no place for the layout of RAID 0"),
+        (4, {"level": 5, "metadata": "0.90", "ppl": True}, "metadata: 0.90 has no place for a partial parity log"),
+        (4, {"level": 5, "metadata": "0.90", "journal": 1}, "metadata: 0.90 has no place for a partial parity log"),
+        (28, {"level": 1, "metadata": "0.90"}, "metadata: 0.90 has places for 27 devices"),
+        (65, {"level": 5, "ppl": True}, "ppl: a partial parity log goes with at most 64 devices"),
+        (4, {"level": 5, "ppl": True, "bitmap": "internal"}, "ppl: a partial parity log stands instead"),
+        (4, {"level": 5, "journal": 1, "bitmap": "internal"}, "journal: a journal stands instead of a bitmap"),
+        (4, {"level": 1, "write_mostly": 4}, "write_mostly: at least one device must be left"),
+        (4, {"level": 5, "size": GIB}, "size: more than the smallest of the disks has beside md's metadata (1022MiB)"),
+        (4, {"level": 5, "size": 2**20 + 512}, "size: md counts in whole KiB"),
+        (4, {"level": 5, "size": 4096}, "level: metadata and whole chunks leave nothing of disks of 1GiB"),
+        (4, {"level": 5, "state": "degraded-2"}, "state: RAID 5 does not survive the loss of 2"),
+        (4, {"level": 10, "layout": "f2", "state": "degraded-2"}, "state: RAID 10 does not survive the loss of 2"),
+        (4, {"level": 5, "spare": 1, "state": "degraded"}, "state: a spare would take the place of a lost disk"),
+        (4, {"level": 5, "sync": "background", "state": "rebuilding"}, "sync: an array that has lost a disk"),
+        (4, {"level": 0, "chunk": GIB}, "chunk: larger than a quarter of a disk (1GiB)"),
+    ],
+)
+def test_what_the_kernel_would_refuse(count: int, fields: dict[str, object], said: str) -> None:
+    (found,) = problems(count, **fields)
+    assert found.startswith(said)
+
+
+@given(st.sampled_from([0, 1, 4, 5, 6, 10]), st.integers(4, 12))
+def test_four_disks_are_enough_for_anything(level: int, count: int) -> None:
+    assert problems(count, level=level) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "layout", "disks"),
+    [(0, None, 4), (1, None, 1), (4, None, 3), (5, None, 3), (6, None, 2), (10, "n2", 2), (10, "f4", 1)],
+)
+def test_capacity(level: Any, layout: str | None, disks: int) -> None:
+    (top,) = Md.model_construct(level=level, layout=layout).above(Below((Shape(GIB),) * 4))
+    assert disks * GIB * 0.99 < top.size < disks * GIB
+
+
+def test_what_is_left_open_is_filled_in() -> None:
+    settled = Md.model_construct(level=10, spare=1).settled(disks(5))
+    assert (settled.chunk, settled.devices, settled.layout) == (512 * 1024, 4, "n2")
+    assert Md.model_construct(level=1).settled(disks(4)).chunk is None
+
+
+def test_the_kernels_numbers_for_raid10_layouts() -> None:
+    assert [layout_number(name) for name in ("n2", "f2", "o2", "n3", "f3", "o3")] == [258, 513, 66049, 259, 769, 66305]
+
+
+def test_tunables_have_meaning_only_where_there_is_something_to_tune() -> None:
+    sata, virtio = (Disk(GIB, "sata"),), (Disk(GIB, "virtio"),)
+    parity, mirror = (Md.model_construct(level=5),), (Md.model_construct(level=1),)
+    assert meaningless("stripe_cache_size", parity, sata) == ""
+    assert "RAID 4, 5 or 6" in meaningless("stripe_cache_size", mirror, sata)
+    assert "RAID 4, 5 or 6" in meaningless("stripe_cache_size", (OneDisk(),), sata)
+    assert "no queue depth" in meaningless("ncq_depth", parity, virtio)
+    assert meaningless("ncq_depth", parity, sata) == meaningless("readahead", mirror, virtio) == ""
+    mixed = (*sata[:1], Disk(GIB, "nvme"), Disk(GIB))
+    assert "disks on nvme have no queue depth" in meaningless("ncq_depth", (OneDisk(number=1),), mixed)
+    assert "disks on virtio have no queue depth" in meaningless("ncq_depth", (OneDisk(number=2),), mixed)
+    assert meaningless("ncq_depth", parity, mixed) == meaningless("ncq_depth", (SomeDisks(count=2),), mixed) == ""
+    assert impossible({"ncq_depth": 64}, sata).keys() == {"ncq_depth"}
+    assert not impossible({"ncq_depth": 32}, sata)
+    assert not impossible({"ncq_depth": 64}, (Disk(GIB, "scsi"),))
+
+
+@pytest.mark.parametrize(
+    ("fields", "size"),
+    [  # as the kernel said for four disks (RAID 10: five) of 64 MiB, in sectors
+        ({"level": 0, "chunk": 4096}, 516096),
+        ({"level": 0, "chunk": 12 << 10}, 516096),
+        ({"level": 0, "chunk": 1 << 20, "metadata": "1.1"}, 499712),
+        ({"level": 5, "chunk": 16 << 20}, 98304),
+        ({"level": 5, "ppl": True}, 374784),
+        ({"level": 5, "ppl": True, "metadata": "1.0"}, 384000),
+        ({"level": 4, "metadata": "0.90"}, 390144),
+        ({"level": 1, "metadata": "1.0"}, 130944),
+        ({"level": 10, "layout": "n3", "devices": 5}, 210944),
+        ({"level": 10, "layout": "o3", "devices": 5}, 209920),
+        ({"level": 10, "layout": "f2", "devices": 4, "metadata": "0.90"}, 258048),
+        ({"level": 5, "size": 20500 << 10, "chunk": 64 << 10}, 122880),
+    ],
+)
+def test_what_an_array_holds_is_known_to_the_sector(fields: dict[str, Any], size: int) -> None:
+    array = Md.model_construct(**fields)
+    (top,) = array.above(Below((Shape(64 << 20),) * array.active(4)))
+    assert top.size == size * 512
+
+
+@given(st.integers(64 << 20, 20 << 40), st.integers(0, 1 << 26), st.sampled_from(["1.0", "1.1", "1.2", "0.90"]))
+def test_a_member_that_is_a_little_larger_than_known_holds_no_less(size: int, more: int, metadata: str) -> None:
+    more = min(more, size // 64)
+    assert usable(size, metadata, 1 << 16, ppl=False) <= real_room(size + more, metadata, 1 << 16)
+
+
+def real_room(size: int, metadata: str, chunk: int) -> int:
+    """What mdadm 4.4 leaves of a member, rule for rule."""
+    sectors = size // 512
+    if metadata == "0.90":
+        return (sectors // 128 * 128 - 128) * 512
+    space = 256 if sectors - 128 >= 400 << 20 else 128 if sectors - 8 > 16 << 20 else 8
+    if metadata == "1.0":
+        return (sectors // 8 * 8 - 24 - space) * 512
+    headroom = 128 * 1024 * 2
+    while headroom << 10 > sectors and headroom > chunk // 1024 * 4:
+        headroom >>= 1
+    return (sectors - -(-(24 + space + headroom) // 2048) * 2048) * 512
+
+
+def test_what_is_picked_keeps_its_name() -> None:
+    below = Below((Shape(GIB),) * 2, "partitions")
+    assert Pick.model_construct(number=1).called(below) == "partitions"
+    (found,) = Partition.model_construct(count=2).problems(below)
+    assert found.message.startswith("partitions cannot be partitioned: the kernel looks for no table on them")
+    assert not list(Partition.model_construct(count=2).problems(Below((Shape(GIB),), "volumes")))
+
+
+def test_what_is_preconditioned_keeps_its_name() -> None:
+    below = Below((Shape(GIB),) * 2, "partitions")
+    assert Precondition.model_construct(how="fill").called(below) == "partitions"
+
+
+@pytest.mark.parametrize(
+    ("fields", "ranges"),
+    [
+        ({"align": 512, "from": 32256}, [(63 * 512, 63 << 20)]),
+        ({"align": 512}, [(34 * 512, 63 << 20)]),
+        ({"at": "25%", "size": "50%"}, [(16 << 20, 48 << 20)]),
+        ({"count": 3}, [(1 << 20, 21 << 20), (21 << 20, 41 << 20), (41 << 20, 61 << 20)]),
+    ],
+)
+def test_partitions_begin_where_they_should(fields: dict[str, Any], ranges: list[tuple[int, int]]) -> None:
+    layer: Any = Partition.model_construct(**fields)
+    assert layer.ranges(Shape(64 << 20)) == ranges
+
+
+def test_on_large_sectors_a_table_is_longer_and_partitions_begin_at_whole_ones() -> None:
+    large = Below((Shape(64 << 20, sector=4096),), "encrypted devices")
+    odd: Any = Partition.model_construct(align=512)
+    (found,) = odd.problems(large)
+    assert found == ("align", "partitions begin at whole sectors of 4KiB")
+    layer: Any = Partition.model_construct(align=4096, count=2)
+    assert not list(layer.problems(large))
+    assert layer.ranges(large.devices[0])[0][0] == 6 * 4096
+    assert {shape.sector for shape in layer.above(large)} == {4096}
+
+
+@pytest.mark.parametrize(
+    ("layer", "sector"),
+    [
+        (Crypt.model_construct(sector_size=512), 2048),
+        (Crypt.model_construct(sector_size=4096), 4096),
+        (Integrity.model_construct(sector_size=4096), 4096),
+        (Integrity.model_construct(), 2048),
+        (Md.model_construct(level=0), 2048),
+        (Md.model_construct(level=1), 2048),
+        (Md.model_construct(level="linear"), 2048),
+        (Lvm.model_construct(), 2048),
+        (Partition.model_construct(count=1), 2048),
+    ],
+)
+def test_sectors_get_no_smaller_on_the_way_up(layer: Layer, sector: int) -> None:
+    assert {shape.sector for shape in layer.above(Below((Shape(GIB, sector=2048),) * 2))} == {sector}

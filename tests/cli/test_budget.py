@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Said
+    from tests.support.command import Call
 
     Run = Callable[..., tuple[int, str]]
 
@@ -25,7 +25,7 @@ repeat: {min: 2, max: 4, until: 0.0001%}
 
 
 @pytest.fixture
-def run(call: Callable[..., Said], tmp_path: Path) -> Run:
+def run(call: Call, tmp_path: Path) -> Run:
     (tmp_path / "budget.yaml").write_text(MATRIX)
 
     def ran(*words: str) -> tuple[int, str]:
@@ -60,7 +60,7 @@ def test_one_after_the_minimum_is_and_says_so(run: Run) -> None:
     assert "the budget is used up: every cell has its minimum, and " in said
 
 
-def test_a_plan_tells_how_far_it_goes(call: Callable[..., Said], tmp_path: Path) -> None:
+def test_a_plan_tells_how_far_it_goes(call: Call, tmp_path: Path) -> None:
     (tmp_path / "budget.yaml").write_text(MATRIX)
     told = {}
     for much in ("1s", "1h"):

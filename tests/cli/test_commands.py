@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
@@ -16,10 +15,10 @@ from ruamel.yaml import YAML
 from runner.cli.plan import duration, volume
 from runner.cli.schema import schema_text
 from runner.results.folders import folders_of_runs
+from tests.support.command import Matrix
 from tests.support.matrices import SMALL, SWEEP
 
 ROOT = Path(__file__).parents[2]
-Matrix = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def rows(path: Path) -> list[dict[str, str]]:

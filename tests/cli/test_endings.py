@@ -7,18 +7,17 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from runner.results.folders import folders_of_runs
+from tests.support.command import Matrix
 from tests.support.matrices import SMALL
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "runner.cli"]
-Matrix = Callable[..., subprocess.CompletedProcess[str]]
 
 #: The dry machine under which the first trial breaks, as long as there is a file `broken`.
 BREAKING = """\

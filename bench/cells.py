@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.engine.events import Event
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig
@@ -31,6 +30,7 @@ from runner.results.run_folder import Manifest, create
 from runner.scripts.cell import array_scripts, job, trial_seed
 from runner.space.load import parse
 from runner.space.select import select
+from tests.support.execution import executor
 
 if TYPE_CHECKING:
     from runner.machines.base import Rig
@@ -68,7 +68,7 @@ async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, 
     run, seen = create(folder, manifest()), list[Event]()
     with Journal.open(run.journal) as journal:
         journal.remember(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
-        execution = Execution(plan, machine, journal, run, folder, seen.append, boot_id="bench")
+        execution = executor(plan, machine, journal, run, folder, seen.append, boot_id="bench")
         async with machine.rig(rig_spec(space.matrix, space.arrays[0], None), folder) as rig:
             built = await ArrayOnRig.build(space.matrix, space.arrays[0], rig, machine, None)
             await loop(rig, cells[:2], rig.disks)

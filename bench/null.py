@@ -14,7 +14,6 @@ import random
 from pathlib import Path
 
 from runner.analysis.compare import Speed, compared
-from runner.analysis.operands import key_of
 from runner.analysis.samples import Samples, read
 from runner.analysis.selectors import runs_named
 from runner.analysis.self_compare import floor, parts
@@ -30,7 +29,7 @@ def halves(found: list[Samples], chance: random.Random) -> tuple[int, int, float
     blocks = sorted({block for one in found for _, block in one.identities})
     half = set(chance.sample(blocks, len(blocks) // 2))
     sides = parts("it", found, half.__contains__)
-    done = compared(*sides, key_of("run", sides), METRICS, within=WITHIN, confidence=CONFIDENCE)
+    done = compared(*sides, "run", METRICS, within=WITHIN, confidence=CONFIDENCE)
     alarms = sum(line.speed in {Speed.FASTER, Speed.SLOWER} for line in done.lines)
     return len(done.lines), alarms, floor(line.ratio for line in done.lines) or 0.0
 

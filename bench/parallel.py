@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from runner.engine.concurrency_policy import Told
 from runner.engine.events import Event, TrialStrained
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.engine.rigs import rig_spec
 from runner.machines.qemu import Qemu
@@ -28,6 +27,7 @@ from runner.results.journal import Journal
 from runner.results.run_folder import Manifest, create
 from runner.space.load import parse
 from runner.space.select import select
+from tests.support.execution import executor
 
 if TYPE_CHECKING:
     from runner.space.space import Space
@@ -58,7 +58,7 @@ async def once(space: Space, jobs: int, scratch: Path) -> Taken:
     run = create(scratch, manifest(), f"jobs-{jobs}-{time.monotonic_ns()}")
     with Journal.open(run.journal) as journal:
         level = Told(jobs)
-        execution = Execution(plan, Qemu(), journal, run, scratch, seen.append, boot_id="bench", level=level)
+        execution = executor(plan, Qemu(), journal, run, scratch, seen.append, boot_id="bench", level=level)
         began = time.monotonic()
         await execution.run()
         seconds = time.monotonic() - began

@@ -233,8 +233,10 @@ def _measured(file: MatrixFile, cells: Iterable[str]) -> Outcome:
 def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> RunFolder:
     import asyncio
 
-    from runner.engine.executor import Execution
+    from runner.engine.executor import Executor
     from runner.engine.order import Plan
+    from runner.engine.recorder import RunContext
+    from runner.engine.scheduler import Scheduler
     from runner.machines import machine
     from runner.machines.base import Wishes
     from runner.results.journal import Journal
@@ -256,8 +258,8 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
         raise BadInput(f"tests measure on disks that are made for them, and {place} makes none")
     folder = create(results, order.manifest(), name)
     with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
-        execution = Execution(plan, here, journal, folder, folder.path, lambda _: None, boot_id=boot_id())
-        asyncio.run(execution.run())
+        context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id())
+        asyncio.run(Executor(Scheduler(plan), context).run())
     return folder.with_manifest(finished=True)
 
 

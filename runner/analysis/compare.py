@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from runner.analysis.metrics import is_percentile, more_is_faster
-from runner.analysis.no_overlap import why_apart
+from runner.analysis.pairs import pairs_of
+from runner.analysis.rates import metrics_for
 from runner.analysis.samples import together
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
@@ -16,9 +17,10 @@ from runner.results.record import Outcome
 from runner.statistics.ratios import Verdict, foreseen, paired, predicted, unpaired, verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from runner.analysis.operands import Key, Side
+    from runner.analysis.operands import Side
+    from runner.analysis.pairs import Pair, Pairs
     from runner.analysis.samples import Samples
     from runner.statistics.ratios import Ratio
 
@@ -91,7 +93,7 @@ class Comparison:
 def compared(
     a: Side,
     b: Side,
-    key: Callable[[Samples], Key],
+    kind: str,
     metrics: Sequence[str],
     *,
     within: float,
@@ -101,46 +103,41 @@ def compared(
 ) -> Comparison:
     """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all.
 
-    `recorded`: how many trials there are of each run. `history`: groups of earlier runs of which each was done with the
-    same things as one of the sides.
+    `metrics`: if there are none, the rate of each cell's work. `recorded`: how many trials there are of each run.
+    `history`: groups of earlier runs of which each was done with the same things as one of the sides.
     """
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
-    left, right = _by_key(a, key), _by_key(b, key)
-    names = {**{place: several[0].cell.name for place, several in right.items()}}
-    names |= {place: several[0].cell.name for place, several in left.items()}
+    matched = pairs_of(kind, a, b, _differing(a, b))
     pairs = [
-        (place, metric)
-        for place in names
-        if place in left and place in right
-        for metric in metrics
-        if all(any(one.blocks(metric) for one in side[place]) for side in (left, right))
+        (pair, metric)
+        for pair in matched.found
+        for metric in metrics_for((*pair.left, *pair.right), metrics)
+        if all(any(one.blocks(metric) for one in side) for side in (pair.left, pair.right))
     ]
-    missing = [*_missing(left, right, "B"), *_missing(right, left, "A")]
-    broken = [names[place] for place in left if _measured(left[place]) and _broken(right.get(place, ()))]
+    missing = _missing(matched)
+    broken = _broken_names(matched)
     if not pairs and not broken:
-        raise _nothing_in_common(a, b, left, right, missing)
-    before = [_by_key(group, key) for group in history]
+        raise _nothing_in_common(a, b, matched, missing)
+    before = [_by_id(group) for group in history]
     ratios = [
-        _ratio(left[place], right[place], metric, confidence, [group[place] for group in before if place in group])
-        for place, metric in pairs
+        _ratio(
+            pair.left,
+            pair.right,
+            metric,
+            confidence,
+            [group[one] for group in before if (one := pair.left[0].cell.id) in group],
+        )
+        for pair, metric in pairs
     ]
     lines = [
-        Line(
-            names[place],
-            (left[place][0].cell.id, right[place][0].cell.id),
-            metric,
-            (together(left[place], metric), together(right[place], metric)),
-            ratio,
-            _speed(verdict, metric),
-            (_stopped(left[place]), _stopped(right[place])),
-            (_strained(left[place], metric), _strained(right[place], metric)),
-        )
-        for (place, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
+        _line(pair, metric, ratio, verdict)
+        for (pair, metric), ratio, verdict in zip(pairs, ratios, verdicts(ratios, within), strict=True)
     ]
     notes = (
-        *_notes(a, b, [max(map(len, side.values())) for side in (left, right)], ratios),
+        *_notes(a, b, _most(matched), ratios),
         *_of_percentiles(metrics),
+        *matched.notes,
         *shared,
         *_unfinished(a, b, recorded or {}),
         *_broke(broken),
@@ -148,21 +145,38 @@ def compared(
     return Comparison(a, b, within, confidence, lines, missing, notes, broken)
 
 
-def _nothing_in_common(
-    a: Side,
-    b: Side,
-    left: Mapping[Key, list[Samples]],
-    right: Mapping[Key, list[Samples]],
-    missing: Sequence[Missing],
-) -> BadInput:
+def _line(pair: Pair, metric: str, ratio: Ratio | None, verdict: Verdict) -> Line:
+    left, right = pair.left, pair.right
+    return Line(
+        pair.name,
+        (left[0].cell.id, right[0].cell.id),
+        metric,
+        (together(left, metric), together(right, metric)),
+        ratio,
+        _speed(verdict, metric),
+        (_stopped(left), _stopped(right)),
+        (_strained(left, metric), _strained(right, metric)),
+    )
+
+
+def _most(matched: Pairs) -> list[int]:
+    """In how many runs one and the same cell is, on either side."""
+    sides = [
+        [*(pair.left for pair in matched.found), *matched.alone[0]],
+        [*(pair.right for pair in matched.found), *matched.alone[1]],
+    ]
+    return [max((len({one.run.id for one in several}) for several in side), default=0) for side in sides]
+
+
+def _nothing_in_common(a: Side, b: Side, matched: Pairs, missing: Sequence[Missing]) -> BadInput:
     """Why there is nothing to compare: other cells, or cells of which one side has no figures, and why not."""
-    shared = left.keys() & right.keys()
-    details, resolution = ("", "") if shared else why_apart(left, right, _differing(a, b))
-    told = [f"{one.name}: {one.why} in {one.side}" for one in missing] if shared else []
+    details, resolution = ("", "") if matched.found else matched.why
+    told = [f"{one.name}: {one.why} in {one.side}" for one in missing] if matched.found else []
     more = f"\nand {len(told) - 5:,} more" if len(told) > 5 else ""
+    cells = "; ".join(f"{side.name}: {_cells(alone)}" for side, alone in zip((a, b), matched.alone, strict=True))
     return BadInput(
         f"{a.name} and {b.name} have no cell in common of which both have figures",
-        details=details or "\n".join(told[:5]) + more or f"{a.name}: {_cells(left)}; {b.name}: {_cells(right)}",
+        details=details or "\n".join(told[:5]) + more or cells,
         resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
     )
 
@@ -262,10 +276,10 @@ def _of_percentiles(metrics: Sequence[str]) -> tuple[str, ...]:
     return ("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own",)
 
 
-def _by_key(side: Side, key: Callable[[Samples], Key]) -> dict[Key, list[Samples]]:
-    found: dict[Key, list[Samples]] = {}
+def _by_id(side: Side) -> dict[str, list[Samples]]:
+    found: dict[str, list[Samples]] = {}
     for one in side.found:
-        found.setdefault(key(one), []).append(one)
+        found.setdefault(one.cell.id, []).append(one)
     return found
 
 
@@ -320,19 +334,24 @@ def _strained(several: Sequence[Samples], metric: str) -> tuple[int, int]:
     return sum(len(one.counted(metric)) for one in several), sum(one.strained_of(metric) for one in several)
 
 
-def _missing(left: Mapping[Key, list[Samples]], right: Mapping[Key, list[Samples]], lacking: str) -> list[Missing]:
+def _missing(matched: Pairs) -> list[Missing]:
     """Cells with figures on one side of which the other has none."""
     found = []
-    for place, several in left.items():
-        if not _measured(several):
-            continue
-        if place not in right:
-            found.append(Missing(several[0].cell.name, lacking, "not there"))
-        elif not _measured(right[place]):
-            reasons = "; ".join(dict.fromkeys(reason for one in right[place] for reason in one.reasons))
-            why = f"{right[place][0].outcome}: {reasons}" if reasons else "no trial that settled"
-            found.append(Missing(several[0].cell.name, lacking, why))
+    for lacking, at in (("B", 0), ("A", 1)):
+        for pair in matched.found:
+            there, other = (pair.left, pair.right) if at == 0 else (pair.right, pair.left)
+            if _measured(there) and not _measured(other):
+                reasons = "; ".join(dict.fromkeys(reason for one in other for reason in one.reasons))
+                why = f"{other[0].outcome}: {reasons}" if reasons else "no trial that settled"
+                found.append(Missing(pair.name, lacking, why))
+        found += [
+            Missing(several[0].cell.name, lacking, "not there") for several in matched.alone[at] if _measured(several)
+        ]
     return found
+
+
+def _broken_names(matched: Pairs) -> list[str]:
+    return [pair.name for pair in matched.found if _measured(pair.left) and _broken(pair.right)]
 
 
 def _measured(several: Sequence[Samples]) -> bool:
@@ -361,8 +380,8 @@ def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> tuple[str, ...
     )
 
 
-def _cells(found: Mapping[Key, list[Samples]]) -> str:
-    names = [several[0].cell.name for several in found.values()]
+def _cells(found: Sequence[Sequence[Samples]]) -> str:
+    names = [several[0].cell.name for several in found]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") or "none"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.compare import Speed, differences
 from runner.analysis.metrics import METRICS
 from runner.reports.number_format import figure, times
-from runner.reports.table import Grid
+from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent
 from runner.space.notes import few
 
@@ -61,7 +61,7 @@ def tidy(done: Comparison) -> Grid:
     return Grid(columns, rows, (*done.notes, *_doubts(done), *_told(differences(done.a, done.b))))
 
 
-def shown(done: Comparison, *, most: int | None) -> Grid:
+def shown(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
     """For people: what is slower first, then what is faster; the rest is only of interest if there is room."""
     order = list(Speed)
     lines = sorted(done.lines, key=lambda line: (order.index(line.speed), -_distance(line)))
@@ -79,7 +79,7 @@ def shown(done: Comparison, *, most: int | None) -> Grid:
     columns = ("cell", "figure", f"A: {done.a.name}", f"B: {done.b.name}", "B / A", "interval", "B is")
     notes = [_sentence(done)]
     if len(cut) < len(lines):
-        notes.append(f"{len(lines) - len(cut):,} more lines; `--rows` shows more, `--format csv` all")
+        notes.append(f"{len(lines) - len(cut):,} more lines; {hint}")
     notes += [*_of_means(done.lines), *_without_ratio(done.missing)]
     told = _told(differences(done.a, done.b))
     return Grid(columns, rows, (*done.notes, *notes, *_doubts(done), *told), frozenset(columns[2:6]))

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING
 from runner.analysis.compare import Speed, differences
 from runner.analysis.compare_table import shown as compared_shown
 from runner.analysis.metrics import METRICS
+from runner.analysis.rates import RATES
+from runner.analysis.stored_guidelines import as_measured, share_of
 from runner.analysis.tables import shown as results_shown
 from runner.base.errors import Exit
+from runner.guidelines.ranking import ranked
+from runner.reports.answer import in_words, markdown
 from runner.reports.number_format import figure, times
 from runner.reports.table import Grid
 from runner.reports.table_formats import as_markdown, escaped
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from runner.guidelines.verdicts import Judgement
     from runner.results.store import RunRow
 
-_RATES = ("read_bw", "write_bw", "read_iops", "write_iops")
 #: Rows of a table on a page, which may have a mebibyte; and annotations, of which a step may have ten of a kind.
 _ROWS, _ANNOTATIONS = 50, 10
 
@@ -108,17 +111,29 @@ class Night:
 
 def page(night: Night) -> str:
     """All of it, as Markdown."""
-    parts = [f"# {escaped(night.title)}", _table(_of_runs(night))]
+    parts = [f"# {escaped(night.title)}", *_answers(night), _table(_of_runs(night))]
     if night.judgements or night.unjudged:
         judged = _table(verdicts_shown(night.judgements)) if night.judgements else escaped(night.unjudged)
         parts += ["## Guidelines", judged]
     if night.broken:
         parts += ["## What broke", _table(_of_broken(night))]
     parts.append("## Against the last run that ended well")
-    parts.append(_table(compared_shown(night.comparison, most=_ROWS)) if night.comparison else escaped(night.alone))
-    figures = _table(results_shown(night.found, _RATES, most=4 * _ROWS))
+    parts.append(_against(night))
+    names = shlex.join(run.name for run in night.runs)
+    figures = _table(results_shown(night.found, RATES, most=4 * _ROWS, hint=f"`matrix results {names}` shows more"))
     parts.append(f"<details><summary>All figures</summary>\n\n{figures}\n</details>")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _against(night: Night) -> str:
+    if not night.comparison:
+        return escaped(night.alone)
+    words = _compare(night.comparison)
+    return _table(compared_shown(night.comparison, most=_ROWS, hint=f"`{words}` shows more"))
+
+
+def _compare(done: Comparison) -> str:
+    return shlex.join(["matrix", "compare", done.a.name, done.b.name])
 
 
 def issue(night: Night) -> str:
@@ -149,6 +164,15 @@ def _command(kind: str, title: str, text: str) -> str:
     plain = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     named = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
     return f"::{kind} title={named}::{plain}"
+
+
+def _answers(night: Night) -> Iterator[str]:
+    """Which stack is fastest for what, run by run; a part of a matrix has only some of the stacks."""
+    for run in night.runs:
+        found = [one for one in night.found if one.run.id == run.id]
+        rankings = ranked(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
+        if words := in_words(rankings, synthetic=run.made_up, over=run.finished):
+            yield (f"{escaped(run.name)}:\n\n" if len(night.runs) > 1 else "") + markdown(words)
 
 
 def _table(grid: Grid) -> str:
@@ -223,7 +247,7 @@ def _again(night: Night) -> str:
     lines = [f"git checkout {shlex.quote(run.revision.rstrip('+'))}" for run in night.runs[:1] if run.revision]
     lines += [shlex.join(words) for run in night.runs if (words := (night.commands or {}).get(run.id))]
     if night.comparison:
-        lines.append(shlex.join(["matrix", "compare", night.comparison.a.name, night.comparison.b.name]))
+        lines.append(_compare(night.comparison))
     text = "\n".join(lines)
     fence = "`" * 4
     while fence in text:

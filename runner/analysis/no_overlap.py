@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import (
+    DEFAULT,
+    is_part,
+    is_tunable,
+    keys_of,
+    may_lack,
+    of_work,
+    tunables_with_default,
+    varying,
+)
+from runner.analysis.matching import side_by_side
+from runner.analysis.naming import determined
+from runner.analysis.natural_sort import of_value
+from runner.space.notes import few
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
-    from typing import TypeAlias
 
-    from runner.analysis.operands import Key
-    from runner.analysis.samples import Samples
-
-    _Found: TypeAlias = Mapping[Key, Sequence[Samples]]
+    from runner.analysis.axes import Axes
+    from runner.analysis.matching import Key
+    from runner.results.record import CellRow
 
 #: Of what two runs were done with, what may make cells of one name others.
 _OF_CELLS = ("seed", "disk", "digest.matrix")
@@ -29,25 +43,24 @@ def strangers(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str])
     return [name for name, ids in cells.items() if not ids & declared]
 
 
-def why_apart(left: _Found, right: _Found, differing: Iterable[tuple[str, str, str]]) -> tuple[str, str]:
-    """The evidence, and what to do about it; both empty if it is not known. `differing`: by what their runs differ."""
-    return _alike(left, right, differing) or _by_axes(left, right)
+def same_names(
+    left: Sequence[CellRow], right: Sequence[CellRow], facts_apart: Iterable[tuple[str, str, str]]
+) -> tuple[str, str]:
+    """Why cells of one name are not the same, and what to do: their ids cover everything that they resolve to.
 
-
-def _alike(left: _Found, right: _Found, differing: Iterable[tuple[str, str, str]]) -> tuple[str, str] | None:
-    """Cells of one name that are not the same: their ids cover everything that they resolve to."""
-    ids = [{one.cell.id for several in side.values() for one in several} for side in (left, right)]
-    there = [{one.cell.name: one.cell for several in side.values() for one in several} for side in (left, right)]
+    Both empty if that is not why. `facts_apart`: by what their runs differ.
+    """
+    there = [{cell.name: cell for cell in side} for side in (left, right)]
     alike = there[0].keys() & there[1].keys()
-    if not alike or ids[0] & ids[1]:
-        return None
+    if not alike or {cell.id for cell in left} & {cell.id for cell in right}:
+        return "", ""
     axes = {
         axis: f"{there[0][name].axes.get(axis, 'none')} → {there[1][name].axes.get(axis, 'none')}"
         for name in sorted(alike)
         for axis in {**there[0][name].axes, **there[1][name].axes}
         if there[0][name].axes.get(axis) != there[1][name].axes.get(axis)
     }
-    facts = {name: f"{one} → {other}" for name, one, other in differing if name.startswith(_OF_CELLS)}
+    facts = {name: f"{one} → {other}" for name, one, other in facts_apart if name.startswith(_OF_CELLS)}
     if axes or len(facts) > 1:
         facts.pop("digest.matrix", None)  # it says no more than that something differs
     told = [f"{name}: {change}" for name, change in {**axes, **facts}.items()]
@@ -61,30 +74,78 @@ def _alike(left: _Found, right: _Found, differing: Iterable[tuple[str, str, str]
     )
 
 
-def _by_axes(left: _Found, right: _Found) -> tuple[str, str]:
-    """The axes on which no cell of the one side stands where a cell of the other does."""
-    there = [_values(side) for side in (left, right)]
-    apart = [
-        f"{axis} ({_few(one)} → {_few(there[1].get(axis, {'none'}))})"
-        for axis, one in there[0].items()
-        if not one & there[1].get(axis, {"none"})
-    ]
-    apart += [f"{axis} (none → {_few(there[1][axis])})" for axis in there[1] if axis not in there[0]]
+def differing(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
+    """Return the axes on which no two columns share a value, with the values of each; a layer's may be lacking."""
+    every = list(columns)
+    defaults = tunables_with_default(axes for column in every for axes in column)
+    found = {}
+    for name in names:
+        absent = DEFAULT if name in defaults else "none"
+        sets = [{axes.get(name, absent) for axes in column} for column in every]
+        told = [one - {"none"} if may_lack(name) else one for one in sets]
+        some = [one for one in told if one]
+        if len(some) > 1 and sum(map(len, some)) == len(set().union(*some)):
+            found[name] = [sorted(one, key=of_value) for one in told]
+    return found
+
+
+def told_apart(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    """Tell in what columns differ."""
     if not apart:
-        return "", ""
-    return f"the sides differ in {', '.join(apart)}", "compare by one of these axes, or choose cells with --only"
+        return "they have single values in common, but no combination"
+    told = ", ".join(f"{name} ({' → '.join(_few(one) or 'none' for one in values)})" for name, values in apart.items())
+    return f"they differ in {told}"
 
 
-def _values(side: _Found) -> dict[str, set[str]]:
-    """Of every axis that counts, the values; an id counts as a whole, and stands for all axes of its cell."""
-    keys = [
-        dict(part.partition("=")[::2] for part in key[1:]) if len(key) > 1 else dict(several[0].cell.axes)
-        for key, several in side.items()
+def common_choice(
+    axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
+) -> str:
+    """Return options that choose cells which stand side by side; empty if it takes other work, or there are none.
+
+    With one value in each column, an axis goes with what is compared.
+    """
+    if not apart or not all(is_part(name) and not of_work(name) for name in apart):
+        return ""
+    chosen = [
+        {axis: value, **{name: values[at][0] for name, values in apart.items() if values[at]}}
+        for at, value in enumerate(columns)
     ]
-    axes = dict.fromkeys(axis for key in keys for axis in key)
-    return {axis: {key.get(axis, "none") for key in keys} for axis in axes}
+    kept = [
+        [axes for axes in column if all(axes.get(name) == one for name, one in rule.items())]
+        for column, rule in zip(columns.values(), chosen, strict=True)
+    ]
+    matched = share_a_row(kept, axis)
+    if not matched or any({*"|,="} & {*value} for rule in chosen for value in rule.values()):
+        return ""
+    rules = (",".join(f"{name}={value}" for name, value in rule.items()) for rule in chosen)
+    return " ".join(f"--only {shlex.quote(rule)}" for rule in rules) + "  in place of any other --only"
 
 
-def _few(values: Iterable[str]) -> str:
-    told = sorted(values)
-    return ", ".join(told[:_FEW]) + (f" and {len(told) - _FEW} more" if len(told) > _FEW else "")
+def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
+    """Whether cells of two columns agree in all that the axis does not determine."""
+    cells = [axes for column in columns for axes in column]
+    names = varying(cells, {axis})
+    along = determined(cells, axis, names)
+    keys = iter(keys_of(cells, [name for name in names if name not in along], [""] * len(cells)))
+    rows = side_by_side([[(next(keys), 0) for _ in column] for column in columns])
+    return any(sum(map(bool, row.columns)) > 1 for row in rows)
+
+
+def absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
+    """Say which cells lack what tells rows apart, and in which rows they stand therefore.
+
+    `placed`: the value that is compared, the axes of a cell, and the key of a row that it stands in.
+    """
+    lacking: dict[tuple[str, bool], dict[str, None]] = {}
+    for value, axes, key in placed:
+        for name, there in zip(names, key, strict=True):
+            if there and name not in axes and may_lack(name):
+                as_default = is_tunable(name) and there == DEFAULT
+                lacking.setdefault((name, as_default), {})[value] = None
+    for (name, as_default), values in lacking.items():
+        what = f"count as {DEFAULT}" if as_default else "stand in the row of each value"
+        yield f"cells of {few(values)} without {name} {what}"
+
+
+def _few(values: Sequence[str]) -> str:
+    return ", ".join(values[:_FEW]) + (f" and {len(values) - _FEW} more" if len(values) > _FEW else "")

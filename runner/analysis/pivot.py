@@ -5,25 +5,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import (
+    DEFAULT,
+    in_reading_order,
+    is_part,
+    keys_of,
+    may_lack,
+    of_work,
+    unite,
+    varying,
+    with_aliases,
+)
+from runner.analysis.matching import MOST, TooManyRows, side_by_side
 from runner.analysis.metrics import METRICS, is_percentile
-from runner.analysis.natural_sort import as_declared, of_value
-from runner.analysis.tables import ENDS, axes_of, values_of, warnings
+from runner.analysis.naming import alias_notes, determined, goes_with, naming_of
+from runner.analysis.natural_sort import as_declared
+from runner.analysis.no_overlap import absences, common_choice, differing, told_apart
+from runner.analysis.rates import rates_of
+from runner.analysis.tables import ENDS, values_of, warnings
+from runner.base.errors import BadInput
 from runner.reports.number_format import figure
 from runner.reports.table import Grid
-from runner.reports.terminal import is_large, percent
+from runner.reports.terminal import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from runner.analysis.axes import Axes
+    from runner.analysis.matching import Key, Row
+    from runner.analysis.naming import Naming
     from runner.analysis.samples import Samples
     from runner.reports.table import Value
 
-_MEANS = (
-    "means over trials: bandwidth where a row has requests of 64 KiB and more, requests per second where it has not"
-)
+    Slots = Sequence[Samples | None]
+
 _SIDES = ("read", "write")
-#: What axes begin with that are not of a layer of a layout.
-_OF_NO_LAYER = {"workload", "tune"}
+_MEANS = "means over trials: MB/s for requests of 64 KiB and more, IOPS for smaller ones"
 
 
 def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
@@ -32,13 +49,14 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     Without `metric`, the rates of each row: of reads, writes or both, as bandwidth or as requests like in other tables.
     """
     table = table_of(found, axis)
-    rows: list[tuple[Value, ...]] = []
-    for key, cells in table.lines:
-        for name in told_by(cells, metric):
-            label = () if metric else (name.partition("_")[0],)
-            rows.append((*key, *label, *(place(one, name) for one in cells)))
-    columns = (*table.names, *(() if metric else ("figure",)))
-    return Grid((*columns, *table.heads), rows, notes_of(found, table.among, axis, metric), frozenset(table.heads))
+    several = not metric and any(len(told_by(cells, None)) > 1 for _, cells in table.lines)
+    rows: list[tuple[Value, ...]] = [
+        (table.naming.label(key), *((name.partition("_")[0],) if several else ()), *(place(one, name) for one in cells))
+        for key, cells in table.lines
+        for name in told_by(cells, metric)
+    ]
+    columns = ("cell", *(("figure",) if several else ()), *table.heads)
+    return Grid(columns, rows, notes_of(table, metric), frozenset(table.heads))
 
 
 def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
@@ -50,83 +68,140 @@ def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid
             strained = sum(one.strained_of(name) for one in cells if one)
             rows.append((*key, name, *(value for one in cells for value in _with_trials(one, name)), strained))
     places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "strained"]
-    notes = notes_of(found, table.among, axis, metric)
-    return Grid((*table.names, "metric", *places), rows, notes, frozenset(places))
+    return Grid((*table.naming.names, "metric", *places), rows, notes_of(table, metric), frozenset(places))
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells by all that they differ in but one axis, and by that."""
+    """Cells by the value of one axis, and by all else in which they differ."""
 
-    #: Those that have the axis.
+    axis: str
+    #: So many cells were asked for; those that have the axis are `among`.
+    asked: int
     among: Sequence[Samples]
-    #: What lines are told apart by.
-    names: tuple[str, ...]
-    #: Those of the axis, in the order in which people look for them.
+    #: The axes of each of these.
+    cells: Sequence[Axes]
+    naming: Naming
+    #: Axes that each value of the axis has one value of.
+    along: Mapping[str, Mapping[str, str]]
+    #: Values of the axis, in the order in which people look for them.
     values: Sequence[str]
-    heads: Sequence[str]
-    lines: Sequence[tuple[tuple[str, ...], Sequence[Samples | None]]]
+    lines: Sequence[tuple[tuple[str, ...], Slots]]
+
+    @property
+    def heads(self) -> list[str]:
+        """Name the columns of the values."""
+        return [f"{self.axis}={value}" for value in self.values]
 
 
 def table_of(found: Sequence[Samples], axis: str) -> Table:
-    """Cells that have an axis, in lines of those that differ in nothing else."""
-    among = [one for one in found if axis in one.cell.axes]
-    values = sorted(dict.fromkeys(one.cell.axes[axis] for one in among), key=as_declared)
-    several = len({one.run.id for one in among}) > 1
-    invented = any(one.run.made_up for one in among)
-    along = _along(among, axis)
-    varying = [name for name in _varying(among, axis) if name not in along]
-    places: dict[tuple[str, ...], dict[str, Samples]] = {}
-    for one in among:
-        run = (*((one.run.name,) if several else ()), *((str(one.run.made_up).lower(),) if invented else ()))
-        key = (*run, *(one.cell.axes.get(name, "") for name in varying))
-        nth = 1
-        # Cells that differ in something that no axis names stand below each other.
-        while one.cell.axes[axis] in places.setdefault((*key, str(nth)), {}):
-            nth += 1
-        places[*key, str(nth)][one.cell.axes[axis]] = one
-    ordered = sorted(places.items(), key=lambda item: tuple(map(as_declared, item[0])))
-    return Table(
-        among,
-        (*(("run",) if several else ()), *(("made_up",) if invented else ()), *varying),
-        values,
-        [f"{axis}={value}" for value in values],
-        [(key[:-1], [by_value.get(value) for value in values]) for key, by_value in ordered],
+    """Put cells that differ in nothing but an axis into one line."""
+    among = [one for one in found if axis in with_aliases(one.cell.axes)]
+    cells = unite([one.cell.axes for one in among], {axis})
+    along = _along(cells, axis)
+    names = in_reading_order([name for name in varying(cells, {axis}) if name not in along])
+    runs = [one.run.id for one in among]
+    keys = keys_of(cells, names, runs)
+    first: dict[str, tuple[str, ...]] = {
+        **({"run": tuple(one.run.name for one in among)} if len({*runs}) > 1 else {}),
+        **({"made_up": tuple(str(one.run.made_up).lower() for one in among)} if _some_made_up(among) else {}),
+    }
+    whole = [(*(column[at] for column in first.values()), *key) for at, key in enumerate(keys)]
+    values = sorted(dict.fromkeys(axes[axis] for axes in cells), key=as_declared)
+    columns: dict[str, list[tuple[Key, Samples]]] = {value: [] for value in values}
+    for key, one, axes in zip(whole, among, cells, strict=True):
+        columns[axes[axis]].append((key, one))
+    try:
+        rows = side_by_side([*columns.values()])
+    except TooManyRows:
+        raise _too_many(cells, names, axis) from None
+    lines = [line for row in rows for line in _lines(row)]
+    every = (*first, *names)
+    naming = naming_of(cells, every, [key for key, _ in lines], but={axis, *along})
+    return Table(axis, len(found), among, cells, naming, along, values, _sorted(lines, every, cells))
+
+
+def _some_made_up(among: Sequence[Samples]) -> bool:
+    return any(one.run.made_up for one in among)
+
+
+def _lines(row: Row[Samples]) -> Iterator[tuple[tuple[str, ...], Slots]]:
+    """Cells that differ in something that no axis names stand below each other."""
+    key = tuple(value or "" for value in row.key)
+    for number in range(max(map(len, row.columns))):
+        yield key, [items[number] if number < len(items) else None for items in row.columns]
+
+
+def _sorted(
+    lines: Sequence[tuple[tuple[str, ...], Slots]], names: Sequence[str], cells: Sequence[Axes]
+) -> list[tuple[tuple[str, ...], Slots]]:
+    """Order lines by each axis: sizes and numbers by what they are, words as they were declared."""
+    ranks: list[dict[str, int]] = []
+    for at, name in enumerate(names):
+        declared = dict.fromkeys((*(axes[name] for axes in cells if name in axes), *(key[at] for key, _ in lines)))
+        values = sorted(declared, key=lambda value: (value != DEFAULT, *as_declared(value)))
+        ranks.append({value: number for number, value in enumerate(values)})
+    return sorted(lines, key=lambda line: tuple(rank[value] for rank, value in zip(ranks, line[0], strict=True)))
+
+
+def _too_many(cells: Sequence[Axes], names: Sequence[str], axis: str) -> BadInput:
+    lacked = [name for name in names if may_lack(name) and any(name not in axes for axes in cells)]
+    return BadInput(
+        f"--pivot {axis}: more than {MOST:,} combinations of what only some of the cells have",
+        details=f"not all have {', '.join(lacked)}",
+        resolution="choose some of them with --only",
     )
 
 
-def told_by(cells: Sequence[Samples | None], metric: str | None) -> list[str]:
+def told_by(cells: Slots, metric: str | None) -> list[str]:
     """The figures of a line, without those that none of its cells has."""
     there = [one for one in cells if one]
-    return [name for name in ([metric] if metric else _rates_of(there)) if any(one.estimate(name) for one in there)]
+    return [name for name in ([metric] if metric else rates_of(there)) if any(one.estimate(name) for one in there)]
 
 
-def notes_of(found: Sequence[Samples], among: Sequence[Samples], axis: str, metric: str | None) -> tuple[str, ...]:
+def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
     """What must be said beside a table along an axis."""
-    shared = _shared(among, axis)
+    among, axis = table.among, table.axis
+    columns: dict[str, list[Axes]] = {value: [] for value in table.values}
+    for axes in table.cells:
+        columns[axes[axis]].append(axes)
     return (
         *warnings(one.run for one in among),
         f"{metric}: {_what(metric)}, in {METRICS[metric] or 'requests'}" if metric else _MEANS,
-        *((f"{len(found) - len(among):,} of {len(found):,} cells have no {axis}",) if len(among) < len(found) else ()),
+        *(
+            (f"{table.asked - len(among):,} of {table.asked:,} cells have no {axis}",)
+            if len(among) < table.asked
+            else ()
+        ),
         *_lacking(among, metric),
         *_strained(among, metric),
-        *((f"all of {shared}",) if shared else ()),
-        *(f"{name} goes with {axis}: {_told_along(values)}" for name, values in _along(among, axis).items()),
+        *table.naming.notes(),
+        *goes_with(axis, table.along),
+        *alias_notes(table.cells, (one.cell.axes for one in among)),
+        *absences(_placed(table), table.naming.names),
+        *_alone(table, columns),
     )
+
+
+def _placed(table: Table) -> Iterator[tuple[str, Axes, Key]]:
+    """Each cell with the key of its line."""
+    axes = {id(one): there for one, there in zip(table.among, table.cells, strict=True)}
+    for key, cells in table.lines:
+        yield from ((value, axes[id(one)], key) for value, one in zip(table.values, cells, strict=True) if one)
+
+
+def _alone(table: Table, columns: Mapping[str, Sequence[Axes]]) -> Iterator[str]:
+    """Say why no two columns have figures in one line, and how to bring them into one."""
+    if len(table.values) < 2 or any(sum(one is not None for one in cells) > 1 for _, cells in table.lines):
+        return
+    apart = differing(columns.values(), table.naming.names)
+    yield f"no two columns have a row in common: {told_apart(apart)}"
+    if table.axis == "layout" and (choice := common_choice(table.axis, columns, apart)):
+        yield f"to see some side by side, choose cells with  {choice}"
 
 
 def _what(metric: str) -> str:
     return "of the requests of all trials together" if is_percentile(metric) else "mean over trials"
-
-
-def _rates_of(cells: Iterable[Samples]) -> list[str]:
-    """By which figures a row of cells is told: one for each direction, and the same for all of them."""
-    found = []
-    for side in _SIDES:
-        rates = [(one.estimate(f"{side}_bw"), one.estimate(f"{side}_iops")) for one in cells]
-        large = any(bw and iops and is_large(bw.mean, iops.mean) for bw, iops in rates)
-        found.append(f"{side}_{'bw' if large else 'iops'}")
-    return found
 
 
 def _with_trials(one: Samples | None, metric: str) -> tuple[Value, ...]:
@@ -163,41 +238,13 @@ def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     return (f"(!) in {strained:,} of {of:,} trials the host could not keep up with modelled disks",)
 
 
-def _varying(found: Sequence[Samples], but: str) -> list[str]:
-    """The axes by which these cells differ."""
-    return [name for name in axes_of(found) if name != but and len({one.cell.axes.get(name) for one in found}) > 1]
-
-
-def _along(found: Sequence[Samples], axis: str) -> dict[str, dict[str, str]]:
+def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
     """What a layout or a workload of some name is made of, if it has one value for each name; and those values.
 
     It tells no lines apart: cells of two layouts could never stand in the same one. Whatever else happens to change
     with an axis does, as a line would say that the axis is all that its cells differ in.
     """
-    along: dict[str, dict[str, str]] = {}
-    for name in _varying(found, axis):
-        if not _is_part(name, axis):
-            continue
-        pairs = {(one.cell.axes[axis], one.cell.axes.get(name)) for one in found}
-        if len(pairs) == len({value for value, _ in pairs}):
-            along[name] = {value: theirs for value, theirs in pairs if theirs is not None}
-    return along
-
-
-def _is_part(name: str, axis: str) -> bool:
-    """It belongs to what the values of the other axis are names of."""
-    of, dot, _ = name.partition(".")
-    return bool(dot) and (of == axis if axis == "workload" else axis == "layout" and of not in _OF_NO_LAYER)
-
-
-def _told_along(values: Mapping[str, str]) -> str:
-    return ", ".join(
-        f"{theirs} ({value})" for value, theirs in sorted(values.items(), key=lambda item: of_value(item[0]))
-    )
-
-
-def _shared(found: Sequence[Samples], but: str) -> str:
-    """Where all of them stand on the other axes."""
-    varying = {*_varying(found, but), but}
-    first: Mapping[str, str] = found[0].cell.axes
-    return ", ".join(f"{name}={value}" for name, value in first.items() if name not in varying)
+    if axis not in {"layout", "workload"}:
+        return {}
+    parts = [name for name in varying(cells, {axis}) if of_work(name) == of_work(axis) and is_part(name)]
+    return determined(cells, axis, parts)

@@ -35,9 +35,9 @@ def scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
         for name in told_by(cells, metric):
             base = _base(cells, name)
             places = (place(one, name) if one is base else _told(one, _times(one, base, name), name) for one in cells)
-            rows.append((*key, name, *places, _told_power(_power(table.values, cells, name))))
-    notes = (*notes_of(found, table.among, axis, metric), *_NOTES)
-    return Grid((*table.names, "figure", *table.heads, "power"), rows, notes, frozenset({*table.heads, "power"}))
+            rows.append((table.naming.label(key), name, *places, _told_power(_power(table.values, cells, name))))
+    notes = (*notes_of(table, metric), *_NOTES)
+    return Grid(("cell", "figure", *table.heads, "power"), rows, notes, frozenset({*table.heads, "power"}))
 
 
 def plain_scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
@@ -52,7 +52,7 @@ def plain_scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Gri
             rows.append((*key, name, *ratios, *((power.mean, power.low, power.high) if power else (None,) * 3)))
     ends = ("", "_low", "_high")
     places = [f"{head}{end}" for head in (*(f"{one}_times" for one in table.heads), "power") for end in ends]
-    return Grid((*table.names, "metric", *places), rows, notes_of(found, table.among, axis, metric), frozenset(places))
+    return Grid((*table.naming.names, "metric", *places), rows, notes_of(table, metric), frozenset(places))
 
 
 def _base(cells: Cells, metric: str) -> Samples | None:

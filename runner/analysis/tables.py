@@ -5,11 +5,14 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from runner.analysis.axes import common_aliases, names_of, with_aliases
 from runner.analysis.metrics import METRICS
+from runner.analysis.rates import RATES
 from runner.base.errors import BadInput
+from runner.language.metrics import SIDES, TOTAL, headline, sides_of
 from runner.reports.number_format import figure
-from runner.reports.table import Grid
-from runner.reports.terminal import percent, rate, told_by, unsettled_of
+from runner.reports.table import HINT, Grid
+from runner.reports.terminal import percent, rate, unsettled_of
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -27,10 +30,10 @@ _BECAME = (*_OUTCOMES, "reason", "strained", "unsettled", "stopped")
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     """One row a cell of a run, for programs: plain numbers in plain units."""
-    axes = axes_of(found)
+    axes = _columns_of(found)
     columns = (*_CELL, *_BECAME, *_named(axes), *(f"{one}{end}" for one in metrics for end in ENDS))
     # There are as many cells as distinct ones, however many runs had them.
-    places = {id(one.cell): tuple(map(one.cell.axes.get, axes)) for one in found}
+    places = {id(one.cell): tuple(map(with_aliases(one.cell.axes).get, axes)) for one in found}
     rows = [
         (
             *_who(one),
@@ -49,13 +52,13 @@ ENDS = ("", "_low", "_high", "_rel")
 
 def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     """One row a trial."""
-    axes = axes_of(found)
+    axes = _columns_of(found)
     columns = (*_CELL, "trial", "outcome", "reason", "strained", "unsettled", *_named(axes), *metrics)
     rows: list[tuple[Value, ...]] = [
         (
             *_who(one),
             *(trial.block, trial.outcome, trial.reason, trial.strained, trial.unsettled),
-            *(one.cell.axes.get(axis) for axis in axes),
+            *map(with_aliases(one.cell.axes).get, axes),
             *trial.values,
         )
         for one in found
@@ -64,18 +67,22 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     return Grid(columns, rows, warnings(one.run for one in found))
 
 
-def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0) -> Grid:
-    """One row a cell of a run, for people; at most so many. `unread`: runs that nobody looked into for that."""
+def shown(
+    found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, hint: str = HINT
+) -> Grid:
+    """One row a cell of a run, for people; at most so many. `unread`: runs that were not read; `hint`: to the rest."""
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
-    usual = set(metrics) == {"read_bw", "write_bw", "read_iops", "write_iops"}
-    heads = ("read", "write", "±") if usual else tuple(head for one in metrics for head in (one, "±"))
+    usual = set(metrics) == set(RATES)
+    mixed = usual and any(TOTAL in sides_of(_means(one)) for one in cut)
+    totals = (TOTAL,) if mixed else ()
+    heads = (*totals, *SIDES, "±") if usual else tuple(head for one in metrics for head in (one, "±"))
     columns = (*(("run",) if several else ()), "cell", *heads, "trials", "outcome")
     rows = [
         (
             *((one.run.name,) if several else ()),
             one.cell.name,
-            *(_usual(one) if usual else _asked(one, metrics)),
+            *(_usual(one, mixed=mixed) if usual else _asked(one, metrics)),
             str(one.counts.get("measured", 0)),
             _became(one),
         )
@@ -85,7 +92,7 @@ def shown(found: Sequence[Samples], metrics: Sequence[str], *, most: int | None,
         f"{len(found) - len(cut):,} more cells" if len(cut) < len(found) else "",
         f"{unread} more runs" if unread else "",
     )
-    left = (f"{' and '.join(filter(None, rest))}; `--rows` shows more, `--format csv` all",) if any(rest) else ()
+    left = (f"{' and '.join(filter(None, rest))}; {hint}",) if any(rest) else ()
     title = () if several or not found else (f"run {found[0].run.name}",)
     return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
 
@@ -104,7 +111,7 @@ def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int)
         for one in found
         for trial in one.trials
     ]
-    left = (f"{len(rows) - most:,} more trials; `--rows` shows more, `--format csv` all",) if len(rows) > most else ()
+    left = (f"{len(rows) - most:,} more trials; {HINT}",) if len(rows) > most else ()
     notes = (*warnings(one.run for one in found), *left)
     return Grid(columns, rows[:most], notes, frozenset({*metrics, "trial"}))
 
@@ -116,7 +123,8 @@ def _of_trial(trial: Sample) -> str:
 
 def full_name(axis: str, found: Iterable[Samples]) -> str:
     """The full name of an axis, which may be written short (`chunk` for `md.chunk`) where that is clear."""
-    names = axes_of(found)
+    cells = {id(one.cell): one.cell.axes for one in found}.values()
+    names = names_of(map(with_aliases, cells))
     fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
     if len(fitting) != 1:
         raise BadInput(
@@ -153,8 +161,14 @@ def unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str
 
 def axes_of(found: Iterable[Samples]) -> list[str]:
     """Every axis that any of the cells has."""
-    different = {id(one.cell): one.cell for one in found}
-    return list(dict.fromkeys(axis for cell in different.values() for axis in cell.axes))
+    different = {id(one.cell): one.cell.axes for one in found}
+    return names_of(different.values())
+
+
+def _columns_of(found: Iterable[Samples]) -> list[str]:
+    """Every axis, and the shared names that unite some of them."""
+    cells = [cell.axes for cell in {id(one.cell): one.cell for one in found}.values()]
+    return [*names_of(cells), *common_aliases(cells)]
 
 
 def _named(axes: Iterable[str]) -> list[str]:
@@ -176,17 +190,20 @@ def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
     return (estimate.mean, *estimate.bounds, estimate.relative)
 
 
-def _usual(one: Samples) -> tuple[str, ...]:
-    bw = {side: one.estimate(f"{side}_bw") for side in ("read", "write")}
-    iops = {side: one.estimate(f"{side}_iops") for side in ("read", "write")}
-    rates = [_rate(bw[side], iops[side]) for side in ("read", "write")]
-    told = [told_by(bw[side], iops[side]) for side in ("read", "write")]
-    widths = [found.relative for found in told if found and found.relative is not None]
-    return (*rates, percent(max(widths)) if widths else "")
+def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:
+    """The rates and the doubt of the headline; `mixed`: there is a column for totals."""
+    means = _means(one)
+    sides = sides_of(means)
+    rates = [
+        rate(means.get(f"{side}_bw"), means.get(f"{side}_iops")) if side in sides else ""
+        for side in (*((TOTAL,) if mixed else ()), *SIDES)
+    ]
+    found = one.estimate(name) if (name := headline(means)) else None
+    return (*rates, percent(found.relative) if found and found.relative is not None else "")
 
 
-def _rate(bw: Estimate | None, iops: Estimate | None) -> str:
-    return rate(bw.mean, iops.mean) if bw and iops else ""
+def _means(one: Samples) -> dict[str, float]:
+    return {metric: found.mean for metric in RATES if (found := one.estimate(metric))}
 
 
 def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:

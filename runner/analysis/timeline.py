@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.metrics import COMPARED, METRICS, more_is_faster
 from runner.analysis.natural_sort import of_name
+from runner.analysis.rates import metrics_for
 from runner.analysis.tables import warnings
 from runner.reports.number_format import figure, times
-from runner.reports.table import Grid
+from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent
 from runner.statistics.changes import changes
 
@@ -59,13 +60,13 @@ class Series:
 
 
 def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
-    """All histories in these trials, by the names of their cells."""
+    """All histories in these trials, by the names of their cells; without `metrics`, of the rates of their work."""
     by_place: dict[tuple[str, str, str, bool], list[Samples]] = {}
     for one in sorted(found, key=lambda one: (one.run.started, one.run.id)):
         by_place.setdefault((one.cell.id, one.run.machine, one.run.host, one.run.made_up), []).append(one)
     told = []
     for (_, machine, host, made_up), several in by_place.items():
-        for metric in metrics:
+        for metric in metrics_for(several, metrics):
             points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
             if points:
                 means = [point.estimate.mean for point in points]
@@ -150,7 +151,7 @@ def _in_short(told: Sequence[Series], most: int) -> Grid:
                 "; ".join(_dated(one, change) for change in one.changes),
             )
         )
-    left = (f"{len(told) - len(cut):,} more; `--rows` shows more, `--format csv` all",) if len(told) > len(cut) else ()
+    left = (f"{len(told) - len(cut):,} more; {HINT}",) if len(told) > len(cut) else ()
     warned = warnings(point.samples.run for one in told for point in one.points)
     return Grid(columns, rows, (*warned, *left), frozenset({"runs", "latest", "±"}))
 

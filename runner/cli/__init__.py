@@ -18,6 +18,8 @@ _COMMANDS = {
     "render": "Write the scripts and fio jobs of cells without running them.",
     "run": "Run a matrix, or go on with an unfinished run of it.",
     "report": "Write the reports of a run anew from its journal.",
+    "runs": "List the runs: their state, when they began, their cells and verdicts.",
+    "status": "Show how far a run is that is under way, from another terminal.",
     "results": "Show what was measured, in one run or many: filtered, as a pivot, as CSV, JSON, Parquet.",
     "compare": "Say which cells are faster or slower: between runs, kernels, hosts, revisions.",
     "summary": "Say in Markdown what runs came to, and what changed since they last ended well.",
@@ -67,13 +69,14 @@ Examples:
   matrix run matrix/chunk-sweep.yaml              run it in VMs made for it
   matrix run --on dry my.yaml                     walk through it; figures are made up
   matrix plan --only 'layout=parity' my.yaml      what would be run of it, and for how long
+  matrix status                                   how far it is, from another terminal
   matrix results latest                           what the latest run came to
   matrix compare latest~1 latest                  what became faster or slower since the one before
 
 \b
-Exit codes: 0 all measured, 1 a guideline fails (run, guidelines) or something is slower (compare, summary),
-2 bad input, 3 something broke, nothing was measured, or a budget was too small for every cell's minimum,
-130 interrupted.
+Exit codes: 0 all measured, 1 a guideline fails (run, guidelines), something is slower (compare, summary)
+or no run is under way (status), 2 bad input, 3 something broke, nothing was measured, or a budget was too
+small for every cell's minimum, 130 interrupted.
 """
 
 

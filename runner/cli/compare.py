@@ -21,10 +21,11 @@ Examples:
   matrix compare latest latest                             with itself: how far noise alone goes
   matrix compare nightly-qemu-20260304-050607 latest --within 5%
   matrix compare --by kernel debian-12 debian-13           kernels, over all runs that had them
-  matrix compare --by kernel --runs latest 6.1 6.12        within one run: block by block
+  matrix compare --by kernel 6.1 6.12 latest               within one run: block by block
   matrix compare --by revision 1f3a9c 77d0e2               git revisions of the matrix's folder
   matrix compare --by host lab1 lab2 --only 'layout=raid5'
-  matrix compare --by md.chunk 64KiB 512KiB --runs latest  values of an axis, all else being equal
+  matrix compare --by md.chunk 64KiB 512KiB latest         values of an axis, all else being equal
+  matrix compare --by layout raid5 far latest              layouts: cells that agree on all axes that both have
 
 \b
 Ratios are B over A; the verdict is about B; (!): it rests on trials that the host could not keep up with.
@@ -48,6 +49,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 @click.command("compare", epilog=_EPILOG)
 @click.argument("a")
 @click.argument("b")
+@click.argument("among", nargs=-1, metavar="[RUNS]...")
 @click.option(
     "--by",
     default="run",
@@ -55,9 +57,14 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     metavar="WHAT",
     help="What A and B are: run, kernel, host, revision or an axis.",
 )
-@click.option("--runs", multiple=True, help="With --by: only among these runs; may be given repeatedly.")
+@click.option("--runs", multiple=True, help="With --by: only among these runs, which may also follow A and B.")
 @only
-@click.option("--metric", "metrics", multiple=True, help="Figures to compare.  [default: read_bw, write_bw]")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Figures to compare.  [default: bandwidth of requests of 64 KiB and more, IOPS of smaller ones]",
+)
 @click.option("--within", type=_Percent(), default="5%", show_default=True, help="So much of a difference is none.")
 @click.option("--confidence", type=_Percent(), default="95%", show_default=True, help="Of intervals and verdicts.")
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
@@ -68,6 +75,7 @@ class _Percent(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 def command(
     a: str,
     b: str,
+    among: tuple[str, ...],
     by: str,
     runs: tuple[str, ...],
     only: tuple[str, ...],
@@ -82,20 +90,22 @@ def command(
 ) -> None:
     """Say of every cell whether B is faster or slower than A, the same, or whether nobody can tell."""
     from runner.analysis.compare_table import shown, tidy
-    from runner.analysis.metrics import COMPARED, USUAL
+    from runner.analysis.metrics import COMPARED
     from runner.base.errors import BadInput, Exit
     from runner.cli.results import checked
 
     if not 0 < confidence < 1:
         raise BadInput(f"--confidence {confidence:g}: must lie between 0% and 100%")
+    runs = (*among, *runs)
     if by == "run" and runs:
         raise BadInput(
-            "--runs is for --by kernel, host, revision or an axis", resolution="A and B are the runs already"
+            f"what are '{', '.join(runs)}'? --runs is for --by kernel, host, revision or an axis",
+            resolution="A and B are the runs already",
         )
-    asked = checked(metrics) or USUAL
+    asked = checked(metrics)
     if others := [one for one in asked if one not in COMPARED]:
         raise BadInput(
-            f"{', '.join(others)}: no figure of speed in one direction, so nothing is faster or slower by it",
+            f"{', '.join(others)}: no figure of speed, so nothing is faster or slower by it",
             resolution=f"there are {', '.join(COMPARED)}",
         )
     done = answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)
@@ -125,7 +135,8 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
     """Read what is asked about, and compare it."""
     from runner.analysis.baselines import earlier
     from runner.analysis.compare import compared
-    from runner.analysis.operands import BY_ID, Side, key_of, runs_of, side_of, told_of_tied
+    from runner.analysis.operands import BY_ID, Side, runs_of, side_of
+    from runner.analysis.rates import RATES
     from runner.analysis.samples import read
     from runner.analysis.selectors import measured_first, passed_over, wanted, with_hint
     from runner.analysis.self_compare import noise_floor, parts
@@ -136,14 +147,15 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
         among = chosen_runs(shared, asked.runs)
         if kind != "run" and not asked.runs:
             among, left_out = measured_first(among)
-        over = passed_over((asked.a, asked.b), among) if kind == "run" else ""
+        if kind == "run" and (over := passed_over((asked.a, asked.b), among)):
+            click.echo(f"note: {over}", err=True)
         with with_hint(left_out):
             of = {word: runs_of(kind, word, among) for word in (asked.a, asked.b)}
         every = list({run.id: run for several in of.values() for run in several}.values())
         recorded = shared.recorded([run.id for run in every if not run.finished])
         there = shared.different_cells() if asked.only else ()
         chosen = wanted(None, asked.only, there)
-        found = read(shared, every, asked.metrics, chosen)
+        found = read(shared, every, asked.metrics or RATES, chosen)
         with with_hint(left_out):
             sides = []
             for word in (asked.a, asked.b):
@@ -154,13 +166,12 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
             sides = list(parts(asked.a, found))
         # What a cell on an axis was in earlier runs is not told by its id.
         groups = earlier(sides[0], sides[1], shared.runs()) if kind in BY_ID else []
-        history = [Side("", read(shared, group, asked.metrics, chosen, histograms=False)) for group in groups]
+        history = [Side("", read(shared, group, asked.metrics or RATES, chosen, histograms=False)) for group in groups]
     with with_hint(left_out):
-        key = key_of(kind, sides)
         done = compared(
             sides[0],
             sides[1],
-            key,
+            kind,
             asked.metrics,
             within=asked.within,
             confidence=asked.confidence,
@@ -168,4 +179,4 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
             history=history,
         )
     null = noise_floor(done) if alone else ""
-    return replace(done, notes=(*done.notes, *filter(None, (over, left_out, told_of_tied(kind, sides), null))))
+    return replace(done, notes=(*done.notes, *filter(None, (left_out, null))))

@@ -26,7 +26,12 @@ How runs are named: `matrix results --help`.
 @click.argument("cell", required=False)
 @only
 @click.option("--runs", multiple=True, help="Only these runs; may be given repeatedly.")
-@click.option("--metric", "metrics", multiple=True, help="Figures to follow.  [default: read_bw, write_bw]")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    help="Figures to follow.  [default: bandwidth of requests of 64 KiB and more, IOPS of smaller ones]",
+)
 @click.option("--rows", type=click.IntRange(min=1), default=50, show_default=True, help="At most, in a table.")
 @form
 @to
@@ -44,7 +49,7 @@ def command(
     store: str | None,
 ) -> None:
     """Follow CELL, by its name or id, through all runs: its figure, its doubt, and where it changed."""
-    from runner.analysis.metrics import USUAL
+    from runner.analysis.rates import RATES
     from runner.analysis.samples import read
     from runner.analysis.selectors import measured_first, wanted, with_hint
     from runner.base.errors import BadInput
@@ -52,11 +57,11 @@ def command(
 
     if not cell and not only:
         raise BadInput("history of what?", resolution="name a CELL, or choose some with --only 'AXIS=VALUE'")
-    asked = checked(metrics) or USUAL
+    asked = checked(metrics)
     with opened(store, results) as shared:
         among = chosen_runs(shared, runs)
         among, left_out = (among, "") if runs else measured_first(among)
-        found = read(shared, among, asked, wanted(cell, only, shared.different_cells()))
+        found = read(shared, among, asked or RATES, wanted(cell, only, shared.different_cells()))
 
     from runner.analysis.timeline import shown, tidy, timelines
 

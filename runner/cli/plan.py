@@ -11,6 +11,7 @@ from runner.cli.budget import budget
 from runner.cli.jobs import jobs, level_of
 from runner.cli.options import matrix_file, on, only, results, shard
 from runner.engine.budget import ENDLESS, Cost, repeats
+from runner.reports.number_format import duration
 from runner.session.request import Asked, Checks, asked
 
 if TYPE_CHECKING:
@@ -135,14 +136,6 @@ def _rate_basis(pace: Pace, place: str) -> str:
 
 def _span(least: str, most: str) -> str:
     return least if least == most else f"{least} to {most}"
-
-
-def duration(seconds: float) -> str:
-    """`1 h 02 min`, `3 min 20 s`, `12 s`."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"
-    return f"{whole // 60} min {whole % 60:02} s" if whole >= 60 else f"{whole} s"
 
 
 def volume(count: int) -> str:

@@ -54,7 +54,7 @@ class View(AbstractContextManager["View"], ABC):
         console.print(shown)
         if end.content.judgements:
             self._verdicts(end, console)
-        for line in end.lines():
+        for line in end.lines(console.width):
             self.say(line)
 
     def _verdicts(self, end: Ending, console: Console) -> None:
@@ -149,6 +149,7 @@ class JsonView(View):
 
     def ends(self, end: Ending) -> None:
         """What became of it all."""
+        from runner.reports.answer import as_objects
         from runner.studies.compare import tally
 
         self._say(
@@ -160,6 +161,7 @@ class JsonView(View):
             finished=end.finished,
             until_not_reached=end.unsure,
             guidelines=[_said(one) for one in end.content.judgements],
+            answer=as_objects(end.content.rankings),
             published={said.value: count for said, count in tally(end.held).items()},
             exit=int(end.exit),
         )

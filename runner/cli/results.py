@@ -22,20 +22,22 @@ Examples:
   matrix results latest                                        what the latest run came to
   matrix results 'nightly-*' --only 'layout=raid5,bs=4KiB'     some cells of many runs
   matrix results latest --pivot md.chunk                       chunk sizes beside each other
+  matrix results latest --pivot layout                         layouts beside each other: which is best, for what
   matrix results latest --pivot lvm.stripes --scale            how much the second, third … stripe adds
   matrix results latest --as iozone                            in the columns of IOzone, dd or bonnie++
   matrix results --outcome broken                              what broke, and why
   matrix results --trials --metric read_lat_p99 --format csv   every trial, for a program
 
 \b
-RUNS are folders below results/ or their names, patterns of names, the beginning of a run's id, `latest`, or the name of
-a matrix for its latest run (a made-up one only if nothing was measured); `latest~1` and `MATRIX~1` are the ones before,
-`latest~good` is the last before it, in the same place, that ended with 0; `A,B` are both. Without RUNS: all that the
-store holds.
+RUNS are folders below results/ or their names, patterns of names, the beginning of a run's id, `latest` for the last
+run with results, or the name of a matrix for its last one (a made-up one only if nothing was measured); `latest~1` and
+`MATRIX~1` are the ones before, `latest~good` is the last before it, in the same place, that ended with 0; `A,B` are
+both. Without RUNS: all that the store holds. `matrix runs` lists them.
+
+\b
+A row of a pivot holds cells that agree on all axes that both have. A tunable that a stack lacks counts as `default`
+where that was measured. `stripe_unit` is md.chunk or lvm.stripe_size, `width` is md.devices or lvm.stripes.
 """
-
-
-_USUAL = ("read_bw", "write_bw", "read_iops", "write_iops")
 
 
 @click.command("results", epilog=_EPILOG)
@@ -84,13 +86,14 @@ def command(
     store: str | None,
 ) -> None:
     """Show what was measured: of some runs or all, some cells or all."""
+    from runner.analysis.rates import RATES
     from runner.analysis.samples import read, read_some
     from runner.analysis.selectors import wanted
     from runner.analysis.tables import cells_grid, shown, shown_trials, trials_grid, unfinished
     from runner.base.errors import BadInput
 
     _check(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
-    asked = metrics_of(familiar) if familiar else checked(metrics) or _USUAL
+    asked = metrics_of(familiar) if familiar else checked(metrics) or RATES
     some = form == "table" and not (pivot or outcome or by_trial or familiar)
     unread = 0
     with opened(store, results) as shared:
@@ -119,6 +122,7 @@ def command(
     elif pivot:
         along = _scaled if scale else _pivoted
         grid = along(found, pivot, asked if metrics else (), form)
+        grid = _at_most(grid, rows) if form == "table" else grid
     elif by_trial:
         grid = shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
     elif form in SHOWN:
@@ -178,10 +182,12 @@ def metrics_of(familiar: str) -> tuple[str, ...]:
 
 
 def _at_most(grid: Grid, most: int) -> Grid:
+    from runner.reports.table import HINT
+
     left = len(grid.rows) - most
     if left <= 0:
         return grid
-    told = f"{left:,} more lines; `--rows` shows more, `--format csv` all"
+    told = f"{left:,} more lines; {HINT}"
     return replace(grid, rows=grid.rows[:most]).with_notes(told)
 
 

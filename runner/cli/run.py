@@ -20,7 +20,9 @@ from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.signals import Stopping
 from runner.engine.budget import Cost
 from runner.engine.events import RigUp, TrialDone
-from runner.engine.executor import Execution
+from runner.engine.executor import Executor
+from runner.engine.recorder import RunContext
+from runner.engine.scheduler import Scheduler
 from runner.engine.spending import Spending
 from runner.hosts.write_budget import kept_within
 from runner.machines import Where, machine, swept
@@ -208,33 +210,30 @@ def _carry_out(
             feed.add(event.trial)
         view.event(event)
 
-    execution = Execution(
-        order.request.plan,
-        place,
-        journal,
-        folder,
-        folder.path,
-        listen,
+    scheduler = Scheduler(order.request.plan, spending=spending, steering=order.steering())
+    context = RunContext(
+        machine=place,
+        journal=journal,
+        shelf=folder,
+        scratch=folder.path,
+        listen=listen,
         boot_id=disks.holder.boot_id if disks.holder else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
-        level=level,
-        spending=spending,
-        steering=order.steering(),
-        lent=disks.by_path,
+        leased=disks.by_path,
     )
     if order.until_decided:
         folder = folder.with_manifest(steered=True)
     finished, done, worn = False, False, ""
     try:
-        done = stopping.run(kept_within(execution.run(), disks.gauge))
+        done = stopping.run(kept_within(Executor(scheduler, context, level).run(), disks.gauge))
         worn = disks.gauge.full if disks.gauge else ""
-        finished = done and not execution.short and not worn
+        finished = done and not scheduler.short and not worn
     finally:
         if worn:
             view.trouble(worn)
-        elif said := short_of(execution.short, execution.left_out, spending.budget):
-            (view.trouble if execution.short else view.notice)(said)
+        elif said := short_of(scheduler.short, scheduler.left_out, spending.budget):
+            (view.trouble if scheduler.short else view.notice)(said)
         digests = order.digests().model_dump()
         kept = not disks.given_back()
         health = disks.examined()  # once they are back: what a virtual machine has with its controller, nobody can ask
@@ -242,7 +241,7 @@ def _carry_out(
             view.trouble(one)
         folder = folder.with_manifest(versions=versions, digests=digests, health=health, **order.texts())
         guidelines = order.request.space.matrix.guidelines
-        short = execution.short + bool(worn)
+        short = scheduler.short + bool(worn)
 
         def telling() -> Ending:
             end = report(folder, journal, guidelines, order.study, interrupted=not done, short=short)

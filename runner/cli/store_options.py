@@ -30,15 +30,20 @@ _WIDE = 400
 _BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet", ".txt": "table"}
 
 
-def _form(context: click.Context, _: click.Parameter, told: str | None) -> str:
-    """The format that was asked for, in so many words or by the name of a file."""
+def _form(context: click.Context, _: click.Parameter, asked: str | None) -> str:
+    """The format that was asked for, by its name or by that of a file."""
     to: Path | None = context.params.get("to")
-    if told is not None or to is None:
-        return told or "table"
+    if asked is not None or to is None:
+        return asked or "table"
     found = _BY_SUFFIX.get(to.suffix.lower())
     if found is None:
-        click.echo(f"note: {to} is written as a table; --format {'|'.join(FORMATS[1:])} writes another", err=True)
-    return found or "table"
+        from runner.base.errors import BadInput
+
+        raise BadInput(
+            f"--to {to}: no format is known for {f'`{to.suffix}`' if to.suffix else 'a name without a suffix'}",
+            resolution=f"write {', '.join(_BY_SUFFIX)}, or name the format: --format {'|'.join(FORMATS)}",
+        )
+    return found
 
 
 form = click.option(

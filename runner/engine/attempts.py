@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
-    from runner.results.journal import Journal
     from runner.results.record import Attempt, Trial
 
 #: So many rigs may die under one trial before its cell is left alone.
@@ -27,19 +26,8 @@ class Known:
     #: Seconds that went into attempts which lost their rig.
     spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     quarantined: dict[str, str] = field(default_factory=dict)
-    #: Of each cell, of reading and of writing, by block.
-    rates: dict[str, dict[int, tuple[float, float]]] = field(default_factory=lambda: defaultdict(dict))
-
-    @classmethod
-    def of(cls, journal: Journal) -> Known:
-        """As far as an earlier process got."""
-        known = cls()
-        known.retried = journal.retried()
-        for attempt in journal.attempts():
-            known.lose(attempt)
-        for trial in journal.trials():
-            known.add(trial)
-        return known
+    #: Bandwidth of each cell, of reading and writing together, by block.
+    rates: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, trial: Trial) -> None:
         """One more trial is recorded."""
@@ -47,8 +35,7 @@ class Known:
         if trial.outcome is Outcome.BROKEN and len(self.against(trial.cell, trial.block)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
         if (figures := trial.counted) is not None:
-            read, write = figures.read, figures.write
-            self.rates[trial.cell][trial.block] = (read.bw if read else 0.0, write.bw if write else 0.0)
+            self.rates[trial.cell][trial.block] = figures.total_bw
 
     def lose(self, attempt: Attempt) -> None:
         """One more attempt lost its rig."""

@@ -88,32 +88,40 @@ def recommended(
     having = [one for one in found if one.has(metric)]
     if not any(one.blocks(metric) for one in having):
         raise BadInput(f"nothing that was asked for has {metric.name}", resolution="--metric names another figure")
-    by_setting = _by_setting(having)
-    works = {work for several in by_setting.values() for work in several}
-    samples = {setting: _together(several, metric) for setting, several in by_setting.items() if works == set(several)}
-    samples = {setting: sample for setting, sample in samples.items() if sample}
-    if not samples:
+    settings = by_setting(having)
+    works = {work for several in settings.values() for work in several}
+    complete = {place: several for place, several in settings.items() if works == set(several)}
+    ordered = best_first(complete, metric, Level(confidence, share=share).yes)
+    if not ordered:
         raise BadInput(
             f"no setting has {metric.name} of all of this work in the same blocks",
             details=f"work: {'; '.join(sorted(map(_told, works)))}",
             resolution="narrow it with --for",
         )
-    places = list(samples)
-    sure = Level(confidence, share=share).yes
+    told = tuple(sorted(set(map(_name, having))))
+    return Recommendation(metric, ordered, told, len(settings) - len(ordered), confidence)
+
+
+def best_first(
+    settings: Mapping[Places, Mapping[Places, Measured]], metric: Metric, sure: float
+) -> tuple[Setting, ...]:
+    """Order settings that did the same work by a figure; those without it are left out."""
+    samples = {place: _together(several, metric) for place, several in settings.items()}
+    samples = {place: sample for place, sample in samples.items() if sample}
     extreme = highest(list(samples.values()), sure, lowest=not metric.more_is_better)
-    assert extreme is not None  # noqa: S101 - there are samples, and only positive figures are looked at
+    if extreme is None:
+        return ()
+    places = list(samples)
     best = places[extreme.at]
-    settings = [
-        _setting(place, by_setting[place], samples, best, sure, candidate=at in extreme.candidates)
+    found = [
+        _setting(place, settings[place], samples, best, sure, candidate=at in extreme.candidates)
         for at, place in enumerate(places)
     ]
     sign = -1 if metric.more_is_better else 1
-    ordered = sorted(settings, key=lambda one: (one.places != best, sign * (one.ratio.ratio if one.ratio else 1.0)))
-    told = tuple(sorted(set(map(_name, having))))
-    return Recommendation(metric, tuple(ordered), told, len(by_setting) - len(samples), confidence)
+    return tuple(sorted(found, key=lambda one: (one.places != best, sign * (one.ratio.ratio if one.ratio else 1.0))))
 
 
-def _by_setting(found: Sequence[Measured]) -> dict[Places, dict[Places, Measured]]:
+def by_setting(found: Sequence[Measured]) -> dict[Places, dict[Places, Measured]]:
     """What each setting did, by the work.
 
     Work on files and on devices is the same if it has one name, and all that both have in common is the same: how many
@@ -126,10 +134,10 @@ def _by_setting(found: Sequence[Measured]) -> dict[Places, dict[Places, Measured
     keys = [(_set(one), _work(one, common[_name(one)])) for one in found]
     counts = Counter(keys)
     unclear = {_name(one) for one, key in zip(found, keys, strict=True) if counts[key] > 1}
-    by_setting: dict[Places, dict[Places, Measured]] = {}
+    settings: dict[Places, dict[Places, Measured]] = {}
     for one, (setting, work) in zip(found, keys, strict=True):
-        by_setting.setdefault(setting, {})[_work(one) if _name(one) in unclear else work] = one
-    return by_setting
+        settings.setdefault(setting, {})[_work(one) if _name(one) in unclear else work] = one
+    return settings
 
 
 def _name(one: Measured) -> str:

@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from runner.reports import verdicts
+from runner.reports.answer import in_words
 from runner.reports.footnotes import drifted, unreached
 from runner.reports.junit import legal
 from runner.reports.sections import MOST_CHARTS, MOST_ROWS, sections
@@ -91,6 +92,7 @@ def page(
             name=name,
             facts=dict(_facts(recorded, manifest)),
             environment=dict(_environment_of(manifest)),
+            answer=in_words(recorded.rankings, synthetic=False, over=recorded.over),
             remarks=[remark for remark in (unreached(recorded), drifted(recorded)) if remark],
             concerns=list(_concerns(recorded)),
             most_concerns=MOST_CONCERNS,

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from runner.guidelines.ranking import COLUMNS, ranked
+from runner.guidelines.samples import measured
+from runner.guidelines.verdicts import SHARE
 from runner.reports.summary import summary
 from runner.statistics.changes import drift
 from runner.statistics.stopping import Rule
@@ -13,6 +16,7 @@ from runner.statistics.stopping import Rule
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from runner.guidelines.ranking import Ranking
     from runner.guidelines.verdicts import Judgement
     from runner.reports.summary import CellSummary
     from runner.reports.table import Grid
@@ -85,6 +89,12 @@ class Recorded:
         """Whether all rates went up or down from block to block; None where too little was measured to tell."""
         return None if self.made_up else drift(_rates_by_block(self.by_cell.values()), self.confidence)
 
+    @cached_property
+    def rankings(self) -> Sequence[Ranking]:
+        """Which stack is fastest at each workload."""
+        found = measured("", self.cells, self.by_cell, self.rule, COLUMNS)
+        return ranked(found, self.confidence, SHARE if self.steered else 1.0)
+
     @property
     def warning(self) -> str:
         """What must stand wherever these numbers are shown; empty for measurements."""
@@ -92,8 +102,6 @@ class Recorded:
 
 
 def _rates_by_block(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
-    """Of each cell that reads, and of each that writes, its bandwidths."""
+    """Of each cell its bandwidth."""
     for trials in cells:
-        measured = [(one.block, figures) for one in trials if (figures := one.counted)]
-        yield {block: figures.read.bw for block, figures in measured if figures.read}
-        yield {block: figures.write.bw for block, figures in measured if figures.write}
+        yield {one.block: figures.total_bw for one in trials if (figures := one.counted)}

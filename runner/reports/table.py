@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Value = str | float | int | bool | None
+#: Where the rest of a table is that a command cut off.
+HINT = "`--rows` shows more, `--format csv` all"
 
 
 @dataclass(frozen=True, slots=True)

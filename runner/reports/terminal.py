@@ -8,6 +8,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
 from runner.reports.number_format import digits, figure
 from runner.reports.summary import FEW
 from runner.results.record import Outcome
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
     from runner.reports.summary import CellSummary
     from runner.statistics.stopping import Estimate
 
-#: From requests of this size on, bandwidth says more than a rate of requests.
-LARGE = 64 * 1024
-_SECTOR = 512
 _STYLES = {Outcome.MEASURED: "green", Outcome.BROKEN: "bold red", Outcome.SKIPPED: "yellow", None: "dim"}
 
 
@@ -34,13 +32,14 @@ def table(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv") -
     title = f"{recorded.matrix} on {recorded.machine}"
     made = Table(title=Text(f"{title} ({recorded.warning})" if recorded.warning else title), caption_justify="left")
     made.add_column("cell", overflow="fold")
-    for heading in ("read", "write", "±", "p99", "trials"):
+    mixed = any(TOTAL in sides_of(one.figures) for one in shown)
+    for heading in (*((TOTAL,) if mixed else ()), "read", "write", "±", "p99", "trials"):
         made.add_column(heading, justify="right", no_wrap=True)
     made.add_column("outcome", overflow="fold")
     for summary in shown:
         said = Text(outcome(summary), style=_STYLES[summary.outcome])
-        made.add_row(_Name(summary.cell.name), *_numbers(summary), said)
-    made.caption = _caption(len(everything) - len(shown), pointer, recorded.confidence)
+        made.add_row(_Name(summary.cell.name), *_numbers(summary, mixed=mixed), said)
+    made.caption = _caption(len(everything) - len(shown), pointer, recorded.confidence, mixed=mixed)
     reordered = shown != list(everything[: len(shown)])
     made.caption += _key(shown) + (" Broken cells stand first." if reordered else "")
     return made
@@ -79,12 +78,6 @@ def rate(bw: float | None, iops: float | None) -> str:
     return f"{digits(bw / 1e6)} MB/s" if is_large(bw, iops) else f"{digits(iops)} IOPS"
 
 
-def is_large(bw: float, iops: float) -> bool:
-    """Whether these are requests of which a bandwidth says more than how many there are."""
-    # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
-    return bw >= (LARGE - _SECTOR / 2) * iops
-
-
 def told_by(bw: Estimate | None, iops: Estimate | None) -> Estimate | None:
     """The one of the two that `rate` tells, whose doubt it is that stands beside it."""
     if bw is None or iops is None:
@@ -100,14 +93,14 @@ def percent(share: float) -> str:
     return f"{value:.2g} %" if value >= 0.01 or not value else "<0.01 %"
 
 
-def _numbers(summary: CellSummary) -> tuple[str, str, str, str, str]:
-    read, write = (_rate(summary, side) for side in ("read", "write"))
-    of = summary.figures.get
-    told = [told_by(of(f"{side}_bw"), of(f"{side}_iops")) for side in ("read", "write")]
-    known = [one.relative for one in told if one and one.relative is not None]
-    doubt = percent(max(known)) if known else ""
+def _numbers(summary: CellSummary, *, mixed: bool) -> tuple[str, ...]:
+    """Return the columns; `mixed`: one of them is the total, which cells of one direction leave empty."""
+    sides = sides_of(summary.figures)
+    rates = [_rate(summary, side) if side in sides else "" for side in (*((TOTAL,) if mixed else ()), *SIDES)]
+    known = summary.figures[name].relative if (name := summary.headline) else None
+    doubt = "" if known is None else percent(known)
     slowest = max((one.mean for name, one in summary.figures.items() if name.endswith("_lat_p99")), default=None)
-    return read, write, doubt, figure(slowest, "ns"), str(summary.counts.get(Outcome.MEASURED, 0))
+    return *rates, doubt, figure(slowest, "ns"), str(summary.counts.get(Outcome.MEASURED, 0))
 
 
 def _rate(summary: CellSummary, side: str) -> str:
@@ -148,9 +141,9 @@ def unsettled_of(trials: int, measured: int) -> str:
     return " (!) none settled" if trials == measured else f" (!) {trials} unsettled"
 
 
-def _caption(left_out: int, pointer: str, confidence: float) -> str:
+def _caption(left_out: int, pointer: str, confidence: float, *, mixed: bool) -> str:
     note = (
-        f"MB/s: 10⁶ bytes per second; ±: {confidence * 100:g} % confidence, p99: latency of all trials' requests; "
-        "both the larger of read and write."
+        f"MB/s: 10⁶ bytes per second; ±: {confidence * 100:g} % confidence{', of the total of mixed work' * mixed}; "
+        "p99: latency of all trials' requests, the larger of read and write."
     )
     return f"{left_out} more cells in {pointer}. {note}" if left_out else note

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runner.base.atomic_files import write_atomically
+from runner.reports.answer import full
 from runner.reports.csv import summary_csv, trials_csv
 from runner.reports.junit import junit
 from runner.reports.run_data import Recorded
@@ -74,8 +75,14 @@ def rendered(content: Recorded) -> dict[str, bytes]:
         "trials.csv": trials_csv(content).encode(),
         "summary.csv": summary_csv(content).encode(),
         **verdicts,
+        **({"answer.txt": _answer(content)} if content.rankings else {}),
         **{name: text for one in content.added for name, text in one.files.items()},
     }
+
+
+def _answer(content: Recorded) -> bytes:
+    """Every workload with all of its stacks."""
+    return full(content.rankings, synthetic=content.made_up, over=content.over).encode()
 
 
 def write_reports(run: RunFolder, content: Recorded) -> list[Path]:

@@ -68,13 +68,23 @@ class Ending:
         reasons = "; ".join(dict.fromkeys(trial.reason for trial in self.content.trials if trial.reason))
         return f"not one trial was measured{f': {reasons}' if reasons else ''}"
 
-    def lines(self) -> list[str]:
-        """What is left to be said below the table."""
+    def lines(self, width: int = 100) -> list[str]:
+        """What is left to be said below the table; the answer is wrapped to the width."""
         from runner.reports.footnotes import drifted, unreached  # which brings what draws tables along
 
         done = f"{self.trials} done" if self.exit is Exit.INTERRUPTED else ""
-        said = (done, self.nothing, unreached(self.content), drifted(self.content), *self._published(), self.where)
-        return list(filter(None, said))
+        said = (done, self.nothing, unreached(self.content), drifted(self.content), *self._published())
+        return [*filter(None, said), *self._answer(width), self.where]
+
+    def _answer(self, width: int) -> Iterator[str]:
+        """Which stack is fastest for what."""
+        from runner.reports.answer import in_words, plain
+
+        content = self.content
+        if words := in_words(content.rankings, synthetic=content.made_up, over=content.over):
+            yield from plain(words, width)
+            if words.cut:
+                yield "answer.txt has every workload and every stack."
 
     def _published(self) -> Iterator[str]:
         """How much of what the study published was met."""
@@ -88,7 +98,8 @@ class Ending:
         """Where everything is."""
         verdicts = "verdicts.csv, " if self.content.judgements else ""
         added = "".join(f"{name}, " for one in self.content.added for name in one.files)
-        files = f"trials.csv, summary.csv, {verdicts}{added}junit.xml"
+        answer = "answer.txt, " if self.content.rankings else ""
+        files = f"{answer}trials.csv, summary.csv, {verdicts}{added}junit.xml"
         return f"{self.path}/: report.html, {files}, and every script and raw output under cells/"
 
 

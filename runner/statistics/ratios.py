@@ -13,7 +13,7 @@ written down with the distribution alone because those take a millisecond each, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import dist, exp, fsum, inf, log, sqrt
 from statistics import fmean
@@ -51,6 +51,12 @@ class Ratio:
     paired: bool = False
     #: By so many earlier runs it is known how far runs lie apart; 0: what a whole run has in common is in the ratio.
     foreseen: int = 0
+
+    @property
+    def inverse(self) -> Ratio:
+        """The ratio of a over b."""
+        low, high = (1 / bound if bound else inf for bound in (self.high, self.low))
+        return replace(self, ratio=1 / self.ratio, low=low, high=high, n_a=self.n_b, n_b=self.n_a)
 
 
 class Verdict(StrEnum):

@@ -9,6 +9,9 @@ third more trials, and of none where noise is low:
 * the first look, which has none before it, must show a quarter less than was asked for: few values look quiet easily;
 * a cell that stopped so is said to be known to ± `until` as it was asked for, and not to the luck of the last block.
 
+The rate that is looked at is that of reading and writing together. In mixed work fio's random generator decides how
+much of it is reading: that split differs from trial to trial far more than the total does.
+
 Assumed is what Student's t assumes: independent values, roughly normal in their mean. The mean of such values says
 nothing of their noise, so stopping by noise alone leaves means, and ratios of means, where they are; `bench.coverage`
 shows how far that carries, for a `min` of 3 or more: 94.5 to 97 % for normal and skewed values at any noise, 93 to 96 %
@@ -99,8 +102,8 @@ class Stopped(StrEnum):
     UNFINISHED = "unfinished"  # more are to follow
 
 
-def known(rates: Sequence[tuple[float, float]], rule: Rule) -> bool:
-    """Whether a cell with these rates of reading and writing, in the order of their blocks, needs no more trials."""
+def known(rates: Sequence[float], rule: Rule) -> bool:
+    """Whether a cell with these rates, of reading and writing together and in block order, needs no more trials."""
     if rule.until is None or len(rates) < rule.first_look:
         return False
     if len(rates) == rule.first_look:
@@ -108,15 +111,14 @@ def known(rates: Sequence[tuple[float, float]], rule: Rule) -> bool:
     return doubt(rates, rule) <= rule.until and doubt(rates[:-1], rule) <= rule.until
 
 
-def doubt(rates: Sequence[tuple[float, float]], rule: Rule) -> float:
-    """The widest relative half-width of the directions that do I/O; infinite where nothing is known of one."""
-    directions = [values for values in zip(*rates, strict=True) if any(values)]
-    intervals = [student(values, rule.watched) for values in directions]
-    widths = [interval.relative if interval else None for interval in intervals]
-    return max((inf if width is None else width for width in widths), default=inf)
+def doubt(rates: Sequence[float], rule: Rule) -> float:
+    """The relative half-width of their mean; infinite where it is not known."""
+    interval = student(rates, rule.watched)
+    width = interval.relative if interval else None
+    return inf if width is None else width
 
 
-def stopped(rates: Sequence[tuple[float, float]], trials: int, rule: Rule) -> Stopped:
+def stopped(rates: Sequence[float], trials: int, rule: Rule) -> Stopped:
     """How a cell came to the trials it has; `trials`: how many, those without rates included."""
     elsewhere = rule.steered and (trials > rule.least or not rule.over)  # decided, and not by what is known of it
     if not elsewhere and known(rates, rule):
@@ -130,7 +132,7 @@ def stopped(rates: Sequence[tuple[float, float]], trials: int, rule: Rule) -> St
 def interval_of(values: Sequence[float], rule: Rule, how: Stopped) -> Interval | None:
     """The interval of the mean of one figure of a cell that stopped so; it covers what the rule's confidence says.
 
-    Other figures than the rates that were watched go with them more or less (latencies do): they are treated alike, and
+    Other figures than the rate that was watched go with it more or less (latencies do): they are treated alike, and
     cover more where they do not.
     """
     found = student(values, rule.watched)

@@ -12,8 +12,9 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from runner.cli.plan import duration, volume
+from runner.cli.plan import volume
 from runner.cli.schema import schema_text
+from runner.reports.number_format import duration
 from runner.results.folders import folders_of_runs
 from tests.support.command import Matrix
 from tests.support.matrices import SMALL, SWEEP

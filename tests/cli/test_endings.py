@@ -69,13 +69,14 @@ main()
 STOPPED = """\
 import os, signal
 signal.signal({signal}, signal.{answer})
-from runner.engine.executor import Execution
-record = Execution._record
+from runner.engine.recorder import Recorder
+record, recorded = Recorder.record, []
 def stopped(self, cell, trial):
     record(self, cell, trial)
-    if len(self._known.finished) == 3:
+    recorded.append(trial)
+    if len(recorded) == 3:
         os.kill(os.getpid(), {signal})
-Execution._record = stopped
+Recorder.record = stopped
 from runner.cli import main
 main()
 """

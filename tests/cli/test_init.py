@@ -10,9 +10,12 @@ from runner.cli.init import KINDS
 from runner.space.load import load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.conftest import Call
+    from tests.cli.conftest import Said
+
+    Call = Callable[..., Said]
 
 
 @pytest.mark.parametrize("kind", KINDS)

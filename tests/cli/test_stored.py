@@ -314,6 +314,7 @@ def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path:
     assert [(one["workload.rw"], one["metric"]) for one in found] == [
         ("read", "read_iops"),
         ("write", "write_bw"),
+        ("randrw", "total_iops"),
         ("randrw", "read_iops"),
         ("randrw", "write_iops"),
     ], "as they were declared"
@@ -323,6 +324,47 @@ def test_a_pivot_shows_of_every_row_what_other_tables_show(call: Call, tmp_path:
     assert "50.0 MB/s" in shown
     assert "IOPS ± 0.3" in shown
     assert "cells have no" not in shown
+
+
+@pytest.fixture
+def mixed_runs(tmp_path: Path) -> Path:
+    """Two runs of mixed work: fio split it differently in every trial, and the total is 10 % lower in the second."""
+    mixed = cell("512KiB", "randrw")
+    shares = (0.62, 0.38, 0.6, 0.4, 0.5)
+    for number, times in ((1, 1.0), (2, 0.9)):
+        both = [
+            past.measured(mixed.id, block, 1e7 * times * noise * share, 1e7 * times * noise * (1 - share))
+            for block, (noise, share) in enumerate(zip(NOISE, shares, strict=True), start=1)
+        ]
+        past.recorded(tmp_path / "results", [*trials(), *both], number, (*CELLS, mixed))
+    return tmp_path / "results"
+
+
+def test_mixed_work_is_shown_compared_and_followed_by_its_total(call: Call, mixed_runs: Path) -> None:
+    shown = call("results", "latest").out
+    mix = next(line for line in shown.splitlines() if "randrw" in line)
+    assert [word in shown for word in ("total", "read", "write")] == [True] * 3
+    assert mix.count("IOPS") == 3
+    assert "0.34 %" in mix
+    told = rows(call("compare", "run-1", "run-2", "--format", "csv").out)
+    verdicts = {(one["name"].partition("rw=")[2], one["metric"]): one["verdict"] for one in told}
+    assert verdicts["randrw", "total_iops"] == "slower"
+    assert verdicts["randrw", "read_iops"] == verdicts["randrw", "write_iops"] == "cannot tell"
+    assert {metric for rw, metric in verdicts if rw != "randrw"} == {"read_iops", "write_iops"}, (
+        "one direction has no total"
+    )
+    followed = rows(call("history", "--only", "rw=randrw", "--only", "rw=read", "--format", "csv").out)
+    assert {(one["name"].partition("rw=")[2], one["figure"]) for one in followed} == {
+        *(("randrw", metric) for metric in ("total_iops", "read_iops", "write_iops")),
+        ("read", "read_iops"),
+    }
+    page = call("summary", "run-2", "--against", "run-1").out
+    assert "total" in page
+
+
+def test_a_total_that_is_asked_for_is_shown_of_every_cell(call: Call, mixed_runs: Path) -> None:
+    told = rows(call("compare", "run-1", "run-2", "--metric", "total_bw", "--format", "csv").out)
+    assert {one["name"].partition("rw=")[2] for one in told} == {"read", "write", "randrw"}
 
 
 def test_the_doubt_in_a_table_is_that_of_the_rate_beside_it(call: Call, tmp_path: Path) -> None:
@@ -360,8 +402,8 @@ def test_a_pivot_has_no_line_for_what_goes_with_its_axis(call: Call, tmp_path: P
     assert [one["workload.rw"] for one in found] == ["read", "write"]
     assert all(found[0][f"layout={layout}"] for layout in of_layout)
     assert "md.level" not in found[0]
-    assert "md.level goes with layout: 10 (mirrors), 5 (parity)" in call("results", "latest", "--pivot", "layout").out
-    assert "goes with" not in call("results", "latest", "--pivot", "rw").out
+    assert "goes with layout: md.level 10 (mirrors), 5 (parity)" in call("results", "latest", "--pivot", "layout").out
+    assert "goes with workload" not in call("results", "latest", "--pivot", "rw").out
 
 
 def test_a_figure_is_called_as_in_guidelines_or_as_in_tables(call: Call, two_runs: Path) -> None:
@@ -412,8 +454,8 @@ def test_a_pivot_does_not_set_unlike_work_beside_each_other(call: Call, tmp_path
     found = rows(call("results", "latest", "--pivot", "bs", "--metric", "read_bw", "--format", "csv").out)
     assert [(one["workload"], one["workload.iodepth"]) for one in found] == [("seqread", "8"), ("oltp", "64")]
     told = call("results", "latest", "--pivot", "workload", "--metric", "read_bw").out
-    assert "workload.iodepth goes with workload: 64 (oltp), 8 (seqread)" in told
-    assert "workload.bs goes with" not in told
+    assert "goes with workload: workload.iodepth 64 (oltp), 8 (seqread)" in told
+    assert "workload.bs 4" not in told
 
 
 def test_a_pivot_says_how_many_cells_it_cannot_place(call: Call, tmp_path: Path) -> None:
@@ -447,9 +489,13 @@ def test_the_format_is_as_the_name_of_the_file_says(call: Call, two_runs: Path, 
     assert "│" in (tmp_path / "all.txt").read_text()
     call("results", "--format", "json", "--to", "odd.csv")
     assert json.loads((tmp_path / "odd.csv").read_text())["rows"], "what is said in so many words counts more"
-    said = call("results", "--to", "all.xyz")
-    assert said.status == 0
-    assert "all.xyz is written as a table; --format csv|json|md|parquet writes another" in said.err
+    for name, what in (("all.xlsx", "`.xlsx`"), ("all", "a name without a suffix")):
+        said = call("results", "--to", name)
+        assert said.status == 2
+        assert f"--to {name}: no format is known for {what}" in said.err
+        assert ".csv, .json, .md, .parquet, .txt" in said.err
+        assert not (tmp_path / name).exists()
+    assert call("results", "--to", "all", "--format", "csv").status == 0
     said = call("results", "--to", "absent/all.csv")
     assert said.status == 2
     assert "name a file with `--to`" in said.err
@@ -508,13 +554,12 @@ def test_how_a_cell_stopped_does_not_depend_on_what_is_shown_of_it(call: Call, t
         (("compare", "run-1", "nope"), "no run in the store is meant by 'nope'"),
         (("compare", "--by", "kernel", "5.10", "6.1"), "there are: 6.1.0-28-amd64, 6.12.57+deb13-amd64"),
         (("compare", "--by", "host", "lab1", "lab9"), "there are: lab1, lab2"),
-        (("compare", "--by", "md.chunk", "64KiB", "1MiB"), "there are: 512KiB, 64KiB"),
+        (("compare", "--by", "md.chunk", "64KiB", "1MiB"), "there are: 64KiB, 512KiB"),
         (("compare", "--runs", "latest", "run-1", "run-2"), "A and B are the runs already"),
         (("compare", "run-1", "run-2", "--confidence", "100%"), "must lie between"),
         (("compare", "run-1", "run-2", "--within", "much"), "write it like 5%"),
         (("compare", "run-1", "run-2", "--metric", "read_ios"), "read_ios: no figure of speed"),
         (("compare", "run-1", "run-2", "--metric", "iowait"), "iowait: no figure of speed"),
-        (("compare", "run-1", "run-2", "--metric", "total_bw"), "total_bw: no figure of speed in one direction"),
         (("compare", "run-1", "run-2", "--metric", "runtime"), "there are read_bw, write_bw, read_iops"),
         (("history",), "history of what?"),
         (("history", "raid5/chunk=64KiB/seq/rw=raed"), f"close to it: {SMALL_CHUNK.name}"),
@@ -536,9 +581,9 @@ def test_compare_finds_what_is_slower_and_by_what_the_environments_differ(call: 
     found = {
         (one["name"], one["metric"]): one for one in rows(call("compare", "run-1", "run-2", "--format", "csv").out)
     }
-    assert found[SMALL_CHUNK.name, "read_bw"]["verdict"] == "slower"
-    assert float(found[SMALL_CHUNK.name, "read_bw"]["ratio"]) == pytest.approx(0.8)
-    assert found[WRITES.name, "write_bw"]["verdict"] == "same"
+    assert found[SMALL_CHUNK.name, "read_iops"]["verdict"] == "slower"
+    assert float(found[SMALL_CHUNK.name, "read_iops"]["ratio"]) == pytest.approx(0.8)
+    assert found[WRITES.name, "write_iops"]["verdict"] == "same"
 
 
 def test_compare_the_other_way_round(call: Call, two_runs: Path) -> None:
@@ -573,7 +618,7 @@ def test_what_stopped_by_what_was_measured_is_compared_so(
     row = rows(call("compare", "run-1", "run-2", "--format", "csv").out)[0]
     ratio = unpaired([1e8 * noise for noise in NOISE], [0.99e8 * noise for noise in NOISE], early=early)
     assert ratio
-    assert (row["metric"], row["stopped_a"], row["stopped_b"]) == ("read_bw", stopped, stopped)
+    assert (row["metric"], row["stopped_a"], row["stopped_b"]) == ("read_iops", stopped, stopped)
     assert [float(row[name]) for name in ("ratio_low", "ratio_high")] == pytest.approx([ratio.low, ratio.high])
     assert {one["stopped"] for one in rows(call("results", "--format", "csv").out)} == {stopped}
 
@@ -621,7 +666,7 @@ def test_compare_by_an_axis_with_which_others_change(call: Call, tmp_path: Path)
     assert "md.layout (none → n2), md.level (0 → 10)" in said.out
     said = call("compare", "--by", "layout", "raid0", "raid6")
     assert said.status == 2
-    assert "the sides differ in md.chunk (512KiB, 64KiB → 16KiB, 32KiB)" in said.err
+    assert "they differ in md.chunk (64KiB, 512KiB → 16KiB, 32KiB)" in said.err
     said = call("compare", "--by", "md.chunk", "64KiB", "512KiB")
     assert "changes along" not in said.out
 
@@ -1088,8 +1133,8 @@ def test_the_latest_is_one_that_was_measured(call: Call, tmp_path: Path) -> None
     for word, run in (("latest", "run-2"), ("latest~1", "run-1"), ("sweep", "run-2"), ("run-3", "run-3")):
         said = call("results", word, "--format", "csv")
         assert {row["run"] for row in rows(said.out)} == {run}
-        assert ("run-3 is later, but made up" in said.err) == word.startswith("latest")
-    assert "run-3 is later, but made up" in call("compare", "latest~1", "latest").out
+        assert ("run-3 is later, but made up" in said.err) == (word != "run-3")
+    assert "run-3 is later, but made up" in call("compare", "latest~1", "latest").err
     both = call("compare", "run-1", "run-2").out
     assert "run-2" in both
     assert "made up" not in both

@@ -56,6 +56,26 @@ def test_nothing_got_worse(call: Call, results: Path) -> None:
     assert Path("annotations").read_text() == ""
 
 
+def two_stacks(results: Path, **values: object) -> None:
+    stripe = CellRow("c2", "stripe/seq", {"layout": "stripe", "workload": "seq"})
+    faster = [past.measured("c2", block, 3e8 * noise) for block, noise in enumerate(NOISE, start=1)]
+    past.recorded(results, [*trials(2e8), *faster], 2, [CELL, stripe], exit=0, planned=10, **values)
+
+
+def test_the_fastest_stack_comes_first(call: Call, results: Path) -> None:
+    two_stacks(results)
+    title, _, answer, _, line, *_ = call("summary", "latest").out.splitlines()
+    assert title.startswith("# sweep on qemu")
+    assert answer == "**Fastest stack by workload (95 % confidence):**"
+    assert line.startswith("- stripe is fastest for seq: ")
+    assert line.endswith("as fast as raid5/chunk=64KiB.")
+
+
+def test_parts_of_a_matrix_have_only_some_of_its_stacks(call: Call, results: Path) -> None:
+    two_stacks(results, part="1 of 2")
+    assert "Fastest stack" not in call("summary", "latest").out
+
+
 def test_what_the_host_could_not_keep_up_with_is_in_the_title(call: Call, results: Path) -> None:
     late = [replace(one, notes={"strained": "vda: 3 % late"}) for one in trials(2e8)]
     past.recorded(results, late, 2, [CELL], exit=0, planned=5)
@@ -75,14 +95,16 @@ def test_it_got_slower_and_a_guideline_fails(call: Call, results: Path) -> None:
     said = call("summary", "latest", "--issue", "issue.md", "--annotations", "annotations")
     assert (said.status, said.out.splitlines()[0]) == (1, "# sweep on qemu: 1 guideline fails, 1 figure slower")
     issue = Path("issue.md").read_text()
-    assert "| raid5/chunk=64KiB/seq | read\\_bw | 200 MB/s | 100 MB/s | 0.5" in issue, issue
+    assert "| raid5/chunk=64KiB/seq | read\\_iops | 48,848 IOPS | 24,424 IOPS | 0.5" in issue, issue
     assert "| host.kernel | 6.1.0 | 6.12 |" in issue
     assert f"git checkout {'1f3a9c' * 6}\nmatrix run --only 'layout=raid5; rm -rf' sweep.yaml\n" in issue
     assert "matrix compare run-1 run-2" in issue
     assert "fast: it is fast" in issue
     lines = Path("annotations").read_text().splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["::error", "::warning"]
-    assert lines[1].startswith("::warning title=slower%3A raid5/chunk=64KiB/seq::read_bw 200 MB/s → 100 MB/s, 0.5")
+    assert lines[1].startswith(
+        "::warning title=slower%3A raid5/chunk=64KiB/seq::read_iops 48,848 IOPS → 24,424 IOPS, 0.5"
+    )
 
 
 def test_what_broke(call: Call, results: Path) -> None:
@@ -165,3 +187,15 @@ def test_a_run_that_measured_nothing_is_not_all_measured(call: Call, results: Pa
     past.recorded(results, skipped, 2, [CELL], exit=3, planned=5, text=ADVICE)
     said = call("summary", "latest")
     assert (said.status, said.out.splitlines()[0]) == (3, "# sweep on qemu: 1 run measured nothing")
+
+
+def test_hints_lead_to_commands_that_take_them(call: Call, tmp_path: Path) -> None:
+    cells = [CellRow(f"{number:08}", f"cell-{number}", {}) for number in range(201)]
+    for number in (1, 2):
+        one = [past.measured(cell.id, 1, 1e8) for cell in cells]
+        past.recorded(tmp_path / "results", one, number, cells, exit=0, planned=201)
+    said = call("summary", "latest")
+    assert "--rows" not in said.out
+    assert "151 more lines; \\`matrix compare run-1 run-2\\` shows more" in said.out
+    assert "1 more cells; \\`matrix results run-2\\` shows more" in said.out
+    assert call("compare", "run-1", "run-2").status == call("results", "run-2").status == 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from runner.engine.attempts import Known
 from runner.engine.concurrency_policy import Level
 from runner.engine.events import Event, Listener, RigWasLost, TrialDone, TrialStarted
-from runner.engine.executor import ONE, Execution
+from runner.engine.executor import ONE, Executor
 from runner.engine.order import Plan
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
@@ -25,6 +25,7 @@ from runner.space.select import select
 from runner.statistics.stopping import Rule, known
 from tests.reports.samples import direction, measured
 from tests.results.test_fio_profile import table
+from tests.support.execution import executor
 from tests.support.matrices import SMALL, space
 
 
@@ -67,8 +68,8 @@ class Bench:
         self.machine = machine or Dry(answer)
         asyncio.run(self.execution(self.events.append, boot_id, level).run())
 
-    def execution(self, listen: Listener, boot_id: str = "one", level: Level = ONE) -> Execution:
-        return Execution(
+    def execution(self, listen: Listener, boot_id: str = "one", level: Level = ONE) -> Executor:
+        return executor(
             self.plan, self.machine, self.journal, self.shelf, self.folder, listen, boot_id=boot_id, level=level
         )
 
@@ -118,7 +119,7 @@ def test_an_array_is_built_once_in_a_block_for_all_its_cells(bench: Bench) -> No
 def test_only_what_is_ours_shares_a_shell(bench: Bench, tmp_path: Path, own: bool) -> None:
     templates = tmp_path if own else None
     told = (bench.plan, bench.machine, bench.journal, bench.shelf, bench.folder, bench.events.append)
-    asyncio.run(Execution(*told, boot_id="one", own_templates=templates).run())
+    asyncio.run(executor(*told, boot_id="one", own_templates=templates).run())
     steps = [step for rig in bench.machine.rigs for step in rig.told]
     assert {step.name for step in steps} == {"set-up", "tune", "verify", "measure"}
     assert {step.name for step in steps if step.goes_on} == (set() if own else {"verify", "measure"})
@@ -482,7 +483,7 @@ def test_a_trial_given_up_by_the_user_is_not_blamed_when_the_host_restarts_later
             if isinstance(event, TrialStarted):
                 task.cancel()
 
-        execution = Execution(bench.plan, _Yielding(), bench.journal, bench.shelf, bench.folder, stop, boot_id=boot_id)
+        execution = executor(bench.plan, _Yielding(), bench.journal, bench.shelf, bench.folder, stop, boot_id=boot_id)
         task = asyncio.create_task(execution.run())
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -503,7 +504,7 @@ def test_cancelled_between_two_trials_nothing_is_half_recorded(bench: Bench) -> 
             if isinstance(event, TrialDone) and len(bench.trials) == 3:
                 task.cancel()
 
-        await Execution(bench.plan, _Yielding(), bench.journal, bench.shelf, bench.folder, listen, boot_id="one").run()
+        await executor(bench.plan, _Yielding(), bench.journal, bench.shelf, bench.folder, listen, boot_id="one").run()
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(stopped())
@@ -689,7 +690,7 @@ def test_only_what_counts_in_the_summary_is_asked_whether_it_is_enough() -> None
     known = Known()
     for block, rate, outcome in ((3, 3e8, Outcome.MEASURED), (1, 1e8, Outcome.MEASURED), (2, 2e8, Outcome.BROKEN)):
         known.add(replace(measured("c1", block, direction(rate, 4096)), outcome=outcome))
-    assert known.rates == {"c1": {3: (3e8, 0.0), 1: (1e8, 0.0)}}
+    assert known.rates == {"c1": {3: 3e8, 1: 1e8}}
 
 
 def test_a_cell_goes_on_until_two_blocks_in_a_row_say_it_is_known(tmp_path: Path) -> None:
@@ -698,7 +699,6 @@ def test_a_cell_goes_on_until_two_blocks_in_a_row_say_it_is_known(tmp_path: Path
     rule = Rule(2, 30, 0.05)
     for cell in bench.plan.selection.cells():
         trials = sorted((trial for trial in bench.trials if trial.cell == cell.id), key=lambda trial: trial.block)
-        sides = [(trial.figures.read, trial.figures.write) for trial in trials if trial.figures]
-        rates = [(read.bw if read else 0.0, write.bw if write else 0.0) for read, write in sides]
+        rates = [trial.figures.total_bw for trial in trials if trial.figures]
         assert [known(rates[:n], rule) for n in range(len(rates) + 1)] == [False] * len(rates) + [True]
     bench.journal.close()

@@ -8,11 +8,12 @@ import pytest
 
 from runner.engine.budget import Cost
 from runner.engine.concurrency_policy import Level, Told
-from runner.engine.executor import ONE, Execution
+from runner.engine.executor import ONE, Executor
 from runner.engine.spending import Spending
 from runner.machines.base import Step, StepResult
 from runner.machines.dry import Dry, plausible
 from tests.engine.test_run import Bench
+from tests.support.execution import executor
 
 MATRIX = """\
 name: spent
@@ -39,10 +40,10 @@ class Clock:
         return plausible(step)
 
 
-def spend(bench: Bench, seconds: float = FOREVER, written: float = FOREVER, level: Level = ONE) -> Execution:
+def spend(bench: Bench, seconds: float = FOREVER, written: float = FOREVER, level: Level = ONE) -> Executor:
     clock = Clock()
     spending = Spending(Cost(seconds, written), clock=clock)
-    execution = Execution(
+    execution = executor(
         bench.plan,
         Dry(clock.answer),
         bench.journal,
@@ -72,8 +73,8 @@ def test_a_budget_of_time_ends_a_run_after_everybodys_minimum(tmp_path: Path) ->
     assert len(counts) == 4
     assert min(counts.values()) >= 2
     assert 8 <= sum(counts.values()) <= 20
-    assert execution.short == 0
-    assert execution.left_out > 0
+    assert execution.scheduler.short == 0
+    assert execution.scheduler.left_out > 0
 
 
 def test_one_too_small_for_that_says_how_much_is_missing_and_the_next_goes_on(tmp_path: Path) -> None:
@@ -81,8 +82,8 @@ def test_one_too_small_for_that_says_how_much_is_missing_and_the_next_goes_on(tm
     execution = spend(bench, seconds=5)
     done = [trial.block for trial in bench.journal.trials()]
     assert len(done) <= 5
-    assert execution.short == 8 - sum(block <= 2 for block in done)
-    assert spend(bench, seconds=1000).short == 0
+    assert execution.scheduler.short == 8 - sum(block <= 2 for block in done)
+    assert spend(bench, seconds=1000).scheduler.short == 0
     assert set(by_cell(bench).values()) == {9}
 
 
@@ -94,7 +95,7 @@ def test_bytes_are_those_of_the_whole_run_and_reading_goes_on_without(tmp_path: 
     counts = by_cell(bench)
     assert all(counts[cell] == 9 for cell in reads)
     before = sum(counts.values())
-    assert spend(bench, written=500e6).short > 0
+    assert spend(bench, written=500e6).scheduler.short > 0
     assert sum(by_cell(bench).values()) == before
 
 
@@ -102,7 +103,7 @@ def test_bytes_are_those_of_the_whole_run_and_reading_goes_on_without(tmp_path: 
 def test_one_that_is_large_enough_leaves_nothing_out(tmp_path: Path, seconds: float) -> None:
     bench = Bench(tmp_path, MATRIX)
     execution = spend(bench, seconds)
-    assert (execution.short, execution.left_out) == (0, 0)
+    assert (execution.scheduler.short, execution.scheduler.left_out) == (0, 0)
     assert set(by_cell(bench).values()) == {9}
 
 

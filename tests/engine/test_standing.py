@@ -10,7 +10,6 @@ import pytest
 
 from runner.base.errors import HarnessBroken
 from runner.engine.events import RigWasLost
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
@@ -19,6 +18,7 @@ from runner.results.record import Outcome
 from runner.results.run_folder import create
 from runner.space.select import select
 from tests.results.past import manifest
+from tests.support.execution import executor
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def carried_out(
     plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
     run = create(folder, manifest())
     with Journal.open(run.journal) as journal:
-        asyncio.run(Execution(plan, machine, journal, run, run.path, listen, boot_id="x").run())
+        asyncio.run(executor(plan, machine, journal, run, run.path, listen, boot_id="x").run())
         standing = [path.name for path in run.standing.glob("*")]
         return list(journal.trials()), [[step.name for step in rig.told] for rig in machine.rigs], standing
 
@@ -178,7 +178,7 @@ def stopped(machine: Told, folder: Path) -> tuple[int, list[str]]:
 
     async def whole() -> None:
         with Journal.open(run.journal) as journal:
-            work = Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run()
+            work = executor(plan, machine, journal, run, run.path, lambda _: None, boot_id="x").run()
             await asyncio.create_task(work, name="whole")
 
     with pytest.raises(asyncio.CancelledError):

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.engine.budget import Cost
-from runner.engine.executor import Execution
 from runner.engine.spending import Spending
 from runner.guidelines.adaptive import Steering
 from runner.machines.dry import Dry, plausible
 from runner.results.record import CellRow
 from tests.engine.test_run import Bench
 from tests.engine.test_spending import Clock, by_cell
+from tests.support.execution import executor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from runner.engine.executor import Executor
 
 MATRIX = """\
 name: steered
@@ -33,11 +35,11 @@ guidelines:
 CLEAR = MATRIX.replace("within: 2%", "within: 60%")
 
 
-def run(bench: Bench, budget: Cost | None = None) -> Execution:
+def run(bench: Bench, budget: Cost | None = None) -> Executor:
     plan, clock = bench.plan, Clock()
     cells = [CellRow(cell.id, cell.name, cell.axes) for cell in plan.selection.cells()]
     steering = Steering(plan.selection.space.matrix.guidelines, cells, plan.repeat.min)
-    execution = Execution(
+    execution = executor(
         plan,
         Dry(clock.answer if budget else plausible),
         bench.journal,
@@ -80,7 +82,7 @@ def test_a_budget_ends_it(bench: Bench) -> None:
     counts = by_cell(bench)
     assert min(counts.values()) == 3
     assert sum(counts.values()) <= 24
-    assert execution.short == 0
+    assert execution.scheduler.short == 0
 
 
 def test_it_is_gone_on_with_where_it_stopped(bench: Bench) -> None:
@@ -93,9 +95,9 @@ def test_it_is_gone_on_with_where_it_stopped(bench: Bench) -> None:
 def test_with_a_new_budget_it_goes_on_behind_what_is_there(bench: Bench) -> None:
     first = run(bench, Cost(22.0, float("inf")))
     before = by_cell(bench)
-    assert first.left_out
+    assert first.scheduler.left_out
     second = run(bench, Cost(1000.0, float("inf")))
     after = by_cell(bench)
     assert after != before
     assert all(after[cell] >= count for cell, count in before.items())
-    assert second.left_out == 0
+    assert second.scheduler.left_out == 0

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.machines.base import Keeps
 from runner.machines.dry import Dry
 from runner.results.journal import Journal
 from runner.space.select import select
 from tests.engine.test_run import Shelf
+from tests.support.execution import executor
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def run(machine: Dry, folder: Path) -> None:
     found = space(SMALL)
     plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
     with Journal.open(folder / "journal.sqlite") as journal:
-        asyncio.run(Execution(plan, machine, journal, Shelf(), folder, lambda _: None, boot_id="x").run())
+        asyncio.run(executor(plan, machine, journal, Shelf(), folder, lambda _: None, boot_id="x").run())
 
 
 def test_it_is_put_down_once_after_the_last_rig(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.engine.spending import Spending
 from runner.hosts.disk_ledger import Handed, count, hand, handed, ledger, wore
@@ -27,6 +26,7 @@ from runner.results.journal import Journal
 from runner.results.run_folder import create, load
 from runner.space.select import select
 from tests.results.past import manifest
+from tests.support.execution import executor
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def night(run_folder: Path, disk: Disk) -> tuple[Gauge, list[tuple[str, Outcome]
     folder = run.path if run else next(run_folder.iterdir())
     run = load(folder)
     with Journal.open(run.journal) as journal:
-        execution = Execution(
+        execution = executor(
             plan, Dry(), journal, run, run.path, lambda _: None, boot_id="x", spending=Spending(gauge=disk.gauge)
         )
         asyncio.run(execution.run())

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.hosts.checks import judged
 from runner.hosts.lease import Loan, lent
@@ -35,6 +34,7 @@ from tests.hosts.loops import SIZE, Bay, bay
 from tests.machines.engines import storage, why_not
 from tests.machines.test_local import Place, placed
 from tests.results.past import manifest
+from tests.support.execution import executor
 from tests.support.matrices import space
 from tests.support.runners import killed_after, waited_for
 
@@ -126,7 +126,7 @@ def carried_out(machine: Machine, text: str, folder: Path, lent: Mapping[str, He
     plan = Plan(select(declared), declared.matrix.repeat, declared.matrix.seed)
     run = create(folder, manifest())
     with Journal.open(run.journal) as journal:
-        work = Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x", lent=lent)
+        work = executor(plan, machine, journal, run, run.path, lambda _: None, boot_id="x", lent=lent)
         asyncio.run(work.run())
         return list(journal.trials())
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.hosts.checks import judged
 from runner.hosts.lease import Loan, lent
@@ -26,6 +25,7 @@ from runner.results.run_folder import create, load
 from runner.space.select import select
 from tests.hosts.loops import Bay, bay, why_not
 from tests.results.past import manifest
+from tests.support.execution import executor
 from tests.support.matrices import space
 from tests.support.runners import killed_after
 
@@ -64,7 +64,7 @@ def carried_out(machine: Machine, folder: Path, held: Sequence[Held] = ()) -> li
     run = create(folder, manifest())
     with Journal.open(run.journal) as journal:
         lent = {one.node.path: one for one in held}
-        asyncio.run(Execution(plan, machine, journal, run, run.path, lambda _: None, boot_id="x", lent=lent).run())
+        asyncio.run(executor(plan, machine, journal, run, run.path, lambda _: None, boot_id="x", lent=lent).run())
         assert not list((run.path / "standing").glob("*")) if machine.name == "local" else True
         return list(journal.trials())
 

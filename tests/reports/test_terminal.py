@@ -54,6 +54,25 @@ def test_the_doubt_is_that_of_the_rate_that_is_told() -> None:
     assert "│ 200 MB/s │       │ 0 % │" in text
 
 
+def test_mixed_work_shows_its_total_with_its_doubt_and_both_directions() -> None:
+    trials = [*samples.mixed(), measured("c1", 1, direction(2e8, 1 << 20))]
+    text = shown(Recorded("m", "qemu", False, [samples.SEQ, samples.RAND], trials))
+    headings = [word.strip() for word in line(text, "cell").split("┃")[1:-1]]
+    assert headings == ["cell", "total", "read", "write", "±", "p99", "trials", "outcome"]
+    mix, reads = (
+        dict(zip(headings, [word.strip() for word in line(text, name).split("│")[1:-1]], strict=True))
+        for name in ("oltp", "seqread")
+    )
+    assert (mix["total"], mix["read"], mix["write"], mix["±"]) == ("2,444 IOPS", "1,222 IOPS", "1,222 IOPS", "0.18 %")
+    assert (reads["total"], reads["read"]) == ("", "200 MB/s")
+    assert "of the total of mixed work" in " ".join(text.split())
+
+
+def test_without_mixed_work_there_is_no_total() -> None:
+    text = shown(Recorded("m", "qemu", False, [samples.SEQ], [measured("c1", 1, direction(2e8, 1 << 20))]))
+    assert "total" not in text
+
+
 def test_a_broken_cell_tells_why_and_comes_first() -> None:
     text = shown(RUN)
     assert "1 measured, 1 broken, 1 skipped: the guest panicked" in line(text, "oltp")

@@ -85,7 +85,7 @@ def test_scheffes_example_by_hand() -> None:
 
 def measured_until_known(chance: np.random.Generator, noise: float) -> list[float]:
     values: list[float] = []
-    while len(values) < RULE.most and not known([(value, 0.0) for value in values], RULE):
+    while len(values) < RULE.most and not known(values, RULE):
         values.append(float(np.exp(noise * chance.standard_normal())))
     return values
 

@@ -10,7 +10,6 @@ from typing import cast
 import pytest
 
 from runner.base.process import run
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.qemu import Qemu
@@ -22,6 +21,7 @@ from runner.simdisks.overload import between, strain_of
 from runner.space.load import disk_model
 from runner.space.select import select
 from tests.engine.test_run import Shelf
+from tests.support.execution import executor
 from tests.support.matrices import space
 from tests.vm.test_lvm import done
 
@@ -153,7 +153,7 @@ def test_a_cell_whose_disks_are_killed_twice_is_broken_with_that_reason_and_the_
     monkeypatch.setattr(QemuRig, "run", struck)
     plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
     with Journal.open(tmp_path / "journal.sqlite") as journal:
-        asyncio.run(Execution(plan, Qemu(), journal, Shelf(), tmp_path, lambda _: None, boot_id="one").run())
+        asyncio.run(executor(plan, Qemu(), journal, Shelf(), tmp_path, lambda _: None, boot_id="one").run())
         trials = {trial.cell: trial for trial in journal.trials()}
     read, written = (
         trials[cell.id] for rw in ("randread", "randwrite") for cell in select(found, [f"rw={rw}"]).cells()

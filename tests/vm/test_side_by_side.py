@@ -10,13 +10,13 @@ import pytest
 
 from runner.engine.concurrency_policy import Told
 from runner.engine.events import Event, TrialDone, TrialStrained, VisitDone, VisitStarted
-from runner.engine.executor import Execution
 from runner.engine.order import Plan
 from runner.machines.qemu import Qemu
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from runner.space.select import select
 from tests.engine.test_run import Shelf
+from tests.support.execution import executor
 from tests.support.matrices import space
 
 pytestmark = pytest.mark.vm
@@ -52,7 +52,7 @@ def test_four_rigs_record_every_trial_once_also_when_they_are_stopped_between(tm
                 task.cancel()
 
         shelf, level = Shelf(), Told(4)
-        await Execution(plan, Qemu(), journal, shelf, tmp_path, listen, boot_id="one", level=level).run()
+        await executor(plan, Qemu(), journal, shelf, tmp_path, listen, boot_id="one", level=level).run()
 
     with Journal.open(tmp_path / "journal.sqlite") as journal:
         with pytest.raises(asyncio.CancelledError):

@@ -1,0 +1,102 @@
+"""Names of rows: by what differs between them. What all have, and what the work determines, is said once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from runner.analysis.axes import ALIASES, is_part, is_tunable, names_of, of_work, varying
+from runner.analysis.natural_sort import of_value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from runner.analysis.axes import Axes
+
+#: Axes whose values need no name before them.
+_PLAIN = frozenset({"run", "matrix", "layout", "workload"})
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How the rows of one table are named."""
+
+    #: What the key of a row consists of.
+    names: tuple[str, ...]
+    #: What is the same in all rows.
+    fixed: Mapping[str, str]
+    #: What the name of a layout or workload determines: by axis, with the value for each name.
+    implied: Mapping[str, Mapping[str, Mapping[str, str]]]
+
+    def label(self, key: Sequence[str | None]) -> str:
+        """Name a row as cells are named: `random/rw=randread/stripe_unit=64KiB`."""
+        left_out = {*self.fixed, *(name for names in self.implied.values() for name in names)}
+        shown = {name: one for name, one in zip(self.names, key, strict=True) if one and name not in left_out}
+        short = _short(self.names)
+        return "/".join(one if name in _PLAIN else f"{short[name]}={one}" for name, one in shown.items()) or "all"
+
+    def notes(self) -> Iterator[str]:
+        """Say what names leave out."""
+        fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "made_up")
+        if fixed:
+            yield f"in all rows: {fixed}"
+        for by, along in self.implied.items():
+            yield from goes_with(by, along)
+
+
+def naming_of(
+    cells: Sequence[Axes], names: Sequence[str], keys: Sequence[Sequence[str | None]], but: Collection[str]
+) -> Naming:
+    """Name rows of these keys, in which these cells stand. `but`: axes that rows do not tell apart."""
+    changing = {*varying(cells), *but}
+    fixed = {name: value for name, value in (cells[0] if cells else {}).items() if name not in changing}
+    for at, name in enumerate(names):
+        values = {key[at] for key in keys}
+        if len(values) == 1 and (value := values.pop()):
+            fixed[name] = value
+    implied = {}
+    for by in ("layout", "workload"):
+        parts = [name for name in names if is_part(name) and of_work(name) == of_work(by) and name not in fixed]
+        implied[by] = determined(cells, by, parts) if by in names and by not in fixed else {}
+    return Naming(tuple(names), fixed, implied)
+
+
+def determined(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return, of these axes, those that have one value for each value of another, with these values."""
+    found = {}
+    for name in names:
+        pairs = {(axes.get(by), axes.get(name)) for axes in cells}
+        if len(pairs) == len({value for value, _ in pairs}):
+            found[name] = {value: theirs for value, theirs in pairs if value is not None and theirs is not None}
+    return found
+
+
+def goes_with(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    """Say what each value of an axis determines."""
+    told = "; ".join(f"{name} {_grouped(values)}" for name, values in along.items())
+    return (f"goes with {axis}: {told}",) if told else ()
+
+
+def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, ...]:
+    """Say which axes stand under a shared name."""
+    there, names = {*names_of(cells)}, {*names_of(declared)}
+    return tuple(
+        f"{alias} is {' or '.join(name for name in members if name in names)}"
+        for alias, members in ALIASES.items()
+        if alias in there and alias not in names
+    )
+
+
+def _grouped(values: Mapping[str, str]) -> str:
+    """Tell each value once, with the names that have it."""
+    grouped: dict[str, list[str]] = {}
+    for value, theirs in sorted(values.items(), key=lambda item: of_value(item[0])):
+        grouped.setdefault(theirs, []).append(value)
+    return ", ".join(f"{theirs} ({', '.join(names)})" for theirs, names in grouped.items())
+
+
+def _short(names: Sequence[str]) -> dict[str, str]:
+    """Shorten names as names of cells do, where that is clear."""
+    short = {name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in names}
+    taken = list(short.values())
+    return {name: one if taken.count(one) == 1 else name for name, one in short.items()}

@@ -1,0 +1,206 @@
+"""Which cells of two sides belong together: those that differ in what is compared, and in nothing else."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, TypeVar
+
+from runner.analysis.axes import in_reading_order, keys_of, may_lack, names_of, of_work, unite, varying, with_aliases
+from runner.analysis.matching import MOST, TooManyRows, side_by_side
+from runner.analysis.naming import alias_notes, naming_of
+from runner.analysis.no_overlap import absences, common_choice, differing, same_names, share_a_row, told_apart
+from runner.analysis.operands import BY_ID, KINDS, Side, axis_of
+from runner.base.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    from runner.analysis.axes import Axes
+    from runner.analysis.matching import Key, Row
+    from runner.analysis.samples import Samples
+
+    #: One cell, in one run or several.
+    Several: TypeAlias = Sequence[Samples]
+
+_K = TypeVar("_K", bound="Hashable")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One cell of each side; `name` is what both have in common."""
+
+    name: str
+    left: Several
+    right: Several
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """All of them, and the cells of each side that have no partner."""
+
+    found: Sequence[Pair]
+    alone: tuple[Sequence[Several], Sequence[Several]]
+    notes: tuple[str, ...] = ()
+    #: By what no two cells agree, if there are no pairs; and what to do about it.
+    why: tuple[str, str] = ("", "")
+
+
+def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]] = ()) -> Pairs:
+    """Match the cells of two sides.
+
+    The id of a cell says it all, unless it covers the very thing that is compared: an axis, or a kernel that the matrix
+    names. Then cells of one matrix are the same if they agree on all other axes that both have. `facts_apart`: by what
+    the runs of the sides differ.
+    """
+    if kind in BY_ID:
+        return _by_id(a, b, facts_apart)
+    axis = axis_of(kind, (a, b))
+    parts: list[Pairs] = []
+    left, right = (Side(side.name, [one for one in side.found if not _has(one, axis)]) for side in (a, b))
+    if left.found or right.found:
+        parts.append(_by_id(left, right, facts_apart))
+    having = [[one for one in side.found if _has(one, axis)] for side in (a, b)]
+    matrices = list(dict.fromkeys(one.run.matrix for side in having for one in side))
+    for matrix in matrices:
+        one, other = (
+            Side(side.name, [cell for cell in cells if cell.run.matrix == matrix])
+            for side, cells in zip((a, b), having, strict=True)
+        )
+        parts.append(_by_axis(axis, one, other, matrix if len(matrices) > 1 else ""))
+    whys = [part.why for part in parts if any(part.why)]
+    return Pairs(
+        [pair for part in parts for pair in part.found],
+        ([one for part in parts for one in part.alone[0]], [one for part in parts for one in part.alone[1]]),
+        tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        _of_matrices(a, b) or (whys[0] if whys else ("", "")),
+    )
+
+
+def _has(one: Samples, axis: str) -> bool:
+    return axis in with_aliases(one.cell.axes)
+
+
+def _of_matrices(a: Side, b: Side) -> tuple[str, str] | None:
+    """Cells of different matrices are never matched by their axes."""
+    names = [sorted({run.matrix for run in side.runs}) for side in (a, b)]
+    if not all(names) or {*names[0]} & {*names[1]}:
+        return None
+    told = "; ".join(f"{side.name}: {', '.join(name)}" for side, name in zip((a, b), names, strict=True))
+    return f"they are of different matrices: {told}", "name runs of one matrix with --runs"
+
+
+def _by_id(a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]]) -> Pairs:
+    left, right = (_grouped((one.cell.id, one) for one in side.found) for side in (a, b))
+    found = [Pair(side[0].cell.name, side, right[key]) for key, side in left.items() if key in right]
+    alone = (
+        [side for key, side in left.items() if key not in right],
+        [side for key, side in right.items() if key not in left],
+    )
+    if found:
+        return Pairs(found, alone)
+    why = same_names([one.cell for one in a.found], [one.cell for one in b.found], facts_apart)
+    return Pairs(found, alone, why=why if any(why) else _other_runs(a, b))
+
+
+def _other_runs(a: Side, b: Side) -> tuple[str, str]:
+    """Say in what cells of two runs differ, and by which axis they could be compared."""
+    sides = [[one.cell.axes for one in side.found] for side in (a, b)]
+    apart = differing(sides, names_of([*sides[0], *sides[1]]))
+    if not apart:
+        return "", ""
+    for axis, (left, right) in apart.items():
+        if len(left) == len(right) == 1 and may_lack(axis) and share_a_row(sides, axis):
+            words = ("matrix", "compare", "--by", axis, left[0], right[0], "--runs", f"{a.name},{b.name}")
+            return told_apart(apart), f"compare by the axis:  {shlex.join(words)}"
+    return told_apart(apart), "compare by one of these axes, or choose cells with --only"
+
+
+def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
+    """Match cells of one matrix, the values of an axis on either side."""
+    every, middle = [*a.found, *b.found], len(a.found)
+    cells = unite([one.cell.axes for one in every], {axis})
+    bound = tied(axis, cells[:middle], cells[middle:])
+    places = in_reading_order([name for name in varying(cells, {axis}) if name not in bound])
+    keys = keys_of(cells, places, [one.run.id for one in every])
+    columns = [
+        [*_grouped(zip(keys[:middle], a.found, strict=True)).items()],
+        [*_grouped(zip(keys[middle:], b.found, strict=True)).items()],
+    ]
+    rows = [row for row in _rows_of(columns, places) if all(row.columns)]
+    naming = naming_of(cells, places, [row.key for row in rows], but={axis, *bound})
+    pairs: dict[tuple[int, int], Pair] = {}
+    for row in rows:
+        name = "/".join(filter(None, (matrix, naming.label(row.key))))
+        for one, other in product(*row.columns):
+            pairs.setdefault((id(one), id(other)), Pair(name, one, other))
+    used = {key for pair in pairs for key in pair}
+    alone = [[several for _, several in column if id(several) not in used] for column in columns]
+    if not pairs:
+        return Pairs((), (alone[0], alone[1]), why=_why(axis, {a.name: cells[:middle], b.name: cells[middle:]}, places))
+    axes = {id(one): there for one, there in zip(every, cells, strict=True)}
+    notes = (
+        *_bound_note(axis, bound),
+        *naming.notes(),
+        *alias_notes(cells, (one.cell.axes for one in every)),
+        *absences(_placed(rows, (a.name, b.name), axes), places),
+    )
+    return Pairs([*pairs.values()], (alone[0], alone[1]), notes)
+
+
+def _rows_of(columns: Sequence[Sequence[tuple[Key, Several]]], places: Sequence[str]) -> list[Row[Several]]:
+    try:
+        return side_by_side(columns)
+    except TooManyRows:
+        raise BadInput(
+            f"more than {MOST:,} pairs of cells",
+            details=f"not all cells have {', '.join(name for name in places if may_lack(name))}",
+            resolution="choose some cells with --only",
+        ) from None
+
+
+def _bound_note(axis: str, bound: Mapping[str, tuple[str, str]]) -> tuple[str, ...]:
+    changes = ", ".join(f"{name} ({one or 'none'} → {other or 'none'})" for name, (one, other) in bound.items())
+    return (f"changes along with {axis}, and is compared with it: {changes}",) if changes and axis not in KINDS else ()
+
+
+def _placed(
+    rows: Iterable[Row[Several]], names: tuple[str, str], axes: Mapping[int, Axes]
+) -> Iterator[tuple[str, Axes, Key]]:
+    """Each cell with its side and the key of its row."""
+    for row in rows:
+        for name, column in zip(names, row.columns, strict=True):
+            yield from ((name, axes[id(several[0])], row.key) for several in column)
+
+
+def _why(axis: str, sides: Mapping[str, Sequence[Axes]], places: Sequence[str]) -> tuple[str, str]:
+    """Say in what the sides differ, and what would match."""
+    apart = differing(sides.values(), places)
+    choice = common_choice(axis, sides, apart)
+    resolution = (
+        f"choose cells with  {choice}" if choice else "compare by one of these axes, or choose cells with --only"
+    )
+    return told_apart(apart), resolution
+
+
+def tied(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
+    """Return the axes that have one value on one side and another on the other.
+
+    They change with the axis that is compared (the level with the name of a layout) and are a part of it. What is done
+    on a stack is not taken for a part of the stack, nor the other way round: that would be two questions at once.
+    """
+    found = {}
+    for name in sorted({*names_of([*left, *right])} - {axis}):
+        one, other = ({axes.get(name, "") for axes in side} for side in (left, right))
+        if of_work(name) == of_work(axis) and len(one) == len(other) == 1 and one != other:
+            found[name] = (one.pop(), other.pop())
+    return found
+
+
+def _grouped(keyed: Iterable[tuple[_K, Samples]]) -> dict[_K, list[Samples]]:
+    found: dict[_K, list[Samples]] = {}
+    for key, one in keyed:
+        found.setdefault(key, []).append(one)
+    return found

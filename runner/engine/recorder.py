@@ -1,0 +1,128 @@
+"""Records what became of trials: in the journal, in the run folder, and for the scheduler. It alone writes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from runner.engine.events import TrialDone
+from runner.engine.scheduler import in_turn
+from runner.machines.base import RigLost
+from runner.results.record import Attempt, CellRow, Outcome, Trial
+
+if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from runner.base.errors import HarnessBroken
+    from runner.engine.artifacts import Shelf
+    from runner.engine.events import Listener
+    from runner.engine.scheduler import Scheduler
+    from runner.hosts.exclusive import Held
+    from runner.machines.base import Machine
+    from runner.results.journal import Journal
+    from runner.space.space import Cell
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """Where a plan is carried out, and where its records go."""
+
+    machine: Machine
+    journal: Journal
+    shelf: Shelf
+    scratch: Path
+    listen: Listener
+    boot_id: str
+    own_templates: Path | None = None
+    kernel: str | None = None
+    #: Physical disks that the run has leased, by their paths.
+    leased: Mapping[str, Held] = field(default_factory=dict)
+
+
+class Recorder:
+    """Keeps journal, run folder and scheduler in step."""
+
+    def __init__(self, scheduler: Scheduler, context: RunContext) -> None:
+        self._scheduler, self._context = scheduler, context
+        self._journal, self._shelf = context.journal, context.shelf
+
+    def start(self) -> None:
+        """Hand the records of earlier processes to the scheduler.
+
+        Trials that were under way when the host itself went down count as attempts; those of a killed runner do not.
+        """
+        cells = self._scheduler.plan.selection.cells()
+        self._journal.remember(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
+        self._scheduler.start(self._journal.trials(), self._journal.attempts(), self._journal.retried())
+        for begun in self._journal.begun():
+            if begun.boot_id != self._context.boot_id:
+                self.lose(begun.cell, begun.block, begun.started, RigLost("the host went down while it ran"))
+        self._scheduler.charge(self._journal.visited_arrays(), self._journal.trials())
+
+    def record(self, cell: Cell, trial: Trial) -> None:
+        self._journal.record(trial)
+        self._scheduler.add(trial, cell)
+        self._context.listen(TrialDone(cell.name, trial, cell.array.label))
+
+    def conclude(self, cells: Iterable[Cell], block: int) -> list[Cell]:
+        """Record the trials that are decided without measuring them; return their cells."""
+        return [cell for cell in cells if self._concluded(cell, block)]
+
+    def _concluded(self, cell: Cell, block: int) -> bool:
+        trial = self._scheduler.conclusion(cell, block)
+        if trial is None:
+            return False
+        folders = [self._keep_log(cell, attempt) for attempt in self._scheduler.attempts(cell.id, block)]
+        self.record(cell, replace(trial, folder=folders[-1]) if trial.outcome is Outcome.BROKEN else trial)
+        return True
+
+    def lose(self, cell: str, block: int, started: str, lost: RigLost, seconds: float = 0.0) -> Attempt:
+        """Record an attempt that lost its rig."""
+        attempt = Attempt(cell, block, self._scheduler.next_attempt(cell, block), started, lost.brief, lost.tail)
+        self._scheduler.lose(attempt, seconds)
+        self._journal.lost(attempt)
+        return attempt
+
+    def lose_trial(
+        self, cell: Cell, block: int, started: str, lost: RigLost, scripts: Mapping[str, str], seconds: float
+    ) -> None:
+        """Record that a rig was lost under a trial, with the scripts that ran."""
+        attempt = self.lose(cell.id, block, started, lost, seconds)
+        self._shelf.put(cell.name, block, scripts, {})
+        self._keep_log(cell, attempt)
+
+    def lose_batch(self, cells: deque[Cell], block: int, started: str, lost: RigLost) -> None:
+        """Count a rig that was lost in set-up against each cell of the array; drop those that are then given up."""
+        for cell in tuple(cells):
+            self._keep_log(cell, self.lose(cell.id, block, started, lost))
+            if self._concluded(cell, block):
+                cells.remove(cell)
+
+    def break_batch(self, cells: deque[Cell], block: int, started: str, failed: HarnessBroken, *reasons: str) -> None:
+        """Record the trials of an array that never came up."""
+        log = {"set-up.log": f"{failed.brief}\n\n{failed.details}\n"}
+        while cells:
+            cell = cells.popleft()
+            folder = self._shelf.put(cell.name, block, {}, log)
+            attempt = self._scheduler.next_attempt(cell.id, block)
+            trial = Trial(
+                cell.id, block, Outcome.BROKEN, in_turn(reasons), started=started, attempts=attempt, folder=folder
+            )
+            self.record(cell, trial)
+
+    def skip_batch(self, cells: deque[Cell], block: int, reason: str) -> None:
+        while cells:
+            cell = cells.popleft()
+            self.record(cell, Trial(cell.id, block, Outcome.SKIPPED, reason, started=now()))
+
+    def _keep_log(self, cell: Cell, attempt: Attempt) -> str:
+        """Write the last output of a lost rig; return the trial's folder."""
+        log = f"{attempt.reason}\n\n{attempt.tail}\n"
+        return self._shelf.put(cell.name, attempt.block, {}, {f"lost-{attempt.number}.log": log})
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,200 @@
+"""What to measure next, given what is known: nothing here writes, starts or waits."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from runner.engine.attempts import TRIES, Known
+from runner.engine.budget import Wish, bought
+from runner.engine.spending import Spending
+from runner.results.record import Outcome, Trial
+from runner.statistics.stopping import Rule, doubt, known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from runner.engine.order import Plan, Visit
+    from runner.guidelines.adaptive import Steering
+    from runner.results.record import Attempt
+    from runner.space.space import Array, Cell
+
+
+class Scheduler:
+    """Decides from the plan, the records, the budget and the open guidelines."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        records: Known | None = None,
+        spending: Spending | None = None,
+        steering: Steering | None = None,
+    ) -> None:
+        self.plan, self.spending = plan, spending or Spending()
+        self._known = records or Known()
+        #: Decides where trials beyond the minimum go; None: each cell by its own interval.
+        self._steering = steering
+        #: Trials the budget was too small for: of the minimum, and of all.
+        self.short = self.left_out = 0
+
+    # --- what happened ---
+
+    def start(
+        self, trials: Iterable[Trial], attempts: Iterable[Attempt], retried: Mapping[tuple[str, int], int]
+    ) -> None:
+        """Take over the records of earlier processes of the run."""
+        self._known = Known(retried=dict(retried))
+        for attempt in attempts:
+            self._known.lose(attempt)
+        for trial in trials:
+            self._known.add(trial)
+            if self._steering:
+                self._steering.add(trial)
+
+    def charge(self, arrays: Iterable[tuple[str, float]], trials: Iterable[Trial]) -> None:
+        """Take what earlier processes of the run spent from its budget."""
+        if not self.spending.limited:
+            return
+        cells = {cell.id: cell for cell in self.plan.selection.cells()}
+        by_key = {cell.array.key: cell.array for cell in cells.values()}
+        for key, seconds in arrays:
+            if array := by_key.get(key):
+                self.spending.spend_on_array(array)
+                self.spending.built(array, seconds)
+        for trial in trials:
+            self.spending.add(trial, cells[trial.cell])
+
+    def add(self, trial: Trial, cell: Cell) -> None:
+        """Take in a recorded trial."""
+        self._known.add(trial)
+        self.spending.add(trial, cell)
+        if self._steering:
+            self._steering.add(trial)
+
+    def lose(self, attempt: Attempt, seconds: float = 0.0) -> None:
+        """Take in an attempt that lost its rig after so many seconds."""
+        self._known.lose(attempt)
+        self._known.spent[attempt.cell, attempt.block] += seconds
+
+    # --- what follows ---
+
+    def rounds(self) -> Iterator[int]:
+        """Yield each round in turn, until no trial is wanted or affordable."""
+        for block in self._steering.blocks if self._steering else self.plan.blocks:
+            weights = self._weights(block)
+            if weights is not None and (not weights or self._cannot_afford(block)):
+                return
+            yield block
+
+    def visits(self, block: int) -> Iterator[tuple[Visit, deque[Cell]]]:
+        """Yield the batches of a round with the cells that are still wanted, each decided when it is asked for."""
+        chosen = self._bought(block)
+        for visit in self.plan.visits(block):
+            wanted = [cell for cell in visit.cells if self.is_wanted(cell, block)]
+            cells = deque(cell for cell in wanted if chosen is None or cell.id in chosen)
+            self.left_out += len(wanted) - len(cells)
+            if cells:
+                yield visit, cells
+
+    def is_wanted(self, cell: Cell, block: int) -> bool:
+        """Whether a trial is to be measured: not recorded, not hopeless, and its cell not known well enough."""
+        if self.is_recorded(cell, block) or self.conclusion(cell, block):
+            return False
+        weights = self._weights(block)
+        return not known(self._rates(cell), self._rule) if weights is None else cell.id in weights
+
+    def conclusion(self, cell: Cell, block: int) -> Trial | None:
+        """Return the record of a trial that is decided without measuring it; None: it is not.
+
+        A trial is broken when too many rigs died under it, and its cell is then quarantined: skipped from there on.
+        """
+        if self.is_recorded(cell, block):
+            return None
+        attempts = self.attempts(cell.id, block)
+        if len(attempts) >= TRIES:
+            return Trial(
+                cell.id,
+                block,
+                Outcome.BROKEN,
+                in_turn([attempt.reason for attempt in attempts]),
+                started=attempts[0].started,
+                seconds=self._known.spent[cell.id, block],
+                attempts=attempts[-1].number,
+            )
+        if reason := self._known.quarantined.get(cell.id):
+            return Trial(cell.id, block, Outcome.SKIPPED, f"quarantined: {reason}")
+        return None
+
+    def is_recorded(self, cell: Cell, block: int) -> bool:
+        return (cell.id, block) in self._known.finished
+
+    def attempts(self, cell: str, block: int) -> Sequence[Attempt]:
+        """Return the attempts at a trial that count against it."""
+        return self._known.against(cell, block)
+
+    def next_attempt(self, cell: str, block: int) -> int:
+        return self._known.next(cell, block)
+
+    def affordable(self, array: Array | None, cells: deque[Cell], block: int) -> bool:
+        """Drop cells that the budget is too small for; charge the first that is left, and the set-up of `array`.
+
+        Returns whether a cell is left.
+        """
+        spending = self.spending
+        while cells and not spending.affords(
+            spending.of_cell(cells[0]) if array is None else spending.of_array(array) + spending.of_cell(cells[0])
+        ):
+            cells.popleft()
+            self.left_out += 1
+            self.short += block <= self.plan.repeat.min
+        if not cells:
+            return False
+        if array is None:
+            spending.spend_on_cell(cells[0])
+        else:
+            spending.spend_on_array(array)
+        return True
+
+    def _cannot_afford(self, block: int) -> bool:
+        """Whether the budget is too small for each wanted trial of a round; they are then left out."""
+        wanted = sum(self.is_wanted(cell, block) for visit in self.plan.visits(block) for cell in visit.cells)
+        if not wanted or self._bought(block) != set():
+            return False
+        self.left_out += wanted
+        return True
+
+    def _bought(self, block: int) -> set[str] | None:
+        """Return the cells that the budget is spent on once each has its minimum; None: no limit."""
+        if not self.spending.limited or block <= self.plan.repeat.min:
+            return None
+        wanted = [cell for visit in self.plan.visits(block) for cell in visit.cells if self.is_wanted(cell, block)]
+        weights = self._weights(block) or {}
+        wishes = [
+            Wish(cell.id, cell.array.key, self._weight(cell, weights), self.spending.of_cell(cell)) for cell in wanted
+        ]
+        set_ups = {cell.array.key: self.spending.of_array(cell.array) for cell in wanted}
+        return bought(wishes, set_ups, self.spending.left)
+
+    def _weights(self, block: int) -> Mapping[str, float] | None:
+        """Return the cells measured for the guidelines' sake, with their weights, once each has its minimum."""
+        if self._steering is None or block <= self.plan.repeat.min:
+            return None
+        return self._steering.wanted(block)
+
+    def _weight(self, cell: Cell, weights: Mapping[str, float]) -> float:
+        return weights[cell.id] if weights else doubt(self._rates(cell), self._rule)
+
+    @property
+    def _rule(self) -> Rule:
+        repeat = self.plan.repeat
+        return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
+
+    def _rates(self, cell: Cell) -> list[float]:
+        return [rates for _, rates in sorted(self._known.rates[cell.id].items())]
+
+
+def in_turn(reasons: Sequence[str]) -> str:
+    """Return the reasons of several attempts in turn, or the one that they share."""
+    if len(set(reasons)) == 1:
+        return reasons[0]
+    return "; ".join(f"{number}. {reason}" for number, reason in enumerate(reasons, start=1))

@@ -1,0 +1,151 @@
+"""Which stack of a run is fastest at each workload, and which others are as fast or may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import isfinite
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from runner.guidelines.evaluate import Level
+from runner.guidelines.recommend import best_first, by_setting, to_choose_from
+from runner.language.metrics import KNOWN, is_large
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from runner.guidelines.recommend import Places, Setting
+    from runner.guidelines.samples import Measured
+    from runner.language.metrics import Metric
+    from runner.results.record import CellRow
+    from runner.statistics.ratios import Ratio
+
+#: Differences up to this size count as equal.
+EQUAL = 0.05
+#: The figures of a trial that a ranking needs.
+COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")
+
+
+class Standing(StrEnum):
+    """How a stack compares with the fastest one."""
+
+    FASTEST = "fastest"
+    EQUAL = "equal"
+    UNDECIDED = "cannot tell"
+    SLOWER = "slower"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A stack with its tunables, and what it reached."""
+
+    cell: CellRow
+    #: The mean over its trials, as tables show it.
+    level: float
+    standing: Standing
+    #: How many times as fast the fastest one is; None of itself, and without a round in common.
+    behind: Ratio | None
+    host_limited: bool
+
+    @property
+    def apart(self) -> float | None:
+        """The largest difference from the fastest one that the interval allows (0.1: 10 %); None if unlimited."""
+        if self.behind is None or not self.behind.low or not isfinite(self.behind.high):
+            return None
+        return max(self.behind.high, 1 / self.behind.low) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The stacks that did one workload, the fastest first."""
+
+    metric: Metric
+    stacks: tuple[Stack, ...]
+    #: Cells without figures.
+    missing: tuple[CellRow, ...]
+    #: Trials behind the comparison that has the fewest.
+    trials: int
+    confidence: float
+
+    @property
+    def fastest(self) -> Stack:
+        """The one with the best figure."""
+        return self.stacks[0]
+
+    @property
+    def leaders(self) -> list[Stack]:
+        """The fastest one, and those that are equal or cannot be told apart from it."""
+        return [one for one in self.stacks if one.standing is not Standing.SLOWER]
+
+    @property
+    def slower(self) -> list[Stack]:
+        """The others."""
+        return [one for one in self.stacks if one.standing is Standing.SLOWER]
+
+
+def ranked(found: Iterable[Measured], confidence: float = 0.95, share: float = 1.0) -> list[Ranking]:
+    """Rank the stacks of one run, workload by workload; what only one stack did is left out.
+
+    `share`: so much of the stated chance of error is used, as where guidelines are judged.
+    """
+    rankings = (_ranking(several, confidence, share) for several in _by_workload(list(found)))
+    return [one for one in rankings if one and len(one.stacks) > 1]
+
+
+def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Places, Measured]]]:
+    """Settings that did the same work under the same faults."""
+    workloads: dict[tuple[str, Places], dict[Places, Mapping[Places, Measured]]] = {}
+    for place, several in by_setting(found).items():
+        for work, one in several.items():
+            workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
+    return [_without_lost_disks(settings) for settings in workloads.values()]
+
+
+def _without_lost_disks(
+    settings: Mapping[Places, Mapping[Places, Measured]],
+) -> Mapping[Places, Mapping[Places, Measured]]:
+    kept = {one.cell.id for one in to_choose_from([one for several in settings.values() for one in several.values()])}
+    return {place: work for place, work in settings.items() if all(one.cell.id in kept for one in work.values())}
+
+
+def _ranking(settings: Mapping[Places, Mapping[Places, Measured]], confidence: float, share: float) -> Ranking | None:
+    cells = {one.cell.id: one for several in settings.values() for one in several.values()}
+    metric = headline(cells.values())
+    ordered = best_first(settings, metric, Level(confidence, share=share).yes)
+    if not ordered:
+        return None
+    there = {cell for one in ordered for cell in one.cells}
+    ratios = [one.ratio for one in ordered[1:]]
+    return Ranking(
+        metric,
+        tuple(_stack(one, cells, metric, fastest=one is ordered[0]) for one in ordered),
+        tuple(one.cell for one in cells.values() if one.cell.id not in there),
+        min((ratio.n_a if ratio else 0 for ratio in ratios), default=0),
+        confidence,
+    )
+
+
+def headline(cells: Iterable[Measured]) -> Metric:
+    """The figure of a workload that people compare: bytes per second of large requests, IOPS of small ones."""
+    bw, iops = (
+        sum(value for one in cells for value in one.blocks(metric).values())
+        for metric in (KNOWN["total.bw"], KNOWN["total.iops"])
+    )
+    return KNOWN["total.bw"] if is_large(bw, iops) else KNOWN["total.iops"]
+
+
+def _stack(setting: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool) -> Stack:
+    behind = setting.ratio.inverse if setting.ratio else None
+    standing = Standing.FASTEST if fastest else _standing(behind, candidate=setting.candidate)
+    one = cells[setting.cells[0]]
+    return Stack(one.cell, fmean(one.blocks(metric).values()), standing, behind, setting.strained > 0)
+
+
+def _standing(behind: Ratio | None, *, candidate: bool) -> Standing:
+    """Call a stack slower only if the test of all stacks and the interval of the pair agree."""
+    if behind is None:
+        return Standing.UNDECIDED
+    if behind.low >= 1 / (1 + EQUAL) and behind.high <= 1 + EQUAL:
+        return Standing.EQUAL
+    return Standing.UNDECIDED if candidate or behind.low <= 1 else Standing.SLOWER

@@ -1,0 +1,153 @@
+"""The answer of a run, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.reports.answer import MOST_LINES, SYNTHETIC, as_objects, full, in_words, markdown, plain
+from runner.reports.html import page
+from runner.reports.write import rendered
+from tests.guidelines.rankings import recorded_runs, run
+from tests.results import past
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from syrupy.assertion import SnapshotAssertion
+
+    from runner.reports.run_data import Recorded
+
+WORKS = (
+    *("sequential/rw=read", "sequential/rw=write", "random/rw=randread,iodepth=1", "random/rw=randread,iodepth=16"),
+    *("random/rw=randwrite,iodepth=1", "random/rw=randwrite,iodepth=16", "mixed"),
+)
+SPEEDS = {
+    "raid5": (250, 150, 115, 320, 60, 160, 280),
+    "raid10-far": (330, 160, 117, 340, 110, 300, 420),
+    "stripe": (331, 323, 116, 323, 118, 648, 640),
+}
+THREE = {stack: dict(zip(WORKS, map(float, speeds), strict=True)) for stack, speeds in SPEEDS.items()}
+
+
+def some(works: tuple[str, ...], truth: Mapping[str, Mapping[str, float]] = THREE) -> dict[str, dict[str, float]]:
+    return {stack: {work: speeds[work] for work in works} for stack, speeds in truth.items()}
+
+
+def with_chunks() -> dict[str, dict[str, float]]:
+    """Two chunk sizes of every layout; the larger one is better for sequential work."""
+    return {
+        f"{stack}/chunk={chunk}": {
+            work: speed * (1.1 if chunk == "512KiB" and "seq" in work else 1) for work, speed in speeds.items()
+        }
+        for stack, speeds in THREE.items()
+        for chunk in ("64KiB", "512KiB")
+    }
+
+
+def many() -> dict[str, dict[str, float]]:
+    """36 workloads."""
+    axes = [(rw, bs, depth) for rw in ("randread", "randwrite") for bs in (4, 8, 16) for depth in (1, 2, 4, 8, 16, 32)]
+    return {
+        stack: {
+            f"random/rw={rw},bs={bs}KiB,iodepth={depth}": level
+            * depth**0.5
+            * (1 if "read" in rw or stack == "stripe" else 0.5 + 0.1 * depth**0.5)
+            for rw, bs, depth in axes
+        }
+        for stack, level in (("raid5", 100.0), ("raid10-far", 110.0), ("stripe", 112.0))
+    }
+
+
+def text(recorded: Recorded, width: int = 100) -> str:
+    words = in_words(recorded.rankings, synthetic=recorded.made_up, over=recorded.over)
+    return "\n".join(plain(words, width)) if words else ""
+
+
+SITUATIONS: dict[str, dict[str, Any]] = {
+    "three layouts": {"truth": THREE},
+    "two chunk sizes each": {"truth": with_chunks(), "rounds": 5},
+    "one workload": {"truth": some(("mixed",))},
+    "one winner of two workloads": {"truth": some(("mixed", "random/rw=randwrite,iodepth=16"))},
+    "one layout": {"truth": {name: speeds for name, speeds in with_chunks().items() if "raid5" in name}, "rounds": 5},
+    "many workloads": {"truth": many()},
+    "broken": {"truth": some(("mixed", "sequential/rw=read")), "broken": ["raid5"]},
+    "host-limited": {"truth": some(("mixed",)), "host_limited": ["raid5", "stripe"]},
+    "single trials": {"truth": some(("mixed", "sequential/rw=read")), "rounds": 1},
+    "noise": {"truth": some(("mixed", "sequential/rw=read")), "noise": 0.5},
+    "synthetic and alike": {"truth": dict.fromkeys(THREE, THREE["stripe"]), "made_up": True, "noise": 0.05},
+    "so far": {"truth": some(("mixed",)), "over": False},
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_words(situation: str, snapshot: SnapshotAssertion) -> None:
+    assert text(run(**SITUATIONS[situation])) == snapshot
+
+
+def test_every_stack_of_every_workload(snapshot: SnapshotAssertion) -> None:
+    recorded = run(some(("mixed", "sequential/rw=read")), host_limited=["raid5"], broken=["raid10-far"])
+    assert full(recorded.rankings, synthetic=True, over=False) == snapshot
+
+
+def test_one_stack_needs_no_answer() -> None:
+    assert text(run({"raid5": THREE["raid5"]})) == ""
+
+
+def test_an_interrupted_run_answers_only_if_something_is_certain() -> None:
+    assert text(run(THREE, rounds=1, over=False)) == ""
+    assert "so far" in text(run(THREE, over=False))
+
+
+def test_synthetic_figures_are_called_so_everywhere() -> None:
+    recorded = run(THREE, made_up=True)
+    assert SYNTHETIC in text(recorded, 200)
+    assert SYNTHETIC in rendered(recorded)["answer.txt"].decode()
+    assert "synthetic" not in rendered(run(THREE))["answer.txt"].decode()
+
+
+def test_the_page_begins_with_it() -> None:
+    found = page(run(THREE), past.manifest(), "three").decode()
+    assert found.index("stripe is fastest for 4 of 7 workloads") < found.index("<h2>Figures")
+    assert "Fastest stack" not in page(run({"raid5": THREE["raid5"]}), past.manifest(), "three").decode()
+
+
+def test_names_are_no_markup() -> None:
+    recorded = run({"ra|id*": {"mixed": 1.0}, "_st<b>": {"mixed": 9.0}})
+    words = in_words(recorded.rankings, synthetic=False, over=True)
+    assert words is not None
+    assert r"\_st\<b> is fastest for mixed" in markdown(words)
+    assert "<b>" not in page(recorded, past.manifest(), "three").decode()
+
+
+def test_programs_have_all_of_it() -> None:
+    (mixed,) = as_objects(run(some(("mixed",)), broken=["raid5"]).rankings)
+    assert mixed["workload"] == "mixed"
+    assert mixed["metric"] == "total.iops"
+    assert mixed["without_figures"] == ["raid5/mixed"]
+    first, second = orjson.loads(orjson.dumps(mixed["stacks"]))
+    assert (first["stack"], first["standing"], first["low"]) == ("stripe", "fastest", None)
+    assert (second["stack"], second["standing"]) == ("raid10-far", "slower")
+    assert 1 < second["low"] < second["fastest_over_this"] < second["high"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(recorded_runs(), st.integers(60, 200))
+def test_it_is_short_and_fits_the_terminal(recorded: Recorded, width: int) -> None:
+    for over in (True, False):
+        words = in_words(replace(recorded, over=over).rankings, synthetic=True, over=over)
+        if words is None:
+            continue
+        lines = list(plain(words, width))
+        assert all(len(line) <= width for line in lines)
+        assert "\u00a0" not in "".join(lines)
+        assert sum(1 + len(group.lines) for group in words.groups) <= MOST_LINES + 1
+        markdown(words)
+    orjson.dumps(as_objects(recorded.rankings))
+    if recorded.rankings:
+        full(recorded.rankings, synthetic=False, over=True)

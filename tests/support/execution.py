@@ -1,0 +1,42 @@
+"""An executor with its scheduler, from what most tests have at hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.engine.executor import ONE, Executor
+from runner.engine.recorder import RunContext
+from runner.engine.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from runner.engine.artifacts import Shelf
+    from runner.engine.concurrency_policy import Level
+    from runner.engine.events import Listener
+    from runner.engine.order import Plan
+    from runner.engine.spending import Spending
+    from runner.guidelines.adaptive import Steering
+    from runner.hosts.exclusive import Held
+    from runner.machines.base import Machine
+    from runner.results.journal import Journal
+
+
+def executor(
+    plan: Plan,
+    machine: Machine,
+    journal: Journal,
+    shelf: Shelf,
+    scratch: Path,
+    listen: Listener = lambda _: None,
+    *,
+    boot_id: str = "one",
+    own_templates: Path | None = None,
+    level: Level = ONE,
+    spending: Spending | None = None,
+    steering: Steering | None = None,
+    lent: Mapping[str, Held] | None = None,
+) -> Executor:
+    context = RunContext(machine, journal, shelf, scratch, listen, boot_id, own_templates, leased=lent or {})
+    return Executor(Scheduler(plan, spending=spending, steering=steering), context, level)

@@ -1,0 +1,40 @@
+"""The answer at the end of `matrix run`, on a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from runner.reports.answer import SYNTHETIC
+from tests.support.terminal import Terminal
+
+ROOT = Path(__file__).parents[2]
+MATRIX = """\
+name: three
+disks: {count: 4, size: 64MiB}
+layouts:
+  raid5: [md: {level: 5}]
+  raid10-far: [md: {level: 10, layout: f2}]
+  stripe: [lvm: {stripes: 4, stripe_size: 64KiB}]
+workloads:
+  sequential: {rw: [read, write], bs: 1MiB, runtime: 1s}
+  mixed: {rw: randrw, bs: 8KiB, runtime: 1s}
+repeat: 3
+"""
+
+
+@pytest.mark.parametrize("columns", [60, 110])
+def test_it_is_the_last_thing_above_the_files(columns: int, tmp_path: Path) -> None:
+    (tmp_path / "three.yaml").write_text(MATRIX)
+    argv = [sys.executable, "-m", "runner.cli", "run", "--on", "dry", "--results", str(tmp_path / "r"), "three.yaml"]
+    with Terminal(argv, columns=columns, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}) as terminal:
+        assert terminal.wait() == 0
+        answer = terminal.transcript[terminal.transcript.rindex("Fastest stack by workload (95 % confidence):") :]
+    note = "\n".join(textwrap.wrap(SYNTHETIC, columns, subsequent_indent="  "))
+    words, _, files = answer.partition(note)
+    assert "workloads" in words or "sequential/rw=write" in words
+    assert "answer.txt" in files.replace("\n", "")
+    assert "MB/s where" not in answer

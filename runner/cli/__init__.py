@@ -132,6 +132,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
+    except click.NoSuchOption as error:
+        from runner.cli.unknown_option import no_such_option
+
+        show(no_such_option(error))
+        sys.exit(Exit.BAD_INPUT)
     except click.ClickException as error:
         error.show()
         sys.exit(2)

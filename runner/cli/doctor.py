@@ -11,6 +11,7 @@ import click
 
 from runner.base.errors import Exit, HarnessBroken
 from runner.base.process import run
+from runner.cli.kernel import boots
 from runner.cli.options import PLACE
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
 
@@ -28,13 +29,17 @@ _EPILOG = """\b
 Examples:
   matrix doctor --on qemu           exit code 3 if that machine cannot be used
   matrix doctor --on ssh:shelf      what a host has and lacks: one of hosts.yaml, or whatever else ssh knows
+  matrix doctor --kernel ./bzImage  what that kernel lacks; exit code 3 if no virtual machine can boot it
 """
 
 
 @click.command("doctor", epilog=_EPILOG)
 @click.option("--on", "place", type=PLACE, help="Judge by this machine alone.")
-def command(place: Where | None) -> None:
+@click.option("--kernel", help="Judge this kernel alone: debian-12, debian-13 or the path of a bzImage.")
+def command(place: Where | None, kernel: str | None) -> None:
     """Say what this host can do, and what is missing for the rest. Starts nothing, changes nothing."""
+    if kernel:
+        raise click.exceptions.Exit(0 if boots(kernel) else Exit.BROKEN)
     click.echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
     click.echo(f"fio       {_version('fio', '--version')}  (checks jobs before they run)")
     click.echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")

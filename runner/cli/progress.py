@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 import click
 
 from runner.cli.output import Voice
+from runner.engine.estimate import left_of
 from runner.engine.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
+from runner.reports.number_format import about
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class View(AbstractContextManager["View"], ABC):
     def __init__(self, planned: int, done: int) -> None:
         self.planned, self.done = planned, done
         self.voice = Voice()
+        self._expected = 0.0
 
     def say(self, text: str) -> None:
         """A line on standard output, while there is one."""
@@ -40,6 +43,13 @@ class View(AbstractContextManager["View"], ABC):
     def begins(self, folder: Path) -> None:
         """The run begins, or goes on; `folder` is where everything goes."""
         self.notice(f"results go to {folder}/")
+
+    def expects(self, least: float, most: float) -> None:
+        """Tell how long what is left of the run takes, in seconds."""
+        self._expected = most
+        if self.done < self.planned:
+            text, longest = about(least), about(most)
+            self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
 
     def ends(self, end: Ending) -> None:
         """The reports are written: the table, and where everything is."""
@@ -165,6 +175,10 @@ class JsonView(View):
             published={said.value: count for said, count in tally(end.held).items()},
             exit=int(end.exit),
         )
+
+    def expects(self, least: float, most: float) -> None:
+        """The estimate."""
+        self._say(event="estimate", seconds_least=least, seconds_most=most)
 
     def event(self, event: Event) -> None:
         """Every event as it is."""
@@ -338,10 +352,17 @@ class LiveView(View):
             self._long, description=brief, total=total, completed=(fraction or 0) * 100, visible=fraction != 1.0
         )
 
+    def expects(self, least: float, most: float) -> None:
+        """Begin with the estimate; what was measured then corrects it."""
+        super().expects(least, most)
+        self._bar.update(self._trials, left=self._left())
+
     def _left(self) -> str:
-        measured = self.done - self._before
-        seconds = (time.monotonic() - self._began) / measured * (self.planned - self.done)
-        return f"{int(seconds) // 60}:{int(seconds) % 60:02} left"
+        if self.done >= self.planned:
+            return ""
+        share = (self.done - self._before) / (self.planned - self._before)
+        seconds = int(left_of(self._expected, share, time.monotonic() - self._began))
+        return f"{seconds // 60}:{seconds % 60:02} left"
 
 
 def _middle(text: str, width: int = 48) -> str:

@@ -19,6 +19,7 @@ from runner.cli.options import kernel, lending, matrix_file, on_host, only, resu
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.signals import Stopping
 from runner.engine.budget import Cost
+from runner.engine.estimate import estimate
 from runner.engine.events import RigUp, TrialDone
 from runner.engine.executor import Executor
 from runner.engine.recorder import RunContext
@@ -35,7 +36,7 @@ from runner.scripts.fio_check import missing
 from runner.session.disk_lease import Borrowed, borrowed, check_destroy, check_zeroed, passing, precheck, wanted
 from runner.session.finish import Ending, report
 from runner.session.host_facts import boot_id, release_of
-from runner.session.past_timings import recorded_pace
+from runner.session.past_timings import QUIET, Load, pace_of
 from runner.session.request import Checks, asked, check_names, check_templates, refuse
 from runner.session.resume import begins_anew, chosen_run
 from runner.session.run_request import Order, check_kernel
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from runner.cli.jobs import Asked as Jobs
     from runner.engine.concurrency_policy import Level
+    from runner.engine.estimate import Pace
     from runner.engine.events import Event
     from runner.results.run_folder import RunFolder
     from runner.space.shard import Shard
@@ -155,7 +157,7 @@ def command(
             folder = chosen.prepared(journal)
             view = _view(order, len(journal.finished()), quiet=quiet, as_json=as_json)
             with view:
-                for note in filter(None, (missing(), alone)):
+                for note in filter(None, (*request.space.notes_on(request.selection.layouts()), missing(), alone)):
                     view.notice(f"note: {note}")
                 if told := chosen.told(view.done):
                     view.notice(told)
@@ -169,7 +171,7 @@ def command(
                         loan = borrowed(exist, order.request, place.machine, folder, destroy, *tell)
                         disks = stack.enter_context(loan)
                         folder = _received(disks, folder, view)
-                    pace = recorded_pace(results, place.machine, request.space.matrix.name)
+                    pace = _expected(order, results, level, view)
                     spending = Spending(Cost(budget, bytes_budget), pace, gauge=disks.gauge)
                     feed = stack.enter_context(Feed(address, folder, view.trouble))
                     end = _carry_out(order, level, spending, folder, journal, feed, view, stopping, disks)
@@ -180,6 +182,19 @@ def command(
                     err=True,
                 )
     raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if view.voice.failed else end.exit)
+
+
+def _expected(order: Order, results: Path, level: Level, view: View) -> Pace:
+    """Tell how long the run will take; returns what that is based on."""
+    request, here = order.request, machine(order.machine, Wishes(cold=order.cold))
+    load = QUIET if here.made_up else Load.now()
+    pace = pace_of(results, here, order.machine, request.space.matrix, order.specs(), load)
+    if load.note and not pace.runs:
+        view.notice(f"note: {load.note}")
+    found = estimate(request.plan, pace, level.now)
+    left = 1 - view.done / max(1, view.planned)
+    view.expects(found.seconds_least * left, found.seconds_most * left)
+    return pace
 
 
 def _carry_out(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -147,3 +148,24 @@ def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.Mo
         last = seen(view, VisitDone(1, "raid6"))
         assert "rigs" not in last
         assert "again alone" in last
+
+
+def test_an_estimate_is_one_line_and_counts_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    for view in (PlainView(10, 0), PlainView(10, 10), QuietView(10, 0), JsonView(10, 0)):
+        view.expects(100.0, 1000.0)
+    plain, as_json = capsys.readouterr().out.splitlines()
+    assert plain == "it takes about 1 min 30 s, or up to about 17 min"
+    assert json.loads(as_json) == {"event": "estimate", "seconds_least": 100.0, "seconds_most": 1000.0}
+
+
+def test_the_live_view_begins_with_the_estimate() -> None:
+    view = LiveView(planned=2, done=0)
+    screen = view._bar.console.file = io.StringIO()
+    with view:
+        view.expects(265.0, 265.0)
+        view._bar.refresh()
+    assert "it takes about 4 min 30 s" in screen.getvalue()
+    assert re.search(r"4:2[45] left", str(view._bar.tasks[0].fields["left"]))
+    view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "array"))
+    view.event(TrialDone("two", measured("c2", 1, direction(2e8, 1 << 20)), "array"))
+    assert view._bar.tasks[0].fields["left"] == ""

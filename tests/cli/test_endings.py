@@ -262,7 +262,7 @@ def test_quiet_says_where_the_files_are_and_what_broke(matrix: Matrix, tmp_path:
     result = matrix(*RUN, "--quiet", code=BREAKING)
     assert result.returncode == 3
     assert result.stdout.count("\n") == 1
-    assert f"results/{folder_of(tmp_path).name}/: report.html, trials.csv" in result.stdout
+    assert f"results/{folder_of(tmp_path).name}/: report.html, answer.txt, trials.csv" in result.stdout
     assert "broken: the guest panicked" in result.stderr
 
 

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.budget import budget
-from runner.cli.jobs import jobs, level_of
+from runner.cli.jobs import jobs
 from runner.cli.options import kernel, matrix_file, on, only, results, shard
+from runner.cli.screen import echo
 from runner.engine.budget import ENDLESS, Cost, repeats
 from runner.reports.number_format import duration
 from runner.session.request import Asked, Checks, asked
+from runner.session.run import level_of
 
 if TYPE_CHECKING:
-    from runner.cli.jobs import Asked as Jobs
     from runner.engine.estimate import Estimate, Pace
     from runner.language.matrix import Repeat
+    from runner.session.run import Jobs
     from runner.space.shard import Shard
 
 _SHOWN = 40
@@ -78,18 +80,18 @@ def command(
     if all_cells:
         for visit in request.plan.visits(1):
             for cell in visit.cells:
-                click.echo(f"{cell.id}  {cell.name}")
+                echo(f"{cell.id}  {cell.name}")
     begins = " to begin with" if level.most > level.now else ""
     side_by_side = f", {level.now} rigs side by side{begins}" if level.now > 1 else ""
     _print_text(request, found, pace, place, side_by_side, [*request.selection.notes(), *notes])
     if (wanted := Cost(budget, bytes_budget)) != ENDLESS:
-        click.echo(f"{'budget':>8}  {_budget(wanted, found, request.plan.repeat, pace, place)}")
+        echo(f"{'budget':>8}  {_budget(wanted, found, request.plan.repeat, pace, place)}")
 
 
 def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by_side: str, notes: list[str]) -> None:
     repeat = request.plan.repeat
     for note in notes:
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")
     left_out = request.space.count() - found.cells
     repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
     trials = _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
@@ -104,7 +106,7 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by
         ("written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({_rate_basis(pace, place)})"),
     ]
     for name, text in rows:
-        click.echo(f"{name:>8}  {text}")
+        echo(f"{name:>8}  {text}")
 
 
 def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:

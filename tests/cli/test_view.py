@@ -91,7 +91,7 @@ def test_quiet_tells_losses_alone_and_not_on_standard_output(capsys: pytest.Capt
 def test_the_bar_keeps_what_went_wrong_above_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    monkeypatch.setattr("runner.cli.bar.Console", lambda **_: console)
     with LiveView(planned=10, done=4) as view:
         for event in EVENTS:
             view.event(event)
@@ -125,7 +125,7 @@ def test_why_a_trial_is_measured_again_is_told(capsys: pytest.CaptureFixture[str
 def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    monkeypatch.setattr("runner.cli.bar.Console", lambda **_: console)
 
     def seen(view: LiveView, *events: Event) -> str:
         for event in events:

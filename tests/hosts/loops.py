@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.hosts.local_operations import Here
@@ -17,11 +18,13 @@ from runner.scripts.inventory import census_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runner.hosts.inventory import Census
 
 SIZE = 64 << 20
+
+#: Stand in for addpart and delpart, where the host has none.
+PARTITION_TOOLS = Path(__file__).parents[1] / "support/partition_tools"
 
 
 def why_not() -> str:
@@ -91,7 +94,7 @@ class Bay:
         }
         done = subprocess.run(
             ["bash", "-c", f"set -euo pipefail; shopt -s nullglob\n{text}\n"],
-            env={**os.environ, **settings},
+            env={**os.environ, **settings, "PATH": f"{os.environ['PATH']}:{PARTITION_TOOLS}"},
             capture_output=True,
             text=True,
         )

@@ -24,7 +24,7 @@ from runner.engine.executor import Executor
 from runner.engine.recorder import RunContext
 from runner.engine.scheduler import Scheduler
 from runner.engine.spending import Spending
-from runner.hosts.write_budget import kept_within
+from runner.hosts.write_budget import run_within_budget
 from runner.machines import Where, machine, swept
 from runner.machines.base import Wishes
 from runner.results.disk_health import unknown
@@ -166,11 +166,11 @@ def command(
                     disks = Borrowed()
                     if exist:
                         tell = view.notice, view.trouble
-                        loan = borrowed(exist, order.request, place.machine, folder, destroy, *tell)
-                        disks = stack.enter_context(loan)
+                        lease = borrowed(exist, order.request, place.machine, folder, destroy, *tell)
+                        disks = stack.enter_context(lease)
                         folder = _received(disks, folder, view)
                     pace = recorded_pace(results, place.machine, request.space.matrix.name)
-                    spending = Spending(Cost(budget, bytes_budget), pace, gauge=disks.gauge)
+                    spending = Spending(Cost(budget, bytes_budget), pace, write_budget=disks.write_budget)
                     feed = stack.enter_context(Feed(address, folder, view.trouble))
                     end = _carry_out(order, level, spending, folder, journal, feed, view, stopping, disks)
             view.ends(end)
@@ -194,7 +194,7 @@ def _carry_out(
     disks: Borrowed,
 ) -> Ending:
     """Run it to its end, or to where it was stopped; the reports are written either way."""
-    lent = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.holder
+    lent = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.agent
     place = machine(order.machine, Wishes(order.cold, view.progress, view.notice, *lent, images=order.images))
     versions = dict(folder.manifest.versions)
 
@@ -217,7 +217,7 @@ def _carry_out(
         shelf=folder,
         scratch=folder.path,
         listen=listen,
-        boot_id=disks.holder.boot_id if disks.holder else boot_id(),
+        boot_id=disks.agent.boot_id if disks.agent else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
         leased=disks.by_path,
@@ -226,8 +226,8 @@ def _carry_out(
         folder = folder.with_manifest(steered=True)
     finished, done, worn = False, False, ""
     try:
-        done = stopping.run(kept_within(Executor(scheduler, context, level).run(), disks.gauge))
-        worn = disks.gauge.full if disks.gauge else ""
+        done = stopping.run(run_within_budget(Executor(scheduler, context, level).run(), disks.write_budget))
+        worn = disks.write_budget.stop_reason if disks.write_budget else ""
         finished = done and not scheduler.short and not worn
     finally:
         if worn:
@@ -275,7 +275,7 @@ def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> None:
 
 def _received(disks: Borrowed, folder: RunFolder, view: View) -> RunFolder:
     """What the disks of a run are, and how well, is noted down and told before anything is written on them."""
-    for word in disks.told(folder.manifest.disks):
+    for word in disks.warnings(folder.manifest.disks):
         view.trouble(word)
     if word := unknown(disks.health):
         view.notice(word)

@@ -193,7 +193,7 @@ MISTAKES = [
     ("rw: read,", "rw: read, fsync: 9223372036854775808,", "'9223372036854775808': must be at most 2147483647"),
     ("rw: read,", "rw: read, fsync: 4294967295,", "'4294967295': must be at most 2147483647"),
     ("rw: read,", f"rw: read, skip: {'9' * 310}KiB,", "no number here is that large"),
-    ("rw: read,", f"rw: read, skip: {'9' * 18}KiB,", "no disk and no file is that large"),
+    ("rw: read,", f"rw: read, skip: {'9' * 18}KiB,", "the size is too large; the limit is 8 EiB"),
     ("rw: read,", f"rw: read, size: {'9' * 310}x memory,", "no number here is that large"),
     ("rw: read,", f"rw: read, ramp: {'9' * 310}s,", "no number here is that large"),
     ("rw: read,", f"rw: read, offset: {'9' * 310}%,", "no number here is that large"),

@@ -105,7 +105,7 @@ def remove_unused(folder: Path) -> None:
 def remove_partial(home: Path) -> None:
     """Remove partial folders of killed builds, but none that is being built."""
     for half in home.glob(f".*{_PARTIAL}"):
-        # In a cache that is somebody else's it stays.
+        # Errors are ignored: in a cache of another user it stays.
         with (
             suppress(OSError),
             open_lock_file(_build_lock(home / half.name.removeprefix(".").removesuffix(_PARTIAL))) as descriptor,

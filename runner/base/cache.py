@@ -103,7 +103,7 @@ def remove_unused(folder: Path) -> None:
 
 
 def remove_partial(home: Path) -> None:
-    """Remove partial folders of killed builds, but none that is being built."""
+    """Remove partial folders of killed builds, but not those that are being built."""
     for half in home.glob(f".*{_PARTIAL}"):
         # Errors are ignored: in a cache of another user it stays.
         with (

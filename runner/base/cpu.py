@@ -9,7 +9,7 @@ from pathlib import Path
 
 @cache
 def processor_name() -> str:
-    """Return the first model name; `unknown` if the kernel reports none, as on ARM."""
+    """Return the first model name; `unknown` if the kernel does not report it, as on ARM."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             if line.startswith("model name"):

@@ -42,7 +42,7 @@ def run(
         )
     except FileNotFoundError:
         raise HarnessBroken(
-            f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it"
+            f"{argv[0]} is not installed", resolution="`matrix doctor` shows which package has it"
         ) from None
     except subprocess.TimeoutExpired:
         raise TimedOut(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
@@ -100,7 +100,7 @@ def start_with_pipes(argv: Sequence[str], complaints: int = subprocess.DEVNULL) 
     For programs that a thread starts: the kernel would kill those of `dies_with_parent` with the thread.
     """
     if shutil.which(argv[0]) is None:
-        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it")
+        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` shows which package has it")
     return subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
     )
@@ -163,7 +163,7 @@ async def _spawn(
     argv: Sequence[str], pass_fds: Sequence[int], stdin: int, stdout: int, stderr: int
 ) -> asyncio.subprocess.Process:
     if shutil.which(argv[0]) is None:
-        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it")
+        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` shows which package has it")
     return await asyncio.create_subprocess_exec(
         *dies_with_parent(argv),
         stdin=stdin,

@@ -71,7 +71,7 @@ def parse_size(value: object) -> int:
             raise ValueError(f"no unit; did you mean {value}B?")
         if not unit and number >= _SECTOR:
             told = format_size(int(number))
-            raise ValueError(f"no unit; did you mean {told}, which is so many bytes, or {float(number):g}KiB?")
+            raise ValueError(f"no unit; did you mean {told}, which is the same in bytes, or {float(number):g}KiB?")
         shown = f"{float(number):g}"
         meant = " or ".join(f"{shown}{known}" for known in _likely_units(unit)) or f"{shown}KiB"
         said = "no unit" if not unit else f"no size unit '{unit}' is known"

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from runner.hosts.in_use import find_twins, find_uses
 from runner.hosts.inventory import SCSI_DISKS
-from runner.hosts.own_work import NO_MARKS, plain_wwn
 from runner.hosts.reasons import Reason, Refusal
-from runner.hosts.signatures import foreign_content
+from runner.hosts.signatures import NO_MARKS, foreign_content, plain_wwn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.own_work import OwnMarks
+    from runner.hosts.signatures import OwnMarks
     from runner.language.hosts import DeclaredDisk
 
 

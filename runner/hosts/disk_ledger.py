@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.base.atomic_files import write_atomically
 from runner.base.errors import HarnessBroken
-from runner.hosts.own_work import OwnMarks
+from runner.hosts.signatures import OwnMarks
 from runner.hosts.wear import Ledger, counter_increase
 from runner.results.database_errors import named
 
@@ -44,7 +44,7 @@ class LeaseRecord(BaseModel):
     marks: tuple[str, ...] = Field(default=(), description="UUIDs of what the run makes on it")
     inside: str = Field(default="", description="what it is called where the run's scripts run, if that is not here")
     since: str = Field(description="ISO 8601, UTC")
-    written: int = Field(default=0, description="bytes: what the kernel counted up to when the ledger was last told")
+    written: int = Field(default=0, description="bytes: the kernel's counter at the last update of the ledger")
     boot: str = Field(default="", description="the boot in which it counted")
     controller: str = Field(default="", description="the PCI address of its controller, if that went with it")
 
@@ -99,7 +99,7 @@ def read_ledger(state: Path) -> Ledger:
 
 
 def _merge_hosts(known: Ledger) -> Ledger:
-    """Drop host prefixes of older ledgers: a disk wears in the same way whichever host writes to it."""
+    """Drop host prefixes of older ledgers: a disk wears in the same way on every host."""
     plain = (one.model_copy(update={"disk": _OF_HOST.sub("", one.disk)}) for one in known.nights)
     return Ledger(nights=tuple(plain))
 

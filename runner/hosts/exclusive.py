@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.hosts.checks import DiskCheck, check_disks
 from runner.hosts.local_operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
-from runner.hosts.own_work import NO_MARKS
 from runner.hosts.reasons import ADVICE, Reason, Refusal
+from runner.hosts.signatures import NO_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.hosts.inventory import Census, Node
     from runner.hosts.operations import DiskOperations, Lock, OpenDisk
-    from runner.hosts.own_work import OwnMarks
+    from runner.hosts.signatures import OwnMarks
     from runner.language.hosts import DeclaredDisk
 
 
 class DisksRefused(BadInput):
-    """At least one disk is refused; nothing was written on any."""
+    """At least one disk is refused; no disk was written."""
 
     def __init__(self, judged: Sequence[DiskCheck]) -> None:
         self.judged = tuple(judged)

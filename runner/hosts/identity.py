@@ -1,7 +1,7 @@
 """The check, at the start of every script, that a disk is still the device that was checked.
 
 Scripts need the disk closed, so a hot-swapped disk could take over its name and number. The kernel never reuses the
-sequence number of a medium; kernels before 5.15 have none, so they need a name by udev.
+sequence number of a medium; kernels before 5.15 do not have it, so they need a name by udev.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class DiskSwapped(HarnessBroken):
 
 
 def require_lasting_identity(name: str, path: str, node: Node) -> None:
-    """Raise BadInput if a disk cannot be told from another one that takes its place."""
+    """Raise BadInput if a disk cannot be distinguished from another one that takes its place."""
     if path == node.path and not node.sequence:
         raise BadInput(
             f"{name} is only known as {path}, a name that another disk could get",

@@ -69,7 +69,7 @@ class Node:
     #: Bytes since boot.
     written: int = 0
     signatures: tuple[Signature, ...] = ()
-    #: Non-zero bytes in the places that were read; None if none were.
+    #: Non-zero bytes in the places that were read; None if unknown.
     filled: int | None = None
     label: Label | None = None
     #: Why its content could not be read.
@@ -86,7 +86,7 @@ class Node:
 
     @property
     def identity(self) -> str:
-        """What identifies it under all of its names."""
+        """Its identifier under all of its names."""
         return self.wwn or self.serial or self.dev
 
 
@@ -294,7 +294,7 @@ def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         return next((keys[key] for key in wanted if keys.get(key)), "")
 
     stat = first("stat").split()
-    # If the driver reports both, lsblk adds nothing. Otherwise lsblk may be needed to detect a twin.
+    # If the driver reports both, lsblk is not needed. Otherwise lsblk may be needed to detect a twin.
     serial, wwn = first("vpd_pg80", "serial", "device/serial"), first("wwid", "device/wwid")
     unheard = "" if serial and wwn else facts.lsblk_error
     filled = first("filled")

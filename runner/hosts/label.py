@@ -30,7 +30,7 @@ class Label:
 
 
 def encode(label: Label) -> bytes:
-    """Return the block. It is printable ASCII, whatever serial numbers contain: the inventory reads no more of it."""
+    """Return the block. It is printable ASCII, also for odd serial numbers: the inventory reads only that."""
     content = json.dumps(asdict(label), separators=(",", ":"))
     text = f"{MAGIC} 1 {_digest(content)} {content}"
     if len(text) >= BYTES:

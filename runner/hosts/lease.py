@@ -15,7 +15,7 @@ from runner.hosts.confirmation import confirm_losses
 from runner.hosts.disk_ledger import LeaseRecord, count_written, delete_record, own_marks, read_ledger, write_record
 from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks
 from runner.hosts.local_operations import LOCAL
-from runner.hosts.own_work import OwnMarks
+from runner.hosts.signatures import OwnMarks
 from runner.hosts.vfio import check_controller, controller_of
 from runner.hosts.wear import night_of, wear_refusal
 from runner.hosts.wipe_and_label import give_back, prepare_disk, require_closed_partitions, wipe_marked
@@ -90,7 +90,7 @@ def lease_disks(
     say: Callable[[str], None],
     warn: Callable[[str], None] | None = None,
 ) -> Iterator[tuple[LeasedDisk, ...]]:
-    """Lease the disks, or raise before anything is written on any of them.
+    """Lease the disks, or raise before the first write.
 
     `warn` gets what cannot be released, instead of `say`.
     """

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.hosts.checks import check_disks, check_undeclared
-from runner.hosts.own_work import NO_MARKS
+from runner.hosts.signatures import NO_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.own_work import OwnMarks
     from runner.hosts.reasons import Refusal
+    from runner.hosts.signatures import OwnMarks
     from runner.language.hosts import DeclaredDisk
     from runner.results.disk_health import Smart
 

@@ -173,7 +173,7 @@ def _open_lock_file(locks: Path, name: str) -> int:
         raise HarnessBroken(
             f"the lock of a disk cannot be taken: {error.strerror}",
             details=str(error.filename),
-            resolution="without the lock two runs could use one disk, so none was used; make the folder writable",
+            resolution="without the lock two runs could use one disk, so no disk was used; make it writable",
         ) from None
 
 

@@ -33,7 +33,7 @@ class OpenDisk(Protocol):
 
 class DiskOperations(Protocol):
     def lock(self, identity: str, run: str) -> tuple[Lock | None, str]:
-        """Lock a disk by its identity, whatever it is called. Return None and the holder if it is locked already."""
+        """Lock a disk by its identity. Return None and the holder if it is locked already."""
 
     def open(self, node: Node) -> OpenDisk:
         """Open it exclusively, without waiting; raise OSError."""

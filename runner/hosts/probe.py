@@ -48,6 +48,6 @@ def _check_answer(answer: CompletedProcess[str], host: str) -> str:
         raise HarnessBroken(
             f"{host} cannot list its disks",
             details=answer.stderr[-2000:].strip() or f"the inventory script ended with status {answer.returncode}",
-            resolution="`matrix doctor` says what is missing",
+            resolution="`matrix doctor` shows what is missing",
         )
     return answer.stdout

@@ -1,6 +1,6 @@
 """Recovery of disks after a kill: teardown by the run's own scripts, then release.
 
-Lease records, labels and UUIDs tell our work from others'. A disk with anything else on it is left and reported.
+Lease records, labels and UUIDs identify our work. A disk with anything else on it is left and reported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runner.hosts.disk_ledger import LeaseRecord, clear_controller, count_writte
 from runner.hosts.exclusive import DisksRefused, acquire_disks
 from runner.hosts.lease import return_disk
 from runner.hosts.local_operations import LOCAL
-from runner.hosts.own_work import OwnMarks
+from runner.hosts.signatures import OwnMarks
 from runner.hosts.trusted_scripts import UntrustedScript, read_scripts, trusted_users
 from runner.hosts.vfio import POLL, RELEASE_TIMEOUT, return_to_driver, wait_for_disk
 from runner.language.hosts import DeclaredDisk
@@ -181,7 +181,7 @@ def is_idle(one: LeaseRecord, operations: DiskOperations = LOCAL) -> bool:
 def _block_run(one: LeaseRecord) -> Iterator[bool]:
     """Yield whether the run of this folder is over, and keep it from starting meanwhile.
 
-    A folder that is not here (moved, or on another machine with our records) tells neither.
+    A folder that is not here (moved, or on another machine with our records) counts as active.
     """
     with ExitStack() as stack:
         try:
@@ -227,7 +227,7 @@ def _return_cleaned(
     ask: Callable[[], Census],
     operations: DiskOperations,
 ) -> Leftover:
-    """Release the disk if nothing stands on it and no content is recognised."""
+    """Release the disk if it has no users and no recognised content."""
     census = ask()
     node = next((node for node in census.disks if node.identity == one.identity and node.size == one.size), None)
     if node is None:
@@ -260,7 +260,7 @@ def teardown_scripts(one: LeaseRecord) -> tuple[Script, ...]:
 def _namespace_command(
     one: LeaseRecord, state: Path, ask: Callable[[], Census], operations: DiskOperations
 ) -> list[str]:
-    """Return the command for a namespace in which disks have their names of the guest; empty if none is needed."""
+    """Return the command for a namespace in which disks have their names of the guest; empty if it is not needed."""
     if not one.inside:
         return []
     census = ask()

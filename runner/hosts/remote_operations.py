@@ -66,7 +66,7 @@ class RemoteOperations:
             raise HarnessBroken(
                 f"the lock of a disk cannot be taken: {said[1].decode()}",
                 details=f"{said[2].decode()} on {self.agent.connection.name}",
-                resolution="without the lock two runs could use one disk, so none was used; make the folder writable",
+                resolution="without the lock two runs could use one disk, so no disk was used; make it writable",
             )
         return RemoteLock(self.agent, "unlock", name), ""
 

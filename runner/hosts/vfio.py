@@ -151,7 +151,7 @@ def bind_to_vfio(address: str, sys: Path = SYS) -> None:
     except OSError as error:
         said = f"{error.filename}: {error.strerror}"
     if driver_of(address, sys) != VFIO:
-        raise HarnessBroken(f"{address} could not be given to {VFIO}", details=said, resolution="`dmesg` says more")
+        raise HarnessBroken(f"{address} could not be given to {VFIO}", details=said, resolution="`dmesg` shows more")
 
 
 def return_to_driver(address: str, sys: Path = SYS, devices: Path = DEVICES) -> bool:
@@ -173,7 +173,7 @@ def return_to_driver(address: str, sys: Path = SYS, devices: Path = DEVICES) -> 
         raise HarnessBroken(
             f"{address} could not be given back to its driver: {error.strerror}",
             details=str(error.filename),
-            resolution="`dmesg` says more; the next boot gives it back",
+            resolution="`dmesg` shows more; the next boot gives it back",
         ) from None
     return True
 

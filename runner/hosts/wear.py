@@ -17,7 +17,7 @@ KEPT = timedelta(days=400)
 
 
 class Night(BaseModel):
-    """What was written to one disk in one night."""
+    """The bytes written to one disk in one night."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,7 +56,7 @@ def remaining_bytes(ledger: Ledger, declared: DeclaredDisk, disk: str, night: da
 
 
 def wear_refusal(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date, ahead: int) -> str:
-    """Return why so many more bytes exceed the budget of this night; empty if they do not."""
+    """Return why `ahead` more bytes exceed the budget of this night; empty if they do not."""
     left = remaining_bytes(ledger, declared, disk, night)
     if left is None or max(ahead, 1) <= left:
         return ""

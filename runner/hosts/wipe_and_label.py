@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runner.hosts.inventory import Signature
     from runner.hosts.label import State
     from runner.hosts.operations import OpenDisk
-    from runner.hosts.own_work import OwnMarks
+    from runner.hosts.signatures import OwnMarks
 
 #: Seconds for a wipe.
 PATIENCE = 60.0
@@ -56,7 +56,7 @@ def label_of(held: LeasedDisk, run: str, state: State) -> Label:
 def require_closed_partitions(disks: Iterable[LeasedDisk]) -> None:
     """Raise DisksRefused if a partition is open, even by a hidden process.
 
-    The kernel rereads a table only if none is, so this check comes before the wipe.
+    The kernel rereads a table only if all are closed, so this check comes before the wipe.
     """
     judged = [DiskCheck(one.declared, one.node, tuple(_open_partitions(one))) for one in disks]
     if any(one.refusals for one in judged):
@@ -87,7 +87,7 @@ def prepare_disk(held: LeasedDisk, run: str) -> None:
 
 
 def give_back(held: LeasedDisk, run: str) -> None:
-    """Label the disk as free, so that the next run may use it, whatever fio left there."""
+    """Label the disk as free, so that the next run may use it with the data that fio left there."""
     _write_label(held, _label_block(held, run, "free"))
 
 

@@ -46,7 +46,7 @@ def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = BLOCK_DEVIC
 
 @dataclass
 class WriteBudget:
-    """What may still be written tonight to the disks of a run."""
+    """The bytes that may still be written tonight to the disks of a run."""
 
     run: str
     state: Path
@@ -59,7 +59,7 @@ class WriteBudget:
     limit: Callable[[Mapping[str, int]], bool] = lambda _: True
     #: Why the run has to stop for tonight; empty if it need not.
     stop_reason: str = ""
-    #: The worst ratio so far of bytes written to one disk to bytes written to its array.
+    #: The worst observed ratio of bytes written to one disk to bytes written to its array.
     amplification: float = 1.0
     _at_start: Mapping[str, int] = field(default_factory=dict)
     #: By identity: the counter when last polled, and the number of that poll.
@@ -80,11 +80,11 @@ class WriteBudget:
         return {disk: size - since.get(disk, 0) for disk, size in rooms.items() if size is not None}
 
     def save(self) -> None:
-        """Add what was written so far to the ledger."""
+        """Add the bytes written until now to the ledger."""
         count_written(self.state, self.run, self.read(), self.boot, night_of(self.now()))
 
     def can_afford(self, asked: float) -> bool:
-        """Return whether an array may be asked to write so much; set `stop_reason` if not.
+        """Return whether an array may write this many bytes; set `stop_reason` if not.
 
         Assume that all of it can go to any one disk.
         """

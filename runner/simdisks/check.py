@@ -32,9 +32,9 @@ LARGE, SMALL = 256 * 1024, 4096
 DEADLINE = 10.0
 #: Real-time priority, so that other load on the host does not delay requests.
 REALTIME = ("chrt", "--rr", "1")
-#: Random work on a hdd needs so many times longer to average out: 24 s give 1 % at a hundred requests per second.
+#: How many times longer random work on a hdd is measured: 24 s average out to 1 % at a hundred requests per second.
 HDD_TIME_FACTOR = 8
-#: Its expectation is the mean of so many predictions with other seeds.
+#: Its expectation is the mean of this number of predictions, each with its own seed.
 PREDICTIONS = 16
 
 #: The memory limit of a container.
@@ -146,7 +146,7 @@ async def serve_disk(disk: Disk, writes: float = math.inf) -> AsyncIterator[Serv
 
 @contextmanager
 def blank_image(size: int, writes: int) -> Iterator[IO[bytes]]:
-    """Open a file of zeros for so many bytes of writes.
+    """Open a file of zeros that is `size` bytes long.
 
     It is in memory if there is plenty, as writeback by the host would delay the disk's answers. The memory is
     allocated beforehand, as a virtual host may have to get it first.
@@ -212,7 +212,7 @@ def _overload(done: Report, iops: float, job: Job) -> Overload:
 
 
 def turnaround(done: Report, iops: float, depth: int = 1) -> float:
-    """Return the seconds from an answer to the next request, at so many requests at a time.
+    """Return the seconds from an answer to the next request, at this queue depth.
 
     Sockets and schedulers take about 0.1 ms, which is not the disk's. It does not include answers that were late.
     """

@@ -182,12 +182,12 @@ class SimulatedDisk:
         return bool(self._c.physics_held_up(self._disk))
 
     def next_decision(self) -> float:
-        """Return when the disk next decides something; infinite if it has none to make."""
+        """Return the time of the disk's next decision; infinite if no command waits for one."""
         return float(self._c.physics_wakes(self._disk))
 
 
 class Board:
-    """What the disks of a rig share, in a file of the caller."""
+    """Clock, links, faults and counters that the disks of a rig share, in a file of the caller."""
 
     def __init__(self, library: Library, file: int, links: tuple[float, ...] = ()) -> None:
         self._c = library.c

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """What a trial lost to its host, as shares of the time in which I/O was wanted."""
+    """A trial's loss to its host, as shares of the time in which I/O was wanted."""
 
     #: Answers were later than the model's time.
     late: float
@@ -43,7 +43,7 @@ def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple
 
 
 def overload_of(done: Sequence[Report]) -> Overload | None:
-    """Return the overload; None if the disks did nothing, or are not simulated."""
+    """Return the overload; None if the disks were idle, or are not simulated."""
     answered = sum(one.owed + one.late for one in done)
     busy = max((one.occupied for one in done), default=0.0)
     if not answered or not busy:

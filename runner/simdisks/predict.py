@@ -40,7 +40,7 @@ class Rate:
 def predict_rate(
     library: Library, physics: Physics, size: int, job: Job, *, ramp: float = 0.0, seconds: float, seed: int = 1
 ) -> Rate:
-    """Return the rate over so many seconds, after a ramp, on a fresh disk.
+    """Return the rate over `seconds`, after a ramp, on a fresh disk.
 
     Requests in flight at the end are waited for and count with their time, as in fio.
     """

@@ -21,8 +21,8 @@ from runner.hosts.checks import DiskCheck, check_disk
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Census, Node, StableName
 from runner.hosts.local_operations import LOCAL, Descriptor, find_character_device_users
-from runner.hosts.own_work import OwnMarks
 from runner.hosts.reasons import Reason
+from runner.hosts.signatures import OwnMarks
 from runner.hosts.vfio import (
     Controller,
     bind_to_vfio,

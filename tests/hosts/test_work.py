@@ -26,10 +26,10 @@ from runner.hosts.disk_ledger import (
 )
 from runner.hosts.exclusive import DisksRefused, acquire_disks, report_active_run
 from runner.hosts.inventory import Signature
-from runner.hosts.own_work import OwnMarks
 from runner.hosts.probe import local_census
 from runner.hosts.reasons import Reason
 from runner.hosts.recovery import clean, unreturned_disks
+from runner.hosts.signatures import OwnMarks
 from runner.hosts.wear import Ledger, counter_increase, night_of, remaining_bytes, wear_refusal
 from runner.hosts.wipe_and_label import give_back, prepare_disk
 from runner.language.hosts import DeclaredDisk

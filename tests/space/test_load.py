@@ -126,7 +126,7 @@ MISTAKES = [
     ("runtime: 1s}\n  oltp", "runtime: 0s}\n  oltp", "'0s': must be at least 1ms"),
     ("bs: [64KiB, 1MiB]", "blocksize: 64KiB", "unknown key 'blocksize'; did you mean bs?"),
     ("stripe_cache_size: [256, 16384]", "stripe_cache_size: [256, 32768]", "'32768': that many pages for each of 4 devices of parity/level=5,chunk=64KiB are 512MiB, too much for a machine with 512MiB; give it more, like machine: {memory: 1GiB}"),
-    ("size: 1GiB", "size: 1024", "'1024': no unit; did you mean 1KiB, which is so many bytes, or 1024KiB?"),
+    ("size: 1GiB", "size: 1024", "'1024': no unit; did you mean 1KiB, which is the same in bytes, or 1024KiB?"),
     ("bus: sata", "bus: stata", "'stata' is none of virtio, scsi, sata or nvme; did you mean sata?"),
     ("[disk]", "[dsk]", "unknown layer 'dsk'; did you mean disk or disks?"),
     ("[disk]", "[]", "nothing stands here; at least one is needed"),

@@ -108,7 +108,7 @@ class AgentClient:
         )
 
     def ask(self, *words: str | bytes) -> list[bytes]:
-        """Return the words of the answer; raise AgentLost if there is none."""
+        """Return the words of the answer; raise AgentLost if it does not come."""
         return self._request(words, self._wait_for_answer)
 
     def _request(self, words: Sequence[str | bytes], heard: Callable[[_Session, bytes], bytes]) -> list[bytes]:
@@ -238,7 +238,7 @@ class AgentClient:
         raise HarnessBroken(
             f"{self.connection.name} cannot start the disk agent: {why}",
             details=b" ".join(words[2:]).decode(errors="replace"),
-            resolution=f"`matrix doctor --on {self.connection.target}` says what is missing",
+            resolution=f"`matrix doctor --on {self.connection.target}` shows what is missing",
         )
 
     def _program(self, *words: str) -> list[str]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
-#: A session is only a program's input and output, whatever the user's ssh settings say.
+#: A session is only a program's input and output: these options override the user's ssh settings.
 SESSION_OPTIONS = ("-T", "-x", "-a", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "-o", "RemoteCommand=none")
 #: A host that is silent for 15 seconds is disconnected.
 KEEPALIVE_OPTIONS = ("-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
@@ -88,7 +88,7 @@ class Connection:
 
     @property
     def is_connected(self) -> bool:
-        """Whether ssh was still running when last checked."""
+        """True if ssh was still running when last checked."""
         return self._master is not None and self._master.poll() is None
 
     def connect(self) -> None:

@@ -1,7 +1,7 @@
 """Root access on this host for other users: the disk agent, started by sudo.
 
-The agent runs our scripts as root, so a user who may start it can do all that root can. What it gains: neither this
-process nor the files it writes are root's.
+The agent runs our scripts as root, so a user who may start it can do all that root can. The gain: this process
+and the files that it writes are not root's.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput
 from runner.hosts.local_operations import Descriptor
-from runner.hosts.own_work import plain_wwn
+from runner.hosts.signatures import plain_wwn
 from runner.machines.local import unreal_disks
 from runner.machines.qemu import AS_USUAL, Qemu
 from runner.machines.qemu.argv import Passed, Whole

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES
+from runner.language.metrics import BESIDE, OF_DIRECTION, RATES, SIDES, TOTAL
 from runner.results.fio_json import PERCENTILES
 
 #: Of both directions together.
-_TOTALS = {f"total_{name}": OF_DIRECTION[name] for name in RATES}
+_TOTALS = {f"{TOTAL}_{name}": OF_DIRECTION[name] for name in RATES}
 #: Every figure of a trial by name, and its unit.
 METRICS: dict[str, str] = {
     **{f"{side}_{name}": unit for name, unit in OF_DIRECTION.items() for side in SIDES},
@@ -19,12 +19,7 @@ METRICS: dict[str, str] = {
 #: Of rates more is better.
 _RATES = ("_bw", "_iops")
 #: Those of which more or less is faster or slower; how much was done, how long, and with what beside it, is neither.
-#: Directions are compared by themselves: in their sum, what one gains is what the other loses.
-COMPARED = tuple(
-    name
-    for name in METRICS
-    if name not in _TOTALS and (name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
-)
+COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
 
 
 def written(metric: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.compare import Speed, differences
 from runner.analysis.compare_table import shown as compared_shown
 from runner.analysis.metrics import METRICS
+from runner.analysis.rates import RATES
 from runner.analysis.stored_guidelines import as_measured, share_of
 from runner.analysis.tables import shown as results_shown
 from runner.base.errors import Exit
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from runner.guidelines.verdicts import Judgement
     from runner.results.store import RunRow
 
-_RATES = ("read_bw", "write_bw", "read_iops", "write_iops")
 #: Rows of a table on a page, which may have a mebibyte; and annotations, of which a step may have ten of a kind.
 _ROWS, _ANNOTATIONS = 50, 10
 
@@ -120,7 +120,7 @@ def page(night: Night) -> str:
     parts.append("## Against the last run that ended well")
     parts.append(_against(night))
     names = shlex.join(run.name for run in night.runs)
-    figures = _table(results_shown(night.found, _RATES, most=4 * _ROWS, hint=f"`matrix results {names}` shows more"))
+    figures = _table(results_shown(night.found, RATES, most=4 * _ROWS, hint=f"`matrix results {names}` shows more"))
     parts.append(f"<details><summary>All figures</summary>\n\n{figures}\n</details>")
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.language.metrics import is_large
+from runner.language.metrics import RATES as OF_SIDE
+from runner.language.metrics import SIDES, TOTAL, is_large, sides_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runner.analysis.samples import Samples
 
-_SIDES = ("read", "write")
 #: What to read where no figure is asked for.
-RATES = ("read_bw", "write_bw", "read_iops", "write_iops")
+RATES = tuple(f"{side}_{rate}" for rate in OF_SIDE for side in (*SIDES, TOTAL))
 
 
 def rates_of(cells: Iterable[Samples]) -> list[str]:
-    """Return one rate for each direction, the same for all of these cells."""
+    """Return the rate of the total, if there is mixed work, and of each direction, the same for all of these cells."""
     there = list(cells)
-    return [f"{side}_{'bw' if any(_is_large(one, side) for one in there) else 'iops'}" for side in _SIDES]
+    mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.blocks(name)]) for one in there)
+    sides = (*((TOTAL,) if mixed else ()), *SIDES)
+    return [f"{side}_{'bw' if any(_is_large(one, side) for one in there) else 'iops'}" for side in sides]
 
 
 def metrics_for(cells: Iterable[Samples], asked: Sequence[str]) -> Sequence[str]:

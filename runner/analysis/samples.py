@@ -185,9 +185,9 @@ class Samples:
         """The same by another rule than that of its matrix."""
         if self.among:
             return self.among.stopped_by(rule)
-        rates: list[tuple[float, float]] = []
+        rates: list[float] = []
         if rule.until is not None:  # or else nobody asks how well it is known
-            rates = [(row[_READ] or 0.0, row[_WRITE] or 0.0) for row in self._seen.settled]
+            rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._seen.settled]
         return stop_reason(rates, len(self.rows), rule)
 
     def blocks(self, metric: str) -> Mapping[int, float]:

@@ -6,7 +6,6 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +27,9 @@ _LEAST = 4  # characters of an id that may stand for all of it
 def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
     """The runs that a word on the command line means; `runs` has the latest first. BadInput if there is none.
 
-    A folder or its name; a pattern of names (`nightly-*`); the beginning of an id; `latest`, or the name of a matrix
-    for the latest run of it that was measured (made up ones, if there are no others); `~2` behind either: the second
-    before that, of the same matrix on the same machine.
+    A folder or its name; a pattern of names (`nightly-*`); the beginning of an id; `latest` for the last run with
+    results, or the name of a matrix for its last one (made-up ones, if there are no others); `~2` behind either: the
+    second before that, of the same matrix on the same machine.
     `~good` behind any of these: the last before it that ended well. Several words with commas between: all of them.
     """
     name = Path(text).name if "/" in text else text
@@ -103,12 +102,24 @@ def measured_first(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
 
 
 def passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
-    """What to say where `latest` is not the latest, as that is made up; empty if it is."""
-    named = any(word.partition("~")[0] == LATEST for text in words for word in text.split(","))
-    newer = list(takewhile(lambda run: run.made_up, runs))
-    if not named or not newer or len(newer) == len(runs):
-        return ""
-    return f"{newer[0].name} is later, but made up; name it to see it"
+    """Say why `latest`, or a matrix by its name, is not the run that began last; empty if it is."""
+    folders = {run.name for run in runs}
+    for name in dict.fromkeys(word.strip().partition("~")[0] for text in words for word in text.split(",")):
+        among = [run for run in runs if name in {LATEST, run.matrix}] if name not in folders else []
+        if among and with_results(among)[0] is not among[0]:
+            return why_passed_over(among[0].name, measured=among[0].measured)
+    return ""
+
+
+def why_passed_over(name: str, *, measured: bool) -> str:
+    """Say why `latest` is not this later run: it has no results, or else they are made up."""
+    return f"{name} is later, but {'made up' if measured else 'has no results yet'}; name it to see it"
+
+
+def with_results(runs: Sequence[RunRow]) -> list[RunRow]:
+    """Choose the runs that `latest` counts: those with a measured trial, made-up ones only if there are no others."""
+    found = [run for run in runs if run.measured] or list(runs)
+    return [run for run in found if not run.made_up] or found
 
 
 @contextmanager
@@ -130,9 +141,7 @@ def _matching(pattern: str, runs: Sequence[RunRow]) -> list[RunRow]:
 def _counted(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
     parts = _BACK.fullmatch(text)
     name, back = (parts["name"], int(parts["back"])) if parts else (text, 0)
-    of_name = [run for run in runs if name in {LATEST, run.matrix}]
-    # What somebody walked through on the dry machine is meant by its own name, unless there is nothing else.
-    of_name = [run for run in of_name if not run.made_up] or of_name
+    of_name = with_results([run for run in runs if name in {LATEST, run.matrix}])
     if not of_name:
         return []
     first = of_name[0]
@@ -189,7 +198,7 @@ def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, f
     rules: list[Mapping[str, frozenset[str]]] = []
     for text in only:
         try:
-            rules.append(rule_of(parse_only(text), values))
+            rules.append(rule_of(parse_only(text, values), values))
         except BadRule as error:
             raise BadInput(
                 f"--only '{text}': {error.message}", resolution="`matrix results --format csv` shows all axes"

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import common_aliases, names_of, with_aliases
 from runner.analysis.metrics import METRICS
+from runner.analysis.rates import RATES
 from runner.base.errors import BadInput
+from runner.language.metrics import SIDES, TOTAL, headline, sides_of
 from runner.reports.number_format import figure
 from runner.reports.table import HINT, Grid
-from runner.reports.terminal import percent, rate, told_by, unsettled_of
+from runner.reports.terminal import percent, rate, unsettled_of
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
@@ -71,14 +73,16 @@ def shown(
     """One row a cell of a run, for people; at most so many. `unread`: runs that were not read; `hint`: to the rest."""
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
-    usual = set(metrics) == {"read_bw", "write_bw", "read_iops", "write_iops"}
-    heads = ("read", "write", "±") if usual else tuple(head for one in metrics for head in (one, "±"))
+    usual = set(metrics) == set(RATES)
+    mixed = usual and any(TOTAL in sides_of(_means(one)) for one in cut)
+    totals = (TOTAL,) if mixed else ()
+    heads = (*totals, *SIDES, "±") if usual else tuple(head for one in metrics for head in (one, "±"))
     columns = (*(("run",) if several else ()), "cell", *heads, "trials", "outcome")
     rows = [
         (
             *((one.run.name,) if several else ()),
             one.cell.name,
-            *(_usual(one) if usual else _asked(one, metrics)),
+            *(_usual(one, mixed=mixed) if usual else _asked(one, metrics)),
             str(one.counts.get("measured", 0)),
             _became(one),
         )
@@ -186,17 +190,20 @@ def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
     return (estimate.mean, *estimate.bounds, estimate.relative)
 
 
-def _usual(one: Samples) -> tuple[str, ...]:
-    bw = {side: one.estimate(f"{side}_bw") for side in ("read", "write")}
-    iops = {side: one.estimate(f"{side}_iops") for side in ("read", "write")}
-    rates = [_rate(bw[side], iops[side]) for side in ("read", "write")]
-    told = [told_by(bw[side], iops[side]) for side in ("read", "write")]
-    widths = [found.relative for found in told if found and found.relative is not None]
-    return (*rates, percent(max(widths)) if widths else "")
+def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:
+    """The rates and the doubt of the headline; `mixed`: there is a column for totals."""
+    means = _means(one)
+    sides = sides_of(means)
+    rates = [
+        rate(means.get(f"{side}_bw"), means.get(f"{side}_iops")) if side in sides else ""
+        for side in (*((TOTAL,) if mixed else ()), *SIDES)
+    ]
+    found = one.estimate(name) if (name := headline(means)) else None
+    return (*rates, percent(found.relative) if found and found.relative is not None else "")
 
 
-def _rate(bw: Estimate | None, iops: Estimate | None) -> str:
-    return rate(bw.mean, iops.mean) if bw and iops else ""
+def _means(one: Samples) -> dict[str, float]:
+    return {metric: found.mean for metric in RATES if (found := one.estimate(metric))}
 
 
 def _asked(one: Samples, metrics: Iterable[str]) -> Iterable[str]:

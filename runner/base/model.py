@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+NAME = r"^[A-Za-z][A-Za-z0-9_.+-]*$"
 #: A name in a matrix; it becomes a part of file and folder names.
-Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=80)]
+Name = Annotated[str, Field(pattern=NAME, max_length=80)]
 
 
 class Model(BaseModel):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.options import only, results, store
+from runner.cli.screen import echo
 from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def command(
     asked = checked(metrics)
     if others := [one for one in asked if one not in COMPARED]:
         raise BadInput(
-            f"{', '.join(others)}: no figure of speed in one direction, so nothing is faster or slower by it",
+            f"{', '.join(others)}: no figure of speed, so nothing is faster or slower by it",
             resolution=f"there are {', '.join(COMPARED)}",
         )
     done = answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)
@@ -147,7 +148,8 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
         among = chosen_runs(shared, asked.runs)
         if kind != "run" and not asked.runs:
             among, left_out = measured_first(among)
-        over = passed_over((asked.a, asked.b), among) if kind == "run" else ""
+        if kind == "run" and (over := passed_over((asked.a, asked.b), among)):
+            echo(f"note: {over}", err=True)
         with with_hint(left_out):
             of = {word: runs_of(kind, word, among) for word in (asked.a, asked.b)}
         every = list({run.id: run for several in of.values() for run in several}.values())
@@ -178,4 +180,4 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
             history=history,
         )
     null = noise_floor(done) if alone else ""
-    return replace(done, notes=(*done.notes, *filter(None, (over, left_out, null))))
+    return replace(done, notes=(*done.notes, *filter(None, (left_out, null))))

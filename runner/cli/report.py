@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
+import sys
 from pathlib import Path
 
 import click
 
 from runner.cli.options import results
+from runner.cli.screen import WIDTH, columns_of, echo
 
 _EPILOG = """\b
 Examples:
-  matrix report latest                                             the run that was begun last
+  matrix report latest                                             the last run with results
   matrix report chunk-sweep-qemu-20260304-050607                   or results/chunk-sweep-qemu-20260304-050607
   matrix report results/sweep-qemu-20260304-* --junit night.xml    the parts of one night as one document
 """
@@ -30,15 +31,15 @@ def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
     from runner.base.atomic_files import write_atomically
     from runner.reports.junit import together
 
-    folders = [_folder_of(run, results) for run in runs]
+    folders = [folder_of(run, results) for run in runs]
     for folder in folders:
         _report(folder)
     if junit:
         write_atomically(junit, together([(folder / "junit.xml").read_bytes() for folder in folders]))
-        click.echo(f"written to {junit}", err=True)
+        echo(f"written to {junit}", err=True)
 
 
-def _folder_of(run: Path, results: Path) -> Path:
+def folder_of(run: Path, results: Path) -> Path:
     """A folder itself, or what one below results/ is called."""
     if run.exists():
         return run
@@ -46,17 +47,20 @@ def _folder_of(run: Path, results: Path) -> Path:
 
 
 def _latest(results: Path) -> Path:
+    from runner.analysis.selectors import why_passed_over
     from runner.base.errors import BadInput
-    from runner.results.run_folder import latest, runs
+    from runner.results.observe import has_results, readable_runs
 
-    every = list(runs(results))
-    newest, found = latest(every), latest(one for one in every if not one.manifest.made_up) or latest(every)
-    if found is None or newest is None:
+    every, _ = readable_runs(results)
+    if not every:
         raise BadInput(
             f"{results}: there is no run", resolution="name the folder of one, or where runs are with --results"
         )
-    if newest.path != found.path:
-        click.echo(f"note: {newest.path.name} is later, but made up; name it to see it", err=True)
+    ordered = sorted(every, key=lambda run: run.manifest.made_up)
+    found = next(filter(has_results, ordered), ordered[0])
+    if found is not every[0]:
+        why = why_passed_over(every[0].path.name, measured=has_results(every[0]))
+        echo(f"note: {why}", err=True)
     return found.path
 
 
@@ -75,5 +79,5 @@ def _report(run: Path) -> None:
     study = study_beside(folder.path / MATRIX, space) if space else None
     with folder.locked(), Journal.existing(folder.journal) as journal:
         end = report(folder, journal, guidelines, study, interrupted=not folder.manifest.finished)
-    for line in end.lines(shutil.get_terminal_size((100, 24)).columns):
-        click.echo(line)
+    for line in end.lines(columns_of(sys.stdout) or WIDTH):
+        echo(line)

@@ -29,10 +29,10 @@ Examples:
   matrix results --trials --metric read_lat_p99 --format csv   every trial, for a program
 
 \b
-RUNS are folders below results/ or their names, patterns of names, the beginning of a run's id, `latest`, or the name of
-a matrix for its latest run (a made-up one only if nothing was measured); `latest~1` and `MATRIX~1` are the ones before,
-`latest~good` is the last before it, in the same place, that ended with 0; `A,B` are both. Without RUNS: all that the
-store holds.
+RUNS are folders below results/ or their names, patterns of names, the beginning of a run's id, `latest` for the last
+run with results, or the name of a matrix for its last one (a made-up one only if nothing was measured); `latest~1` and
+`MATRIX~1` are the ones before, `latest~good` is the last before it, in the same place, that ended with 0; `A,B` are
+both. Without RUNS: all that the store holds. `matrix runs` lists them.
 
 \b
 A row of a pivot holds cells that agree on all axes that both have. A tunable that a stack lacks counts as `default`

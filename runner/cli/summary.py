@@ -72,6 +72,7 @@ def command(
 
 def _night(words: Sequence[str], against: str | None, results: Path, store: str | None) -> Night:
     from runner.analysis.nightly import Night
+    from runner.analysis.rates import RATES
     from runner.analysis.samples import read
     from runner.analysis.selectors import good_before, runs_named
     from runner.base.errors import BadInput
@@ -83,7 +84,7 @@ def _night(words: Sequence[str], against: str | None, results: Path, store: str 
             runs_named(against, every)  # a slip of the pen is no night without a comparison
         before = {one.id: one for run in among if (one := good_before(run, every))}
         recorded = shared.recorded({run.id for run in among})
-        found = read(shared, among, ("read_bw", "write_bw", "read_iops", "write_iops"))
+        found = read(shared, among, RATES)
         judgements, unjudged = _judged(shared, among, results)
     a = against or ",".join(map(_word, before.values()))
     comparison, alone = None, "No run before it, of the same part in the same place, ended well."

@@ -26,8 +26,8 @@ class Known:
     #: Seconds that went into attempts which lost their rig.
     spent: dict[tuple[str, int], float] = field(default_factory=lambda: defaultdict(float))
     quarantined: dict[str, str] = field(default_factory=dict)
-    #: Of each cell, of reading and of writing, by block.
-    rates: dict[str, dict[int, tuple[float, float]]] = field(default_factory=lambda: defaultdict(dict))
+    #: Bandwidth of each cell, of reading and writing together, by block.
+    rates: dict[str, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, trial: Trial) -> None:
         """One more trial is recorded."""
@@ -35,8 +35,7 @@ class Known:
         if trial.outcome is Outcome.BROKEN and len(self.against(trial.cell, trial.block)) >= TRIES:
             self.quarantined[trial.cell] = trial.reason
         if (figures := trial.counted) is not None:
-            read, write = figures.read, figures.write
-            self.rates[trial.cell][trial.block] = (read.bw if read else 0.0, write.bw if write else 0.0)
+            self.rates[trial.cell][trial.block] = figures.total_bw
 
     def lose(self, attempt: Attempt) -> None:
         """One more attempt lost its rig."""

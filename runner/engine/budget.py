@@ -39,7 +39,7 @@ class Wish:
 
     cell: str
     array: str
-    #: The widest half-width of its figures, as a part of their mean; or what a guideline that rests on it gives for it.
+    #: The half-width of its rate, as a part of the mean; or what a guideline that rests on it gives for it.
     doubt: float
     cost: Cost
 

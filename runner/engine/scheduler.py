@@ -9,7 +9,7 @@ from runner.engine.attempts import TRIES, Known
 from runner.engine.budget import Wish, bought
 from runner.engine.spending import Spending
 from runner.results.record import Outcome, Trial
-from runner.statistics.stopping import Rule, is_precise, widest_error
+from runner.statistics.stopping import Rule, is_precise, relative_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -182,14 +182,14 @@ class Scheduler:
         return self._steering.wanted(block)
 
     def _weight(self, cell: Cell, weights: Mapping[str, float]) -> float:
-        return weights[cell.id] if weights else widest_error(self._rates(cell), self._rule)
+        return weights[cell.id] if weights else relative_error(self._rates(cell), self._rule)
 
     @property
     def _rule(self) -> Rule:
         repeat = self.plan.repeat
         return Rule(repeat.min, repeat.max, repeat.until, repeat.confidence)
 
-    def _rates(self, cell: Cell) -> list[tuple[float, float]]:
+    def _rates(self, cell: Cell) -> list[float]:
         return [rates for _, rates in sorted(self._known.rates[cell.id].items())]
 
 

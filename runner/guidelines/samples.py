@@ -68,7 +68,7 @@ def of_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, column
             value = _noted(trial, column) if column in _NOTED else _figure(figures, column)
             if value is not None:
                 values.setdefault(column, {})[trial.block] = value
-    rates = [(_figure(one, "read_bw") or 0.0, _figure(one, "write_bw") or 0.0) for _, one in found]
+    rates = [figures.total_bw for _, figures in found]
     strained = sum("strained" in one.notes for one, _ in found)
     return Measured(run, cell, values, rule, stop_reason(rates, len(trials), rule), len(found), strained)
 

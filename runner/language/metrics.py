@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
 
 #: Of reading and of writing: name and unit.
 OF_DIRECTION: dict[str, str] = {
@@ -23,6 +27,8 @@ SIDES = ("read", "write")
 #: From requests of this size on, bandwidth says more than a rate of requests.
 LARGE = 64 * 1024
 _SECTOR = 512
+#: Both directions together: what mixed work is known by.
+TOTAL = "total"
 #: Of these more is better, of latencies less.
 RATES = ("bw", "iops")
 #: What was counted beside the work: shares, and the notes of a trial that hold them.
@@ -63,11 +69,30 @@ def _known() -> dict[str, Metric]:
     return {one.name: one for one in found}
 
 
-#: By the name that guidelines have for it: `read.bw`; `total.bw` is that of both directions together.
-KNOWN: dict[str, Metric] = _known()
-
-
 def is_large(bw: float, iops: float) -> bool:
-    """Whether the headline of such requests is their bandwidth, not their number."""
+    """Return whether requests of these rates are large enough to be shown as bandwidth."""
     # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
     return bw >= (LARGE - _SECTOR / 2) * iops
+
+
+def sides_of(figures: Collection[str]) -> tuple[str, ...]:
+    """List the sides to show of a cell with these figures, the headline first: the total, if the work is mixed."""
+    found = tuple(side for side in SIDES if f"{side}_bw" in figures)
+    return (TOTAL, *found) if len(found) > 1 else found
+
+
+def headline(rates: Mapping[str, float]) -> str | None:
+    """Name the figure that a cell is ranked, shown and stopped by; `rates`: its `read_bw`, `read_iops` and so on.
+
+    It is the total of mixed work, because fio's random generator decides the split; else the one direction. It is
+    bandwidth of large requests, and requests per second of small ones. None: the cell has no figures.
+    """
+    sides = sides_of(rates)
+    if not sides:
+        return None
+    bw, iops = (sum(rates.get(f"{side}_{rate}", 0.0) for side in SIDES) for rate in RATES)
+    return f"{sides[0]}_{'bw' if is_large(bw, iops) else 'iops'}"
+
+
+#: By the name that guidelines have for it: `read.bw`; `total.bw` is that of both directions together.
+KNOWN: dict[str, Metric] = _known()

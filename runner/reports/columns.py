@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.language.metrics import TOTAL
 from runner.reports.summary import LATENCIES, METRICS
 from runner.results.fio_json import PERCENTILES
 from runner.statistics.percentile import needs
@@ -126,7 +127,7 @@ SUMMARY_HEAD = (
     Column(
         "reached",
         "true/false",
-        "whether every bandwidth is known that well, if not always as surely as stopping takes it (`stopped`); "
+        "whether the total bandwidth is known that well, if not always as surely as stopping takes it (`stopped`); "
         "empty where `until` or figures are",
     ),
     Column(
@@ -159,7 +160,7 @@ _SUMMARISED = {
 def _estimate(metric: str) -> Iterable[Column]:
     side, measure = metric.split("_", 1)
     unit, what = _SUMMARISED[measure]
-    yield Column(metric, unit, f"{side}: {what}")
+    yield Column(metric, unit, f"{'reading and writing together' if side == TOTAL else side}: {what}")
     yield Column(
         f"{metric}_low", unit, "lower bound of its confidence interval, never below 0; empty for a single trial"
     )

@@ -33,3 +33,18 @@ def digits(value: float) -> str:
 def times(ratio: float) -> str:
     """A ratio, to a thousandth where it is close to 1."""
     return (f"{ratio:.3f}" if 0.9 < ratio < 1.1 else digits(ratio)) + "\u00d7"
+
+
+def duration(seconds: float) -> str:
+    """`1 h 02 min`, `3 min 20 s`, `12 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"
+    return f"{whole // 60} min {whole % 60:02} s" if whole >= 60 else f"{whole} s"
+
+
+def about(seconds: float) -> str:
+    """Round a duration to what an estimate is worth: `about 4 min`."""
+    step = 5 if seconds < 60 else 30 if seconds < 600 else 60
+    text = duration(max(1, round(seconds / step)) * step)
+    return f"about {text.removesuffix(' 00 s')}"

@@ -102,8 +102,6 @@ class Recorded:
 
 
 def _rates_by_block(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:
-    """Of each cell that reads, and of each that writes, its bandwidths."""
+    """Of each cell its bandwidth."""
     for trials in cells:
-        measured = [(one.block, figures) for one in trials if (figures := one.counted)]
-        yield {block: figures.read.bw for block, figures in measured if figures.read}
-        yield {block: figures.write.bw for block, figures in measured if figures.write}
+        yield {one.block: figures.total_bw for one in trials if (figures := one.counted)}

@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.language.metrics import SIDES, TOTAL, sides_of
 from runner.reports.charts import Line, chart, interval
 from runner.reports.junit import legal, split_name
 from runner.reports.number_format import figure
-from runner.reports.summary import SIDES
 from runner.reports.terminal import outcome, told_by
 from runner.results.record import Outcome
 
@@ -100,26 +100,27 @@ def _place(cell: CellRow) -> tuple[str, str]:
 
 def _section(recorded: Recorded, title: str, summaries: Sequence[CellSummary], room: int) -> Section:
     labels, same = _labels([one.cell for one in summaries])
-    columns = _columns([_sides(one) for one in summaries])
+    columns = _columns([sides_of(one.figures) for one in summaries])
     named = list(zip(labels, summaries, strict=True))
     drawn = [one for one in _charts(named, title) if one]
     return Section(
         title,
         same,
-        tuple(text for column in columns for text in (column, f"{column} p99" if column in SIDES else "p99")),
+        tuple(text for column in columns for text in _headings(column)),
         tuple(_row(label, one, recorded.by_cell[one.cell.id], columns) for label, one in named),
         tuple(drawn[:room]),
         len(drawn[room:]),
     )
 
 
-def _sides(summary: CellSummary) -> list[str]:
-    return [side for side in SIDES if f"{side}_bw" in summary.figures]
+def _headings(column: str) -> tuple[str, ...]:
+    """Name a rate and the tail of its latencies; a total has no latencies."""
+    return (TOTAL,) if column == TOTAL else (column, f"{column} p99" if column in SIDES else "p99")
 
 
 def _columns(sides: Sequence[Sequence[str]]) -> list[str]:
-    """A column for each direction; one for both, where every cell has but one of them."""
-    found = [side for side in SIDES if any(side in of_cell for of_cell in sides)]
+    """A column for the total of mixed work and each direction; one for all if every cell has one direction."""
+    found = [side for side in (TOTAL, *SIDES) if any(side in of_cell for of_cell in sides)]
     return ["rate"] if len(found) > 1 and all(len(of_cell) < 2 for of_cell in sides) else found
 
 
@@ -161,11 +162,14 @@ def _row(label: str, summary: CellSummary, trials: Sequence[Trial], columns: Seq
     )
 
 
-def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], tuple[str, str]]:
+def _texts(summary: CellSummary, column: str) -> tuple[tuple[str, str], ...]:
     """A rate and the tail of its latencies, each with its interval."""
+    sides = sides_of(summary.figures)
+    if column == TOTAL:
+        return (_rate(summary, TOTAL) if TOTAL in sides else _NONE,)
     if column in SIDES:
         return _rate(summary, column), _tail(summary, column)
-    for side in _sides(summary):
+    for side in sides:
         rate, known = _rate(summary, side)
         return (f"{side} {rate}", known), _tail(summary, side)
     return _NONE, _NONE
@@ -200,7 +204,7 @@ def _charts(named: Sequence[tuple[str, CellSummary]], about: str) -> Iterator[Ch
 def _lines(named: Sequence[tuple[str, CellSummary]], unit: str) -> list[Line]:
     found: list[Line] = []
     for label, summary in named:
-        rates = {side: rate for side in SIDES if (rate := _rate_of(summary, side))}
+        rates = {side: rate for side in sides_of(summary.figures) if (rate := _rate_of(summary, side))}
         if here := {side: one for side, (of, one) in rates.items() if of == unit}:
             found.append((label, here))
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from runner.language.metrics import RATES, SIDES, TOTAL, headline
 from runner.results.fio_json import PERCENTILES
 from runner.results.record import UNSETTLED, Outcome
 from runner.statistics.bimodal import States, find_two_states
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
 LATENCIES: tuple[str, ...] = ("lat_mean", *PERCENTILES, "lat_max")
 #: What is summarised of each direction: means over trials, and percentiles of all their requests together.
 MEASURES: tuple[str, ...] = ("bw", "iops", "lat_mean")
-SIDES = ("read", "write")
-METRICS: tuple[str, ...] = tuple(f"{side}_{measure}" for measure in (*MEASURES, *PERCENTILES) for side in SIDES)
+METRICS: tuple[str, ...] = (
+    *(f"{side}_{rate}" for rate in RATES for side in (*SIDES, TOTAL)),
+    *(f"{side}_{measure}" for measure in ("lat_mean", *PERCENTILES) for side in SIDES),
+)
 _measures_of = attrgetter(*MEASURES)
 #: A figure that rests on fewer requests says little, however sure it looks.
 FEW = 10
@@ -56,22 +59,27 @@ class CellSummary:
         order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
         return next((outcome for outcome in order if self.counts.get(outcome)), None)
 
+    @property
+    def headline(self) -> str | None:
+        """The figure that the cell is ranked and shown by; None where nothing was measured."""
+        return headline({name: one.mean for name, one in self.figures.items()})
+
     def reached(self, until: float | None) -> bool | None:
-        """Whether every bandwidth is known as well as was asked for; None where nothing was asked or measured.
+        """Whether the total bandwidth is known as well as was asked for; None where nothing was asked or measured.
 
         Stopping takes more to be sure of it (a narrower first look, or two looks in a row): so it may be yes, and
         `stopped` still MAX or BUDGET.
         """
-        known = [estimate.relative for name, estimate in self.figures.items() if name.endswith("_bw")]
-        if until is None or not known:
+        total = self.figures.get("total_bw")
+        if until is None or total is None:
             return None
-        return self.stopped is StopReason.PRECISE or all(one is not None and one <= until for one in known)
+        return self.stopped is StopReason.PRECISE or (total.relative is not None and total.relative <= until)
 
 
 def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
     """What the trials of one cell say together; they are in the order of their blocks."""
     measured = [figures for trial in trials if (figures := trial.counted)]
-    how = stop_reason(_rates(measured), len(trials), rule)
+    how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
     values = _values(measured)
     known = {name: estimate_mean(several, rule, how) for name, several in values.items()} | _percentiles(
         measured, rule, how
@@ -98,6 +106,8 @@ def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
     """What the trials measured, by metric."""
     values: dict[str, list[float]] = {}
     for figures in measured:
+        values.setdefault("total_bw", []).append(figures.total_bw)
+        values.setdefault("total_iops", []).append(figures.total_iops)
         for side, direction in (("read", figures.read), ("write", figures.write)):
             if direction is not None:
                 for measure, value in zip(MEASURES, _measures_of(direction), strict=True):
@@ -119,9 +129,3 @@ def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> di
             own = ((name, getattr(directions[0], name)) for name in PERCENTILES)
             found |= {f"{side}_{name}": Estimate(value, 1, None) for name, value in own if value is not None}
     return {name: one for name, one in found.items() if one}
-
-
-def _rates(measured: Iterable[Figures]) -> list[tuple[float, float]]:
-    """What is watched while a run goes on, as it was seen then."""
-    sides = ((figures.read, figures.write) for figures in measured)
-    return [(read.bw if read else 0.0, write.bw if write else 0.0) for read, write in sides]

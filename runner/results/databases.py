@@ -66,8 +66,8 @@ def sqlite_reader(path: Path) -> sa.Engine:
 
     Where there is a log already (of a process that is at it, or was killed), what stands in it is read too.
     """
-    log = path.with_name(f"{path.name}-wal")
-    unchanging = {} if log.exists() and log.stat().st_size else {"immutable": "1"}
+    log, shared = (path.with_name(f"{path.name}-{name}") for name in ("wal", "shm"))
+    unchanging = {} if log.exists() and (log.stat().st_size or shared.exists()) else {"immutable": "1"}
     url = sa.URL.create(
         "sqlite",
         database=f"file:{quote(os.fsencode(path.absolute()))}",

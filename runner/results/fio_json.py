@@ -92,6 +92,16 @@ class Figures:
     cpu_sys: float  # %
     errors: int  # I/O errors that the job was told to carry on after
 
+    @property
+    def total_bw(self) -> float:
+        """Bytes/s of reading and writing together."""
+        return sum(side.bw for side in (self.read, self.write) if side)
+
+    @property
+    def total_iops(self) -> float:
+        """Requests per second of reading and writing together."""
+        return sum(side.iops for side in (self.read, self.write) if side)
+
 
 def parse(text: str) -> Figures:
     """Read fio's output; lines before the JSON (warnings, notes) are passed over. Raises FioFailed."""

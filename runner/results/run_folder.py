@@ -11,6 +11,8 @@ import fcntl
 import os
 import re
 import shutil
+import socket
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+#: Held by the process that is at a run, and signed with its number and host.
+LOCK = ".lock"
+#: An observer may hold the lock of a killed run for an instant, to learn that nobody else does: so try for this long.
+_TRIES, _INSTANT = 20, 0.005
 #: Scripts that take apart the arrays that may be up, in the folder of a run.
 STANDING = "standing"
 #: What the renaming of a folder says where the name is taken: by a folder with something in it, or by a file.
@@ -186,14 +192,12 @@ class RunFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder while a run is at it. The kernel lets go of it when the process ends, however it ends."""
-        lock = self.path / ".lock"
+        lock = self.path / LOCK
         with named(lock):
             file = lock.open("a+")
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise _taken(self.path, lock.read_text().strip()) from None
+            if not _locks(file):
+                raise _taken(self.path, lock.read_text().strip())
             with named(lock):
                 _sign(file)
                 remove_temporaries(self.path)
@@ -335,10 +339,22 @@ def _encoded(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
+def _locks(file: TextIO) -> bool:
+    """Take the lock; False: another process holds it."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_INSTANT)
+        else:
+            return True
+    return False
+
+
 def _sign(lock: TextIO) -> None:
     """Write into the lock who holds it."""
     lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
+    lock.write(f"{os.getpid()} on {socket.gethostname()}\n")
     lock.flush()
 
 
@@ -346,8 +362,8 @@ def _json(manifest: Manifest) -> bytes:
     return manifest.model_dump_json(indent=2).encode() + b"\n"
 
 
-def _taken(folder: Path, pid: str) -> InUse:
-    holder = f"process {pid}" if pid else "another process"
+def _taken(folder: Path, signature: str) -> InUse:
+    holder = f"process {signature}" if signature else "another process"
     return InUse(
         f"{folder} is in use by {holder}",
         resolution="wait for it to end, stop it, or start another run with `--fresh`",

@@ -20,8 +20,9 @@ from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as tables
 from runner.results.database_errors import named
 from runner.results.databases import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
-from runner.results.record import STEERED, UNSETTLED, CellRow
+from runner.results.record import STEERED, UNSETTLED, CellRow, Outcome
 from runner.results.rows import LATENCIES, latencies_of, row_of
+from runner.results.run_progress import progress_by_cell
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from runner.results.journal import Journal, State
     from runner.results.record import Trial
     from runner.results.run_folder import RunFolder
+    from runner.results.run_progress import Progress
     from runner.results.store_address import Address
 
 _BATCH = 500
@@ -64,6 +66,8 @@ class RunRow:
     environment: Mapping[str, str]
     part: str = ""
     exit: int | None = None
+    #: It has results: at least one of its trials was measured.
+    measured: bool = True
 
     @property
     def steered(self) -> bool:
@@ -79,7 +83,13 @@ class CellOfRun:
     cell: CellRow
 
 
-_RUN_ROW = tuple(tables.runs.c[name] for name in RunRow.__dataclass_fields__)
+_MEASURED = sa.exists().where(
+    tables.trials.c.run == tables.runs.c.id, tables.trials.c.outcome == Outcome.MEASURED.value
+)
+_RUN_ROW = (
+    *(tables.runs.c[name] for name in RunRow.__dataclass_fields__ if name != "measured"),
+    _MEASURED.label("measured"),
+)
 
 
 class SharedStore:
@@ -238,6 +248,13 @@ class SharedStore:
         order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
         return [RunRow(*row) for row in self._rows(sa.select(*_RUN_ROW).order_by(*order))]
 
+    def progress(self, run: str) -> Progress:
+        """How far a run is, as far as it is here: of its cells those that have a trial."""
+        table = tables.trials.c
+        counts = sa.select(table.cell, table.outcome, sa.func.count(), sa.func.max(table.reason))
+        by_cell = self._rows(counts.where(table.run == run).group_by(table.cell, table.outcome))
+        return progress_by_cell({one.cell.id: one.cell.name for one in self.cells({run})}, by_cell)
+
     def recorded(self, runs: Collection[str]) -> dict[str, int]:
         """How many trials there are of each of these runs."""
         table = tables.trials.c
@@ -320,6 +337,12 @@ def _column(name: str) -> sa.ColumnElement[Any]:
         read, write = table[f"read_{rate}"], table[f"write_{rate}"]
         return sa.func.coalesce(read + write, read, write)
     return sa.cast(table.notes[name].as_string(), sa.Float)
+
+
+def described(folder: RunFolder) -> RunRow:
+    """What a store would know of the run in a folder."""
+    known = run_row(folder, "")
+    return RunRow(**{name: known[name] for name in RunRow.__dataclass_fields__ if name in known})
 
 
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:

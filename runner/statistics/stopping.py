@@ -3,9 +3,13 @@
 A check after every round stops too often when the noise is small by chance: intervals of 95 % then cover only 90 %.
 Four measures repair that. They cost up to a third more trials, and no more if the noise is low:
 
-* the checked interval has a higher confidence (96.25 % for 95 %); * after the first check, it must be narrow enough in
-two rounds in a row; * the first check has no check before it, so it demands an interval that is a quarter narrower; *
-the reported interval of a stopped cell is at least ± `until`, even if the last round gave a narrower one.
+* the checked interval has a higher confidence (96.25 % for 95 %);
+* after the first check, it must be narrow enough in two rounds in a row;
+* the first check has no check before it, so it demands an interval that is a quarter narrower;
+* the reported interval of a stopped cell is at least ± `until`, even if the last round gave a narrower one.
+
+The checked rate is that of reading and writing together. In mixed work, fio's random generator decides how much of it
+is reading: that split differs between trials far more than the total does.
 
 The rule assumes independent values, roughly normal in their mean. The mean of such values is independent of their
 noise, so stopping by noise does not bias means or ratios of means. `bench.coverage` measures the coverage for a `min`
@@ -98,24 +102,23 @@ class StopReason(StrEnum):
     UNFINISHED = "unfinished"  # more trials follow
 
 
-def is_precise(rates: Sequence[tuple[float, float]], rule: Rule) -> bool:
-    """Return whether a cell with these rates of reading and writing, in order of rounds, needs no more trials."""
+def is_precise(rates: Sequence[float], rule: Rule) -> bool:
+    """Return whether a cell with these rates (reads and writes together, in order of rounds) needs no more trials."""
     if rule.until is None or len(rates) < rule.first_look:
         return False
     if len(rates) == rule.first_look:
-        return widest_error(rates, rule) <= FIRST_LOOK_SHARE * rule.until
-    return widest_error(rates, rule) <= rule.until and widest_error(rates[:-1], rule) <= rule.until
+        return relative_error(rates, rule) <= FIRST_LOOK_SHARE * rule.until
+    return relative_error(rates, rule) <= rule.until and relative_error(rates[:-1], rule) <= rule.until
 
 
-def widest_error(rates: Sequence[tuple[float, float]], rule: Rule) -> float:
-    """Return the widest relative half width of all directions with I/O; infinite if one is unknown."""
-    directions = [values for values in zip(*rates, strict=True) if any(values)]
-    intervals = [student_interval(values, rule.checked_confidence) for values in directions]
-    widths = [interval.relative if interval else None for interval in intervals]
-    return max((inf if width is None else width for width in widths), default=inf)
+def relative_error(rates: Sequence[float], rule: Rule) -> float:
+    """Return the relative half width of their mean; infinite if unknown."""
+    interval = student_interval(rates, rule.checked_confidence)
+    width = interval.relative if interval else None
+    return inf if width is None else width
 
 
-def stop_reason(rates: Sequence[tuple[float, float]], trials: int, rule: Rule) -> StopReason:
+def stop_reason(rates: Sequence[float], trials: int, rule: Rule) -> StopReason:
     """Return why the cell has its number of trials; `trials` includes those without rates."""
     elsewhere = rule.steered and (trials > rule.least or not rule.over)  # decided by guidelines, not by its interval
     if not elsewhere and is_precise(rates, rule):
@@ -129,7 +132,7 @@ def stop_reason(rates: Sequence[tuple[float, float]], trials: int, rule: Rule) -
 def interval_of(values: Sequence[float], rule: Rule, how: StopReason) -> Interval | None:
     """Return the interval of a metric of a stopped cell, at the rule's confidence.
 
-    Metrics other than the checked rates correlate with them (latencies do) or cover more.
+    Metrics other than the checked rate correlate with it (latencies do) or cover more.
     """
     found = student_interval(values, rule.checked_confidence)
     return stated_interval(found, rule, how) if found else None

@@ -38,7 +38,7 @@ def scaling_exponent(places: Sequence[float], samples: Sequence[Sample], confide
     """Return the power by which a metric scales with a number: 1 is proportional, 0 constant, -1 inversely.
 
     It is the least-squares slope of the logarithms, computed in every round that measured the whole axis; the interval
-    is Student's over these slopes. It makes no assumption about the noise of single cells, and common effects of a round
+    is Student's over these slopes. It makes no assumption about the noise of single cells. Common effects of a round
     cancel. A curve that is not straight is summarised as a line. Return None for fewer than two such rounds or places,
     or if any value is not positive.
     """

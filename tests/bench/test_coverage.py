@@ -25,10 +25,10 @@ def test_the_bench_stops_where_the_runner_does_and_reports_the_same(
     for row, count, precise, mean, half in zip(
         values, stops.counts, stops.precise, stops.means, stops.halves, strict=True
     ):
-        rates = [(float(value), 0.0) for value in row]
+        rates = [float(value) for value in row]
         at = next((n for n in range(1, rule.most + 1) if is_precise(rates[:n], rule)), None)
         assert (count, precise) == (at or rule.most, at is not None)
-        taken = [rate for rate, _ in rates[:count]]
+        taken = rates[:count]
         reported = interval_of(taken, rule, StopReason.PRECISE if precise else StopReason.MAX)
         assert reported is not None
         assert (mean, half) == (pytest.approx(reported.mean), pytest.approx(reported.half_width, rel=1e-6))

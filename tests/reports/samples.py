@@ -54,6 +54,15 @@ RUN = Recorded("sweep", "qemu", False, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
 MADE_UP = Recorded("sweep", "dry", True, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
 
 
+def mixed(cell: str = "c2", blocks: int = 4) -> list[Trial]:
+    """Trials whose split into reads and writes differs by a quarter, and whose total hardly does."""
+    found = []
+    for block in range(1, blocks + 1):
+        total, share = 10e6 * (1 + 0.002 * (block % 2)), 0.5 + 0.12 * (-1) ** block
+        found.append(measured(cell, block, direction(total * share, 4096), direction(total * (1 - share), 4096)))
+    return found
+
+
 @st.composite
 def runs(draw: st.DrawFn) -> Recorded:
     """Any run the store could hold, with the nastiest strings hypothesis can think of."""

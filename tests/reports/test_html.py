@@ -161,11 +161,11 @@ def test_every_figure_has_its_interval_in_the_table_and_in_the_chart() -> None:
 def test_a_mix_has_both_and_small_requests_are_counted() -> None:
     found = section(tree(RUN), "single · oltp")
     assert [words(one) for one in found.iterfind(".//thead/tr/th")] == [
-        *("cell", "read", "read, interval", "read p99", "read p99, interval"),
+        *("cell", "total", "total, interval", "read", "read, interval", "read p99", "read p99, interval"),
         *("write", "write, interval", "write p99", "write p99, interval", "trials", "outcome"),
     ]
-    assert rows(found)[0][1:6] == ["97.7 IOPS", "", "9.00 ms", "", "92.8 IOPS"]
-    assert {str(one.get("class")) for one in found.iterfind(".//figure/svg/g")} == {"read", "write"}
+    assert rows(found)[0][1:8] == ["190 IOPS", "", "97.7 IOPS", "", "9.00 ms", "", "92.8 IOPS"]
+    assert {str(one.get("class")) for one in found.iterfind(".//figure/svg/g")} == {"total", "read", "write"}
 
 
 def of_layouts(count: int) -> Recorded:

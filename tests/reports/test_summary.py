@@ -38,7 +38,10 @@ def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> No
     (seq,) = run.summaries
     assert (seq.stopped, seq.reached(0.05)) == (StopReason.PRECISE, True)
     assert {name: estimate.relative for name, estimate in seq.figures.items()} == dict.fromkeys(
-        (f"read_{name}" for name in ("bw", "iops", "lat_mean", "lat_p50", "lat_p90", "lat_p95", "lat_p99")),
+        (
+            *("total_bw", "total_iops"),
+            *(f"read_{name}" for name in ("bw", "iops", "lat_mean", "lat_p50", "lat_p90", "lat_p95", "lat_p99")),
+        ),
         pytest.approx(0.05),
     )
 
@@ -79,10 +82,37 @@ def test_what_became_of_the_trials_is_counted() -> None:
     assert (seq.outcome, rand.outcome, untried.outcome) == (Outcome.MEASURED, Outcome.BROKEN, None)
 
 
+def test_mixed_work_is_known_by_its_total() -> None:
+    run = Recorded("m", "qemu", False, [samples.RAND], samples.mixed(), until=0.05, least=3, most=9)
+    (found,) = run.summaries
+    assert (found.headline, found.stopped, found.reached(0.05)) == ("total_iops", StopReason.PRECISE, True)
+    assert found.figures["total_bw"].mean == pytest.approx(10.01e6)
+    for side in ("read", "write"):
+        relative = found.figures[f"{side}_bw"].relative
+        assert relative is not None
+        assert relative > 0.2, "the split is as uncertain as before, and shown so"
+    (row,) = csv.DictReader(io.StringIO(summary_csv(run)))
+    assert (row["reached"], row["stopped"]) == ("true", "precise")
+    assert float(row["total_bw"]) == pytest.approx(float(row["read_bw"]) + float(row["write_bw"]))
+    (suite,) = etree.fromstring(junit(run))
+    told = {one.get("name"): one.get("value") for one in suite.iterfind("properties/property")}
+    assert told["until_reached"] == "true"
+    assert float(told["total_iops"] or 0) == pytest.approx(10.01e6 / 4096)
+
+
+def test_a_total_that_is_not_known_well_enough_is_not_reached() -> None:
+    trials = [
+        measured("c2", block, direction(rate, 4096), direction(rate, 4096))
+        for block, rate in enumerate((1e6, 2e6, 3e6), start=1)
+    ]
+    run = Recorded("m", "qemu", False, [samples.RAND], trials, until=0.05, least=3, most=3)
+    assert run.summaries[0].reached(0.05) is False
+
+
 def test_directions_without_io_and_latencies_not_measured_are_left_out() -> None:
     run = Recorded("m", "qemu", False, [SEQ], [measured("c1", 1, direction(1e6, 4096, p99=None, latencies=None))])
     told = {"bw", "iops", "lat_mean", "lat_p50", "lat_p90", "lat_p95", "lat_p999", "lat_p9999"}
-    assert set(run.summaries[0].figures) == {f"read_{name}" for name in told}
+    assert set(run.summaries[0].figures) == {f"read_{name}" for name in told} | {"total_bw", "total_iops"}
 
 
 def test_figures_of_a_broken_trial_are_not_averaged_in() -> None:

@@ -95,7 +95,7 @@ def test_scheffes_example_by_hand() -> None:
 
 def measured_until_known(chance: np.random.Generator, noise: float) -> list[float]:
     values: list[float] = []
-    while len(values) < RULE.most and not is_precise([(value, 0.0) for value in values], RULE):
+    while len(values) < RULE.most and not is_precise(values, RULE):
         values.append(float(np.exp(noise * chance.standard_normal())))
     return values
 
@@ -200,7 +200,7 @@ def test_of_many_comparisons_one_surprise_is_none() -> None:
 def test_where_nothing_is_surprising_no_correction_is_loaded() -> None:
     script = (
         "import sys; from runner.statistics.ratios import unpaired_ratio, verdicts;"
-        "verdicts([unpaired([1., 2.], [1., 2.1])] * 3, .05); sys.exit('scipy.stats' in sys.modules)"
+        "verdicts([unpaired_ratio([1., 2.], [1., 2.1])] * 3, .05); sys.exit('scipy.stats' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 

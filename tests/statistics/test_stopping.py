@@ -15,124 +15,111 @@ from runner.statistics.stopping import (
     StopReason,
     interval_of,
     is_precise,
+    relative_error,
     stop_reason,
-    widest_error,
 )
 
 RULE = Rule(least=3, most=20, until=0.05)
 FIXED = Rule(least=5, most=5)
 STEERED = replace(FIXED, over=True, steered=True)
-rates = st.lists(st.tuples(st.floats(1, 1e9), st.floats(1, 1e9)), max_size=20)
+rates = st.lists(st.floats(1, 1e9), max_size=20)
 rules = st.builds(
     Rule, st.integers(1, 6), st.integers(7, 20), st.sampled_from([0.01, 0.05, 0.5]), st.sampled_from([0.8, 0.95, 0.99])
 )
 
 
-def reads(*values: float) -> list[tuple[float, float]]:
-    return [(value, 0.0) for value in values]
-
-
 @given(rates, rules)
-def test_nothing_is_known_before_the_first_look(found: list[tuple[float, float]], rule: Rule) -> None:
+def test_nothing_is_known_before_the_first_look(found: list[float], rule: Rule) -> None:
     assert not is_precise(found[: rule.first_look - 1], rule)
 
 
 @given(st.floats(1, 1e12), rules, st.integers(0, 5))
 def test_what_never_differs_is_known_at_every_look(value: float, rule: Rule, more: int) -> None:
-    assert is_precise(reads(*[value] * (rule.first_look + more)), rule)
+    assert is_precise([value] * (rule.first_look + more), rule)
 
 
 @given(rates)
-def test_a_fixed_count_is_never_cut_short(found: list[tuple[float, float]]) -> None:
+def test_a_fixed_count_is_never_cut_short(found: list[float]) -> None:
     assert not is_precise(found, FIXED)
 
 
 @given(rates, rules)
-def test_after_the_first_look_two_in_a_row_are_needed(found: list[tuple[float, float]], rule: Rule) -> None:
+def test_after_the_first_look_two_in_a_row_are_needed(found: list[float], rule: Rule) -> None:
     assume(len(found) > rule.first_look)
 
-    def narrow(values: list[tuple[float, float]]) -> bool:
-        return all(
-            interval.relative is not None and rule.until is not None and interval.relative <= rule.until
-            for side in zip(*values, strict=True)
-            if (interval := student_interval(side, rule.checked_confidence))
-        )
+    def narrow(values: list[float]) -> bool:
+        interval = student_interval(values, rule.checked_confidence)
+        assert interval is not None
+        return interval.relative is not None and rule.until is not None and interval.relative <= rule.until
 
     assert is_precise(found, rule) == (narrow(found) and narrow(found[:-1]))
 
 
 def test_the_first_look_is_enough_where_noise_is_low() -> None:
-    assert is_precise(reads(100, 100.5, 101), RULE)
-    assert not is_precise(reads(100, 100.5), RULE)
-    assert not is_precise(reads(100, 110, 120), RULE)
+    assert is_precise([100, 100.5, 101], RULE)
+    assert not is_precise([100, 100.5], RULE)
+    assert not is_precise([100, 110, 120], RULE)
 
 
 def test_the_first_look_must_show_a_quarter_less_than_was_asked_for() -> None:
-    nearly, quiet = reads(100, 101.5, 103), reads(100, 101, 102)
-    assert FIRST_LOOK_SHARE * 0.05 < widest_error(nearly, RULE) < 0.05
-    assert widest_error(quiet, RULE) < FIRST_LOOK_SHARE * 0.05
+    nearly, quiet = [100, 101.5, 103], [100, 101, 102]
+    assert FIRST_LOOK_SHARE * 0.05 < relative_error(nearly, RULE) < 0.05
+    assert relative_error(quiet, RULE) < FIRST_LOOK_SHARE * 0.05
     assert (is_precise(nearly, RULE), is_precise(quiet, RULE)) == (False, True)
-    assert is_precise([*nearly, (101.5, 0.0)], RULE)  # twice in a row what was asked for
+    assert is_precise([*nearly, 101.5], RULE)  # twice in a row what was asked for
 
 
 def test_one_lucky_look_is_not_enough() -> None:
-    doubtful = reads(100, 106.5, 100, 102, 102.5)
+    doubtful = [100, 106.5, 100, 102, 102.5]
     assert not is_precise(doubtful[:4], RULE)
     assert not is_precise(doubtful, RULE)
-    assert is_precise([*doubtful, (102.5, 0.0)], RULE)
-
-
-def test_every_direction_has_to_be_known() -> None:
-    steady, noisy = (100.0, 101.0, 100.0), (100.0, 200.0, 300.0)
-    assert is_precise(list(zip(steady, steady, strict=True)), RULE)
-    assert not is_precise(list(zip(steady, noisy, strict=True)), RULE)
-    assert not is_precise(list(zip(noisy, steady, strict=True)), RULE)
+    assert is_precise([*doubtful, 102.5], RULE)
 
 
 @pytest.mark.parametrize("least", [1, 2])
 def test_one_value_is_never_enough(least: int) -> None:
     rule = Rule(least, 9, 0.05)
-    assert not is_precise(reads(100), rule)
-    assert is_precise(reads(100, 100), rule)
+    assert not is_precise([100], rule)
+    assert is_precise([100, 100], rule)
 
 
 def test_where_nothing_was_measured_nothing_is_known() -> None:
     assert not is_precise([], RULE)
-    assert not is_precise([(0.0, 0.0)] * 5, RULE)
+    assert not is_precise([0.0] * 5, RULE)
 
 
 @given(rates, rules, st.floats(0.01, 100))
-def test_the_unit_does_not_matter(found: list[tuple[float, float]], rule: Rule, factor: float) -> None:
+def test_the_unit_does_not_matter(found: list[float], rule: Rule, factor: float) -> None:
     tighter, looser = (
         Rule(rule.least, rule.most, rule.until and rule.until * by, rule.confidence) for by in (0.9999, 1.0001)
     )
     assume(is_precise(found, tighter) == is_precise(found, looser))  # no width on the very edge
-    scaled = [(read * factor, write * factor) for read, write in found]
+    scaled = [rate * factor for rate in found]
     assert is_precise(scaled, rule) == is_precise(found, rule)
 
 
 @pytest.mark.parametrize(
     ("found", "trials", "rule", "how"),
     [
-        (reads(1, 2, 3), 3, FIXED, StopReason.UNFINISHED),
-        (reads(1, 2, 3, 4, 5), 5, FIXED, StopReason.FIXED),
-        (reads(1, 2, 3), 5, FIXED, StopReason.FIXED),  # two of them broke
-        (reads(100, 100, 100), 3, RULE, StopReason.PRECISE),
-        (reads(100, 100, 100), 20, RULE, StopReason.PRECISE),
-        (reads(1, 2, 3), 3, RULE, StopReason.UNFINISHED),
-        (reads(1, 2, 3), 20, RULE, StopReason.MAX),
+        ([1, 2, 3], 3, FIXED, StopReason.UNFINISHED),
+        ([1, 2, 3, 4, 5], 5, FIXED, StopReason.FIXED),
+        ([1, 2, 3], 5, FIXED, StopReason.FIXED),  # two of them broke
+        ([100, 100, 100], 3, RULE, StopReason.PRECISE),
+        ([100, 100, 100], 20, RULE, StopReason.PRECISE),
+        ([1, 2, 3], 3, RULE, StopReason.UNFINISHED),
+        ([1, 2, 3], 20, RULE, StopReason.MAX),
         ([], 0, RULE, StopReason.UNFINISHED),
-        (reads(1, 2, 3), 4, replace(RULE, over=True), StopReason.BUDGET),
-        (reads(1, 2, 3), 42, STEERED, StopReason.DECIDED),
-        (reads(1, 2, 3, 4, 5), 5, STEERED, StopReason.FIXED),  # its own rule was all that it took
-        (reads(1, 2, 3, 4, 5), 5, replace(STEERED, over=False), StopReason.UNFINISHED),
-        (reads(1, 2, 3), 42, replace(STEERED, over=False), StopReason.UNFINISHED),
-        (reads(100, 100, 100), 3, replace(RULE, over=True, steered=True), StopReason.PRECISE),
-        (reads(1, 2, 3), 3, replace(RULE, over=True, steered=True), StopReason.DECIDED),
-        (reads(100, 100, 100, 100), 4, replace(RULE, over=True, steered=True), StopReason.DECIDED),  # nobody asked
+        ([1, 2, 3], 4, replace(RULE, over=True), StopReason.BUDGET),
+        ([1, 2, 3], 42, STEERED, StopReason.DECIDED),
+        ([1, 2, 3, 4, 5], 5, STEERED, StopReason.FIXED),  # its own rule was all that it took
+        ([1, 2, 3, 4, 5], 5, replace(STEERED, over=False), StopReason.UNFINISHED),
+        ([1, 2, 3], 42, replace(STEERED, over=False), StopReason.UNFINISHED),
+        ([100, 100, 100], 3, replace(RULE, over=True, steered=True), StopReason.PRECISE),
+        ([1, 2, 3], 3, replace(RULE, over=True, steered=True), StopReason.DECIDED),
+        ([100, 100, 100, 100], 4, replace(RULE, over=True, steered=True), StopReason.DECIDED),  # nobody asked
     ],
 )
-def test_how_a_cell_stopped(found: list[tuple[float, float]], trials: int, rule: Rule, how: StopReason) -> None:
+def test_how_a_cell_stopped(found: list[float], trials: int, rule: Rule, how: StopReason) -> None:
     assert stop_reason(found, trials, rule) is how
 
 
@@ -170,9 +157,9 @@ def test_a_single_value_has_no_interval() -> None:
 def measured(chance: np.random.Generator, noise: float, rule: Rule) -> bool:
     """Whether the interval of one cell, measured for as long as the rule wants, holds its true mean, 1."""
     values: list[float] = []
-    while len(values) < rule.most and not is_precise(reads(*values), rule):
+    while len(values) < rule.most and not is_precise(values, rule):
         values.append(float(1 + noise * chance.standard_normal()))
-    found = interval_of(values, rule, stop_reason(reads(*values), len(values), rule))
+    found = interval_of(values, rule, stop_reason(values, len(values), rule))
     assert found is not None
     return found.low <= 1 <= found.high
 

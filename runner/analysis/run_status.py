@@ -1,0 +1,161 @@
+"""How far a run is, what it measures now and how long it will take, for people and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from runner.reports.number_format import digits, duration
+from runner.results.record import Outcome
+from runner.results.run_progress import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.results.run_folder import RunFolder
+    from runner.results.run_progress import Holder, Last, Progress, Underway
+
+#: Broken cells that a page has room for.
+_FEW = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """A run at a moment."""
+
+    folder: RunFolder
+    state: State
+    holder: Holder | None
+    progress: Progress
+    now: datetime
+
+    @property
+    def running(self) -> bool:
+        """Whether a process is at it."""
+        return self.state is State.RUNNING
+
+    @property
+    def seconds_a_trial(self) -> float | None:
+        """How long a trial takes the process that is at it now; None: it has not recorded any yet."""
+        if self.holder is None or not self.progress.recent:
+            return None
+        return max(0.0, (self.now - self.holder.since).total_seconds()) / self.progress.recent
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest will take at this rate; None: it is not known."""
+        each = self.seconds_a_trial
+        return None if each is None else each * max(0, self.folder.manifest.planned - self.progress.trials)
+
+    @property
+    def at_most(self) -> bool:
+        """Whether measuring may end before all planned trials are recorded."""
+        return self.folder.manifest.until is not None or self.folder.manifest.steered
+
+
+def facts(status: RunStatus) -> Iterator[tuple[str, str]]:
+    """Name and text of each line."""
+    manifest, progress = status.folder.manifest, status.progress
+    at_most = "at most " if status.at_most else ""
+    yield "state", status.state.value
+    yield "folder", f"{status.folder.path}/"
+    yield "matrix", f"{manifest.matrix} on {manifest.machine}{f', {manifest.part}' if manifest.part else ''}"
+    yield "started", _moment(manifest.started)
+    if status.holder:
+        host = f" on {status.holder.host}" if status.holder.host else ""
+        yield "process", f"{status.holder.pid}{host}, for {_since(status.holder.since, status.now)}"
+    elif manifest.ended:
+        yield "ended", _moment(manifest.ended)
+    yield "trials", f"{progress.trials:,} of {at_most}{manifest.planned:,}{_outcomes(progress)}"
+    yield "cells", f"{progress.measured:,} of {progress.cells:,} measured"
+    for name, why in list(progress.broken.items())[:_FEW]:
+        yield "broken", f"{name}: {why}"
+    if len(progress.broken) > _FEW:
+        yield "broken", f"{len(progress.broken) - _FEW:,} more cells"
+    if progress.lost:
+        yield "lost machines", f"{progress.lost:,}"
+    if status.running:
+        yield from _now(status)
+    elif status.state is State.INTERRUPTED:
+        yield "next", "`matrix run` with the same matrix and options continues it"
+
+
+def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
+    progress = status.progress
+    for one in progress.underway:
+        again = f", attempt {one.attempt}" if one.attempt > 1 else ""
+        yield "now", f"{one.name}, trial {one.block}{again}, for {_since(_parsed(one.started), status.now)}"
+    if not progress.underway:
+        yield "now", "no trial: a machine comes up, or an array is built or taken apart"
+    if progress.last:
+        yield "last", f"{progress.last.name}, trial {progress.last.block}: {progress.last.outcome}"
+    if status.seconds_a_trial is not None and status.seconds_left is not None:
+        at_most = "at most " if status.at_most else ""
+        yield "left", f"{at_most}{duration(status.seconds_left)}, at {_rate(status.seconds_a_trial)}"
+    else:
+        yield "left", "not known before the first trial of this process"
+
+
+def document(status: RunStatus) -> dict[str, Any]:
+    """The same for programs."""
+    manifest, progress, holder = status.folder.manifest, status.progress, status.holder
+    return {
+        "run": status.folder.path.name,
+        "state": status.state.value,
+        "folder": str(status.folder.path),
+        "matrix": manifest.matrix,
+        "machine": manifest.machine,
+        "made_up": manifest.made_up,
+        "started": manifest.started,
+        "ended": manifest.ended or None,
+        "pid": int(holder.pid) if holder and holder.pid.isdigit() else None,
+        "host": holder.host if holder else None,
+        "process_started": holder.since.isoformat(timespec="milliseconds") if holder else None,
+        "planned": manifest.planned,
+        "planned_at_most": status.at_most,
+        "trials": dict(progress.outcomes),
+        "cells": progress.cells,
+        "cells_measured": progress.measured,
+        "cells_broken": dict(progress.broken),
+        "lost_machines": progress.lost,
+        "now": [_underway(one) for one in progress.underway],
+        "last": _last(progress.last) if progress.last else None,
+        "seconds_a_trial": status.seconds_a_trial,
+        "seconds_left": status.seconds_left,
+    }
+
+
+def _underway(one: Underway) -> dict[str, Any]:
+    return {"cell": one.name, "trial": one.block, "attempt": one.attempt, "started": one.started}
+
+
+def _last(one: Last) -> dict[str, Any]:
+    return {"cell": one.name, "trial": one.block, "outcome": one.outcome, "started": one.started}
+
+
+def _outcomes(progress: Progress) -> str:
+    told = ", ".join(f"{count:,} {one}" for one in Outcome if (count := progress.outcomes.get(one, 0)))
+    return f": {told}" if told else ""
+
+
+def _rate(seconds: float) -> str:
+    """Trials by the unit of time in which there are one or more, if there is one."""
+    for unit, length in (("second", 1), ("minute", 60), ("hour", 3600)):
+        if seconds <= length:
+            return f"{digits(length / seconds) if seconds else 'many'} trials a {unit}"
+    return f"{duration(seconds)} a trial"
+
+
+def _moment(text: str) -> str:
+    return f"{_parsed(text):%Y-%m-%d %H:%M} UTC"
+
+
+def _parsed(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def _since(moment: datetime, now: datetime) -> str:
+    """How long ago; clocks of two hosts may differ, so never less than nothing."""
+    return duration(max(0.0, (now - moment).total_seconds()))

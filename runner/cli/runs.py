@@ -1,0 +1,140 @@
+"""`matrix runs`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.options import results, store
+from runner.cli.screen import echo, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from runner.analysis.run_list import ListedRun
+    from runner.results.run_folder import RunFolder
+    from runner.results.store import RunRow, SharedStore
+
+#: Columns that a narrow terminal goes without, the first one first: the name of a run has most of them.
+_SPARE = ("matrix", "machine", "started (UTC)", "trials")
+
+_EPILOG = """\b
+Examples:
+  matrix runs                         the last twenty runs, the latest first
+  matrix runs chunk-sweep             those of one matrix
+  matrix runs 'nightly-*' --rows 100  those of which matrix or folder is called so
+  matrix runs --json                  for a program
+
+\b
+A run is running, interrupted (the same `matrix run` continues it), finished, broken (finished with exit code 3), or
+unfinished (known from the store alone: it may be running on another host). `matrix status` shows one that is running,
+`matrix results RUN` what was measured.
+"""
+
+
+@click.command("runs", epilog=_EPILOG)
+@click.argument("names", nargs=-1, metavar="[MATRIX]...")
+@click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="At most.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
+@results
+@store
+def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, store: str | None) -> None:
+    """List the runs, the latest first: their state, when they began, their cells and verdicts."""
+    import orjson
+
+    from runner.analysis.run_list import document, of_names, table
+    from runner.reports.table_formats import as_sheet
+    from runner.results.observe import readable_runs
+    from runner.results.store import described
+
+    folders, unreadable = readable_runs(results)
+    notes = _not_readable(unreadable)
+    with _opened(store, results, notes) as shared:
+        by_id = {folder.manifest.identity: folder for folder in folders}
+        elsewhere = [(run, None) for run in shared.runs() if run.id not in by_id] if shared else []
+        every = [*((described(folder), folder) for folder in folders), *elsewhere]
+        every.sort(key=lambda one: (one[0].started, one[0].name), reverse=True)
+        chosen = of_names([run for run, _ in every], names)
+        there = {id(run): folder for run, folder in every}
+        listed = [_listed(run, there[id(run)], shared, notes) for run in chosen[:rows]]
+    left_out = len(chosen) - len(listed)
+    if as_json:
+        click.echo(orjson.dumps(document(listed, left_out, notes), option=orjson.OPT_INDENT_2).decode())
+        return
+    for note in notes:
+        echo(f"note: {note}", err=True)
+    if not listed:
+        echo(f"there is no run below {results}/; `matrix run MATRIX` makes one")
+        return
+    more = f"{left_out:,} more; `--rows` shows more" if left_out else ""
+    show(replace(as_sheet(table(listed)), spare=_SPARE), sys.stdout)
+    if more:
+        echo(more)
+
+
+def _not_readable(unreadable: Mapping[str, str]) -> list[str]:
+    if not unreadable:
+        return []
+    told = "; ".join(f"{name}: {why}" for name, why in list(unreadable.items())[:3])
+    more = f"; and {len(unreadable) - 3} more" if len(unreadable) > 3 else ""
+    return [f"not listed, as it cannot be read: {told}{more}"]
+
+
+@contextmanager
+def _opened(store: str | None, results: Path, notes: list[str]) -> Iterator[SharedStore | None]:
+    """Open the store, which knows runs whose folders are not here; without one, or a damaged one, folders will do."""
+    from runner.base.errors import MatrixError
+    from runner.results.store import SharedStore
+    from runner.results.store_address import address_of, is_named
+
+    address = address_of(store, results)
+    if address.file and not address.file.exists() and not is_named(store):
+        yield None
+        return
+    try:
+        opened = SharedStore.existing(address)
+    except MatrixError as problem:
+        if is_named(store):
+            raise
+        notes.append(f"{problem.brief}: runs without a folder are not listed")
+        yield None
+        return
+    with opened:
+        yield opened
+
+
+def _listed(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
+    from runner.analysis.run_list import ListedRun
+    from runner.base.errors import MatrixError
+    from runner.results.observe import holder_of, progress_of
+    from runner.results.run_progress import State, state_of_run
+
+    if folder is None:
+        state = state_of_run(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED
+        return ListedRun(run, state, shared.progress(run.id) if shared else None, {}, "")
+    held = not run.finished and holder_of(folder.path) is not None
+    state = state_of_run(finished=run.finished, exit=run.exit, held=held)
+    try:
+        progress = progress_of(folder)
+    except MatrixError as problem:
+        notes.append(problem.brief)
+        progress = None
+    return ListedRun(run, state, progress, _verdicts(folder), str(folder.path))
+
+
+def _verdicts(folder: RunFolder) -> Mapping[str, int]:
+    """Count guidelines by their verdict; what is made up has none."""
+    import csv
+    from collections import Counter
+
+    try:
+        with (folder.path / "verdicts.csv").open(newline="", encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row.get("made_up") == "false"]
+    except OSError:
+        return {}
+    return Counter({row["guideline"]: row["verdict"] for row in rows}.values())

@@ -17,22 +17,22 @@ class NotConfirmed(BadInput):
     """Disks would be overwritten that neither the command line nor hosts.yaml names."""
 
 
-def describe_losses(judged: Sequence[DiskCheck]) -> str:
-    lines = [f"Everything on {'these disks' if len(judged) != 1 else 'this disk'} will be destroyed:"]
-    return "\n".join([*lines, *(f"  {_describe_loss(one)}" for one in judged)])
+def describe_losses(checks: Sequence[DiskCheck]) -> str:
+    lines = [f"Everything on {'these disks' if len(checks) != 1 else 'this disk'} will be destroyed:"]
+    return "\n".join([*lines, *(f"  {_describe_loss(one)}" for one in checks)])
 
 
-def confirm_losses(judged: Sequence[DiskCheck], given: Collection[str], standing: Collection[str]) -> str:
+def confirm_losses(checks: Sequence[DiskCheck], given: Collection[str], standing: Collection[str]) -> str:
     """Return the description if `--destroy` or `destroy:` of the host names every disk; else raise NotConfirmed."""
-    missing = [one.declared.id for one in judged if one.declared.id not in given and one.declared.id not in standing]
+    missing = [one.declared.id for one in checks if one.declared.id not in given and one.declared.id not in standing]
     if missing:
         words = " ".join(f"--destroy {name}" for name in missing)
         raise NotConfirmed(
-            f"{len(missing)} of {len(judged)} disks would be overwritten, but no --destroy names them",
-            details=describe_losses(judged),
+            f"{len(missing)} of {len(checks)} disks would be overwritten, but no --destroy names them",
+            details=describe_losses(checks),
             resolution=f"to destroy their content, add  {words}  or list them in `destroy:` of the host in hosts.yaml",
         )
-    return describe_losses(judged)
+    return describe_losses(checks)
 
 
 def _describe_loss(one: DiskCheck) -> str:

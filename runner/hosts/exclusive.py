@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 class DisksRefused(BadInput):
     """At least one disk is refused; no disk was written."""
 
-    def __init__(self, judged: Sequence[DiskCheck]) -> None:
-        self.judged = tuple(judged)
-        self.refusals = tuple(refused for one in judged for refused in one.refusals)
-        refused = [one for one in judged if one.refusals]
-        of = f"{len(judged)} disk{'s' if len(judged) != 1 else ''}"
+    def __init__(self, checks: Sequence[DiskCheck]) -> None:
+        self.checks = tuple(checks)
+        self.refusals = tuple(refused for one in checks for refused in one.refusals)
+        refused = [one for one in checks if one.refusals]
+        of = f"{len(checks)} disk{'s' if len(checks) != 1 else ''}"
         super().__init__(
             f"{len(refused)} of {of} cannot be used; nothing was written",
             details="\n".join(f"  {one.declared.id}: {why}" for one in refused for why in one.refusals),
@@ -80,7 +80,7 @@ class LeasedDisk:
     def opened(self) -> OpenDisk:
         """The open device, which may be written."""
         if self.exclusive is None:
-            raise ValueError(f"{self.declared.id} was let go: who knows who has it now")
+            raise ValueError(f"{self.declared.id} is released: another process may use it")
         return self.exclusive
 
 
@@ -101,7 +101,7 @@ def acquire_disks(
         _raise_if_refused([DiskCheck(one.declared, one.node, why) for one, (_, why) in zip(first, taken, strict=True)])
         second = check_disks(ask(), tuple(declarations), ours, purpose)
         _raise_if_refused([_compare_checks(*pair) for pair in zip(first, second, strict=True)])
-        yield tuple(have for have, _ in taken if have)
+        yield tuple(disk for disk, _ in taken if disk)
 
 
 def report_active_run(one: DiskCheck, operations: DiskOperations) -> DiskCheck:
@@ -115,10 +115,10 @@ def report_active_run(one: DiskCheck, operations: DiskOperations) -> DiskCheck:
     return replace(one, refusals=(Refusal(Reason.LOCKED, f"{one.node.path} is used by {holder}"),))
 
 
-def _raise_if_refused(judged: Sequence[DiskCheck]) -> Sequence[DiskCheck]:
-    if any(one.refusals for one in judged):
-        raise DisksRefused(judged)
-    return judged
+def _raise_if_refused(checks: Sequence[DiskCheck]) -> Sequence[DiskCheck]:
+    if any(one.refusals for one in checks):
+        raise DisksRefused(checks)
+    return checks
 
 
 def _acquire(
@@ -132,14 +132,14 @@ def _acquire(
     if lock is None:
         return None, (Refusal(Reason.LOCKED, f"{node.path} is used by {holder}"),)
     stack.callback(lock.close)
-    have = LeasedDisk(one.declared, node, operations, lock, parts=census.parts_of(node))
-    stack.callback(have.release)
+    disk = LeasedDisk(one.declared, node, operations, lock, parts=census.parts_of(node))
+    stack.callback(disk.release)
     try:
-        have.exclusive = _open_exclusively(node, operations)
-        changes = tuple(_identity_changes(node, have.exclusive))
+        disk.exclusive = _open_exclusively(node, operations)
+        changes = tuple(_identity_changes(node, disk.exclusive))
     except OSError as error:
         return None, (_open_refusal(node, error, operations),)
-    return have, (*changes, *_other_writers((node, *have.parts), operations))
+    return disk, (*changes, *_other_writers((node, *disk.parts), operations))
 
 
 def _open_exclusively(node: Node, operations: DiskOperations) -> OpenDisk:
@@ -165,10 +165,10 @@ def _open_refusal(node: Node, error: OSError, operations: DiskOperations) -> Ref
 
 def _identity_changes(node: Node, opened: OpenDisk) -> Iterator[Refusal]:
     """Compare the open device with the checked one. Names and numbers are reused, the sequence number never is."""
-    found, meant = opened.identify(), {"number": node.dev, "size": str(node.size)}
+    found, expected = opened.identify(), {"number": node.dev, "size": str(node.size)}
     if node.sequence:
-        meant["sequence"] = node.sequence
-    for what, value in meant.items():
+        expected["sequence"] = node.sequence
+    for what, value in expected.items():
         if found.get(what) != value:
             now = found.get(what, "none")
             yield Refusal(Reason.CHANGED, f"{node.path} had the {what} {value} when it was checked, now {now}")

@@ -100,8 +100,8 @@ def lease_disks(
         acquire_disks(declarations, ask, ours=known, purpose=lease.matrix, operations=lease.operations) as disks,
     ):
         say(confirm_losses([DiskCheck(one.declared, one.node, ()) for one in disks], lease.destroy, ()))
-        if unseen := lease.operations.hidden_processes():
-            say(f"only root sees whether {unseen} write on these disks without asking to be alone with them")
+        if hidden := lease.operations.hidden_processes():
+            say(f"not root: cannot see whether {hidden} write to these disks without an exclusive open")
         _check_wear(disks, lease, now())
         require_closed_partitions(disks)
         _assign_controllers(disks)
@@ -123,20 +123,20 @@ def lease_disks(
 
 def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> None:
     known, night = read_ledger(lease.state), night_of(now)
-    told = [wear_refusal(known, one.declared, one.node.identity, night, lease.planned_bytes) for one in disks]
-    if any(told):
+    refusals = [wear_refusal(known, one.declared, one.node.identity, night, lease.planned_bytes) for one in disks]
+    if any(refusals):
         raise WearExceeded(
             "the write budget of a disk (`wear:`) is too small for tonight; nothing was written",
-            details="\n".join(f"  {one}" for one in told if one),
+            details="\n".join(f"  {one}" for one in refusals if one),
             resolution="run less of it, run it tomorrow, or raise `wear:` of the disk in hosts.yaml",
         )
 
 
 def _assign_controllers(disks: Sequence[LeasedDisk]) -> None:
     """Set each disk's controller if it is passed through too; raise DisksRefused if one cannot be."""
-    judged = [check_controller(DiskCheck(one.declared, one.node, ())) for one in disks]
-    if any(one.refusals for one in judged):
-        raise DisksRefused(judged)
+    checks = [check_controller(DiskCheck(one.declared, one.node, ())) for one in disks]
+    if any(one.refusals for one in checks):
+        raise DisksRefused(checks)
     for one in disks:
         one.controller = controller_of(one.node).address if one.declared.whole else ""
 

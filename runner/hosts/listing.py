@@ -46,7 +46,7 @@ def list_disks(
     healths: Mapping[str, Smart] | None = None,
 ) -> tuple[ListedDisk, ...]:
     """Return declared disks first, then all others."""
-    judged = check_disks(census, declarations, ours)
+    checks = check_disks(census, declarations, ours)
     declared = [
         _listed_disk(census, one.node, one.declared.id, one.refusals)
         if one.node
@@ -62,9 +62,9 @@ def list_disks(
             False,
             one.refusals,
         )
-        for one in judged
+        for one in checks
     ]
-    there = {one.node.dev for one in judged if one.node}
+    there = {one.node.dev for one in checks if one.node}
     others = [node for node in census.disks if node.dev not in there]
     found = (
         *declared,

@@ -235,8 +235,8 @@ def _return_cleaned(
     declared = DeclaredDisk(_stable_name(census, node), node.size, node.serial, node.wwn)
     mine = OwnMarks(one.run, frozenset(one.marks), frozenset({one.identity}))
     try:
-        with acquire_disks([declared], ask, ours=mine, operations=operations) as (have,):
-            refusals = return_disk(have, mine, census, ask)
+        with acquire_disks([declared], ask, ours=mine, operations=operations) as (disk,):
+            refusals = return_disk(disk, mine, census, ask)
             if not refusals:
                 delete_record(state, one.identity, one.reach)
     except DisksRefused as refused:

@@ -57,15 +57,15 @@ class RemoteOperations:
         """Lock the same file as a run on that host itself."""
         name = lock_name(identity)
         whose = f"{f'the run {run}, ' if run else ''}{self.agent.connection.owner}"
-        what, *said = self.agent.ask("lock", name, whose)
+        what, *answer = self.agent.ask("lock", name, whose)
         if what == b"taken":
-            return None, said[0].decode(errors="replace").strip() or "another run"
+            return None, answer[0].decode(errors="replace").strip() or "another run"
         if what == b"distrusted":
-            raise untrusted_locks(LOCKS, f" on {self.agent.connection.name}", said[0].decode())
+            raise untrusted_locks(LOCKS, f" on {self.agent.connection.name}", answer[0].decode())
         if what == b"failed":
             raise HarnessBroken(
-                f"the lock of a disk cannot be taken: {said[1].decode()}",
-                details=f"{said[2].decode()} on {self.agent.connection.name}",
+                f"the lock of a disk cannot be taken: {answer[1].decode()}",
+                details=f"{answer[2].decode()} on {self.agent.connection.name}",
                 resolution="without the lock two runs could use one disk, so no disk was used; make it writable",
             )
         return RemoteLock(self.agent, "unlock", name), ""
@@ -75,16 +75,16 @@ class RemoteOperations:
         return RemoteDisk(self.agent, "close", node.path)
 
     def find_users(self, dev: str, *, writing: bool = False) -> str:
-        (said, *_) = self.agent.ask("who", *dev.split(":"), "1" if writing else "0")
-        return said.decode(errors="replace")
+        (answer, *_) = self.agent.ask("who", *dev.split(":"), "1" if writing else "0")
+        return answer.decode(errors="replace")
 
     def hidden_processes(self) -> str:
         return ""
 
     def read_write_counters(self, disks: Sequence[LeasedDisk]) -> dict[str, int]:
         """Return the bytes that its kernel counted for each disk, by identity; empty while the connection is down."""
-        said = self.agent.ask_now("counted", *(one.node.name for one in disks))
-        lines = [connection.split() for connection in said.decode(errors="replace").split("\n")]
+        answer = self.agent.ask_now("counted", *(one.node.name for one in disks))
+        lines = [line.split() for line in answer.decode(errors="replace").split("\n")]
         fields = {
             one.node.identity: words
             for one, words in zip(disks, lines, strict=False)
@@ -113,9 +113,9 @@ class RemoteOperations:
         self.agent.dismiss(run)
 
 
-def _raise_if_failed(said: Sequence[bytes]) -> Sequence[bytes]:
+def _raise_if_failed(answer: Sequence[bytes]) -> Sequence[bytes]:
     """Raise the remote system's error, if the answer is one."""
-    if said[0] == b"failed":
-        number, words, what = (one.decode(errors="replace") for one in said[1:4])
+    if answer[0] == b"failed":
+        number, words, what = (one.decode(errors="replace") for one in answer[1:4])
         raise OSError(int(number), words, what)
-    return said
+    return answer

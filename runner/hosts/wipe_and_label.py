@@ -58,9 +58,9 @@ def require_closed_partitions(disks: Iterable[LeasedDisk]) -> None:
 
     The kernel rereads a table only if all are closed, so this check comes before the wipe.
     """
-    judged = [DiskCheck(one.declared, one.node, tuple(_open_partitions(one))) for one in disks]
-    if any(one.refusals for one in judged):
-        raise DisksRefused(judged)
+    checks = [DiskCheck(one.declared, one.node, tuple(_open_partitions(one))) for one in disks]
+    if any(one.refusals for one in checks):
+        raise DisksRefused(checks)
 
 
 def _open_partitions(held: LeasedDisk) -> Iterator[Refusal]:

@@ -242,7 +242,7 @@ def test_whoever_cannot_see_everybody_is_told(tmp_path: Path) -> None:
     operations, said = Pretended(blind="processes of other users"), list[str]()
     with lease_disks(CLAIMS, operations.ask, lease(tmp_path, operations), lambda: NOW, said.append):
         assert said[1:] == [
-            "only root sees whether processes of other users write on these disks without asking to be alone with them"
+            "not root: cannot see whether processes of other users write to these disks without an exclusive open"
         ]
 
 

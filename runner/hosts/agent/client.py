@@ -111,22 +111,22 @@ class AgentClient:
         """Return the words of the answer; raise AgentLost if it does not come."""
         return self._request(words, self._wait_for_answer)
 
-    def _request(self, words: Sequence[str | bytes], heard: Callable[[_Session, bytes], bytes]) -> list[bytes]:
+    def _request(self, words: Sequence[str | bytes], receive: Callable[[_Session, bytes], bytes]) -> list[bytes]:
         request = b"\0".join(word.encode() if isinstance(word, str) else word for word in words)
         while True:
             if self._lost:
                 raise AgentLost(self._lost.brief, details=self._lost.details, resolution=self._lost.resolution)
-            bridge = self._session
-            if bridge is None:
+            session = self._session
+            if session is None:
                 raise ValueError("it was not entered")
             try:
-                return heard(bridge, request).split(b"\0", 4)
+                return receive(session, request).split(b"\0", 4)
             except _ConnectionDropped:
-                self._reconnect(bridge)
+                self._reconnect(session)
 
-    def _wait_for_answer(self, bridge: _Session, request: bytes) -> bytes:
+    def _wait_for_answer(self, session: _Session, request: bytes) -> bytes:
         """Wait as long as the connection is up and the lease would last."""
-        answer = bridge.send(request)
+        answer = session.send(request)
         with suppress(TimeoutError):
             return answer.result(SLOW_AFTER)
         if not self.connection.is_connected:
@@ -137,7 +137,7 @@ class AgentClient:
                 return answer.result(patience)
             except TimeoutError:
                 self._lost = self._hang_error(request, SLOW_AFTER + patience)
-                bridge.close()  # other threads need not wait as long
+                session.close()  # other threads need not wait as long
                 raise self._lost from None
 
     @contextmanager
@@ -169,11 +169,11 @@ class AgentClient:
         """Return the answer if it comes at once, else b"": for callers that must not wait for a connection that is down
         or slow.
         """
-        bridge = self._session
-        if bridge is None or self._lost or self._reconnecting.locked() or self._slow_reported.locked():
+        session = self._session
+        if session is None or self._lost or self._reconnecting.locked() or self._slow_reported.locked():
             return b""
         try:
-            return bridge.send("\0".join(words).encode()).result(QUICK_ANSWER)
+            return session.send("\0".join(words).encode()).result(QUICK_ANSWER)
         except (_ConnectionDropped, TimeoutError):
             return b""
 
@@ -186,7 +186,7 @@ class AgentClient:
         try:
             what, *rest = self._request(
                 ("job", job, f"{deadline:g}", script),
-                lambda bridge, request: bridge.send(request).result(deadline + self._lease),
+                lambda session, request: session.send(request).result(deadline + self._lease),
             )
         except TimeoutError:
             return ScriptResult(
@@ -194,11 +194,11 @@ class AgentClient:
             )
         if what != b"done":
             raise HarnessBroken(f"{self.connection.name} cannot run scripts", details=b" ".join(rest[1:]).decode())
-        status, late, length, said = rest
+        status, late, length, answer = rest
         with suppress(AgentLost):  # the result is complete already
             self.ask("forget", job)
         return ScriptResult(
-            int(status), late == b"1", said[: int(length)], said[int(length) :], over_budget=late == b"2"
+            int(status), late == b"1", answer[: int(length)], answer[int(length) :], over_budget=late == b"2"
         )
 
     def limit_writes(self, most: Mapping[str, int]) -> bool:
@@ -226,7 +226,7 @@ class AgentClient:
         child = self.connection.start(self._program(mode, *self._arguments))
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
         with _kill_after(child, SLOW_AFTER * 2):
-            words = next((said.split() for said in child.stdout if said.startswith(b"matrix ")), [])
+            words = next((answer.split() for answer in child.stdout if answer.startswith(b"matrix ")), [])
             if words[1:2] == [b"holder"]:
                 return _Session(child), words[2].decode()
             child.stdout.close()

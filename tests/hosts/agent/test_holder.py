@@ -194,11 +194,11 @@ def gone_by_itself(shelf: Shelf) -> None:
 RUNNER = """\
 import sys
 from runner.machines.shell import guard
-from runner.hosts.agent.client import ScriptResult, Gone, Holder
+from runner.hosts.agent.client import AgentClient
 from runner.hosts.agent.connection import Connection
-with Holder(Line("shelf"), "r1", guard(), print) as holder:
-    holder.ask("lock", "disk", "me")
-    holder.work("a", sys.argv[1].encode(), 600)
+with AgentClient(Connection("shelf"), "r1", guard(), print) as agent:
+    agent.ask("lock", "disk", "me")
+    agent.run_script("a", sys.argv[1].encode(), 600)
 """
 
 

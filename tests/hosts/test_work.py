@@ -117,7 +117,7 @@ def test_partitions_are_wiped_with_their_table_and_the_kernel_forgets_them(empty
 def test_a_disk_that_was_let_go_is_not_written_any_more(empty: Bay) -> None:
     with acquire_disks([empty.declared], empty.ask, operations=empty.operations) as (have,):
         have.release()
-        with pytest.raises(ValueError, match="was let go"):
+        with pytest.raises(ValueError, match="is released"):
             prepare_disk(have, "night-1")
 
 

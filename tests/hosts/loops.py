@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.hosts.local_operations import Here
-from runner.hosts.probe import here
+from runner.hosts.local_operations import LocalOperations
+from runner.hosts.probe import local_census
 from runner.language.hosts import DeclaredDisk
 from runner.scripts.inventory import census_script
 
@@ -49,7 +49,7 @@ class Bay:
     file: Path
 
     @property
-    def claim(self) -> DeclaredDisk:
+    def declared(self) -> DeclaredDisk:
         return DeclaredDisk("disk-a", SIZE, serial=str(self.file))
 
     @property
@@ -61,12 +61,12 @@ class Bay:
         return self.work.with_name("locks")
 
     @property
-    def hands(self) -> Here:
-        return Here(self.locks)
+    def operations(self) -> LocalOperations:
+        return LocalOperations(self.locks)
 
     def ask(self) -> Census:
         """Without what tests beside this one lend, use and give back meanwhile."""
-        census = here(census_script(by_id=str(self.names)))
+        census = local_census(census_script(by_id=str(self.names)))
         own = (f"{self.file.parent}/", "/dev/")
         nodes = {name: node for name, node in census.nodes.items() if not node.backing or node.backing.startswith(own)}
         return replace(census, nodes=nodes)

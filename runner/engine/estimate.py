@@ -75,7 +75,7 @@ def laid_out(cells: tuple[Cell, ...]) -> int:
 
 def resync_of(array: Array) -> int:
     """How much building the array writes, where a first resync has to be waited for."""
-    return sum(layer.resynced(below) for layer, below in levels(array.stack.value, array.disks))
+    return sum(layer.resync_bytes(below) for layer, below in levels(array.stack.value, array.disks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class Building:
 def building_of(array: Array, pace: Pace) -> Building:
     """What the layers of an array say of it: preconditioning, wiping."""
     found = list(levels(array.stack.value, array.disks))
-    written = sum(layer.writes(below) for layer, below in found)
+    written = sum(layer.bytes_written(below) for layer, below in found)
     seconds = written / pace.write_rate
-    return Building(written, seconds, seconds + sum(layer.waits for layer, _ in found))
+    return Building(written, seconds, seconds + sum(layer.wait_seconds for layer, _ in found))
 
 
 def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:

@@ -1,4 +1,4 @@
-"""fio's JSON that was made elsewhere: no job of ours, perhaps no histograms, several groups of jobs in one file."""
+"""Import of fio's JSON from other sources: foreign jobs, perhaps no histograms, several groups of jobs in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIZE = re.compile(r"(\d+)([kmgt]?)(i?b)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZES = {"bs", "size", "io_size", "filesize", "offset"}
 _CALLED = {"readwrite": "rw", "blocksize": "bs"}
-#: What says where, or how it is told, and not what was done.
+#: Options about places and output, not about the workload.
 _ASIDE = frozenset(
     {
         *("name", "description", "randseed", "group_reporting", "stonewall", "new_group"),
@@ -34,15 +34,15 @@ _ASIDE = frozenset(
         *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "allow_file_create", "disk_util"),
     }
 )
-#: Where it was done: tells jobs of one file apart, and files that were written at different places are the same work.
+#: Places. They distinguish jobs of one file, but files from different places have the same workload.
 _WHERE = ("filename", "directory")
-#: bytes/s, requests/s, ns (a month): more than anything there is, and less than what a database takes.
+#: bytes/s, requests/s, ns (a month): above any real value, and below the limits of databases.
 _MOST = {"bw": 1e14, "iops": 1e12, "bytes": 1e18, "ios": 1e18, "lat": 3e15}
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Jobs that ran side by side and are one figure: `figures`, or why there are none."""
+    """Jobs that ran side by side and form one figure: `figures`, or the reason for their absence."""
 
     name: str
     options: Mapping[str, str]
@@ -50,16 +50,16 @@ class Group:
     failure: str
     version: str
     started: datetime
-    #: What these figures do not say, though ours would.
+    #: Figures that our own runs have and these lack.
     lacks: tuple[str, ...]
-    #: Files or devices, as far as they were named.
+    #: Files or devices, if they are named.
     where: str = ""
-    #: The steady state that was asked for and not attained.
+    #: The steady state that was requested and not reached.
     unsettled: str = ""
 
 
 def groups(text: str, file: str) -> list[Group]:
-    """What one file of fio's JSON holds; BadInput if that is nothing."""
+    """Parse a file of fio's JSON. Raise BadInput if it has no results."""
     try:
         whole = document(text)
         jobs = jobs_of(whole, text)
@@ -85,7 +85,7 @@ def groups(text: str, file: str) -> list[Group]:
 
 
 def _placed(group: Group, apart: Collection[str]) -> Group:
-    """A place is part of what a group did only where groups of one file differ by it."""
+    """Add the place to a group only if groups of the file differ in it."""
     kept = {name: value for name, value in group.options.items() if name not in _WHERE or name in apart}
     where = [group.options[name] for name in _WHERE if name in group.options]
     return replace(group, options=kept, where=" in ".join(where))
@@ -130,7 +130,7 @@ def _lacking(figures: Figures) -> tuple[str, ...]:
 
 
 def _options(told: Any) -> dict[str, str]:
-    """What was asked of a job, each option by one name and each size in one spelling."""
+    """Return the options of a job, with one name for each and one spelling of sizes."""
     if not isinstance(told, dict):
         return {}
     named = {_CALLED.get(str(key), str(key)): str(value) for key, value in told.items()}
@@ -145,7 +145,7 @@ def _size(text: str) -> str:
 
 
 def _merged(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """One map for all: where they differ, every value."""
+    """Merge maps. If values differ, list all."""
     found: dict[str, list[str]] = {}
     for options in several:
         for name, value in options.items():
@@ -159,7 +159,7 @@ def _number(job: Mapping[str, Any]) -> int:
 
 
 def _ended(whole: Mapping[str, Any]) -> datetime:
-    """When it was written; the beginning of time, if it does not say so in a way that can be understood."""
+    """Return the time of writing, or the epoch if it is missing or unreadable."""
     try:
         return datetime.fromtimestamp(
             float(whole.get("timestamp_ms", 0)) / 1000 or float(whole.get("timestamp", 0)), UTC

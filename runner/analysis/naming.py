@@ -1,4 +1,4 @@
-"""Names of rows: by what differs between them. What all have, and what the work determines, is said once."""
+"""Names of rows from the axes that differ. Common and implied values appear once, in notes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _PLAIN = frozenset({"run", "matrix", "layout", "workload"})
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How the rows of one table are named."""
+    """The naming of the rows of one table."""
 
-    #: What the key of a row consists of.
+    #: The axes of a key.
     names: tuple[str, ...]
-    #: What is the same in all rows.
+    #: Axes with one value in all rows.
     fixed: Mapping[str, str]
-    #: What the name of a layout or workload determines: by axis, with the value for each name.
+    #: Axes that the name of a layout or workload determines, with the value for each name.
     implied: Mapping[str, Mapping[str, Mapping[str, str]]]
 
     def label(self, key: Sequence[str | None]) -> str:
@@ -36,7 +36,7 @@ class Naming:
         return "/".join(one if name in _PLAIN else f"{short[name]}={one}" for name, one in shown.items()) or "all"
 
     def notes(self) -> Iterator[str]:
-        """Say what names leave out."""
+        """Yield notes on what names leave out."""
         fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "made_up")
         if fixed:
             yield f"in all rows: {fixed}"
@@ -47,7 +47,7 @@ class Naming:
 def naming_of(
     cells: Sequence[Axes], names: Sequence[str], keys: Sequence[Sequence[str | None]], but: Collection[str]
 ) -> Naming:
-    """Name rows of these keys, in which these cells stand. `but`: axes that rows do not tell apart."""
+    """Name rows by these keys of these cells. `but` is axes that rows do not distinguish."""
     changing = {*varying(cells), *but}
     fixed = {name: value for name, value in (cells[0] if cells else {}).items() if name not in changing}
     for at, name in enumerate(names):
@@ -62,7 +62,7 @@ def naming_of(
 
 
 def determined(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return, of these axes, those that have one value for each value of another, with these values."""
+    """Return the axes with one value for each value of another axis, with these values."""
     found = {}
     for name in names:
         pairs = {(axes.get(by), axes.get(name)) for axes in cells}
@@ -72,13 +72,13 @@ def determined(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str
 
 
 def goes_with(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """Say what each value of an axis determines."""
+    """Describe what each value of an axis determines."""
     told = "; ".join(f"{name} {_grouped(values)}" for name, values in along.items())
     return (f"goes with {axis}: {told}",) if told else ()
 
 
 def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, ...]:
-    """Say which axes stand under a shared name."""
+    """Note which axes appear under a shared name."""
     there, names = {*names_of(cells)}, {*names_of(declared)}
     return tuple(
         f"{alias} is {' or '.join(name for name in members if name in names)}"
@@ -88,7 +88,7 @@ def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, .
 
 
 def _grouped(values: Mapping[str, str]) -> str:
-    """Tell each value once, with the names that have it."""
+    """List each value once, with the names that have it."""
     grouped: dict[str, list[str]] = {}
     for value, theirs in sorted(values.items(), key=lambda item: of_value(item[0])):
         grouped.setdefault(theirs, []).append(value)
@@ -96,7 +96,7 @@ def _grouped(values: Mapping[str, str]) -> str:
 
 
 def _short(names: Sequence[str]) -> dict[str, str]:
-    """Shorten names as names of cells do, where that is clear."""
+    """Shorten names as in cell names, where that is clear."""
     short = {name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in names}
     taken = list(short.values())
     return {name: one if taken.count(one) == 1 else name for name, one in short.items()}

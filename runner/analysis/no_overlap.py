@@ -1,4 +1,4 @@
-"""Why two sides have nothing in common: in what their cells differ, told so that the next command can be another."""
+"""Explanations for two sides without common cells, with hints for the next command."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from runner.analysis.matching import Key
     from runner.results.record import CellRow
 
-#: Of what two runs were done with, what may make cells of one name others.
+#: Differences of runs that can change cells of the same name.
 _OF_CELLS = ("seed", "disk", "digest.matrix")
 _FEW = 4
 
 
 def strangers(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
-    """Which of several runs, with the ids of their cells, have none that is declared and so nothing to do with it.
+    """Return the runs without any declared cell, with the ids of their cells.
 
-    None of them, if all have a cell in common: they are of one matrix, as it was before.
+    Empty if all runs share a cell: then they are of one matrix, in an earlier state.
     """
     if len(cells) < 2 or frozenset.intersection(*map(frozenset, cells.values())):
         return []
@@ -46,9 +46,9 @@ def strangers(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str])
 def same_names(
     left: Sequence[CellRow], right: Sequence[CellRow], facts_apart: Iterable[tuple[str, str, str]]
 ) -> tuple[str, str]:
-    """Why cells of one name are not the same, and what to do: their ids cover everything that they resolve to.
+    """Explain why cells of one name differ, and what to do. Their ids cover all resolved values.
 
-    Both empty if that is not why. `facts_apart`: by what their runs differ.
+    Empty if that is not the reason. `facts_apart` is the differences of the runs.
     """
     there = [{cell.name: cell for cell in side} for side in (left, right)]
     alike = there[0].keys() & there[1].keys()
@@ -62,7 +62,7 @@ def same_names(
     }
     facts = {name: f"{one} → {other}" for name, one, other in facts_apart if name.startswith(_OF_CELLS)}
     if axes or len(facts) > 1:
-        facts.pop("digest.matrix", None)  # it says no more than that something differs
+        facts.pop("digest.matrix", None)  # it only shows that something differs
     told = [f"{name}: {change}" for name, change in {**axes, **facts}.items()]
     more = f" and {len(told) - _FEW} more" if len(told) > _FEW else ""
     what = f"{', '.join(told[:_FEW])}{more}" if told else "in nothing that the store knows of"
@@ -75,7 +75,7 @@ def same_names(
 
 
 def differing(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
-    """Return the axes on which no two columns share a value, with the values of each; a layer's may be lacking."""
+    """Return the axes on which no two columns share a value, with the values of each. A layer's axis may be lacking."""
     every = list(columns)
     defaults = tunables_with_default(axes for column in every for axes in column)
     found = {}
@@ -90,7 +90,7 @@ def differing(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[s
 
 
 def told_apart(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    """Tell in what columns differ."""
+    """Describe the differences of columns."""
     if not apart:
         return "they have single values in common, but no combination"
     told = ", ".join(f"{name} ({' → '.join(_few(one) or 'none' for one in values)})" for name, values in apart.items())
@@ -100,9 +100,9 @@ def told_apart(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
 def common_choice(
     axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
 ) -> str:
-    """Return options that choose cells which stand side by side; empty if it takes other work, or there are none.
+    """Return options that choose matching cells; empty if only another workload would help, or there are none.
 
-    With one value in each column, an axis goes with what is compared.
+    With one value in each column, an axis changes along with the compared one.
     """
     if not apart or not all(is_part(name) and not of_work(name) for name in apart):
         return ""
@@ -122,7 +122,7 @@ def common_choice(
 
 
 def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
-    """Whether cells of two columns agree in all that the axis does not determine."""
+    """Return whether cells of two columns agree on all axes that the compared one does not determine."""
     cells = [axes for column in columns for axes in column]
     names = varying(cells, {axis})
     along = determined(cells, axis, names)
@@ -132,9 +132,9 @@ def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
 
 
 def absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
-    """Say which cells lack what tells rows apart, and in which rows they stand therefore.
+    """Describe which cells lack an axis of the rows, and in which rows they therefore appear.
 
-    `placed`: the value that is compared, the axes of a cell, and the key of a row that it stands in.
+    `placed` has the compared value, the axes of a cell, and the key of its row.
     """
     lacking: dict[tuple[str, bool], dict[str, None]] = {}
     for value, axes, key in placed:

@@ -1,4 +1,4 @@
-"""Which cells of two sides belong together: those that differ in what is compared, and in nothing else."""
+"""Pairs of cells of two sides that differ only in the compared axis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _K = TypeVar("_K", bound="Hashable")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One cell of each side; `name` is what both have in common."""
+    """One cell of each side; `name` is their common part."""
 
     name: str
     left: Several
@@ -39,21 +39,20 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All of them, and the cells of each side that have no partner."""
+    """All pairs, and the cells of each side without a partner."""
 
     found: Sequence[Pair]
     alone: tuple[Sequence[Several], Sequence[Several]]
     notes: tuple[str, ...] = ()
-    #: By what no two cells agree, if there are no pairs; and what to do about it.
+    #: Without pairs: the axes on which no two cells agree, and what to do.
     why: tuple[str, str] = ("", "")
 
 
 def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]] = ()) -> Pairs:
     """Match the cells of two sides.
 
-    The id of a cell says it all, unless it covers the very thing that is compared: an axis, or a kernel that the matrix
-    names. Then cells of one matrix are the same if they agree on all other axes that both have. `facts_apart`: by what
-    the runs of the sides differ.
+    Equal ids match, unless the id covers the compared axis or kernel. Then cells of one matrix match if they agree on
+    all other common axes. `facts_apart` is the differences of the runs.
     """
     if kind in BY_ID:
         return _by_id(a, b, facts_apart)
@@ -84,7 +83,7 @@ def _has(one: Samples, axis: str) -> bool:
 
 
 def _of_matrices(a: Side, b: Side) -> tuple[str, str] | None:
-    """Cells of different matrices are never matched by their axes."""
+    """Refuse to match cells of different matrices by axes."""
     names = [sorted({run.matrix for run in side.runs}) for side in (a, b)]
     if not all(names) or {*names[0]} & {*names[1]}:
         return None
@@ -106,7 +105,7 @@ def _by_id(a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]]) -> Pai
 
 
 def _other_runs(a: Side, b: Side) -> tuple[str, str]:
-    """Say in what cells of two runs differ, and by which axis they could be compared."""
+    """Describe how cells of two runs differ, and which axis could be compared."""
     sides = [[one.cell.axes for one in side.found] for side in (a, b)]
     apart = differing(sides, names_of([*sides[0], *sides[1]]))
     if not apart:
@@ -119,7 +118,7 @@ def _other_runs(a: Side, b: Side) -> tuple[str, str]:
 
 
 def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
-    """Match cells of one matrix, the values of an axis on either side."""
+    """Match cells of one matrix with different values of an axis."""
     every, middle = [*a.found, *b.found], len(a.found)
     cells = unite([one.cell.axes for one in every], {axis})
     bound = tied(axis, cells[:middle], cells[middle:])
@@ -169,14 +168,14 @@ def _bound_note(axis: str, bound: Mapping[str, tuple[str, str]]) -> tuple[str, .
 def _placed(
     rows: Iterable[Row[Several]], names: tuple[str, str], axes: Mapping[int, Axes]
 ) -> Iterator[tuple[str, Axes, Key]]:
-    """Each cell with its side and the key of its row."""
+    """Yield each cell with its side and the key of its row."""
     for row in rows:
         for name, column in zip(names, row.columns, strict=True):
             yield from ((name, axes[id(several[0])], row.key) for several in column)
 
 
 def _why(axis: str, sides: Mapping[str, Sequence[Axes]], places: Sequence[str]) -> tuple[str, str]:
-    """Say in what the sides differ, and what would match."""
+    """Describe how the sides differ, and what would match."""
     apart = differing(sides.values(), places)
     choice = common_choice(axis, sides, apart)
     resolution = (
@@ -186,10 +185,10 @@ def _why(axis: str, sides: Mapping[str, Sequence[Axes]], places: Sequence[str]) 
 
 
 def tied(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
-    """Return the axes that have one value on one side and another on the other.
+    """Return the axes with one value on each side that differs.
 
-    They change with the axis that is compared (the level with the name of a layout) and are a part of it. What is done
-    on a stack is not taken for a part of the stack, nor the other way round: that would be two questions at once.
+    They change with the compared axis (the level with the name of a layout) and count as part of it. A workload axis
+    never counts as part of the stack, nor the reverse: that would compare two things at once.
     """
     found = {}
     for name in sorted({*names_of([*left, *right])} - {axis}):

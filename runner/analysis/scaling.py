@@ -1,4 +1,4 @@
-"""How a figure scales along an axis: each cell as a multiple of the first of its line, and the power it goes with."""
+"""Scaling of a figure along an axis: each cell relative to the first of its line, and the exponent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOTES = (
 
 
 def scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """For people: in the first place of a line its figure, in the others so many times that."""
+    """Return a table for people: the first figure of a line, then multiples of it."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
@@ -41,7 +41,7 @@ def scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
 
 
 def plain_scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """The same for programs, as numbers."""
+    """Return the same for programs, as numbers."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
@@ -56,7 +56,7 @@ def plain_scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Gri
 
 
 def _base(cells: Cells, metric: str) -> Samples | None:
-    """The first of a line that has the figure."""
+    """Return the first cell of a line with the figure."""
     return next((one for one in cells if one and one.blocks(metric)), None)
 
 
@@ -65,7 +65,7 @@ def _times(one: Samples | None, base: Samples | None, metric: str) -> Ratio | No
 
 
 def _power(values: Sequence[str], cells: Cells, metric: str) -> Interval | None:
-    """None where the axis has words, or too little was measured in the same blocks."""
+    """Return the exponent, or None for an axis of words, or with too few common blocks."""
     known = [(number_of(value), one.blocks(metric)) for value, one in zip(values, cells, strict=True) if one]
     places = [number for number, blocks in known if number is not None and blocks]
     if len(places) < len(known):

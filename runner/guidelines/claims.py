@@ -1,4 +1,4 @@
-"""From a claim to questions that figures can answer: does such a product of figures lie between such bounds?"""
+"""Translation of claims into questions: does a product of figures lie between bounds?"""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 class NotTested(Exception):
-    """The claim is about cells that nobody measured; says which."""
+    """The claim concerns cells without measurements. The message names them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A figure, or the sum of that of several cells, so many times, to a power: 1 above the fraction line, -1 below."""
+    """A figure, or the sum over several cells, with a factor and a power: 1 in the numerator, -1 in the denominator."""
 
     power: float
     cells: tuple[str, ...]
@@ -38,41 +38,40 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether the product of these terms lies between the bounds."""
+    """Does the product of these terms lie between the bounds?"""
 
     label: str
     terms: tuple[Term, ...]
     low: float = 0.0
     high: float = inf
-    #: It is about the figure itself and not about a ratio.
+    #: It concerns one figure, not a ratio.
     absolute: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Ids of all cells that it rests on."""
+        """Return the ids of all cells that it uses."""
         return tuple(dict.fromkeys(cell for term in self.terms for cell in term.cells))
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a claim comes to: it holds if all of its questions are answered with yes."""
+    """The questions of a claim. The claim holds if all answers are yes."""
 
     questions: tuple[Question, ...]
-    #: Of an effect: the same for every context by itself. They decide nothing.
+    #: For an effect: the same question for each context. These do not affect the verdict.
     contexts: tuple[Question, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The cells of a run, and every axis with its values."""
+    """The cells of a run, and all values of every axis."""
 
     cells: Sequence[CellRow]
     values: Mapping[str, set[str]]
 
     @classmethod
     def of(cls, cells: Sequence[CellRow]) -> Field:
-        """All that can be asked about these cells."""
         values: dict[str, set[str]] = {}
         for cell in cells:
             for axis, value in cell.axes.items():
@@ -80,7 +79,7 @@ class Field:
         return cls(cells, values)
 
     def rule(self, *conditions: Condition) -> Rule:
-        """What holds where all of these do. Raises NotTested."""
+        """Return the rule that combines all of these rules. Raise NotTested."""
         found: Rule | None = {}
         for condition in conditions:
             try:
@@ -92,7 +91,7 @@ class Field:
         return found
 
     def chosen(self, *conditions: Condition) -> list[CellRow]:
-        """The cells of which all of this is true. Raises NotTested where there is none."""
+        """Return the cells that fit all of these rules. Raise NotTested if there are no cells."""
         found = fitting(self.cells, self.rule(*conditions))
         if not found:
             raise NotTested(
@@ -101,7 +100,7 @@ class Field:
         return found
 
     def axis(self, name: str) -> str:
-        """The full name of an axis. Raises NotTested."""
+        """Return the full name of an axis. Raise NotTested."""
         try:
             return axis_named(name, self.values)
         except BadRule as error:
@@ -110,7 +109,7 @@ class Field:
 
 @singledispatch
 def asked(claim: Claim, field: Field) -> Asked:  # noqa: ARG001
-    """What a claim asks of these cells. Raises NotTested."""
+    """Return the questions of a claim for these cells. Raise NotTested."""
     raise TypeError(f"no such claim: {claim!r}")
 
 
@@ -131,7 +130,7 @@ def _(claim: Effect, field: Field) -> Asked:
 
 
 def averaged(contexts: Sequence[Question]) -> Question:
-    """The same question about the mean of all contexts."""
+    """Return the same question about the mean of all contexts."""
     first, share = contexts[0], 1 / len(contexts)
     if len(contexts) == 1:
         return first
@@ -224,7 +223,7 @@ def _(claim: Profile, field: Field) -> Asked:
 
 
 def number_of(value: str) -> float | None:
-    """What a value of an axis is as a number, if it is one."""
+    """Return the value of an axis as a number, or None."""
     for parse in (float, parse_size, parse_percent, parse_time):
         try:
             return float(parse(value))
@@ -247,7 +246,7 @@ def _of_pairs(claim: Claim, of: Condition, to: Condition, field: Field, low: flo
 
 
 def _compared(rules: Sequence[Rule]) -> set[str]:
-    """The axes on which rules are about different values."""
+    """Return the axes on which the rules have different values."""
     named = {axis for rule in rules for axis in rule}
     return {axis for axis in named if len({rule.get(axis) for rule in rules}) > 1}
 
@@ -257,7 +256,7 @@ def _ratio(above: CellRow, below: CellRow) -> tuple[Term, ...]:
 
 
 def _rows(claim: Claim, along: str, field: Field) -> list[dict[str, CellRow]]:
-    """The cells of a claim along an axis, once for each place on all other axes; in the order of its numbers."""
+    """Return the cells of a claim along an axis, one row for each position on the other axes, in numeric order."""
     groups: dict[str, list[CellRow]] = {}
     for cell in field.chosen(claim.where):
         if along in cell.axes:
@@ -281,7 +280,7 @@ def _some_of(cells: list[CellRow]) -> list[CellRow]:
 
 
 def _notes(sides: Sequence[Sequence[CellRow]], found: Matched) -> tuple[str, ...]:
-    """What is compared as well, and what is not although it was named."""
+    """Note the axes that change along with the compared one, and named axes that do not differ."""
     tied = (
         f"{axis} differs as well: {' against '.join('|'.join(sorted(one)) for one in values)}"
         for axis, values in found.tied.items()
@@ -292,13 +291,13 @@ def _notes(sides: Sequence[Sequence[CellRow]], found: Matched) -> tuple[str, ...
 
 
 def _against(context: Context, named: Iterable[str]) -> dict[str, str]:
-    """What is compared, as a place: which it is, where a side has several."""
+    """Return the compared values as a position."""
     values = {axis: [cell.axes[axis] for cell in context.cells if axis in cell.axes] for axis in named}
     return {axis: " against ".join(dict.fromkeys(several)) for axis, several in values.items() if several}
 
 
 def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:
-    """What tells contexts apart, in as few words as it takes."""
+    """Return the shortest labels that distinguish the contexts."""
     axes = dict.fromkeys(axis for places in contexts for axis in places)
     kept = [axis for axis in axes if len({places.get(axis) for places in contexts}) > 1]
     apart = _count(contexts, kept)
@@ -309,7 +308,7 @@ def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _count(contexts: Sequence[Mapping[str, str]], axes: Sequence[str]) -> int:
-    """How many of them can be told apart by these axes."""
+    """Return how many contexts these axes distinguish."""
     return len({tuple(places.get(axis) for axis in axes) for places in contexts})
 
 
@@ -318,7 +317,7 @@ def _labelled(rows: Sequence[Mapping[str, CellRow]]) -> Iterator[tuple[Mapping[s
 
 
 def _places(row: Mapping[str, CellRow]) -> dict[str, str]:
-    """Where all cells of a row stand."""
+    """Return the common position of all cells of a row."""
     *_, last = cells = list(row.values())
     return {
         axis: value for axis, value in last.axes.items() if all(one.axes.get(axis, value) == value for one in cells)

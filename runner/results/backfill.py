@@ -1,4 +1,4 @@
-"""What the journals of runs have and the shared store has not, added by whoever reads it."""
+"""Copies finished trials from the journals of runs into the shared store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
-    """Add what the runs below a folder have and the store has not; returns what could not be added, and why."""
+    """Add the trials of runs below a folder that the store lacks.
+
+    Return the runs that could not be added, with reasons.
+    """
     settled = store.settled()
     waiting = [path for path in folders_of_runs(results) if state_of(path) not in settled]
     if store.fixed:
@@ -29,7 +32,7 @@ def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
 
 
 def _added(store: SharedStore, waiting: Sequence[Path]) -> list[str]:
-    """What is needed for it is slow to import, and mostly nothing is missing."""
+    """Import late: the modules are slow to import, and usually all trials are in the store."""
     from runner.results.run_folder import InUse
 
     failed: dict[str, list[str]] = {}
@@ -37,7 +40,7 @@ def _added(store: SharedStore, waiting: Sequence[Path]) -> list[str]:
         try:
             _add_run(store, path)
         except InUse:
-            continue  # whoever is at it feeds the store himself
+            continue  # the process that measures this run feeds the store itself
         except MatrixError as trouble:
             failed.setdefault(trouble.brief, []).append(path.name)
         except Exception as trouble:  # noqa: BLE001 - whatever is odd about one run, the others can be answered from

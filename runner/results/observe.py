@@ -1,4 +1,4 @@
-"""Read a run folder as an observer does, who writes nothing: which process is at it, and how far it is."""
+"""Read-only view of a run folder: the process that uses it, and its progress."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Find the process that holds the lock of a run; None: it is not running.
+    """Return the process that holds the lock of a run, or None.
 
-    A process signs the lock, and wipes the signature when it ends. A signed lock is held, or its process was killed.
-    To know which, the lock is taken for an instant, shared; `RunFolder.locked` waits that long.
+    A process signs the lock and removes the signature at its end. A signature without a lock means that the process was
+    killed. To find out, take a shared lock for an instant; `RunFolder.locked` retries that long.
     """
     try:
         file = (folder / LOCK).open()
@@ -47,7 +47,7 @@ def holder_of(folder: Path) -> Holder | None:
 
 
 def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
-    """Load the runs below a folder, the latest first; and why others, by their names, cannot be read."""
+    """Load the runs below a folder, latest first. Return the unreadable ones by name, with reasons."""
     found, unreadable = [], {}
     for folder in folders_of_runs(results):
         if not os.access(folder / MANIFEST, os.R_OK):
@@ -61,14 +61,14 @@ def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
 
 
 def has_results(folder: RunFolder) -> bool:
-    """Whether at least one of its trials was measured."""
+    """Return whether at least one trial was measured."""
     measured = sa.select(trials.c.id).where(trials.c.outcome == Outcome.MEASURED.value).limit(1)
     with _reading(folder.journal) as connection:
         return connection is not None and bool(_rows(connection, measured))
 
 
 def progress_of(folder: RunFolder, since: datetime | None = None) -> Progress:
-    """Read how far a run is; `since`: when the process began that is at it now, without which nothing is under way."""
+    """Read the progress of a run. `since` is the start of its process; without it, no trial counts as active."""
     with _reading(folder.journal) as connection:
         if connection is None:
             return Progress()
@@ -94,7 +94,7 @@ _LAST = (
 
 @contextmanager
 def _reading(journal: Path) -> Iterator[sa.Connection | None]:
-    """Open a journal that another process may be writing, of any version; None: it has not been made yet."""
+    """Open a journal of any version while another process writes it. Yield None if it does not exist yet."""
     if not journal.exists():
         yield None
         return
@@ -111,6 +111,6 @@ def _rows(connection: sa.Connection, query: sa.Executable) -> list[tuple[Any, ..
 
 
 def _begun(connection: sa.Connection, since: str) -> list[tuple[Any, ...]]:
-    """Attempts of the process that is at it now: those of a killed one stay in the journal until they are repeated."""
+    """Return the active attempts. Those of killed processes stay in the journal until the run repeats them."""
     query = sa.select(begun.c.cell, begun.c.block, begun.c.attempt, begun.c.started)
     return _rows(connection, query.where(begun.c.started >= since).order_by(begun.c.started))

@@ -1,4 +1,4 @@
-"""What was published beside what was measured: for people, for programs, and as the page of a study."""
+"""Published and measured figures as text, as data, and as the page of a study."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runner.reports.table import Value
     from runner.studies.compare import Held
 
-#: Between these lines of a page stands what is made anew; the rest is somebody's own words.
+#: The generated part of a page is between these lines. People write the rest.
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"
 _COLUMNS = (
     *("source", "table", "at", "metric", "where", "published", "unit", "measured", "measured_unit"),
@@ -37,7 +37,7 @@ _RIGHT = frozenset(_SHOWN[1:6])
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a page says of the run that its figures are from."""
+    """The note about the run behind a page."""
 
     run: str
     started: str
@@ -59,7 +59,7 @@ class About:
 
 
 def line(held: Sequence[Held]) -> str:
-    """How many of the published ratios were met, in one line."""
+    """Return one line with the number of ratios that agree."""
     counts = tally(held)
     ratios = sum(counts.values())
     if not ratios:
@@ -77,24 +77,24 @@ def line(held: Sequence[Held]) -> str:
 
 
 def shown(held: Sequence[Held]) -> Grid:
-    """For people: a line for each published figure."""
+    """Return a table for people: a row for each published figure."""
     rows = [(one.table.id, *_shown_row(one)) for one in held]
     return Grid(("table", *_SHOWN), rows, (line(held), *_reasons(held), *_strained(held)), _RIGHT)
 
 
 def _strained(held: Sequence[Held]) -> list[str]:
-    """What the mark means, where there is one."""
+    """Explain the mark of host-limited figures, if there is one."""
     marked = any(one.said and one.answer and one.answer.strained for one in held)
     return ["(!): rests on trials in which the host could not keep up with modelled disks"] if marked else []
 
 
 def tidy(source: str, held: Sequence[Held]) -> Grid:
-    """For programs: plain numbers in plain units."""
+    """Return a table for programs: plain numbers in base units."""
     return Grid(_COLUMNS, [_tidy_row(source, one) for one in held])
 
 
 def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], about: str) -> str:
-    """In Markdown: every table of the source, why what is not within is not, and what is said of the guidelines."""
+    """Return Markdown: every table, the reasons for differences, and the verdicts on guidelines."""
     parts = [about, f"**{line(held)}.** Source: {source}.", *_strained(held)]
     for name in dict.fromkeys(one.table.id for one in held):
         rows = [one for one in held if one.table.id == name]
@@ -105,7 +105,7 @@ def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], abo
 
 
 def section(source: str, held: Sequence[Held], judgements: Sequence[Judgement], about: str) -> Section:
-    """The part of a run's reports that is about the study it repeats."""
+    """Return the part of a report for the study that the run repeats."""
     files = {
         "published.md": page(source, held, judgements, about).lstrip().encode(),
         "published.csv": as_csv(tidy(source, held)),
@@ -114,12 +114,12 @@ def section(source: str, held: Sequence[Held], judgements: Sequence[Judgement], 
 
 
 def blank(name: str, description: str) -> str:
-    """A page to begin with."""
+    """Return a new page."""
     return "\n\n".join(filter(None, (f"# {name}", description, f"{BEGIN}\n{END}"))) + "\n"
 
 
 def put_into(text: str, made: str, name: str) -> str:
-    """A page with what was made in the place of what was there before."""
+    """Replace the generated part of a page."""
     found = list(re.finditer(re.escape(BEGIN) + ".*?" + re.escape(END), text, re.DOTALL))
     if len(found) != 1:
         raise BadInput(
@@ -150,7 +150,7 @@ def _markdown(grid: Grid) -> str:
 
 
 def _reasons(held: Iterable[Held]) -> list[str]:
-    """Why, with all rows for which that is so; of what may yet be met, if there is a reason why it might not be."""
+    """Return each reason with all rows that it concerns. Include undecided rows with a known reason."""
     told: dict[tuple[str, str], list[str]] = {}
     for one in held:
         if one.said in {Said.BEYOND, Said.MISSING} or (one.said is Said.UNKNOWN and one.why):
@@ -162,7 +162,7 @@ def _reasons(held: Iterable[Held]) -> list[str]:
 
 
 def where_of(where: Condition) -> str:
-    """Cells in words, as rules are written."""
+    """Return cells as text, in the notation of rules."""
     told = ((key, "|".join(map(str, one)) if isinstance(one, tuple) else one) for key, one in where.items())
     return ", ".join(f"{key}={value}" for key, value in told)
 
@@ -181,7 +181,7 @@ def _shown_row(held: Held) -> tuple[Value, ...]:
 
 
 def _said(held: Held) -> str:
-    """What is said, and whether it says as much of the host as of the disks."""
+    """Return the verdict, with a mark if figures are host-limited."""
     if held.said is None:
         return ""
     strained = " (!)" if held.answer and held.answer.strained else ""

@@ -175,7 +175,7 @@ def _nothing_in_common(a: Side, b: Side, matched: Pairs, missing: Sequence[Missi
     more = f"\nand {len(told) - 5:,} more" if len(told) > 5 else ""
     cells = "; ".join(f"{side.name}: {_cells(alone)}" for side, alone in zip((a, b), matched.alone, strict=True))
     return BadInput(
-        f"{a.name} and {b.name} have no cell in common of which both have figures",
+        f"{a.name} and {b.name} have no common cell with figures on both sides",
         details=details or "\n".join(told[:5]) + more or cells,
         resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
     )
@@ -205,9 +205,9 @@ def _refuse_mixture(a: Side, b: Side) -> None:
             for name, kinds in made_up.items()
         }
         raise BadInput(
-            "made-up figures are not compared with measured ones",
+            "synthetic figures cannot be compared with measured ones",
             details="; ".join(f"{name}: {word}" for name, word in told.items()),
-            resolution="name runs of one kind; `matrix results` says of each run where it ran",
+            resolution="name runs of one kind; `matrix results` shows the machine of each run",
         )
 
 
@@ -226,7 +226,7 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
         return a, b, ()
     if names[0] == names[1] == shared:
         raise BadInput(
-            f"{a.name} and {b.name} are the very same {len(shared)} runs",
+            f"{a.name} and {b.name} are the same {len(shared)} runs",
             resolution="name other runs on one of the sides; `matrix results` lists them",
         )
     kept = [side if names[at] <= shared else side.without(shared) for at, side in enumerate((a, b))]
@@ -248,27 +248,31 @@ def _notes(a: Side, b: Side, most: Sequence[int], ratios: Sequence[Ratio | None]
         notes += _of_single_runs([ratio.foreseen for ratio in ratios if ratio])
     if counts[0] == 1 < counts[1]:
         notes.append(
-            "one run against several: it differs where it lies farther off than a further run of the other side would"
-            + ("; two runs hardly say how far that is" if counts[1] == 2 else "")
+            "one run against several: it differs if it is farther off than another run of the other side would be"
+            + ("; two runs give a poor estimate of that" if counts[1] == 2 else "")
         )
     if counts[0] > 1:
-        notes.append("several runs a side: each run counts as one value, as trials of one have more in common")
+        notes.append("several runs a side: each run counts as one value, because trials of one run are more alike")
     return tuple(notes)
 
 
 def _of_single_runs(earlier: Sequence[int]) -> list[str]:
     """Note whether the scatter of single runs is known. `earlier` is the number of earlier runs for each figure."""
     known = [count for count in earlier if count]
-    moods = (
-        "one run a side: what stays the same all through a run and differs in the next (a host in another mood) is "
+    caveat = (
+        "one run a side: an effect that is constant in a run but differs between runs (other load on the host) is "
         "part of the ratio"
     )
     if not known:
-        return [moods]
+        return [caveat]
     count = str(max(known)) if min(known) == max(known) else f"{min(known)} to {max(known)}"
-    told = [f"one run a side: how far whole runs lie apart is taken from {count} earlier ones in the same environment"]
+    told = [
+        f"one run a side: {count} earlier runs in the same environment show the difference between whole runs",
+    ]
     if len(known) < len(earlier):
-        told.append(f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few: {moods}")
+        told.append(
+            f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few earlier runs: {caveat}"
+        )
     return told
 
 
@@ -345,7 +349,7 @@ def _missing(matched: Pairs) -> list[Missing]:
             there, other = (pair.left, pair.right) if at == 0 else (pair.right, pair.left)
             if _measured(there) and not _measured(other):
                 reasons = "; ".join(dict.fromkeys(reason for one in other for reason in one.reasons))
-                why = f"{other[0].outcome}: {reasons}" if reasons else "no trial that settled"
+                why = f"{other[0].outcome}: {reasons}" if reasons else "no trial reached its steady state"
                 found.append(Missing(pair.name, lacking, why))
         found += [
             Missing(several[0].cell.name, lacking, "not there") for several in matched.alone[at] if _measured(several)
@@ -370,7 +374,7 @@ def _broke(cells: Sequence[str]) -> tuple[str, ...]:
     if not cells:
         return ()
     few = ", ".join(cells[:3]) + (f" and {len(cells) - 3:,} more" if len(cells) > 3 else "")
-    return (f"B has broken trials where A has figures: {few}; `matrix results --outcome broken` says why",)
+    return (f"B has broken trials where A has figures: {few}; `matrix results --outcome broken` shows the reasons",)
 
 
 def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> tuple[str, ...]:

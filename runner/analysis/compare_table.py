@@ -113,7 +113,7 @@ def _ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:
 
 def _sentence(done: Comparison) -> str:
     if not done.lines:
-        return "B against A: nothing to compare, as no cell has figures on both sides"
+        return "B against A: no cell has figures on both sides"
     counts = ", ".join(f"{done.counts.get(speed, 0)} {speed}" for speed in Speed)
     return (
         f"B against A: {counts}; same is within ±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
@@ -132,15 +132,15 @@ def _doubts(done: Comparison) -> tuple[str, ...]:
     if not said:
         return ()
     lines = sum(line.doubtful for line in done.lines)
-    rest = f"{lines:,} of {len(done.lines):,} verdicts rest on such trials, and may be about the host"
-    return (f"(!) the host could not keep up with modelled disks: {'; '.join(said)}; {rest}",)
+    rest = f"{lines:,} of {len(done.lines):,} verdicts use such trials, and may describe the host"
+    return (f"(!) host-limited trials (too slow for the simulated disks): {'; '.join(said)}; {rest}",)
 
 
 def _told(differing: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
     if not differing:
         return ()
     lines = [f"  {name}: {left} → {right}" for name, left, right in differing]
-    return ("not the same environment, so not only what is compared may be the reason:", *lines)
+    return ("the environments differ, which may be the reason for a difference:", *lines)
 
 
 def _distance(line: Line) -> float:

@@ -67,12 +67,12 @@ def groups(text: str, file: str) -> list[Group]:
         raise BadInput(
             f"{file}: {failed.brief}",
             details=failed.evidence[-300:],
-            resolution="it takes what `fio --output-format=json+` (or json) writes",
+            resolution="it reads the output of `fio --output-format=json+` (or json)",
         ) from failed
     if whole.get("fio version") == MADE_UP:
         raise BadInput(
-            f"{file} was {MADE_UP}, so there is nothing in it that was measured",
-            resolution="import what fio wrote; runs of `--on dry` are in the store as they are, marked as made up",
+            f"{file} was {MADE_UP}, so it has no measured figures",
+            resolution="import the output of fio; runs of `--on dry` are in the store already, marked as synthetic",
         )
     ended = _ended(whole)
     common = _options(whole.get("global options"))
@@ -98,8 +98,8 @@ def _refuse_impossible(group: Group, file: str) -> None:
             value, most = getattr(side, name), _MOST["lat" if name.startswith("lat") else name]
             if value is not None and not 0 <= value <= most:
                 raise BadInput(
-                    f"{file}: {name}={value:g} of '{group.name}' cannot have been measured",
-                    resolution="something else wrote or changed that file; leave it out",
+                    f"{file}: {name}={value:g} of '{group.name}' is beyond any real measurement",
+                    resolution="another program wrote or changed that file; leave it out",
                 )
 
 
@@ -121,7 +121,7 @@ def _group(
 def _lacking(figures: Figures) -> tuple[str, ...]:
     sides = [side for side in (figures.read, figures.write) if side]
     if all(side.lat_mean is None for side in sides):
-        return ("latencies: fio was told not to measure them",)
+        return ("latencies: fio did not measure them, on request",)
     if any(side.lat_p99 is None for side in sides):
         return (
             "percentiles of the whole latency: fio writes them with lat_percentiles=1, of several jobs as json+ only",

@@ -66,15 +66,15 @@ def _meant(name: str, found: Sequence[Samples]) -> tuple[list[Samples], tuple[st
     meant = ours or [one for one in found if one.cell.axes.get("workload.rw") in program.phases]
     if not meant:
         raise BadInput(
-            f"no cell that was chosen does what {name} does",
+            f"no selected cell has the workload of {name}",
             resolution=f"`preset: {program.presets[0]}` makes a workload that does; "
             f"so does `rw: {' or '.join(program.phases)}`",
         )
     left = len(found) - len(meant)
     notes = (
         *warnings(one.run for one in meant),
-        "" if ours else f"no workload here is a preset of {name}: these do what it does, not as it does it",
-        f"{left:,} of {len(found):,} cells are none of {name}'s" if left else "",
+        "" if ours else f"no workload is a preset of {name}: these are similar, but not the same",
+        f"{left:,} of {len(found):,} cells are not workloads of {name}" if left else "",
     )
     return meant, notes
 

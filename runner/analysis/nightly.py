@@ -104,7 +104,7 @@ class Night:
         )
         wrong = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)
         doubtful = f", {count:,} {'cell' if count == 1 else 'cells'} strained" if (count := len(self.strained)) else ""
-        made_up = " (made up: nothing was measured)" if any(run.made_up for run in self.runs) else ""
+        made_up = " (synthetic: not measured)" if any(run.made_up for run in self.runs) else ""
         return f"{matrices}: {wrong or 'all measured'}{doubtful}{made_up}"
 
 
@@ -143,7 +143,7 @@ def issue(night: Night) -> str:
         parts += ["## Guidelines that fail", *(f"- {escaped(line)}" for line in map(_claim, night.failing))]
     if night.broken:
         parts += ["## What broke", _table(_of_broken(night))]
-    parts += ["## What else is not as it was", _otherwise(night), "## To do it again", _again(night)]
+    parts += ["## Other differences", _otherwise(night), "## How to repeat it", _again(night)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
@@ -232,11 +232,11 @@ def _claim(judgement: Judgement) -> str:
 
 def _otherwise(night: Night) -> str:
     if night.comparison is None:
-        return f"Nothing to compare with: {escaped(night.alone)}"
+        return f"No comparison: {escaped(night.alone)}"
     notes = "".join(f"- {escaped(note)}\n" for note in night.comparison.notes)
     differing = differences(night.comparison.a, night.comparison.b)
     if not differing:
-        return f"{notes}\nNothing that is recorded of host, disks, kernels, versions and templates differs."
+        return f"{notes}\nThe recorded host, disks, kernels, versions and templates are the same."
     return f"{notes}\n{_table(Grid(('what', 'before', 'now'), differing))}"
 
 
@@ -252,5 +252,5 @@ def _again(night: Night) -> str:
         fence += "`"
     return (
         f"{fence}sh\n{text}\n{fence}\n\n"
-        "Each cell has its own folder below `cells/` of the run, with the very scripts and fio jobs, numbered in order."
+        "Each cell has its own folder below `cells/` of the run, with its scripts and fio jobs, numbered in order."
     )

@@ -65,8 +65,8 @@ def same_names(
         facts.pop("digest.matrix", None)  # it only shows that something differs
     told = [f"{name}: {change}" for name, change in {**axes, **facts}.items()]
     more = f" and {len(told) - _FEW} more" if len(told) > _FEW else ""
-    what = f"{', '.join(told[:_FEW])}{more}" if told else "in nothing that the store knows of"
-    seed = "give both runs one `seed:`: modelled disks take the position of their platters from it"
+    what = f"{', '.join(told[:_FEW])}{more}" if told else "in a value that the store does not have"
+    seed = "give both runs one `seed:`: simulated disks take the position of their platters from it"
     count = f"{len(alike):,} cell{'s have' if len(alike) != 1 else ' has'}"
     return (
         f"{count} the same name on both sides but another id, as what it resolves to differs: {what}",
@@ -92,7 +92,7 @@ def differing(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[s
 def told_apart(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
     """Describe the differences of columns."""
     if not apart:
-        return "they have single values in common, but no combination"
+        return "they share single values, but no combination"
     told = ", ".join(f"{name} ({' → '.join(_few(one) or 'none' for one in values)})" for name, values in apart.items())
     return f"they differ in {told}"
 
@@ -143,7 +143,7 @@ def absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> I
                 as_default = is_tunable(name) and there == DEFAULT
                 lacking.setdefault((name, as_default), {})[value] = None
     for (name, as_default), values in lacking.items():
-        what = f"count as {DEFAULT}" if as_default else "stand in the row of each value"
+        what = f"count as {DEFAULT}" if as_default else "are in the row of each value"
         yield f"cells of {few(values)} without {name} {what}"
 
 

@@ -91,5 +91,5 @@ def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
 def _some(fitting: list[_T], kind: str, word: str, there: Iterable[str]) -> list[_T]:
     if not fitting:
         known = ", ".join(sorted({*filter(None, there)}, key=of_value)[:12])
-        raise BadInput(f"nothing in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
+        raise BadInput(f"no run in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
     return fitting

@@ -235,7 +235,7 @@ def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     of = sum(max(len(one.counted(name)) for name in metrics) for one in found)
     if not strained:
         return ()
-    return (f"(!) in {strained:,} of {of:,} trials the host could not keep up with modelled disks",)
+    return (f"(!) {strained:,} of {of:,} trials are host-limited: the host was too slow for the simulated disks",)
 
 
 def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:

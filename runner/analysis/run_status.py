@@ -86,7 +86,7 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
         again = f", attempt {one.attempt}" if one.attempt > 1 else ""
         yield "now", f"{one.name}, trial {one.block}{again}, for {_since(_parsed(one.started), status.now)}"
     if not progress.underway:
-        yield "now", "no trial: a machine comes up, or an array is built or taken apart"
+        yield "now", "no trial: a machine starts, or a stack is built or removed"
     if progress.last:
         yield "last", f"{progress.last.name}, trial {progress.last.block}: {progress.last.outcome}"
     if status.seconds_a_trial is not None and status.seconds_left is not None:

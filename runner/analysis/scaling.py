@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Cells = Sequence[Samples | None]
 
 _NOTES = (
-    "\u00d7: so many times the first of its line, over the blocks that both were measured in",
-    "power: the figure goes with the axis to that power (1: in proportion, 0: not at all)",
+    "\u00d7: multiple of the first of its line, over their common blocks",
+    "power: the figure is proportional to the axis to that power (1: linear, 0: constant)",
 )
 
 

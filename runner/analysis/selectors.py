@@ -45,7 +45,7 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
         found = [run for run in runs if run.id.startswith(name)]
     if not found:
         raise BadInput(
-            f"no run in the store is meant by '{text}'",
+            f"no run in the store matches '{text}'",
             details=_there(runs),
             resolution="name a folder below results/, a pattern of names, `latest`, `latest~1`, MATRIX or MATRIX~1",
         )
@@ -72,7 +72,7 @@ def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
         raise BadInput(
             f"no run before {run.name} ended well",
             details=f"wanted: {run.matrix}{part}, on {run.machine} of the host {run.host or 'without a name'}, "
-            "finished, nothing broken, no guideline failing",
+            "finished, without broken trials or failed guidelines",
             resolution="compare with a run that you name; `matrix results` shows which there are",
         )
     return found
@@ -84,7 +84,7 @@ def done_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
     if not found:
         there = {f"{run.matrix} on {run.machine} of {run.host or 'a host without a name'}": None for run in runs}
         raise BadInput(
-            f"--on {where}: none of these runs was done there",
+            f"--on {where}: these runs were on other machines",
             details="they are: " + ", ".join(list(there)[:8]),
             resolution="name a machine (qemu, local), a host, a matrix, or a pattern of either",
         )

@@ -32,8 +32,8 @@ def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -
     made_up = {one.run.made_up for one in found}
     if len(made_up) > 1:
         raise BadInput(
-            "some of these runs were made up by the dry machine",
-            resolution="name those that were measured, or those that were not",
+            "some of these runs are synthetic, from the dry machine",
+            resolution="name only measured runs, or only synthetic ones",
         )
     return judged(guidelines, map(as_measured, found), made_up=True in made_up, share=share_of(found))
 

@@ -131,9 +131,7 @@ def full_name(axis: str, found: Iterable[Samples]) -> str:
     fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
     if len(fitting) != 1:
         raise BadInput(
-            f"no cell that was chosen has an axis '{axis}'"
-            if not fitting
-            else f"'{axis}' could be {' or '.join(fitting)}",
+            f"no selected cell has an axis '{axis}'" if not fitting else f"'{axis}' could be {' or '.join(fitting)}",
             resolution=f"there are {', '.join(names) or 'none'}",
         )
     return fitting[0]
@@ -145,11 +143,11 @@ def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
     made_up = sorted({run.machine for run in different if run.made_up})
     if not made_up:
         return ()
-    told = f"made up by the {' and '.join(made_up)} machine: nothing of it was measured"
+    told = f"made up by the {' and '.join(made_up)} machine: no figure was measured"
     if all(run.made_up for run in different):
         return (f"figures are {told}",)
     names = ", ".join(run.name for run in different if run.made_up)
-    return (f"measured and made-up figures stand beside each other: those of {names} are {told}",)
+    return (f"measured and synthetic figures are mixed: those of {names} are {told}",)
 
 
 def unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ def _(claim: Best, field: Field) -> Asked:
         for value, cell in row.items()
         if value != best
     ]
-    return _some(found, f"nothing was measured beside {along}={best}")
+    return _some(found, f"only {along}={best} was measured")
 
 
 @asked.register
@@ -174,7 +174,7 @@ def _(claim: Scaling, field: Field) -> Asked:
         (first, start), *others = [(value, number_of(value)) for value in row]
         for value, number in others:
             if not start or not number:
-                raise NotTested(f"{claim.along}={value if start else first} is no number to scale with")
+                raise NotTested(f"{claim.along}={value if start else first} is not a number, so it cannot scale")
             terms = (Term(1, (row[value].id,), start / number), Term(-1, (row[first].id,)))
             asks = _told(f"{value} / {first} for each of {number / start:g}", label)
             found.append(Question(asks, terms, claim.at_least or 0.0, claim.at_most or inf))
@@ -205,7 +205,7 @@ def _(claim: SumOf, field: Field) -> Asked:
         for context, label in zip(found.contexts, labels, strict=True)
         for whole, *parts in (context.cells,)
     ]
-    return _some(questions, "no whole was measured where its parts were", _notes(among, found))
+    return _some(questions, "no position has both the whole and its parts", _notes(among, found))
 
 
 @asked.register
@@ -242,7 +242,7 @@ def _of_pairs(claim: Claim, of: Condition, to: Condition, field: Field, low: flo
         Question(label, _ratio(*context.cells), low, high)
         for context, label in zip(found.contexts, labels, strict=True)
     ]
-    return _some(questions, "the cells of both sides differ in more than what is compared", _notes(among, found))
+    return _some(questions, "the cells of both sides differ in other axes, too", _notes(among, found))
 
 
 def _compared(rules: Sequence[Rule]) -> set[str]:
@@ -287,7 +287,7 @@ def _notes(sides: Sequence[Sequence[CellRow]], found: Matched) -> tuple[str, ...
     )
     left = [cell.name for cell in alone(sides, found.contexts)]
     told = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}" if left else ""
-    return (*tied, *((f"held against nothing, as no cell of the other side is like it: {told}",) if left else ()))
+    return (*tied, *((f"left out, because the other side has no matching cell: {told}",) if left else ()))
 
 
 def _against(context: Context, named: Iterable[str]) -> dict[str, str]:

@@ -69,8 +69,8 @@ def to_choose_from(found: Sequence[Measured]) -> list[Measured]:
     faults = sorted({one.cell.axes["faults"] for one in found if "faults" in one.cell.axes})
     if len(faults) > 1:
         raise BadInput(
-            f"this was measured with different faults ({', '.join(faults)}), and nobody chooses those",
-            resolution=f"say which are meant: --for 'faults={faults[0]}'",
+            f"this was measured with different faults ({', '.join(faults)}), and a recommendation needs one of them",
+            resolution=f"choose one: --for 'faults={faults[0]}'",
         )
     return [one for one in found if _has_all_disks(one)] or list(found)
 
@@ -88,14 +88,14 @@ def recommended(
     """
     having = [one for one in found if one.has(metric)]
     if not any(one.blocks(metric) for one in having):
-        raise BadInput(f"nothing that was asked for has {metric.name}", resolution="--metric names another figure")
+        raise BadInput(f"no selected cell has {metric.name}", resolution="--metric names another figure")
     settings = by_setting(having)
     works = {work for several in settings.values() for work in several}
     complete = {place: several for place, several in settings.items() if works == set(several)}
     ordered = best_first(complete, metric, Level(confidence, share=share).yes)
     if not ordered:
         raise BadInput(
-            f"no setting has {metric.name} of all of this work in the same blocks",
+            f"no setting has {metric.name} of all these workloads in the same blocks",
             details=f"work: {'; '.join(sorted(map(_told, works)))}",
             resolution="narrow it with --for",
         )

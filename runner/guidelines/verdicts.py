@@ -178,7 +178,7 @@ def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str
     for run in runs:
         with suppress(NotTested):
             asked(claim, Field.of([one.cell for one in run.values()]))
-            return f"cells that it is about have no {claim.metric}"
+            return f"its cells have no {claim.metric}"
     return ""
 
 
@@ -189,7 +189,7 @@ def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measur
     wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
     lacking = [names[cell] for cell in wanted if cell not in known]
     if not lacking:
-        return f"its cells have {claim.metric}, but never of one block together"
+        return f"its cells have {claim.metric}, but no common block"
     more = f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
     return f"no {claim.metric} of {'; '.join(lacking[:3])}{more}"
 
@@ -214,9 +214,7 @@ def _lacking(claim: Claim, fields: Sequence[Field], lacking: Sequence[NotTested]
     if len(fields) > 1:
         with suppress(NotTested):
             asked(claim, Field.of([cell for field in fields for cell in field.cells]))
-            return NotTested(
-                "its cells were measured in different runs, which `matrix compare` holds against each other"
-            )
+            return NotTested("its cells were measured in different runs; `matrix compare` compares these")
     return lacking[0]
 
 
@@ -240,7 +238,7 @@ def _untested(without: Sequence[Question], verdict: Verdict) -> list[str]:
 def _put_together(answers: Sequence[Answer]) -> list[str]:
     """Report that a combined mean is less certain than one within a run."""
     parts = max((one.parts for one in answers), default=1)
-    told = f"no run measured all of it together: put together from {parts} parts, the doubts of which add up"
+    told = f"no run has all cells: combined from {parts} parts, whose half-widths add up"
     return [told] if parts > 1 else []
 
 
@@ -253,9 +251,9 @@ def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
     against = [one for one in contexts if one.verdict in decided]
     told = [f"{one.question.label} ({one.value:.2f}\u00d7 {one.verdict})" for one in against[:4]]
     more = f" and {len(against) - 4} more" if len(against) > 4 else ""
-    return [f"by itself another verdict at {'; '.join(told)}{more}"] if told else []
+    return [f"separately, another verdict at {'; '.join(told)}{more}"] if told else []
 
 
 def _strained(answers: Sequence[Answer], verdict: Verdict) -> list[str]:
     count = 0 if verdict is Verdict.NOT_TESTED else max((one.strained for one in answers), default=0)
-    return ["rests on trials in which the host could not keep up with modelled disks"] if count else []
+    return ["uses host-limited trials: the host was too slow for its simulated disks"] if count else []

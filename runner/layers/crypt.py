@@ -47,15 +47,20 @@ class Crypt(Layer):
         Literal["luks2", "luks1", "plain"], Field(description="plain has no header on disk; luks1 has one of 2MiB")
     ] = "luks2"
     cipher: Annotated[
-        str, Field(pattern=r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$", description="as cryptsetup writes it")
+        str,
+        Field(
+            pattern=r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$", description="a cipher in the notation of cryptsetup"
+        ),
     ] = "aes-xts-plain64"
     key_size: Annotated[
         Literal[128, 192, 256, 384, 512] | None, Field(description="bits; 512 for xts, which halves it, else 256")
     ] = None
-    sector_size: Annotated[Sector, Field(description="how much is encrypted at once; luks1 has only 512B")] = 512
+    sector_size: Annotated[Sector, Field(description="unit of encryption; luks1 has only 512B")] = 512
     allow_discards: Annotated[bool, Field(description="pass discards on to the devices below")] = False
     same_cpu_crypt: Annotated[bool, Field(description="encrypt on the CPU that sent the request")] = False
-    submit_from_crypt_cpus: Annotated[bool, Field(description="no thread of its own sorts and submits writes")] = False
+    submit_from_crypt_cpus: Annotated[
+        bool, Field(description="submit writes directly, without a separate thread that sorts them")
+    ] = False
     no_read_workqueue: Annotated[bool, Field(description="decrypt where the request ended")] = False
     no_write_workqueue: Annotated[bool, Field(description="encrypt where the request came from")] = False
 
@@ -87,7 +92,8 @@ class Crypt(Layer):
         if self._header_size(below.devices[0]) + MIB > below.smallest:
             taken = format_size(HEADERS[self.format])
             yield Problem(
-                "format", f"{self.format} keeps {taken} for itself, and there are {format_size(below.smallest)}"
+                "format",
+                f"the header of {self.format} takes {taken}, but the smallest device has {format_size(below.smallest)}",
             )
 
     def devices_above(self, below: Below) -> tuple[Shape, ...]:

@@ -34,14 +34,14 @@ LEAST_DEVICES = {"single": 1, "dup": 1, "raid0": 1, "raid1": 2, "raid10": 2, "ra
 
 #: Mount options that a layout may not set, and why.
 NOT_OPTIONS = {
-    "ro": "a workload must be able to lay its files out",
+    "ro": "a workload must be able to write its files",
     "remount": "it is mounted once",
     "bind": "it is mounted once",
     "loop": "devices come from the layers below",
     "offset": "devices come from the layers below",
     "device": "devices come from the layers below",
-    "noauto": "/etc/fstab has no part in this",
-    "nofail": "/etc/fstab has no part in this",
+    "noauto": "it is an option for /etc/fstab",
+    "nofail": "it is an option for /etc/fstab",
 }
 _OPTIONS = r"^[A-Za-z0-9_.:/+=-]+(,[A-Za-z0-9_.:/+=-]+)*$"
 _ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]*)\s*")
@@ -49,7 +49,7 @@ _ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]*)\s*")
 
 def _options(value: object) -> object:
     if not isinstance(value, str):
-        raise ValueError("mount options are one text, as mount -o takes them: noatime,data=writeback")  # noqa: TRY004
+        raise ValueError("mount options must be one text, as for mount -o: noatime,data=writeback")  # noqa: TRY004
     options = [option for option in value.replace(" ", "").split(",") if option and option != "defaults"]
     for option in options:
         key = option.partition("=")[0]
@@ -58,7 +58,7 @@ def _options(value: object) -> object:
                 f"'{option}' is no option for a layout: {NOT_OPTIONS.get(key, 'the kernel never sees it')}"
             )
     if options and not re.fullmatch(_OPTIONS, ",".join(options)):
-        raise ValueError("mount options are words with commas between them: noatime,data=writeback")
+        raise ValueError("mount options are words separated by commas: noatime,data=writeback")
     return ",".join(options)
 
 

@@ -44,11 +44,11 @@ class Integrity(Layer):
         Literal["journal", "bitmap", "direct"],
         Field(description="data and tags through a journal, regions marked in a bitmap, or neither (not crash safe)"),
     ] = "journal"
-    sector_size: Annotated[Sector, Field(description="how much has one tag")] = 512
+    sector_size: Annotated[Sector, Field(description="bytes of data with one tag")] = 512
     tag_size: Annotated[
         int | None, Field(ge=1, le=64, description="bytes of a tag; the whole checksum if not given")
     ] = None
-    interleave: Annotated[Size, Field(description="so much data, then its tags; 16MiB if not given")] = (
+    interleave: Annotated[Size, Field(description="bytes of data before each area of tags; 16MiB if not given")] = (
         DEFAULT_INTERLEAVE
     )
     journal_size: Annotated[

@@ -42,7 +42,7 @@ Type = Literal["linear", "striped", "mirror", "raid0", "raid1", "raid4", "raid5"
 def _order(value: object) -> object:
     """Separate the numbers with single blanks, so that two spellings of one order are equal."""
     if not isinstance(value, str) or not re.fullmatch(r"\s*\d+(\s+\d+)*\s*", value):
-        raise ValueError('no order; write the numbers of the devices below in quotation marks, like "4 3 1 2"')
+        raise ValueError('not an order; write the numbers of the devices below in quotation marks, like "4 3 1 2"')
     return " ".join(str(int(number)) for number in value.split())
 
 
@@ -71,7 +71,7 @@ class Lvm(Grouped):
     ] = None
     extent_size: Annotated[Size, Field(description="4MiB if not given (vgcreate -s)")] = 4 * MIB
     alignment: Annotated[
-        Size | None, Field(ge=512, description="data begins at a multiple of it; what LVM finds right if not given")
+        Size | None, Field(ge=512, description="data begins at a multiple of it; LVM decides if not given")
     ] = None
     size: Annotated[
         Extent, Field(description="of each volume: bytes, or a share of what is free, or of its equal part of that")
@@ -221,7 +221,7 @@ class Lvm(Grouped):
             )
 
         if self.volumes > 1 and self.segment == "cache":
-            yield Problem("volumes", "a cache is that of one volume; use `groups` for several, each with its own")
+            yield Problem("volumes", "a cache serves one volume; for several, use `groups`")
 
     def _order_problems(self, count: int) -> Iterator[Problem]:
         used = self.used_devices(count)
@@ -232,7 +232,7 @@ class Lvm(Grouped):
         if self.segment == "raid6" and self.sync == "assume-clean":
             yield Problem("sync", "LVM always synchronises raid6; write wait, background or auto")
         if self.segment == "mirror" and self.sync == "background":
-            yield Problem("sync", "a mirror cannot be made to synchronise again for every trial; use raid1")
+            yield Problem("sync", "a mirror cannot be synchronised again for every trial; use raid1")
 
     def _room_problems(self, below: Below) -> Iterator[Problem]:
         extent, devices = self.extent_size, self._devices(below)

@@ -79,13 +79,13 @@ def _off(value: object) -> object:
 
 def _ppl(value: object) -> object:
     if not isinstance(value, bool):
-        raise ValueError("write true or false; none and internal are values of `bitmap` alone")  # noqa: TRY004 - pydantic's way
+        raise ValueError("write true or false; only `bitmap` has the values none and internal")  # noqa: TRY004 - pydantic's way
     return value
 
 
 def _journal(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("write on how many of the last devices it lies: 1, or 0 for none")  # noqa: TRY004 - pydantic's way
+        raise ValueError("write the number of journal devices, from the last: 0 or 1")  # noqa: TRY004 - pydantic's way
     return value
 
 
@@ -95,7 +95,7 @@ def _state(value: object) -> object:
         lost = value["degraded"]
         if lost in {1, 2, 3, 4} and not isinstance(lost, bool):
             return "degraded" if lost == 1 else f"degraded-{lost}"
-        raise ValueError("write how many disks are lost: degraded: 1 to degraded: 4")
+        raise ValueError("write the number of lost disks: degraded: 1 to degraded: 4")
     return value
 
 
@@ -112,8 +112,8 @@ Metadata = Annotated[
 Sync = Annotated[
     Literal["auto", "wait", "assume-clean", "background"],
     Field(
-        description="first resync: waited for, ruled out on disks that are known zero (auto: whichever is true), "
-        "or measured beside"
+        description="first resync: wait for it, rule it out on disks that are known zero (auto: rule it out if "
+        "possible), or measure during it"
     ),
 ]
 State = Annotated[
@@ -132,7 +132,7 @@ State = Annotated[
             ]
         }
     ),
-    Field(description="measured whole, with disks lost, or while a lost disk is rebuilt onto"),
+    Field(description="state during measurement: complete, with lost disks, or during a rebuild"),
 ]
 
 
@@ -147,7 +147,7 @@ class Md(Grouped):
         Field(description="stripe chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"),
     ] = None
     devices: Annotated[
-        int | None, Field(ge=1, description="active devices; all but spares and journal if not given")
+        int | None, Field(ge=1, description="active devices; default: all without spares and journal")
     ] = None
     layout: Annotated[
         Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None,
@@ -300,12 +300,12 @@ class Md(Grouped):
             return
         if self.level == 0:
             yield Problem(
-                "metadata", "0.90 has no place for the layout of RAID 0, so mdadm refuses it; use 1.0, 1.1 or 1.2"
+                "metadata", "0.90 cannot store the layout of RAID 0, so mdadm refuses it; use 1.0, 1.1 or 1.2"
             )
         if self.ppl or self.journal:
-            yield Problem("metadata", "0.90 has no place for a partial parity log or a journal")
+            yield Problem("metadata", "0.90 cannot store a partial parity log or a journal")
         if self.active(below.count) + self.spare > 27:
-            yield Problem("metadata", "0.90 has places for 27 devices")
+            yield Problem("metadata", "0.90 supports at most 27 devices")
         if self.level in REDUNDANT and min(below.smallest, self.size or below.smallest) > 4 * 2**40:
             yield Problem("metadata", "0.90 uses at most 4TiB of a device")
 
@@ -319,7 +319,7 @@ class Md(Grouped):
 
     def _member_problems(self, below: Below) -> Iterator[Problem]:
         if self.level == 1 and self.write_mostly >= self.active(below.count) and self.write_mostly:
-            yield Problem("write_mostly", "at least one device must be left to read from")
+            yield Problem("write_mostly", "at least one device must stay readable")
         room = min((self._usable(member, below.devices[0]) for member in below.devices), default=0)
         if self.size is not None and self.size > room:
             limit = format_size(room // 1024 * 1024)

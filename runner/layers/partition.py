@@ -96,7 +96,7 @@ class Partition(_Ranged):
         if below.noun == self.noun:
             yield Problem(
                 "count",
-                "partitions cannot be partitioned: the kernel looks for no table on them; make more of them below",
+                "partitions cannot be partitioned: the kernel ignores tables on them; make more of them below",
             )
         if self.at is not None and getattr(self, "from") is not None:
             yield Problem("at", "`at` and `from` mean the same; write one of them")
@@ -124,7 +124,7 @@ class Partition(_Ranged):
                 f"the partition of a device of {format_size(size)} is empty: {where}; its end must be after its start",
             )
         elif self._requested_end(size) > size:
-            yield Problem(field, f"ends beyond the device, which has {format_size(size)}")
+            yield Problem(field, f"the partition ends beyond the device, which has {format_size(size)}")
 
     def _requested_end(self, size: int) -> int:
         if self.size is not None:

@@ -73,9 +73,9 @@ class Precondition(Layer):
 
     def problems(self, below: Below) -> Iterator[Problem]:
         if self.block_size is not None and self.block_size % 512:
-            yield Problem("block_size", "direct I/O goes in whole sectors of 512 bytes")
+            yield Problem("block_size", "direct I/O needs whole sectors of 512 bytes")
         elif self.block_size is not None and self.block_size > below.smallest:
-            yield Problem("block_size", f"more than the smallest of them has ({format_size(below.smallest)})")
+            yield Problem("block_size", f"larger than the smallest device ({format_size(below.smallest)})")
         if self.how == "until-steady" and self.window > self.limit:
             yield Problem("window", "longer than `limit`: raise `limit`")
 

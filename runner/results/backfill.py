@@ -23,11 +23,7 @@ def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
     waiting = [path for path in folders_of_runs(results) if state_of(path) not in settled]
     if store.fixed:
         which = _few([path.name for path in waiting])
-        return (
-            [f"{store.address} cannot be written and is taken as it is; it may lack trials of {which}"]
-            if waiting
-            else []
-        )
+        return [f"{store.address} is read-only; it may lack trials of {which}"] if waiting else []
     return _added(store, waiting) if waiting else []
 
 
@@ -45,7 +41,7 @@ def _added(store: SharedStore, waiting: Sequence[Path]) -> list[str]:
             failed.setdefault(trouble.brief, []).append(path.name)
         except Exception as trouble:  # noqa: BLE001 - whatever is odd about one run, the others can be answered from
             failed.setdefault(f"{type(trouble).__name__}: {trouble}", []).append(path.name)
-    return [f"not in the store as it is: {_few(names)}: {brief}" for brief, names in failed.items()]
+    return [f"not completely in the store: {_few(names)}: {brief}" for brief, names in failed.items()]
 
 
 def _few(names: Sequence[str]) -> str:

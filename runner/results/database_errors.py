@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 _DAMAGED = Cause(
     HarnessBroken,
     "{path} is damaged",
-    "keep a copy; `sqlite3 FILE .recover` saves what can be saved; `matrix run --fresh` starts anew",
+    "keep a copy; `sqlite3 FILE .recover` saves the readable part; `matrix run --fresh` starts a new run",
 )
 
-_STRANGE = Cause(BadInput, "{path} is not a journal of ours", "move it away, or name the folder of a run that has one")
+_STRANGE = Cause(
+    BadInput, "{path} is not a journal of matrix", "move it away, or name the folder of a run that has one"
+)
 _AGAIN = (
-    "delete it, or move it away: the next command makes it anew from the journals of the runs below `--results`; "
-    "runs whose folders are gone are in it alone"
+    "delete it, or move it away: the next command rebuilds it from the journals of the runs below `--results`; "
+    "runs without a folder are lost then"
 )
 #: The shared store has another option in its remedies, and it is rarely the only copy of data.
 _OF_STORE = {
@@ -37,7 +39,7 @@ _OF_STORE = {
         BadInput, "the store {path} cannot be opened", "check that its folder is yours, or name another with `--store`"
     ),
     _DAMAGED: Cause(HarnessBroken, "the store {path} is damaged", _AGAIN),
-    _STRANGE: Cause(BadInput, "the store {path} is damaged, or never was a store", _AGAIN),
+    _STRANGE: Cause(BadInput, "the store {path} is damaged, or is not a store", _AGAIN),
 }
 
 # Keyed by the prefix of SQLite's result code names: https://www.sqlite.org/rescode.html
@@ -47,27 +49,31 @@ _SQLITE = {
     "SQLITE_PERM": READ_ONLY,
     "SQLITE_CANTOPEN": UNREACHABLE,
     "SQLITE_BUSY": Cause(
-        HarnessBroken, "{path} is locked by another program", "close what has it open (a database browser?) and retry"
+        HarnessBroken,
+        "{path} is locked by another program",
+        "close the program that has it open (a database browser?) and retry",
     ),
-    "SQLITE_LOCKED": Cause(HarnessBroken, "{path} is locked", "close what has it open and retry"),
+    "SQLITE_LOCKED": Cause(HarnessBroken, "{path} is locked", "close the program that has it open and retry"),
     "SQLITE_NOTADB": _STRANGE,
     "SQLITE_CORRUPT": _DAMAGED,
     "SQLITE_IOERR": Cause(
-        HarnessBroken, "{path} could not be read or written", "look at `dmesg`: the host's own disk reports errors"
+        HarnessBroken, "{path} has an I/O error", "look at `dmesg`: the host's own disk reports errors"
     ),
 }
-_AWAY = Cause(HarnessBroken, "{path} does not answer", "see whether the server is up and can be reached from here")
-_NOT_ALLOWED = Cause(BadInput, "{path} does not let us in", "check user, password and rights in `--store URL`")
+_AWAY = Cause(HarnessBroken, "{path} does not answer", "check that the server is up and reachable")
+_NOT_ALLOWED = Cause(BadInput, "{path} refuses the login", "check user, password and rights in `--store URL`")
 # Keyed by the prefix of PostgreSQL's codes: https://www.postgresql.org/docs/current/errcodes-appendix.html
 _POSTGRESQL = {
     "53100": FULL,
-    "53": Cause(HarnessBroken, "{path} has no room for another connection", "try again, or ask who runs the server"),
+    "53": Cause(HarnessBroken, "{path} has too many connections", "try again, or ask who runs the server"),
     "25006": READ_ONLY,
     "42501": _NOT_ALLOWED,
     "28": _NOT_ALLOWED,
-    "3D": Cause(BadInput, "{path}: there is no such database", "make it (`createdb NAME`), or name another"),
-    "55P03": Cause(HarnessBroken, "{path} is locked by somebody else", "see who keeps its tables locked, and retry"),
-    "57014": Cause(HarnessBroken, "{path} takes too long to answer", "see what keeps the server busy, and retry"),
+    "3D": Cause(BadInput, "{path}: the database does not exist", "make it (`createdb NAME`), or name another"),
+    "55P03": Cause(
+        HarnessBroken, "{path} is locked by another session", "find the session that locks its tables, and retry"
+    ),
+    "57014": Cause(HarnessBroken, "{path} takes too long to answer", "check the load of the server, and retry"),
     "57P": _AWAY,
     "08": _AWAY,
 }

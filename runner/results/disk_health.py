@@ -61,9 +61,9 @@ class Health(BaseModel):
     def alarm(self) -> str:
         """Return a warning, or an empty text."""
         now = self.after or self.before
-        failing = ["it says that it is failing"] if now.passed is False else []
+        failing = ["it reports that it is failing"] if now.passed is False else []
         words = dict.fromkeys([*failing, *self.worse])
-        return f"{self.disk} is not well: {'; '.join(words)}. Save what is on it, and use another" if words else ""
+        return f"{self.disk} has a problem: {'; '.join(words)}. Save its data, and use another disk" if words else ""
 
 
 def first_seen(known: Sequence[Health], found: Mapping[str, Smart]) -> tuple[Health, ...]:
@@ -80,7 +80,7 @@ def unknown(health: Sequence[Health]) -> str:
     for one in health:
         if one.before.absent:
             whys.setdefault(one.before.absent, []).append(one.disk)
-    return "; ".join(f"nobody knows how well {', '.join(disks)} may be: {why}" for why, disks in whys.items())
+    return "; ".join(f"the health of {', '.join(disks)} is unknown: {why}" for why, disks in whys.items())
 
 
 def heard(said: str) -> dict[str, Smart]:
@@ -162,7 +162,7 @@ def parse(said: str) -> Smart:
     )
     told = found != Smart()
     return replace(
-        found if told else Smart(absent="the disk tells nothing of its health"),
+        found if told else Smart(absent="the disk reports no health"),
         model=answer.model_name or answer.scsi_model_name,
         serial=answer.serial_number,
         firmware=answer.firmware_version or answer.scsi_revision,
@@ -189,10 +189,10 @@ def _in_bytes(blocks: int | None, size: int) -> int | None:
 
 def _worse(before: Smart, after: Smart) -> Iterator[str]:
     if before.passed is not False and after.passed is False:
-        yield "it says that it is failing"
+        yield "it reports that it is failing"
     for what, was, now in (
         ("reallocated sectors", before.reallocated, after.reallocated),
         ("sectors that it could not read", before.pending, after.pending),
     ):
         if now is not None and now > (was or 0):
-            yield f"{what}: {was if was is not None else 'not told'} before, {now} after"
+            yield f"{what}: {was if was is not None else 'unknown'} before, {now} after"

@@ -112,12 +112,12 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
     try:
         figures = _figures(jobs)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise FioFailed(f"fio's JSON lacks what we read from it: {problem!r}", evidence=_clip(text)) from problem
+        raise FioFailed(f"fio's JSON lacks a required value: {problem!r}", evidence=_clip(text)) from problem
     if figures.read is None and figures.write is None:
         raise FioFailed(
             "fio finished without a single read or write",
             evidence=_clip(text),
-            resolution="check size, offset and runtime of the workload: nothing lay between start and end",
+            resolution="check size, offset and runtime of the workload: its range may be empty",
         )
     return figures
 
@@ -125,7 +125,7 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
 def unsettled(jobs: Iterable[Mapping[str, Any]]) -> str:
     """Return the steady states (fio's `steadystate`) that jobs did not reach, as text."""
     told = [found for job in jobs if isinstance(found := job.get("steadystate"), dict) and not found.get("attained")]
-    words = (f"{one.get('ss')} over {one.get('duration')} s not attained: {one.get('criterion')}" for one in told)
+    words = (f"{one.get('ss')} over {one.get('duration')} s not reached: {one.get('criterion')}" for one in told)
     return "; ".join(dict.fromkeys(words))
 
 
@@ -166,7 +166,7 @@ def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
         if "mixed" in job:
             raise FioFailed(
                 "fio reported reads and writes as one figure",
-                resolution="take `unified_rw_reporting` out of the workload; directions are kept apart here",
+                resolution="remove `unified_rw_reporting` from the workload; matrix needs separate directions",
             )
         number = job.get("error", 0)
         if number and "total_err" not in job:

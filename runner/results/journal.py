@@ -154,7 +154,7 @@ class Journal:
         except IntegrityError as problem:
             if (trial.cell, trial.block) in self.finished():
                 raise AlreadyRecorded(f"trial {trial.block} of cell {trial.cell} is recorded already") from problem
-            raise HarnessBroken(f"cell {trial.cell} was never made known to the journal") from problem
+            raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
 
     def take_back(self) -> list[Trial]:
         """Remove the trials without figures, so that the run repeats them. Keep their outcomes beside."""

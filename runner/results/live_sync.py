@@ -94,8 +94,8 @@ class Feed:
             self._thread.join(silence)
         else:
             self._notice(
-                f"note: not everything is in the store {self._address}; the run's own journal has it, and "
-                "`matrix results` adds what is missing"
+                f"note: the store {self._address} lacks trials; the journal of the run has them, and "
+                "`matrix results` adds them"
             )
         return complete
 
@@ -182,7 +182,7 @@ class Feed:
         self._said = True
         told = f"{trouble.brief}" + (f" ({trouble.details})" if trouble.details else "")
         self._to_say.put(
-            f"note: the shared store cannot be fed: {told}; the run goes on, its journal keeps every trial"
+            f"note: cannot write to the shared store: {told}; the run continues, and its journal keeps every trial"
             + (f" → {trouble.resolution}" if trouble.resolution else "")
         )
         if self._journal is not None:

@@ -53,14 +53,14 @@ class Versioned:
     def understood(self, connection: sa.Connection, name: Path | str) -> int:
         """Return the version of a database. Raise if it is foreign or newer."""
         if not sa.inspect(connection).has_table(self.meta.name):
-            raise BadInput(f"{name} is a database, but not a {self.what} of ours", resolution=self.stranger)
+            raise BadInput(f"{name} is a database, but not a {self.what} of matrix", resolution=self.stranger)
         version = int(connection.scalar(sa.select(self.meta.c.value).filter_by(key="schema")) or 0)
         if version > self.version:
             raise BadInput(
                 f"{name} was written by a newer version of matrix",
-                details=f"its schema is version {version}; this program knows versions up to {self.version}",
+                details=f"its schema is version {version}; this program reads versions up to {self.version}",
                 resolution=self.newer,
             )
         if version < 1:
-            raise BadInput(f"{name} is not a {self.what} of ours", resolution=self.stranger)
+            raise BadInput(f"{name} is not a {self.what} of matrix", resolution=self.stranger)
         return version

@@ -58,34 +58,34 @@ class Manifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[2, 3] = 3
-    id: str = Field(default="", description="of this run alone, wherever it is kept; see `identity`")
+    id: str = Field(default="", description="unique id of this run; see `identity`")
     matrix: str = Field(description="name of the matrix")
     fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
     machine: str
-    made_up: bool = Field(description="no number in this run was measured")
+    made_up: bool = Field(description="all numbers of this run are synthetic")
     seed: int
     command: tuple[str, ...] = Field(description="the command line that started it")
-    text: str = Field(description="the matrix as it was written")
-    used: dict[str, str] = Field(default_factory=dict, description="the files it uses, as they were written")
+    text: str = Field(description="the text of the matrix")
+    used: dict[str, str] = Field(default_factory=dict, description="the texts of the files it uses")
     versions: dict[str, dict[str, str]] = Field(
-        default_factory=dict, description="fio, mdadm, qemu … by the release of the kernel that ran"
+        default_factory=dict, description="versions of fio, mdadm, qemu …, by kernel release"
     )
     host: Host
     disks: tuple[DiskFacts, ...] = ()
-    health: tuple[Health, ...] = Field(default=(), description="of disks that exist: what they said of themselves")
+    health: tuple[Health, ...] = Field(default=(), description="health of physical disks, as they report it")
     digests: Digests = Field(default_factory=Digests)
-    revision: Revision | None = Field(default=None, description="of the folder that the matrix is in")
+    revision: Revision | None = Field(default=None, description="git revision of the folder of the matrix")
     started: str = Field(description="ISO 8601, UTC")
     ended: str = Field(default="", description="when it was last finished or interrupted")
-    planned: int = Field(ge=0, description="trials the plan asks for")
+    planned: int = Field(ge=0, description="planned trials")
     confidence: float = Field(default=0.95, description="confidence of the intervals")
-    until: float | None = Field(default=None, description="half width asked for, as a part of the mean")
-    least: int = Field(default=2, description="trials of a cell before it is first asked whether they are enough")
-    most: int | None = Field(default=None, description="trials of a cell at most; null: not noted, in older runs")
-    steered: bool = Field(default=False, description="trials went where guidelines were not decided, until they were")
-    part: str = Field(default="", description="which of its cells, as asked for: --only, --shard; empty: all")
+    until: float | None = Field(default=None, description="requested half width, relative to the mean")
+    least: int = Field(default=2, description="least trials of a cell")
+    most: int | None = Field(default=None, description="most trials of a cell; null in older runs")
+    steered: bool = Field(default=False, description="open guidelines chose the cells to measure")
+    part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
     finished: bool = False
-    exit: int | None = Field(default=None, description="what the program ended with when it was finished")
+    exit: int | None = Field(default=None, description="exit code at the end")
 
     @property
     def identity(self) -> str:
@@ -261,16 +261,16 @@ def load(folder: Path) -> RunFolder:
             raise BadInput(
                 f"{folder} is not the folder of a run",
                 details=f"it holds no {_MANIFEST}",
-                resolution="`matrix results` lists runs; --results says where they are",
+                resolution="`matrix results` lists runs; --results names their folder",
             )
         content = manifest.read_bytes()
     try:
         return RunFolder(folder, Manifest.model_validate_json(content))
     except ValidationError as problem:
         raise BadInput(
-            f"{manifest} is not a manifest this program understands",
+            f"{manifest} is not a manifest of this version of matrix",
             details=str(problem),
-            resolution="it was changed, or written by another version of matrix; `--fresh` starts a new run",
+            resolution="it was edited, or written by another version of matrix; `--fresh` starts a new run",
         ) from problem
 
 

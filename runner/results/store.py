@@ -116,7 +116,7 @@ class SharedStore:
     def existing(cls, address: Address) -> Self:
         """Open a store for reading. It may be read-only, or an empty database."""
         if address.file and not address.file.exists():
-            raise BadInput(f"there is no store at {address}", resolution="`matrix run` makes one; or name another")
+            raise BadInput(f"there is no store at {address}", resolution="`matrix run` creates one; or name another")
         fixed = address.file is not None and not all(
             os.access(path, os.W_OK) for path in (address.file, address.file.parent)
         )
@@ -126,10 +126,10 @@ class SharedStore:
             version = 0 if empty else tables.SHARED.understood(connection, str(address))
             if fixed and version < tables.SHARED.version:
                 raise BadInput(
-                    f"the store {address} is of an older version of matrix, and cannot be written: it stays so",
+                    f"the store {address} is of an older version of matrix, and is read-only",
                     details=f"its schema is version {version}, this program reads version {tables.SHARED.version}",
-                    resolution="copy it to where you may write, and name the copy with `--store`; or name an empty "
-                    "file: what the runs below `--results` have recorded is added to it",
+                    resolution="copy it to a writable folder, and name the copy with `--store`; or name a new "
+                    "file, which gets all runs below `--results`",
                 )
         return store if fixed or version == tables.SHARED.version else store._prepared()
 
@@ -323,7 +323,7 @@ class SharedStore:
             raise HarnessBroken(
                 f"the store {self.address} failed",
                 details=str(problem.orig).strip(),
-                resolution="nothing is lost: the journals of the runs have everything that is to be in it",
+                resolution="the journals of the runs keep all trials",
             ) from problem
 
 

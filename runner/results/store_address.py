@@ -66,19 +66,19 @@ def _url(text: str) -> Address:
     try:
         url = sa.make_url(text)
     except (ArgumentError, ValueError):
-        raise _unusable(text, "it is no URL that can be understood") from None
+        raise _unusable(text, "it is not a valid URL") from None
     kind = url.get_backend_name()
     if kind == "sqlite" and url.database:
         return Address(file=Path(url.database))
     if kind in {"postgresql", "postgres"}:
         if "@" in (url.host or ""):
-            raise _unusable(text, "a host has no @ in its name; in a password, @ is written %40")
+            raise _unusable(text, "a host name has no @; in a password, write %40 for @")
         return Address(url=url)
-    raise _unusable(text, f"'{kind}' is no database that a store can be in")
+    raise _unusable(text, f"'{kind}' is not a supported database")
 
 
 def _unusable(text: str, why: str) -> BadInput:
     return BadInput(
-        f"the store '{without_passwords(text)}' cannot be: {why}",
+        f"the store '{without_passwords(text)}' is not valid: {why}",
         resolution=f"`--store` (or {VARIABLE}) takes a file, or postgresql://USER@HOST/DATABASE",
     )

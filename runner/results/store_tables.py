@@ -139,6 +139,6 @@ SHARED = Versioned(
     tables,
     meta,
     (_with_how_long, _with_histograms_and_order, _with_endings),
-    stranger="name another file or database with `--store`; an empty one is made a store",
-    newer="use the newer program, or name another store with `--store`; the runs' own journals hold everything it does",
+    stranger="name another file or database with `--store`; an empty one becomes a store",
+    newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
 )

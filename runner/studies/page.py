@@ -48,9 +48,7 @@ class About:
     strained: int
 
     def __str__(self) -> str:
-        strained = f"; in {self.strained} of them the host could not keep up with the modelled disks" * bool(
-            self.strained
-        )
+        strained = f"; {self.strained} of them are host-limited" * bool(self.strained)
         kernels = f", Linux {' and '.join(self.kernels)}" if self.kernels else ""
         return (
             f"Measured by the run `{self.run}` ({self.machine}{kernels}), begun {self.started}: "
@@ -72,7 +70,7 @@ def line(held: Sequence[Held]) -> str:
         if counts[said]
     ]
     rest = f" ({', '.join(others)})" if others else ""
-    made_up = "; figures are made up, so this says nothing" if any(one.made_up for one in held) else ""
+    made_up = "; the figures are synthetic, so this is no result" if any(one.made_up for one in held) else ""
     return f"{counts[Said.WITHIN]} of {ratios} published ratios met within 15 %{rest}{made_up}"
 
 
@@ -85,7 +83,7 @@ def shown(held: Sequence[Held]) -> Grid:
 def _strained(held: Sequence[Held]) -> list[str]:
     """Explain the mark of host-limited figures, if there is one."""
     marked = any(one.said and one.answer and one.answer.strained for one in held)
-    return ["(!): rests on trials in which the host could not keep up with modelled disks"] if marked else []
+    return ["(!): uses host-limited trials: the host was too slow for its simulated disks"] if marked else []
 
 
 def tidy(source: str, held: Sequence[Held]) -> Grid:
@@ -123,7 +121,9 @@ def put_into(text: str, made: str, name: str) -> str:
     found = list(re.finditer(re.escape(BEGIN) + ".*?" + re.escape(END), text, re.DOTALL))
     if len(found) != 1:
         raise BadInput(
-            f"{name}: there is no place for what was measured" if not found else f"{name}: has several such places",
+            f"{name} has no place for measured figures"
+            if not found
+            else f"{name} has several places for measured figures",
             resolution=f"two lines mark it:\n{BEGIN}\n{END}",
         )
     return f"{text[: found[0].start()]}{BEGIN}\n\n{made}\n{END}{text[found[0].end() :]}"
@@ -156,7 +156,7 @@ def _reasons(held: Iterable[Held]) -> list[str]:
         if one.said in {Said.BEYOND, Said.MISSING} or (one.said is Said.UNKNOWN and one.why):
             why = one.why or "no reason is known"
             if one.said is Said.UNKNOWN:
-                why = f"undecided; should it not be met: {why}"
+                why = f"undecided; a possible reason: {why}"
             told.setdefault((one.table.id, why), []).append(where_of(one.row.where) or f"{one.row.value:.10g}")
     return [f"{table}: {'; '.join(rows)}: {why}" for (table, why), rows in told.items()]
 

@@ -75,4 +75,4 @@ def test_older_formats_are_no_guess() -> None:
         del whole["jobs"][0][side]["bw_bytes"]
     (group,) = groups(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode(), "f")
     assert group.figures is None
-    assert "lacks what we read from it: KeyError('bw_bytes')" in group.failure
+    assert "lacks a required value: KeyError('bw_bytes')" in group.failure

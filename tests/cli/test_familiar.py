@@ -161,8 +161,8 @@ def test_what_no_preset_made_is_shown_and_told_of(call: Call, record: Record) ->
     found = json.loads(said.out)
     assert len(found["rows"]) == 1
     assert found["notes"] == [
-        "no workload here is a preset of iozone: these do what it does, not as it does it",
-        "1 of 4 cells are none of iozone's",
+        "no workload is a preset of iozone: these are similar, but not the same",
+        "1 of 4 cells are not workloads of iozone",
     ]
 
 
@@ -215,7 +215,7 @@ def test_a_cell_without_figures_has_a_line_without_figures(call: Call, tmp_path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--as", "bonnie"), "no cell that was chosen does what bonnie does"),
+        (("--as", "bonnie"), "no selected cell has the workload of bonnie"),
         (("--as", "dd", "--pivot", "bs"), "--as says which figures are shown, and how"),
         (("--as", "dd", "--metric", "read_bw"), "--as says which figures are shown, and how"),
         (("--as", "tar"), "'tar' is not one of 'dd', 'iozone', 'iozone-ops', 'bonnie'"),

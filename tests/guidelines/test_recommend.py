@@ -67,7 +67,7 @@ def test_a_setting_of_which_a_part_is_lacking_is_left_out() -> None:
 
 
 def test_without_figures_nothing_is_recommended() -> None:
-    with pytest.raises(BadInput, match=r"nothing that was asked for has write\.bw"):
+    with pytest.raises(BadInput, match=r"no selected cell has write\.bw"):
         recommended(list(run(FIELD, level)), KNOWN["write.bw"])
 
 
@@ -90,7 +90,7 @@ def test_devices_and_file_systems_are_held_against_each_other() -> None:
 
 def test_where_one_setting_did_more_with_files_it_is_other_work() -> None:
     both = list(run(on_both(["4", "8"]), faster_raw))
-    with pytest.raises(BadInput, match=r"no setting has read\.bw of all of this work") as caught:
+    with pytest.raises(BadInput, match=r"no setting has read\.bw of all these workloads") as caught:
         recommended(both, READ)
     assert caught.value.resolution == "narrow it with --for"
     assert "workload=work, bs=4KiB, files=8" in caught.value.details

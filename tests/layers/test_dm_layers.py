@@ -39,7 +39,7 @@ def problems(layer: Layer, size: int = GIB) -> list[str]:
     [
         (Crypt, {"key_size": 128}, GIB, "key_size: xts halves the key"),
         (Crypt, {"cipher": "aes-cbc-essiv:sha256", "key_size": 512}, GIB, "key_size: only xts"),
-        (Crypt, {}, 16 * MIB, "format: luks2 keeps 16MiB for itself, and there are 16MiB"),
+        (Crypt, {}, 16 * MIB, "format: the header of luks2 takes 16MiB, but the smallest device has 16MiB"),
         (Integrity, {"interleave": "24KiB"}, GIB, "interleave: interleave must be a power of two"),
         (Integrity, {"interleave": "2GiB"}, GIB * 4, "interleave: the kernel interleaves at most 1GiB"),
         (Integrity, {"tag_size": 8}, GIB, "tag_size: more than crc32c has, which is 4 bytes"),
@@ -48,9 +48,9 @@ def problems(layer: Layer, size: int = GIB) -> list[str]:
             Precondition,
             {"how": "fill", "block_size": "2GiB"},
             GIB,
-            "block_size: more than the smallest of them has (1GiB)",
+            "block_size: larger than the smallest device (1GiB)",
         ),
-        (Precondition, {"how": "fill", "block_size": "1KB"}, GIB, "block_size: direct I/O goes in whole sectors"),
+        (Precondition, {"how": "fill", "block_size": "1KB"}, GIB, "block_size: direct I/O needs whole sectors"),
         (Precondition, {"how": "until-steady", "window": "1h"}, GIB, "window: longer than `limit`"),
     ],
 )

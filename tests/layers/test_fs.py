@@ -59,7 +59,7 @@ def test_spelling_does_not_make_another_file_system() -> None:
         ("{type: ext4, align: 64KiB}", "write auto, off, or a unit and a count"),
         ("{type: ext4, options: ro}", "'ro' is no option for a layout"),
         ("{type: ext4, options: 'noatime,x-mount.mkdir'}", "'x-mount.mkdir' is no option for a layout"),
-        ("{type: ext4, options: 'a;b'}", "words with commas between them"),
+        ("{type: ext4, options: 'a;b'}", "words separated by commas"),
         ("{type: btrfs, metadata: raid1}", "raid1 needs at least 2 devices; 1 array is below"),
         ("{type: btrfs, align: off}", "nothing uses 'align': btrfs has no stripe options"),
         ("{type: xfs, data: raid1}", "nothing uses 'data': xfs has no profiles"),

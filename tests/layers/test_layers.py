@@ -51,14 +51,14 @@ def problems(count: int = 4, **fields: Any) -> list[str]:
         ),
         (4, {"level": 6, "layout": "n2"}, "layout: 'n2' is no layout of RAID 6; it has left-asymmetric"),
         (4, {"level": 10, "layout": "left-symmetric"}, "layout: 'left-symmetric' is no layout of RAID 10; it has n2"),
-        (4, {"level": 0, "metadata": "0.90"}, "metadata: 0.90 has no place for the layout of RAID 0"),
-        (4, {"level": 5, "metadata": "0.90", "ppl": True}, "metadata: 0.90 has no place for a partial parity log"),
-        (4, {"level": 5, "metadata": "0.90", "journal": 1}, "metadata: 0.90 has no place for a partial parity log"),
-        (28, {"level": 1, "metadata": "0.90"}, "metadata: 0.90 has places for 27 devices"),
+        (4, {"level": 0, "metadata": "0.90"}, "metadata: 0.90 cannot store the layout of RAID 0"),
+        (4, {"level": 5, "metadata": "0.90", "ppl": True}, "metadata: 0.90 cannot store a partial parity log"),
+        (4, {"level": 5, "metadata": "0.90", "journal": 1}, "metadata: 0.90 cannot store a partial parity log"),
+        (28, {"level": 1, "metadata": "0.90"}, "metadata: 0.90 supports at most 27 devices"),
         (65, {"level": 5, "ppl": True}, "ppl: a partial parity log goes with at most 64 devices"),
         (4, {"level": 5, "ppl": True, "bitmap": "internal"}, "ppl: a partial parity log excludes a bitmap"),
         (4, {"level": 5, "journal": 1, "bitmap": "internal"}, "journal: a journal excludes a bitmap"),
-        (4, {"level": 1, "write_mostly": 4}, "write_mostly: at least one device must be left"),
+        (4, {"level": 1, "write_mostly": 4}, "write_mostly: at least one device must stay"),
         (4, {"level": 5, "size": GIB}, "size: more than the smallest of the disks has beside md's metadata (1022MiB)"),
         (4, {"level": 5, "size": 2**20 + 512}, "size: md counts in whole KiB"),
         (4, {"level": 5, "size": 4096}, "level: metadata and whole chunks need more space than disks of 1GiB have"),
@@ -162,7 +162,7 @@ def test_what_is_picked_keeps_its_name() -> None:
     below = Below((Shape(GIB),) * 2, "partitions")
     assert Pick.model_construct(number=1).noun_above(below) == "partitions"
     (found,) = Partition.model_construct(count=2).problems(below)
-    assert found.message.startswith("partitions cannot be partitioned: the kernel looks for no table on them")
+    assert found.message.startswith("partitions cannot be partitioned: the kernel ignores tables on them")
     assert not list(Partition.model_construct(count=2).problems(Below((Shape(GIB),), "volumes")))
 
 

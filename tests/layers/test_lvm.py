@@ -66,8 +66,8 @@ def settled(count: int = 4, **fields: Any) -> Lvm:
         ({"type": "thin", "chunk": 48 * 1024}, "chunk: chunks of a thin volume are a multiple of 64KiB, up to 1GiB"),
         ({"type": "cache", "chunk": 16 * 1024}, "chunk: chunks of a cache volume are a multiple of 32KiB, up to 1GiB"),
         ({"type": "raid6", "devices": 5, "sync": "assume-clean"}, "sync: LVM always synchronises raid6"),
-        ({"type": "mirror", "sync": "background"}, "sync: a mirror cannot be made to synchronise again"),
-        ({"type": "cache", "volumes": 2}, "volumes: a cache is that of one volume; use `groups` for several"),
+        ({"type": "mirror", "sync": "background"}, "sync: a mirror cannot be synchronised again"),
+        ({"type": "cache", "volumes": 2}, "volumes: a cache serves one volume; for several, use `groups`"),
         ({"stripes": 4, "volumes": 256}, "volumes: less than one extent (4MiB) a stripe would be left for each of 256"),
         ({"volumes": 4, "size": GIB}, "size: there is room for 1020MiB each"),
     ],
@@ -118,7 +118,7 @@ def test_two_spellings_of_one_order_are_one_cell() -> None:
     assert len(space(MATRIX % 'order: ["1 2 3 4", "1  2 3 04", "2 1 3 4"]').arrays) == 2
     with pytest.raises(BadInput) as caught:
         space(MATRIX % "order: first")
-    assert "no order; write the numbers" in caught.value.details
+    assert "not an order; write the numbers" in caught.value.details
 
 
 @pytest.mark.parametrize(

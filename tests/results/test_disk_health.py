@@ -33,7 +33,7 @@ def test_every_disk_is_heard_by_its_path() -> None:
 
 def test_a_disk_that_tells_nothing_of_its_health_may_tell_what_it_is() -> None:
     (found,) = heard('smart\t/dev/sda\t{"scsi_model_name": "M", "scsi_revision": "F"}').values()
-    assert (found.absent, found.model, found.firmware) == ("the disk tells nothing of its health", "M", "F")
+    assert (found.absent, found.model, found.firmware) == ("the disk reports no health", "M", "F")
 
 
 def test_a_host_that_does_not_tell_is_no_error() -> None:
@@ -51,9 +51,9 @@ def test_what_became_worse_is_an_alarm_and_what_was_bad_stays_one() -> None:
     (before,) = first_seen((), {"a": WELL})
     assert (before.alarm, before.over(WELL).alarm) == ("", "")
     assert "reallocated sectors: 0 before, 8 after" in before.over(replace(WELL, reallocated=8)).alarm
-    assert "it says that it is failing" in before.over(replace(WELL, passed=False)).alarm
+    assert "it reports that it is failing" in before.over(replace(WELL, passed=False)).alarm
     bad = Health(disk="a", before=replace(WELL, passed=False))
-    assert bad.alarm.startswith("a is not well: it says that it is failing. ")
+    assert bad.alarm.startswith("a has a problem: it reports that it is failing. ")
     assert bad.over(Smart(absent="asleep")).worse == ()
 
 
@@ -68,14 +68,14 @@ def test_what_happened_to_a_killed_process_of_the_run_is_seen_by_the_next() -> N
     now = first_seen(known, {"a": replace(WELL, pending=2), "b": WELL})
     assert [one.before for one in now] == [WELL, WELL]
     assert now[0].worse
-    assert now[0].alarm.startswith("a is not well: sectors that it could not read: 0 before, 2 after")
+    assert now[0].alarm.startswith("a has a problem: sectors that it could not read: 0 before, 2 after")
     assert now[1].alarm == ""
 
 
 def test_what_nobody_can_know_is_said_once() -> None:
     none = Smart(absent="smartctl is not installed")
     health = first_seen((), {"a": none, "b": none, "c": WELL})
-    assert unknown(health) == "nobody knows how well a, b may be: smartctl is not installed"
+    assert unknown(health) == "the health of a, b is unknown: smartctl is not installed"
     assert unknown(health[2:]) == ""
 
 

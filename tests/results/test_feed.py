@@ -96,8 +96,8 @@ def test_a_store_from_the_future_does_not_stop_a_run(address: Address, begun: Ca
     assert not run.ends()
     first, last = run.said
     assert "was written by a newer version of matrix" in first
-    assert "the run goes on, its journal keeps every trial → use the newer program" in first
-    assert "not everything is in the store" in last
+    assert "the run continues, and its journal keeps every trial → use the newer program" in first
+    assert "lacks trials; the journal of the run has them" in last
     assert len(run.journal.troubles()) == 1
     assert len(run.journal.finished()) == 3
 
@@ -185,7 +185,7 @@ def test_a_server_that_is_gone_for_good(postgresql: Server, tmp_path: Path, begu
         assert not run.ends()
     finally:
         postgresql.start()
-    assert "not everything is in the store" in run.said[-1]
+    assert "lacks trials; the journal of the run has them" in run.said[-1]
     with SharedStore.existing(address) as store:
         assert bring_up_to_date(store, tmp_path / "results") == []
         assert store.settled() == {run.folder.state()}
@@ -235,7 +235,7 @@ def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch
             feed.add(trial)
         assert said == []
         assert not feed.end(folder, silence=0.05)
-    assert "not everything is in the store" in said[0]
+    assert "lacks trials; the journal of the run has them" in said[0]
     assert feed._work.qsize() <= 10, "what waits is bounded"
 
 
@@ -268,7 +268,7 @@ def test_whatever_goes_wrong_the_run_goes_on(
     run = begun(address_of(None, tmp_path / "results"))
     run.trial()
     assert not run.ends()
-    assert "the shared store cannot be fed: UnicodeError: nobody thought of this" in run.said[0]
+    assert "cannot write to the shared store: UnicodeError: nobody thought of this" in run.said[0]
     assert run.journal.troubles()
 
 

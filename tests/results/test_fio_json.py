@@ -173,8 +173,8 @@ def test_merging_loses_no_request(one: dict[int, int], two: dict[int, int]) -> N
     [
         ([], ""),
         ([1], ""),
-        ([0], "iops_slope:5% over 10 s not attained: 9.0%"),
-        ([1, 0, 0], "iops_slope:5% over 10 s not attained: 9.0%"),
+        ([0], "iops_slope:5% over 10 s not reached: 9.0%"),
+        ([1, 0, 0], "iops_slope:5% over 10 s not reached: 9.0%"),
     ],
 )
 def test_a_steady_state_that_was_not_attained_is_told(attained: list[int], said: str) -> None:
@@ -226,9 +226,9 @@ def test_trims_do_not_disturb() -> None:
         ('{\n"jobs": []\n}', "no jobs"),
         ('{\n"jobs": [1]\n}', "no jobs"),
         ("{\n}", "no jobs"),
-        ('{\n"jobs": [{"read": {"total_ios": 4}}]\n}', "lacks what we read"),
-        ('{\n"jobs": [{"read": 7}]\n}', "lacks what we read"),
-        ('{\n"jobs": [{}]\n}', "lacks what we read"),
+        ('{\n"jobs": [{"read": {"total_ios": 4}}]\n}', "lacks a required value"),
+        ('{\n"jobs": [{"read": 7}]\n}', "lacks a required value"),
+        ('{\n"jobs": [{}]\n}', "lacks a required value"),
     ],
 )
 def test_what_is_no_result_is_named_with_its_evidence(text: str, brief: str) -> None:

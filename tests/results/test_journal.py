@@ -60,7 +60,7 @@ def test_a_trial_is_never_counted_twice(journal: Journal) -> None:
 
 
 def test_a_trial_of_an_unknown_cell_is_refused(journal: Journal) -> None:
-    with pytest.raises(HarnessBroken, match="never made known"):
+    with pytest.raises(HarnessBroken, match="is not in the journal"):
         journal.record(measured(cell="c2"))
     assert journal.finished() == set()
 
@@ -183,7 +183,7 @@ def test_opening_for_reading_leaves_an_empty_file_as_it_is(tmp_path: Path) -> No
     """A runner that was killed before its journal had a table."""
     path = tmp_path / "journal.sqlite"
     path.touch()
-    with pytest.raises(BadInput, match="not a journal of ours"):
+    with pytest.raises(BadInput, match="not a journal of matrix"):
         Journal.existing(path)
     with Journal.open(path) as journal:
         assert journal.finished() == set()

@@ -54,7 +54,7 @@ def test_a_database_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table bookmarks (url text)")
-    with pytest.raises(BadInput, match="not a journal of ours"):
+    with pytest.raises(BadInput, match="not a journal of matrix"):
         Journal.open(path)
 
 

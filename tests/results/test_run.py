@@ -100,7 +100,7 @@ def test_half_made_and_foreign_folders_confuse_nobody(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 3}', '{"format": 2}', '{"format": 1}'])
 def test_a_manifest_nobody_understands_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(BadInput, match="manifest this program understands") as caught:
+    with pytest.raises(BadInput, match="is not a manifest of this version") as caught:
         load(tmp_path)
     assert caught.value.details
     assert caught.value.resolution

@@ -85,7 +85,7 @@ def test_a_reason_is_given_only_where_it_is_needed() -> None:
     assert second(held_against(reasoned, run(PAIR, times(1.0)))).why == "a kernel of 2007"
     undecided = held_against(reasoned, run(PAIR, times(2.0), blocks=1))
     assert second(undecided).why == "a kernel of 2007"
-    assert "layout=raid0: undecided; should it not be met: a kernel of 2007" in shown(undecided).notes[1]
+    assert "layout=raid0: undecided; a possible reason: a kernel of 2007" in shown(undecided).notes[1]
     assert len(shown(held_against(twice(), run(PAIR, times(2.0), blocks=1))).notes) == 1, "where nothing is known"
 
 

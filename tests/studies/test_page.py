@@ -82,7 +82,7 @@ def test_programs_get_plain_numbers() -> None:
 
 
 def test_what_was_made_up_says_so_wherever_it_is_shown() -> None:
-    assert line(INVENTED).endswith("figures are made up, so this says nothing")
+    assert line(INVENTED).endswith("the figures are synthetic, so this is no result")
     assert shown(INVENTED).rows[1][-1] == "made up: within 15 %"
     assert "made up: within 15 %" in page("somebody", INVENTED, [], "")
 
@@ -99,14 +99,14 @@ def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:
 
 
 def test_that_the_host_could_not_keep_up_is_said() -> None:
-    assert "in 3 of them the host could not keep up" in str(About("r", "2026", "qemu", (), 10, 2, 3))
+    assert "3 of them are host-limited" in str(About("r", "2026", "qemu", (), 10, 2, 3))
 
 
 def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
     strained = held_against(STUDY, [replace(one, strained=1) for one in run(PAIR, times(2.0))])
     assert shown(strained).rows[1][-1] == "within 15 % (!)"
-    assert shown(strained).notes[-1].startswith("(!): rests on trials in which the host could not keep up")
-    assert "(!): rests on" in page("somebody", strained, [], "")
+    assert shown(strained).notes[-1].startswith("(!): uses host-limited trials")
+    assert "(!): uses host-limited" in page("somebody", strained, [], "")
     assert "(!)" not in page("somebody", MET, [], "")
 
 

@@ -52,7 +52,7 @@ def bottleneck(found: Evidence) -> str:
     # Counters begin slightly before fio and end slightly after.
     busy = {disk.device: min(1.0, disk.busy / found.seconds) for disk in found.disks} if found.seconds else {}
     if found.strained:
-        return f"host: it could not keep up with the disks, {found.strained}"
+        return f"host: too slow for its simulated disks, {found.strained}"
     if full := next((bus for bus in found.buses if bus.moved >= FULL * bus.limit), None):
         return f"bus {full.name}: {full.moved / 1e6:.4g} of {full.limit / 1e6:.4g} MB/s"
     if busy and min(busy.values()) >= FULL:
@@ -64,7 +64,7 @@ def bottleneck(found: Evidence) -> str:
     if found.processors and found.processors.shares["idle"] + found.processors.shares["iowait"] < NO_IDLE:
         return f"processor: idle for {found.processors.shares['idle']:.0%} of the time"
     if not busy:
-        return "unclear: nothing was counted of its disks"
+        return "unclear: there are no counters of its disks"
     most = f"the busiest disk was so for {max(busy.values()):.0%} of the time"
     if found.in_flight is not None:
         return f"queue depth: at most {found.in_flight} under way, and {most}"

@@ -200,7 +200,7 @@ def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, f
     rules: list[Mapping[str, frozenset[str]]] = []
     for text in only:
         try:
-            rules.append(rule_of(parse_only(text), values))
+            rules.append(rule_of(parse_only(text, values), values))
         except BadRule as error:
             raise BadInput(
                 f"--only '{text}': {error.message}", resolution="`matrix results --format csv` shows all axes"

@@ -6,8 +6,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+NAME = r"^[A-Za-z][A-Za-z0-9_.+-]*$"
 #: What things in a matrix are called; it becomes a part of names and folders.
-Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.+-]*$", max_length=80)]
+Name = Annotated[str, Field(pattern=NAME, max_length=80)]
 
 
 class Model(BaseModel):

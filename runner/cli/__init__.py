@@ -10,6 +10,8 @@ import click
 
 from runner import __version__
 from runner.base.errors import Exit, HarnessBroken, MatrixError
+from runner.cli.help_format import Context, with_fitting_help
+from runner.cli.screen import broken, columns_of, echo
 
 _COMMANDS = {
     "init": "Write a small matrix to begin with.",
@@ -40,6 +42,8 @@ _MODULES = {"import": "import_fio"}
 
 
 class _LazyGroup(click.Group):
+    context_class = Context
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_COMMANDS)
 
@@ -47,7 +51,7 @@ class _LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"runner.cli.{_MODULES.get(cmd_name, cmd_name)}").command
-        return command
+        return with_fitting_help(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -80,6 +84,9 @@ small for every cell's minimum, 130 interrupted.
 """
 
 
+_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
 def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     """Print the versions that have a part in what is measured, and end."""
     if not wanted or context.resilient_parsing:
@@ -90,7 +97,7 @@ def _version(context: click.Context, _option: click.Parameter, wanted: bool) -> 
     context.exit()
 
 
-@click.group(cls=_LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, epilog=_EPILOG, context_settings=_SETTINGS)
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the versions."
 )
@@ -100,11 +107,18 @@ def cli() -> None:
 
 def show(error: MatrixError) -> None:
     """An error as a user sees it: what happened, the evidence, what to do."""
-    click.secho(f"matrix: {error.brief}", err=True, bold=True)
+    click.secho(broken(f"matrix: {error.brief}", columns_of(sys.stderr)), err=True, bold=True)
     if error.details:
-        click.echo(error.details, err=True)
+        echo(error.details, err=True)
     if error.resolution:
-        click.echo(f"→ {error.resolution}", err=True)
+        echo(f"→ {error.resolution}", err=True)
+
+
+def _show_usage(error: click.ClickException) -> None:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context:
+        echo(f"{context.get_usage()}\nTry '{context.command_path} --help' for help.\n", err=True)
+    echo(f"Error: {error.format_message()}", err=True)
 
 
 def _carried_out() -> int:
@@ -132,11 +146,16 @@ def main() -> None:
         sys.exit(error.exit_code)
     except click.exceptions.Exit as end:
         sys.exit(end.exit_code)
+    except click.NoSuchOption as error:
+        from runner.cli.unknown_option import no_such_option
+
+        show(no_such_option(error))
+        sys.exit(Exit.BAD_INPUT)
     except click.ClickException as error:
-        error.show()
+        _show_usage(error)
         sys.exit(2)
     except (KeyboardInterrupt, click.exceptions.Abort):
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; there is nobody left to tell

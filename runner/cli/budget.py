@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.engine.budget import ENDLESS, Cost
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -54,15 +52,3 @@ def budget(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Write at most so much, as 500GB, in the whole run (to the arrays: parity and mirrors write more).",
     )
     return seconds(written(command))
-
-
-def short_of(short: int, left_out: int, cost: Cost) -> str:
-    """What a run says that had to stop for its budget; empty if it had not."""
-    if cost == ENDLESS or not left_out:
-        return ""
-    if short:
-        return (
-            f"the budget is used up: {short:,} trials of the minimum are missing; a larger one, or none, goes on with "
-            "them, and `matrix plan` tells what they take"
-        )
-    return f"the budget is used up: every cell has its minimum, and {left_out:,} trials more were wanted"

@@ -12,6 +12,7 @@ import click
 
 from runner.base.errors import Exit, MatrixError
 from runner.cli.options import hosts
+from runner.cli.screen import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +63,7 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
 
     def tell(text: str) -> None:
         told.append(text)
-        click.echo(text)
+        echo(text)
 
     # First: what works on a disk holds it.
     left = _swept(tell, dry=dry_run) if reach == "local" else False
@@ -71,7 +72,7 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
         if host is None and one.reach != reach:
             tell(f"{one.disk} of {one.reach}: with the run {one.run}; `matrix clean --host` is for other hosts")
     if not told:
-        click.echo(f"nothing of ours is left on {host or 'this machine'}", err=True)
+        echo(f"nothing of ours is left on {host or 'this machine'}", err=True)
     if left:
         raise click.exceptions.Exit(Exit.BROKEN)
 
@@ -115,7 +116,7 @@ def _everywhere(hosts: Path | None, state: Path, labelled: tuple[str, ...], *, d
         stays[reach] = _there(state, reach, ways[reach], labelled, dry=dry)
 
     if not ways:
-        click.echo("no host behind ssh is known, of hosts.yaml or of our records", err=True)
+        echo("no host behind ssh is known, of hosts.yaml or of our records", err=True)
     working = [Thread(target=on, args=(reach,), daemon=True) for reach in ways]
     for one in working:
         one.start()
@@ -128,7 +129,7 @@ def _there(state: Path, reach: str, name: str, labelled: tuple[str, ...], *, dry
     """On one of several, of which every word is told with its name."""
 
     def tell(text: str) -> None:
-        click.echo(f"{name}: {text}")
+        echo(f"{name}: {text}")
 
     try:
         return _cleaned(state, reach, labelled, tell, dry_run=dry)
@@ -144,7 +145,7 @@ def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], tell: Callable[
     from runner.session.host_connection import line_of, reached
 
     left = False
-    with reached(reach, line_of(reach), f"clean-{token_hex(4)}", partial(click.echo, err=True)) as there:
+    with reached(reach, line_of(reach), f"clean-{token_hex(4)}", partial(echo, err=True)) as there:
         if dry_run:
             _tell(there, state, tell)
             return False

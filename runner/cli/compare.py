@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.options import only, results, store
+from runner.cli.screen import echo
 from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
         if kind != "run" and not asked.runs:
             among, left_out = measured_first(among)
         if kind == "run" and (over := passed_over((asked.a, asked.b), among)):
-            click.echo(f"note: {over}", err=True)
+            echo(f"note: {over}", err=True)
         with with_hint(left_out):
             of = {word: runs_of(kind, word, among) for word in (asked.a, asked.b)}
         every = list({run.id: run for several in of.values() for run in several}.values())

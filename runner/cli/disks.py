@@ -43,17 +43,13 @@ def command(ctx: click.Context, hosts: Path | None, host: str | None, form: str)
 @command.command("models", epilog="Example:  matrix disks models")
 def models() -> None:
     """List the disk models that come with matrix, each with the source of its figures."""
-    from rich.table import Table
-
-    from runner.cli.store_options import console_for
+    from runner.cli.screen import show
+    from runner.reports.fit import Sheet
     from runner.space.includes import models as names
     from runner.space.load import disk_model
 
-    table = Table("model", "kind", "source of its figures", show_lines=True)
-    for name in names():
-        model = disk_model(name)
-        table.add_row(name, model.kind, model.source or "")
-    console_for(terminal=sys.stdout.isatty()).print(table)
+    rows = [(name, model.kind, model.source or "") for name, model in ((name, disk_model(name)) for name in names())]
+    show(Sheet(("model", "kind", "source of its figures"), rows), sys.stdout)
 
 
 @command.command(

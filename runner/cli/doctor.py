@@ -11,7 +11,9 @@ import click
 
 from runner.base.errors import Exit, HarnessBroken
 from runner.base.process import run
+from runner.cli.kernel import boots
 from runner.cli.options import PLACE
+from runner.cli.screen import echo
 from runner.machines import MACHINES, WITH_HOSTS, Where, machine
 
 if TYPE_CHECKING:
@@ -28,23 +30,27 @@ _EPILOG = """\b
 Examples:
   matrix doctor --on qemu           exit code 3 if that machine cannot be used
   matrix doctor --on ssh:shelf      what a host has and lacks: one of hosts.yaml, or whatever else ssh knows
+  matrix doctor --kernel ./bzImage  what that kernel lacks; exit code 3 if no virtual machine can boot it
 """
 
 
 @click.command("doctor", epilog=_EPILOG)
 @click.option("--on", "place", type=PLACE, help="Judge by this machine alone.")
-def command(place: Where | None) -> None:
+@click.option("--kernel", help="Judge this kernel alone: debian-12, debian-13 or the path of a bzImage.")
+def command(place: Where | None, kernel: str | None) -> None:
     """Say what this host can do, and what is missing for the rest. Starts nothing, changes nothing."""
-    click.echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
-    click.echo(f"fio       {_version('fio', '--version')}  (checks jobs before they run)")
-    click.echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
-    click.echo(f"disks     {_modelled()}")
-    click.echo(f"kvm       {_kvm()}")
+    if kernel:
+        raise click.exceptions.Exit(0 if boots(kernel) else Exit.BROKEN)
+    echo(f"host      Linux {platform.release()}, Python {platform.python_version()}")
+    echo(f"fio       {_version('fio', '--version')}  (checks jobs before they run)")
+    echo(f"results   {shutil.disk_usage('.').free / 1e9:,.0f} GB free for {Path('results').absolute()}/")
+    echo(f"disks     {_modelled()}")
+    echo(f"kvm       {_kvm()}")
     missing = {one: _refusals(one) for one in ([place] if place else map(Where, MACHINES))}
     for one, refusals in missing.items():
-        click.echo(f"{one.machine:<9} {'cannot be used' if refusals else _ready(one)}")
+        echo(f"{one.machine:<9} {'cannot be used' if refusals else _ready(one)}")
         for refusal in refusals:
-            click.echo(f"          - {refusal.told}")
+            echo(f"          - {refusal.told}")
         if one.machine == "local":
             _show_optional(_here())
     if place and place.host:
@@ -79,12 +85,12 @@ def _show_host(name: str) -> None:
     said = told(line, ANY_LAYOUT, (*PACKAGES, *OPTIONAL))
     known = facts(said)
     for what in ("kernel", "fio", "mdadm", "lvm"):
-        click.echo(f"          {what:<9} {known.get(what, 'not there')}")
+        echo(f"          {what:<9} {known.get(what, 'not there')}")
     lacks = lacking(said)
     for what in lacks:
-        click.echo(f"          lacks     {what}")
+        echo(f"          lacks     {what}")
     if not lacks:
-        click.echo("          lacks     nothing that any layout needs")
+        echo("          lacks     nothing that any layout needs")
     _show_optional(said)
 
 
@@ -93,7 +99,7 @@ def _show_optional(said: str) -> None:
     from runner.machines.requirements import without
 
     for what in without(said):
-        click.echo(f"          optional  {what}")
+        echo(f"          optional  {what}")
 
 
 def _here() -> str:

@@ -35,7 +35,7 @@ def command(context: click.Context, topic: str | None) -> None:
     elif topic in pages:
         _show(pages[topic].read_text(encoding="utf-8"))
     elif found := group.get_command(root, topic):
-        click.echo(found.get_help(click.Context(found, info_name=topic, parent=root)))
+        click.echo(found.get_help(found.context_class(found, info_name=topic, parent=root)))
     else:
         raise BadInput(f"there is no topic and no command {topic!r}", resolution=f"topics are {', '.join(pages)}")
 

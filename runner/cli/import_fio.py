@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.options import results, store
+from runner.cli.screen import echo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +91,7 @@ def command(
     with (
         folder.locked(),
         Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal,
-        Feed(address, folder, lambda text: click.echo(text, err=True)) as feed,
+        Feed(address, folder, lambda text: echo(text, err=True)) as feed,
     ):
         for content in contents.values():
             _keep(folder, content)
@@ -133,7 +134,7 @@ def _new(files: Iterable[Path], results: Path) -> dict[Path, bytes]:
             resolution="every trial counts once; remove that folder to import them anew",
         )
     for one in passed:
-        click.echo(f"note: {one}: passed over", err=True)
+        echo(f"note: {one}: passed over", err=True)
     return dict(found.values())
 
 
@@ -267,13 +268,13 @@ def _text(content: bytes) -> str:
 
 def _tell(folder: RunFolder, recorded: Sequence[tuple[CellRow, Trial]]) -> None:
     cells = len({cell.id for cell, _ in recorded})
-    click.echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
+    echo(f"{folder.path}/: {len(recorded)} trial{'s' if len(recorded) != 1 else ''} of {cells} cells")
     for lack in sorted({trial.notes["lacks"] for _, trial in recorded if "lacks" in trial.notes}):
         count = sum(trial.notes.get("lacks") == lack for _, trial in recorded)
-        click.echo(f"note: {count} of them lack {lack}", err=True)
+        echo(f"note: {count} of them lack {lack}", err=True)
     for _, trial in recorded:
         if trial.reason:
-            click.echo(f"note: {trial.notes['imported']}: {trial.reason}", err=True)
+            echo(f"note: {trial.notes['imported']}: {trial.reason}", err=True)
 
 
 def _tell_places(read: Iterable[tuple[Path, Group]], recorded: Iterable[tuple[CellRow, Trial]]) -> None:
@@ -284,4 +285,4 @@ def _tell_places(read: Iterable[tuple[Path, Group]], recorded: Iterable[tuple[Ce
     for name, there in places.items():
         if len(there) > 1:
             told = ", ".join(sorted(filter(None, there))[:3])
-            click.echo(f"note: trials of one cell, {name}, are from {told}: `--axis` tells imports apart", err=True)
+            echo(f"note: trials of one cell, {name}, are from {told}: `--axis` tells imports apart", err=True)

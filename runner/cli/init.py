@@ -9,6 +9,7 @@ import click
 
 from runner.base.errors import BadInput
 from runner.base.shipped import shipped
+from runner.cli.screen import echo
 
 KINDS = ("raid", "lvm", "nas", "ssd", "compare")
 SCHEMA = "matrix.schema.json"
@@ -44,7 +45,7 @@ def command(name: str | None, kind: str) -> None:
     except FileExistsError:
         raise BadInput(f"{path} exists already", resolution="choose another name: matrix init NAME") from None
     Path(SCHEMA).write_text((shipped("matrix") / "schema.json").read_text(encoding="utf-8"), encoding="utf-8")
-    click.echo(f"wrote {path}, and {SCHEMA} for editors\nnext: matrix plan {path}; matrix run {path}")
+    echo(f"wrote {path}, and {SCHEMA} for editors\nnext: matrix plan {path}; matrix run {path}")
 
 
 def _starter(name: str, kind: str) -> str:

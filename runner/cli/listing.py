@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput
-from runner.cli.store_options import console_for
+from runner.cli.screen import echo
+from runner.cli.screen import show as show_sheet
 from runner.hosts import HOSTS_FILE
 
 if TYPE_CHECKING:
@@ -29,10 +30,7 @@ def show(hosts: Path | None, host: str | None, form: str) -> None:
 
     lab = lab_of(hosts)
     if lab is None:
-        click.echo(
-            f"note: there is no {HOSTS_FILE} here, so no disk may be used; docs/disks.md has an example",
-            err=True,
-        )
+        echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; docs/disks.md has an example", err=True)
     chosen = chosen_host(lab, host)
     reach = chosen.reach if chosen else "local"
     line = line_of(reach)
@@ -83,29 +81,22 @@ def as_json(found: Sequence[Listed]) -> str:
 
 
 def _table(found: Sequence[Listed]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from runner.reports.fit import Sheet
 
-    table = Table(show_lines=True)
-    for column in ("disk", "stable name", "size", "what", "may it be used?"):
-        table.add_column(column, overflow="fold")  # a name that is cut is none that can be copied
-    for one in found:
-        what = "\n".join(
-            filter(
-                None,
-                (
-                    one.kind,
-                    one.model,
-                    one.serial and f"serial {one.serial}",
-                    one.wwn and f"wwn {one.wwn}",
-                    one.firmware and f"firmware {one.firmware}",
-                    f"health: {one.health}" if one.health else "",
-                ),
-            )
-        )
-        why = "\n".join(f"{refused.why}: {refused.evidence}" for refused in one.refusals)
-        names = [one.declared] if one.declared else list(one.names)
-        words = ("\n".join(names) or "none", f"{one.size}B", what, "yes" if one.usable else why)
-        # A label that somebody wrote is no markup of ours.
-        table.add_row(*map(Text, (one.path or "not there", *words)))
-    console_for(terminal=sys.stdout.isatty()).print(table)
+    columns = ("disk", "stable name", "size", "what", "may it be used?")
+    show_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
+
+
+def _row(one: Listed) -> tuple[str, ...]:
+    what = (
+        one.kind,
+        one.model,
+        one.serial and f"serial {one.serial}",
+        one.wwn and f"wwn {one.wwn}",
+        one.firmware and f"firmware {one.firmware}",
+        f"health: {one.health}" if one.health else "",
+    )
+    why = "\n".join(f"{refused.why}: {refused.evidence}" for refused in one.refusals)
+    names = [one.declared] if one.declared else list(one.names)
+    usable = "yes" if one.usable else why
+    return one.path or "not there", "\n".join(names) or "none", f"{one.size}B", "\n".join(filter(None, what)), usable

@@ -41,9 +41,9 @@ matrix_file = click.argument("matrix", type=MatrixPath(path_type=Path))
 only = click.option(
     "--only",
     multiple=True,
-    metavar="AXIS=VALUE,…",
-    help="Only cells of which all of this is true, e.g. 'layout=raid5,bs=64KiB|1MiB'. "
-    "Given several times: the cells that any of them names.",
+    metavar="NAME|AXIS=VALUE,…",
+    help="Only cells of which all of this is true, e.g. raid5 (a layout, a workload or another value) "
+    "or 'layout=raid5,bs=64KiB|1MiB'. Given several times: the cells that any of them names.",
 )
 
 
@@ -101,7 +101,7 @@ on = click.option(
     help="Where to run.",
     callback=lambda _ctx, _param, value: value.machine,
 )
-kernel = click.option("--kernel", help="Kernel for this run: debian-12, debian-13 or the path of a bzImage.")
+kernel = click.option("--kernel", help="Kernel to run under: debian-12, debian-13 or the path of a bzImage.")
 templates = click.option(
     "--templates",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.budget import budget
-from runner.cli.jobs import jobs, level_of
-from runner.cli.options import matrix_file, on, only, results, shard
+from runner.cli.jobs import jobs
+from runner.cli.options import kernel, matrix_file, on, only, results, shard
+from runner.cli.screen import echo
 from runner.engine.budget import ENDLESS, Cost, repeats
 from runner.reports.number_format import duration
 from runner.session.request import Asked, Checks, asked
+from runner.session.run import level_of
 
 if TYPE_CHECKING:
-    from runner.cli.jobs import Asked as Jobs
     from runner.engine.estimate import Estimate, Pace
     from runner.language.matrix import Repeat
+    from runner.session.run import Jobs
     from runner.space.shard import Shard
 
 _SHOWN = 40
@@ -28,11 +30,16 @@ _SHOWN = 40
 @only
 @shard
 @on
+@kernel
 @results
 @jobs
 @budget
 @click.option(
-    "--cells", "all_cells", is_flag=True, help="List every cell with its id, in the order of the first block."
+    "--cells",
+    "--list",
+    "all_cells",
+    is_flag=True,
+    help="List every cell with its id, in the order of the first block.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(
@@ -40,6 +47,7 @@ def command(
     only: tuple[str, ...],
     shard: Shard | None,
     place: str,
+    kernel: str | None,
     results: Path,
     jobs: Jobs,
     budget: float,
@@ -52,15 +60,19 @@ def command(
     from runner.engine.rigs import specs_of
     from runner.machines import machine
     from runner.machines.base import Wishes
-    from runner.session.past_timings import recorded_pace
+    from runner.session.past_timings import QUIET, Load, pace_of
+    from runner.session.run_request import check_kernel
 
     request = asked(matrix, only, shard, Checks(place))
-    pace = recorded_pace(results, place, request.space.matrix.name)
-    specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), None)))
+    check_kernel(kernel, request.space.matrix.machine.kernel or ())
+    specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), kernel)))
     where = machine(place, Wishes())
+    load = QUIET if where.made_up else Load.now()
+    pace = pace_of(results, where, place, request.space.matrix, specs, load)
     level, alone = level_of(jobs, where, specs, request.arrays())
     refused = list(dict.fromkeys(refusal.told for spec in specs for refusal in where.refusals(spec)))
-    notes = [*filter(None, [alone]), *(f"`matrix run --on {place}` would be refused here: {told}" for told in refused)]
+    notes = [*filter(None, [alone, "" if pace.runs else load.note])]
+    notes += [f"`matrix run --on {place}` would be refused here: {told}" for told in refused]
     found = estimate(request.plan, pace, level.now)
     if form == "json":
         _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), notes)
@@ -68,22 +80,22 @@ def command(
     if all_cells:
         for visit in request.plan.visits(1):
             for cell in visit.cells:
-                click.echo(f"{cell.id}  {cell.name}")
+                echo(f"{cell.id}  {cell.name}")
     begins = " to begin with" if level.most > level.now else ""
     side_by_side = f", {level.now} rigs side by side{begins}" if level.now > 1 else ""
     _print_text(request, found, pace, place, side_by_side, [*request.selection.notes(), *notes])
     if (wanted := Cost(budget, bytes_budget)) != ENDLESS:
-        click.echo(f"{'budget':>8}  {_budget(wanted, found, request.plan.repeat, pace, place)}")
+        echo(f"{'budget':>8}  {_budget(wanted, found, request.plan.repeat, pace, place)}")
 
 
 def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by_side: str, notes: list[str]) -> None:
     repeat = request.plan.repeat
     for note in notes:
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")
     left_out = request.space.count() - found.cells
     repeats = f"{repeat.min}" if repeat.min == repeat.max else f"{repeat.min} to {repeat.max}"
     trials = _span(f"{found.trials_least:,}", f"{found.trials_most:,}")
-    basis = f"from {_runs(pace.runs, place)}" if pace.runs else "a guess: nothing is recorded yet"
+    basis = f"from {_runs(pace.runs, place)}" if pace.runs else "a first estimate: no run of it is recorded yet"
     rows = [
         ("cells", f"{found.cells:,}" + (f" ({left_out:,} left out)" if left_out else "")),
         ("arrays", f"{found.arrays:,}, {_builds(found)}"),
@@ -94,7 +106,7 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by
         ("written", f"{_span(volume(found.bytes_least), volume(found.bytes_most))} ({_rate_basis(pace, place)})"),
     ]
     for name, text in rows:
-        click.echo(f"{name:>8}  {text}")
+        echo(f"{name:>8}  {text}")
 
 
 def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:
@@ -110,7 +122,7 @@ def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: st
     if times < 2:
         return f"{enough}, which says nothing of their doubt"
     half = factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
-    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(pace.runs, place)}"
+    scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(pace.scattered, place)}"
     return f"{enough}; known to ±{half:.1%} {scatter}, better where it is needed"
 
 
@@ -130,8 +142,11 @@ def _runs(count: int, place: str) -> str:
 
 
 def _rate_basis(pace: Pace, place: str) -> str:
-    basis = f"the mean of {_runs(pace.rated, place)}" if pace.rated else "which is assumed"
-    return f"at {pace.write_rate / 1e6:,.0f} MB/s, {basis}"
+    if pace.write_rate is not None:
+        return f"at {pace.write_rate / 1e6:,.0f} MB/s, the mean of {_runs(pace.rated, place)}"
+    if pace.physics is None:
+        return f"at up to {pace.costs.bandwidth / 1e6:,.0f} MB/s, which is assumed"
+    return "at the rates of the simulated disks"
 
 
 def _span(least: str, most: str) -> str:

@@ -7,17 +7,18 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 
-import click
-
 from runner.cli.output import Voice
+from runner.cli.screen import WIDTH, columns_of, echo, show
+from runner.engine.estimate import left_of
 from runner.engine.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
+from runner.reports.number_format import about
+from runner.reports.styles import BAD, DOUBT
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from rich.console import Console
     from rich.progress import TaskID
 
     from runner.engine.events import Event
@@ -32,37 +33,41 @@ class View(AbstractContextManager["View"], ABC):
     def __init__(self, planned: int, done: int) -> None:
         self.planned, self.done = planned, done
         self.voice = Voice()
+        self._expected = 0.0
 
     def say(self, text: str) -> None:
         """A line on standard output, while there is one."""
-        click.echo(text, file=cast("TextIO", self.voice))
+        echo(text, stream=cast("TextIO", self.voice))
 
     def begins(self, folder: Path) -> None:
         """The run begins, or goes on; `folder` is where everything goes."""
         self.notice(f"results go to {folder}/")
 
+    def expects(self, least: float, most: float) -> None:
+        """Tell how long what is left of the run takes, in seconds."""
+        self._expected = most
+        if self.done < self.planned:
+            text, longest = about(least), about(most)
+            self.notice(f"it takes {text}" if text == longest else f"it takes {text}, or up to {longest}")
+
     def ends(self, end: Ending) -> None:
         """The reports are written: the table, and where everything is."""
-        from rich.console import Console
+        from runner.reports.terminal import caption, table
 
-        from runner.reports.terminal import table
-
-        shown = table(end.content)
-        console = Console(file=cast("TextIO", self.voice))
-        if not self.voice.isatty():
-            console.width = max(140, console.measure(shown).maximum)
-        console.print(shown)
+        stream = cast("TextIO", self.voice)
+        show(table(end.content), stream)
+        self.say(caption(end.content))
         if end.content.judgements:
-            self._verdicts(end, console)
-        for line in end.lines(console.width):
+            self._verdicts(end)
+        for line in end.lines(columns_of(stream) or WIDTH):
             self.say(line)
 
-    def _verdicts(self, end: Ending, console: Console) -> None:
-        from runner.reports.table_formats import as_table
+    def _verdicts(self, end: Ending) -> None:
+        from runner.reports.table_formats import as_sheet
         from runner.reports.verdicts import shown
 
         grid = shown(end.content.judgements)
-        console.print(as_table(grid))
+        show(as_sheet(grid), cast("TextIO", self.voice))
         for note in grid.notes:
             self.say(note)
 
@@ -119,16 +124,16 @@ class QuietView(View):
     def event(self, event: Event) -> None:
         """Losses, and trials without figures."""
         if isinstance(event, RigWasLost):
-            click.echo(f"{event.name}: {event.reason}; {event.next}", err=True)
+            echo(f"{event.name}: {event.reason}; {event.next}", err=True)
         elif isinstance(event, TrialDone) and event.trial.outcome is not Outcome.MEASURED:
-            click.echo(f"{event.name}: {rate(event.trial)}", err=True)
+            echo(f"{event.name}: {rate(event.trial)}", err=True)
 
     def notice(self, text: str) -> None:
         """Nothing."""
 
     def trouble(self, text: str) -> None:
         """A line."""
-        click.echo(text, err=True)
+        echo(text, err=True)
 
     def progress(self, brief: str, fraction: float | None = None) -> None:
         """Nothing."""
@@ -136,7 +141,7 @@ class QuietView(View):
     def ends(self, end: Ending) -> None:
         """One line; and that it was in vain, if it was."""
         if end.nothing:
-            click.echo(end.nothing, err=True)
+            echo(end.nothing, err=True)
         self.say(end.where)
 
 
@@ -165,6 +170,10 @@ class JsonView(View):
             published={said.value: count for said, count in tally(end.held).items()},
             exit=int(end.exit),
         )
+
+    def expects(self, least: float, most: float) -> None:
+        """The estimate."""
+        self._say(event="estimate", seconds_least=least, seconds_most=most)
 
     def event(self, event: Event) -> None:
         """Every event as it is."""
@@ -252,27 +261,13 @@ class PlainView(View):
 
 
 class LiveView(View):
-    """A bar, the trial under way, and how long it will take; where several rigs are at work, a line for each."""
+    """A line with the trial under way and how long it will take; where several rigs are at work, a line for each."""
 
     def __init__(self, planned: int, done: int) -> None:
         super().__init__(planned, done)
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from runner.cli.bar import progress_bar
 
-        self._bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[left]}"),
-            TextColumn("{task.fields[last]}", style="green"),
-            transient=True,
-            console=Console(file=cast("TextIO", self.voice)),
-            # One console, one writer: `Voice` writes to sys.stdout, so nothing may send sys.stdout back to the console.
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
+        self._bar = progress_bar(cast("TextIO", self.voice))
         self._began, self._before = time.monotonic(), done
         self._trials: TaskID = self._bar.add_task("trials", total=planned, completed=done, left="", last="")
         self._long: TaskID | None = None
@@ -290,23 +285,23 @@ class LiveView(View):
     def event(self, event: Event) -> None:
         """Move the bar."""
         if isinstance(event, TrialStarted):
-            self._now(event.array, f"{_middle(event.name)} block {event.block}")
+            self._now(event.array, f"{event.name} block {event.block}")
         elif isinstance(event, TrialStrained):
-            self._now(event.array, f"{_middle(event.name)} block {event.block}, again alone")
+            self._now(event.array, f"{event.name} block {event.block}, again alone")
         elif isinstance(event, TrialDone):
             self._count()
             self._bar.update(
-                self._trials, completed=self.done, total=self.planned, left=self._left(), last=rate(event.trial)[:60]
+                self._trials, completed=self.done, total=self.planned, left=self._left(), last=rate(event.trial)
             )
             if event.array in self._rigs:
                 self._bar.advance(self._rigs[event.array])
             if event.trial.outcome is not Outcome.MEASURED:
-                self._bar.console.print(f"{event.name}: {rate(event.trial)}", style="red", markup=False)
+                self._bar.console.print(f"{event.name}: {rate(event.trial)}", style=BAD, markup=False)
         elif isinstance(event, RigWasLost):
-            self._bar.console.print(f"{event.name}: {event.reason}; {event.next}", style="yellow", markup=False)
+            self._bar.console.print(f"{event.name}: {event.reason}; {event.next}", style=DOUBT, markup=False)
         elif isinstance(event, VisitStarted):
             self._rigs[event.array] = self._bar.add_task("", total=event.cells, visible=False, left="", last="")
-            self._now(event.array, f"building {_middle(event.array)}")
+            self._now(event.array, f"building {event.array}")
         elif isinstance(event, VisitDone):
             self._bar.remove_task(self._rigs.pop(event.array))
             del self._doing[event.array]
@@ -338,11 +333,14 @@ class LiveView(View):
             self._long, description=brief, total=total, completed=(fraction or 0) * 100, visible=fraction != 1.0
         )
 
+    def expects(self, least: float, most: float) -> None:
+        """Begin with the estimate; what was measured then corrects it."""
+        super().expects(least, most)
+        self._bar.update(self._trials, left=self._left())
+
     def _left(self) -> str:
-        measured = self.done - self._before
-        seconds = (time.monotonic() - self._began) / measured * (self.planned - self.done)
-        return f"{int(seconds) // 60}:{int(seconds) % 60:02} left"
-
-
-def _middle(text: str, width: int = 48) -> str:
-    return text if len(text) <= width else f"{text[: width // 2 - 1]}…{text[-(width // 2) :]}"
+        if self.done >= self.planned:
+            return ""
+        share = (self.done - self._before) / (self.planned - self._before)
+        seconds = int(left_of(self._expected, share, time.monotonic() - self._began))
+        return f"{seconds // 60}:{seconds % 60:02} left"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.options import results, store, templates
+from runner.cli.screen import echo
 from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened
 
 if TYPE_CHECKING:
@@ -136,12 +137,12 @@ def _paste(cell: Cell | None, templates: Path | None, script: Path | None, warni
         why = "no matrix of this run is here (its folder, or a matrix at all), so nobody knows how its cells are built"
         if script:
             raise BadInput(why)
-        click.echo(f"note: {why}", err=True)
+        echo(f"note: {why}", err=True)
         return
     first, newline, rest = pasteable(cell, templates).partition("\n")
     text = f"{first}{newline}{warning}{rest}"
     if script:
         write_atomically(script, text.encode())
-        click.echo(f"written to {script}", err=True)
+        echo(f"written to {script}", err=True)
     elif with_table:
         click.echo(f"\n{text}", nl=False)

@@ -10,6 +10,7 @@ import click
 
 from runner.base.errors import BadInput
 from runner.cli.options import matrix_file, on, only, templates
+from runner.cli.screen import echo
 from runner.machines import machine
 from runner.machines.base import Wishes
 from runner.session.request import asked, check_names
@@ -63,7 +64,7 @@ def command(
         raise BadInput(
             f"no cell is called {' or '.join(cells)}", resolution="`matrix plan --cells` lists their names and ids"
         )
-    click.echo(f"{written} cell{'s' if written != 1 else ''} written to {to}/")
+    echo(f"{written} cell{'s' if written != 1 else ''} written to {to}/")
 
 
 @contextmanager

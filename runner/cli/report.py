@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
+import sys
 from pathlib import Path
 
 import click
 
 from runner.cli.options import results
+from runner.cli.screen import WIDTH, columns_of, echo
 
 _EPILOG = """\b
 Examples:
@@ -35,7 +36,7 @@ def command(runs: tuple[Path, ...], junit: Path | None, results: Path) -> None:
         _report(folder)
     if junit:
         write_atomically(junit, together([(folder / "junit.xml").read_bytes() for folder in folders]))
-        click.echo(f"written to {junit}", err=True)
+        echo(f"written to {junit}", err=True)
 
 
 def folder_of(run: Path, results: Path) -> Path:
@@ -59,7 +60,7 @@ def _latest(results: Path) -> Path:
     found = next(filter(has_results, ordered), ordered[0])
     if found is not every[0]:
         why = why_passed_over(every[0].path.name, measured=has_results(every[0]))
-        click.echo(f"note: {why}", err=True)
+        echo(f"note: {why}", err=True)
     return found.path
 
 
@@ -78,5 +79,5 @@ def _report(run: Path) -> None:
     study = study_beside(folder.path / MATRIX, space) if space else None
     with folder.locked(), Journal.existing(folder.journal) as journal:
         end = report(folder, journal, guidelines, study, interrupted=not folder.manifest.finished)
-    for line in end.lines(shutil.get_terminal_size((100, 24)).columns):
-        click.echo(line)
+    for line in end.lines(columns_of(sys.stdout) or WIDTH):
+        echo(line)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.options import results, store
-from runner.cli.store_options import answer, console_for
+from runner.cli.screen import echo, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from runner.analysis.run_list import ListedRun
-    from runner.reports.table import Grid
     from runner.results.run_folder import RunFolder
     from runner.results.store import RunRow, SharedStore
 
@@ -49,6 +48,7 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     import orjson
 
     from runner.analysis.run_list import document, of_names, table
+    from runner.reports.table_formats import as_sheet
     from runner.results.observe import readable_runs
     from runner.results.store import described
 
@@ -67,12 +67,14 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
         click.echo(orjson.dumps(document(listed, left_out, notes), option=orjson.OPT_INDENT_2).decode())
         return
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     if not listed:
-        click.echo(f"there is no run below {results}/; `matrix run MATRIX` makes one")
+        echo(f"there is no run below {results}/; `matrix run MATRIX` makes one")
         return
     more = f"{left_out:,} more; `--rows` shows more" if left_out else ""
-    answer(_fitted(table(listed)).with_notes(more), "table", None)
+    show(replace(as_sheet(table(listed)), spare=_SPARE), sys.stdout)
+    if more:
+        echo(more)
 
 
 def _not_readable(unreadable: Mapping[str, str]) -> list[str]:
@@ -136,23 +138,3 @@ def _verdicts(folder: RunFolder) -> Mapping[str, int]:
     except OSError:
         return {}
     return Counter({row["guideline"]: row["verdict"] for row in rows}.values())
-
-
-def _fitted(grid: Grid) -> Grid:
-    """Leave columns out until it fits the terminal."""
-    from rich.measure import Measurement
-
-    from runner.reports.table_formats import as_table
-
-    console = console_for(terminal=sys.stdout.isatty())
-    endless = console.options.update(max_width=10_000)
-    for name in _SPARE:
-        if Measurement.get(console, endless, as_table(grid)).maximum <= console.width:
-            break
-        kept = [at for at, column in enumerate(grid.columns) if column != name]
-        grid = replace(
-            grid,
-            columns=tuple(grid.columns[at] for at in kept),
-            rows=[tuple(row[at] for at in kept) for row in grid.rows],
-        )
-    return grid

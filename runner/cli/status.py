@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.options import results
-from runner.cli.store_options import console_for
+from runner.cli.screen import echo
 
 if TYPE_CHECKING:
     from runner.analysis.run_status import RunStatus
@@ -45,7 +44,7 @@ def command(run: Path | None, as_json: bool, results: Path) -> None:
         click.echo(orjson.dumps({"running": running, "runs": documents}, option=orjson.OPT_INDENT_2).decode())
     else:
         if not running and not run:
-            click.echo(f"no run is under way below {results}/; {'the last one:' if found else 'there is none at all'}")
+            echo(f"no run is under way below {results}/; {'the last one:' if found else 'there is none at all'}")
         for one in found:
             _show(one)
     if not running:
@@ -66,7 +65,7 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
     runs, unreadable = readable_runs(results)
     if unreadable:
-        click.echo(f"note: cannot be read, so not looked at: {', '.join(unreadable)}", err=True)
+        echo(f"note: cannot be read, so not looked at: {', '.join(unreadable)}", err=True)
     held = [_status(run) for run in runs if not run.manifest.finished and holder_of(run.path)]
     running = [one for one in held if one.running]
     return running or [_status(run) for run in runs[:1]], bool(running)
@@ -85,18 +84,10 @@ def _status(folder: RunFolder) -> RunStatus:
 
 
 def _show(status: RunStatus) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     from runner.analysis.run_status import facts
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in facts(status):
-        table.add_row(Text(name), Text(text))
-    console = console_for(terminal=sys.stdout.isatty())
-    with console.capture() as captured:
-        console.print(Text(status.folder.path.name, style="bold", overflow="fold"))
-        console.print(table)
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    click.secho(status.folder.path.name, bold=True)
+    rows = list(facts(status))
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        echo(f"{name:<{width}}  {text}")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.screen import broken, columns_of, console_for, echo
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from rich.console import Console
 
     from runner.reports.table import Grid
     from runner.results.store import RunRow, SharedStore
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 #: For people; the others are for programs, and hold plain numbers in plain units.
 SHOWN = ("table", "md")
 FORMATS = ("table", "csv", "json", "md", "parquet")
-#: A terminal is as wide as it is; what is read by nobody or later need not be folded.
-_WIDE = 400
 
 #: By the ends of names of files; any other is a table, as people read it.
 _BY_SUFFIX = {".csv": "csv", ".json": "json", ".md": "md", ".parquet": "parquet", ".txt": "table"}
@@ -85,7 +83,7 @@ def opened(told: str | None, results: Path) -> Iterator[SharedStore]:
         )
     with _there(address) as store:
         for note in bring_up_to_date(store, results):
-            click.echo(f"note: {note}", err=True)
+            echo(f"note: {note}", err=True)
         yield store
 
 
@@ -105,7 +103,7 @@ def chosen_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
 
     runs = store.runs()
     if told := passed_over(words, runs):
-        click.echo(f"note: {told}", err=True)
+        echo(f"note: {told}", err=True)
     meant = {run.id for word in words for run in runs_named(word, runs)}
     return [run for run in runs if not words or run.id in meant]
 
@@ -118,31 +116,25 @@ def answer(grid: Grid, form: str, to: Path | None) -> None:
     if form == "parquet" and to is None and sys.stdout.isatty():
         raise BadInput("parquet is nothing to be read on a terminal", resolution="name a file with --to FILE")
     if form == "table":
-        _put(_table(grid, terminal=to is None and sys.stdout.isatty()).encode(), to)
+        _put(_table(grid, 0 if to else columns_of(sys.stdout)).encode(), to)
         return
     if form == "csv":  # it has no place for notes, and they must not be overlooked
         for note in grid.notes:
-            click.echo(f"note: {note}", err=True)
+            echo(f"note: {note}", err=True)
     _put(WRITTEN[form](grid), to)
 
 
-def console_for(*, terminal: bool) -> Console:
-    """As wide as the terminal; where there is none, nothing is to be folded that somebody may want to copy."""
-    from rich.console import Console
+def _table(grid: Grid, columns: int) -> str:
+    from runner.reports.fit import Fitted
+    from runner.reports.table_formats import as_sheet
 
-    return Console() if terminal else Console(width=_WIDE)
-
-
-def _table(grid: Grid, *, terminal: bool) -> str:
-    from runner.reports.table_formats import as_table
-
-    console = console_for(terminal=terminal)
+    sheet = as_sheet(grid)
+    console = console_for(sheet, sys.stdout, columns)
     with console.capture() as captured:
         if grid.rows:
-            console.print(as_table(grid))
-        for note in grid.notes:
-            console.print(note, markup=False, highlight=False, soft_wrap=True)
-    return "".join(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+            console.print(Fitted(sheet))
+    lines = [*captured.get().splitlines(), *(broken(note, columns) for note in grid.notes)]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _put(content: bytes, to: Path | None) -> None:
@@ -159,4 +151,4 @@ def _put(content: bytes, to: Path | None) -> None:
         raise BadInput(
             problem.brief, details=problem.details, resolution="name a file with `--to` in a folder that is yours"
         ) from None
-    click.echo(f"written to {to}", err=True)
+    echo(f"written to {to}", err=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.options import MatrixPath, results, store
+from runner.cli.screen import echo
 from runner.cli.store_options import SHOWN, answer, chosen_runs, form, opened, to
 
 if TYPE_CHECKING:
@@ -135,9 +136,7 @@ def _tell_of_others(names: set[str], shared: SharedStore, words: Sequence[str]) 
     """Runs that somebody named and that no study here is of."""
     left = [run for run in chosen_runs(shared, words) if run.matrix not in names] if words else []
     for run in left:
-        click.echo(
-            f"note: {run.name} is of the matrix {run.matrix}, which is none of these studies; left out", err=True
-        )
+        echo(f"note: {run.name} is of the matrix {run.matrix}, which is none of these studies; left out", err=True)
 
 
 def _runs_of(name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:
@@ -158,7 +157,7 @@ def _check(without: Sequence[Path], words: Sequence[str], *, nothing: bool) -> N
             resolution=f"`matrix run {without[0].parent}` measures it; --run names one that is unfinished or made up",
         )
     if without:
-        click.echo(f"note: {told}; left out", err=True)
+        echo(f"note: {told}; left out", err=True)
 
 
 def _together(done: Sequence[Done], *, people: bool) -> Grid:
@@ -195,7 +194,7 @@ def _write(done: Done) -> None:
     made = page(done.study.published.source, done.held, done.judgements, about)
     before = text_of(readme) if readme.exists() else blank(done.matrix.name, done.matrix.description)
     write_atomically(readme, put_into(before, made, str(readme)).encode())
-    click.echo(f"written to {readme}", err=True)
+    echo(f"written to {readme}", err=True)
 
 
 def _about(run: RunRow, samples: Sequence[Samples]) -> str:

@@ -8,6 +8,7 @@ import click
 
 from runner.base.errors import Exit, MatrixError
 from runner.cli.options import MatrixPath, templates
+from runner.cli.screen import echo
 from runner.session.request import Checks, asked, check_names, check_templates
 
 
@@ -33,8 +34,8 @@ def command(matrices: tuple[Path, ...], templates: Path | None) -> None:
             continue
         count = request.selection.count()
         lacking = f" ({why})" if (why := missing()) else ""
-        click.echo(f"{path}: good: {count:,} cell{'s' if count != 1 else ''}{lacking}")
+        echo(f"{path}: good: {count:,} cell{'s' if count != 1 else ''}{lacking}")
         for note in request.selection.notes():
-            click.echo(f"{path}: note: {note}")
+            echo(f"{path}: note: {note}")
     if bad:
         raise click.exceptions.Exit(Exit.BAD_INPUT)

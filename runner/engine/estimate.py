@@ -1,32 +1,56 @@
-"""How long a run will take and how much it will write, from what is declared and what was recorded before."""
+"""How long a run will take and how much it will write: from what past runs of the matrix took, else from constants."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runner.engine.costs import EMULATED
+from runner.engine.rates import flushed_write, mkfs_writes, rate, sequential
 from runner.space.layouts import levels
 
 if TYPE_CHECKING:
-    from runner.engine.order import Plan
+    from collections.abc import Iterator, Mapping
+
+    from runner.engine.costs import Costs
+    from runner.engine.order import Plan, Visit
     from runner.language.workload import Workload
+    from runner.layers import Layer
+    from runner.layers.geometry import Below
+    from runner.simdisks.physics import Physics
     from runner.space.space import Array, Cell
 
-#: Assumed where nothing is known of a rate; said so wherever it is shown.
-ASSUMED_RATE = 200 * 10**6
+#: So much of a machine's memory waits to be written when buffered work ends.
+_DIRTY_SHARE = 0.2
+#: Bytes a second that budgets reckon with where no rate is recorded.
+_FAST = 200 * 10**6
+#: Layers that are built once for each device below; others once for each of their groups.
+_FOR_EACH = frozenset({"partition", "crypt", "integrity"})
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What recorded runs say of this machine. `runs` is how many: 0 means these are guesses."""
+    """What is known of a machine and its disks: from `runs` recorded runs of the matrix, and else by constants."""
 
-    overhead: float = 1.0  # s a trial, beyond the time that fio was told to run
-    set_up: float = 2.0  # s an array
-    write_rate: float = ASSUMED_RATE  # bytes/s while a workload writes
-    lay_rate: float = ASSUMED_RATE  # bytes/s while files are laid out; infinite where overheads have that in them
+    costs: Costs = EMULATED
+    #: Of the slowest disk.
+    physics: Physics | None = None
+    memory: int = 512 * 2**20
+    disks: int = 0
+    #: Seconds once in a run, and for each rig, beyond `costs`.
+    once: float = 0.0
+    each: float = 0.0
+    #: Means of recorded runs, all None where there are none: seconds of a trial beyond its run time, and of an array.
+    overhead: float | None = None
+    set_up: float | None = None
+    write_rate: float | None = None
+    #: Mean seconds of trials by cell, and of building by array, as far as they are recorded.
+    cells: Mapping[str, float] = field(default_factory=dict)
+    arrays: Mapping[str, float] = field(default_factory=dict)
     runs: int = 0
     rated: int = 0  # how many of them say how fast is written
     scatter: float | None = None  # deviation of a cell's trials, as a part of their mean; None: unknown
+    scattered: int = 0  # how many runs tell that, of this matrix or of others
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,31 +70,88 @@ class Estimate:
     bytes_most: int
 
 
-def seconds_of(workload: Workload, span: int, pace: Pace) -> float:
-    """How long one trial of it takes; `span`: bytes that each of its jobs goes over."""
-    if workload.runtime is not None:
-        return workload.ramp + workload.runtime + pace.overhead
-    return workload.ramp + workload.touched(span) * workload.numjobs / pace.write_rate + pace.overhead
+def seconds_of(cell: Cell, pace: Pace) -> float:
+    """Estimate one trial, without laying files out."""
+    if cell.id in pace.cells:
+        return pace.cells[cell.id]
+    costs = pace.costs
+    overhead = pace.overhead
+    if overhead is None:
+        overhead = costs.trial + (costs.files if cell.files else 0.0) + _draining(cell, pace)
+    return overhead + (_working(cell, pace) if costs.waits else 0.0)
 
 
-def bytes_of(workload: Workload, span: int, pace: Pace) -> int:
-    """How much one trial of it writes."""
-    if workload.runtime is None:
-        return int(workload.touched(span) * workload.numjobs * workload.write_share)
-    return int((workload.ramp + workload.runtime) * pace.write_rate * workload.write_share)
+def _working(cell: Cell, pace: Pace) -> float:
+    """What fio is told to take, or what it takes to go over so many bytes."""
+    work = cell.workload.value
+    if work.runtime is not None:
+        return work.ramp + work.runtime
+    return work.ramp + work.touched(cell.span) * work.numjobs / _rate(cell.array, work, pace)
+
+
+def _draining(cell: Cell, pace: Pace) -> float:
+    """What is under way when the time is over: in queues, or in memory."""
+    work = cell.workload.value
+    if not pace.costs.waits:
+        return 0.0
+    if work.direct:
+        return work.iodepth * work.numjobs * work.bs / _rate(cell.array, work, pace) if work.runtime else 0.0
+    dirty = min(_DIRTY_SHARE * pace.memory, _written(cell, pace))
+    return dirty / _rate(cell.array, work, pace) if dirty else 0.0
+
+
+def _rate(array: Array, work: Workload, pace: Pace) -> float:
+    return pace.write_rate if pace.write_rate is not None else rate(work, array, pace.physics, pace.costs)
+
+
+def _sequential(array: Array, pace: Pace) -> float:
+    return pace.write_rate if pace.write_rate is not None else sequential(array, pace.physics, pace.costs)
+
+
+def bytes_of(cell: Cell, pace: Pace) -> int:
+    """Estimate how much one trial writes."""
+    return int(_written(cell, pace))
+
+
+def most_bytes_of(cell: Cell, pace: Pace) -> int:
+    """Estimate what one trial writes at most, for budgets, which must hold on disks that are faster than expected."""
+    work = cell.workload.value
+    if work.runtime is None:
+        return bytes_of(cell, pace)
+    most = _FAST if pace.write_rate is None else pace.write_rate
+    return int((work.ramp + work.runtime) * most * work.write_share)
+
+
+def _written(cell: Cell, pace: Pace) -> float:
+    work = cell.workload.value
+    if work.runtime is None:
+        return work.touched(cell.span) * work.numjobs * work.write_share
+    return (work.ramp + work.runtime) * _rate(cell.array, work, pace) * work.write_share
+
+
+def laying_out(visit: Visit, pace: Pace) -> float:
+    """Estimate laying files out for the cells of one visit; recorded trials have it in their seconds."""
+    sets = list(_laid_out(tuple(cell for cell in visit.cells if cell.id not in pace.cells)))
+    if not sets or pace.overhead is not None:
+        return 0.0
+    return len(sets) * pace.costs.lay_out + sum(sets) / _sequential(visit.array, pace)
 
 
 def laid_out(cells: tuple[Cell, ...]) -> int:
     """How much is written to lay files out for the cells of one visit, in their order."""
-    total, there = 0, ""
+    return sum(_laid_out(cells))
+
+
+def _laid_out(cells: tuple[Cell, ...]) -> Iterator[int]:
+    """The size of each set of files that is laid out."""
+    there = ""
     for cell in cells:
         files = cell.files
         if files is None:
-            return 0
+            return
         if (files.name != there or not cell.leaves_files) and not cell.workload.value.new:
-            total += files.total
+            yield files.total
         there = files.name if cell.leaves_files else ""
-    return total
 
 
 def resync_of(array: Array) -> int:
@@ -80,7 +161,7 @@ def resync_of(array: Array) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Building:
-    """What layers do while they are built, beside being built: it is written, or waited for."""
+    """Building an array once: bytes that its layers write beside metadata, and seconds at least and at most."""
 
     written: int
     least: float
@@ -88,47 +169,61 @@ class Building:
 
 
 def building_of(array: Array, pace: Pace) -> Building:
-    """What the layers of an array say of it: preconditioning, wiping."""
+    """Estimate bringing a rig up and building an array on it, up to its first trial."""
     found = list(levels(array.stack.value, array.disks))
     written = sum(layer.bytes_written(below) for layer, below in found)
-    seconds = written / pace.write_rate
-    return Building(written, seconds, seconds + sum(layer.wait_seconds for layer, _ in found))
+    waits = sum(layer.wait_seconds for layer, _ in found) if pace.costs.waits else 0.0
+    known = pace.arrays.get(array.key, pace.set_up)
+    if known is not None:
+        return Building(written, known, known + (0.0 if array.key in pace.arrays else waits))
+    costs = pace.costs
+    seconds = costs.rig + costs.disk * pace.disks + pace.each + costs.set_up + costs.first
+    seconds += sum(_layer(layer, below, pace) for layer, below in found)
+    if costs.waits:
+        metadata = sum(mkfs_writes(layer, below) for layer, below in found)
+        seconds += (written + metadata + resync_of(array)) / _sequential(array, pace)
+    return Building(written, seconds, seconds + waits)
+
+
+def _layer(layer: Layer, below: Below, pace: Pace) -> float:
+    step = pace.costs.layers.get(layer.kind)
+    if step is None:
+        return 0.0
+    times = below.count if layer.kind in _FOR_EACH else getattr(layer, "groups", 1)
+    return times * step.seconds + below.count * step.writes * flushed_write(pace.physics)
+
+
+def visit_of(visit: Visit, pace: Pace) -> tuple[float, float, int]:
+    """Estimate one visit: seconds at least and at most, and bytes written."""
+    building = building_of(visit.array, pace)
+    seconds, written = laying_out(visit, pace), float(laid_out(visit.cells))
+    known: dict[bytes, tuple[float, int]] = {}  # cells that differ in what is tuned cost the same
+    for cell in visit.cells:
+        digest = cell.workload.digest
+        if digest not in known:
+            known[digest] = (seconds_of(cell, pace), bytes_of(cell, pace))
+        seconds += pace.cells.get(cell.id, known[digest][0]) if pace.cells else known[digest][0]
+        written += known[digest][1]
+    written += visit.builds * (resync_of(visit.array) + building.written)
+    return visit.builds * building.least + seconds, visit.builds * building.most + seconds, int(written)
 
 
 def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
     """Walk the plan once, holding no more of it than one array. `jobs`: so many visits are under way at a time."""
-    cells = arrays = built = 0
-    seconds = set_up = 0.0
-    waited = longest_least = longest_most = 0.0
-    written = resync = 0
+    cells = arrays = built = written = 0
+    total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
     for visit in plan.visits(1):
         arrays += 1
         built += visit.builds
-        before = seconds + set_up, waited
-        rigs.add(visit.array.kernel)
-        building, builds = building_of(visit.array, pace), visit.builds
-        set_up += builds * (pace.set_up + building.least)
-        waited += builds * (building.most - building.least)
-        resync += builds * (resync_of(visit.array) + building.written)
         cells += len(visit.cells)
-        files = laid_out(visit.cells)
-        written, seconds = written + files, seconds + files / pace.lay_rate
-        known: dict[bytes, tuple[float, int]] = {}
-        for cell in visit.cells:
-            work = cell.workload
-            cost = known.get(work.digest)
-            if cost is None:
-                cost = known[work.digest] = (
-                    seconds_of(work.value, cell.span, pace),
-                    bytes_of(work.value, cell.span, pace),
-                )
-            seconds += cost[0]
-            written += cost[1]
-        visit_least, visit_waited = seconds + set_up - before[0], waited - before[1]
-        longest_least = max(longest_least, visit_least)
-        longest_most = max(longest_most, visit_least + visit_waited)
+        rigs.add(visit.array.kernel)
+        visit_least, visit_most, visit_written = visit_of(visit, pace)
+        written += visit_written
+        total_least, total_most = total_least + visit_least, total_most + visit_most
+        longest_least, longest_most = max(longest_least, visit_least), max(longest_most, visit_most)
     least, most = plan.repeat.min, plan.repeat.max
+    once = pace.costs.program + pace.once
     return Estimate(
         cells=cells,
         arrays=arrays,
@@ -136,8 +231,20 @@ def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
         rigs=len(rigs),
         trials_least=cells * least,
         trials_most=cells * most,
-        seconds_least=max((seconds + set_up) / jobs, longest_least) * least,
-        seconds_most=max((seconds + set_up + waited) / jobs, longest_most) * most,
-        bytes_least=(written + resync) * least,
-        bytes_most=(written + resync) * most,
+        seconds_least=once + max(total_least / jobs, longest_least) * least,
+        seconds_most=once + max(total_most / jobs, longest_most) * most,
+        bytes_least=written * least,
+        bytes_most=written * most,
     )
+
+
+def left_of(expected: float, done: float, elapsed: float) -> float:
+    """Estimate the seconds left of a run. `expected` of all of it, 0: not known; `done`: the share that is done.
+
+    The estimate counts as much as a tenth of the run and half a minute that went as it says.
+    """
+    if not expected:
+        return elapsed * (1 - done) / done if done else 0.0
+    trust = max(30.0, expected / 10)
+    slowness = (elapsed + trust) / (expected * done + trust)
+    return expected * (1 - done) * slowness

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from runner.engine.budget import ENDLESS, Cost
-from runner.engine.estimate import Pace, building_of, bytes_of, laid_out, resync_of, seconds_of
+from runner.engine.estimate import Pace, building_of, laid_out, most_bytes_of, resync_of, seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,13 +84,11 @@ class Spending:
         known = self._of_cells.get(cell.id)
         if known is not None:
             return known
-        work = cell.workload.value
-        written = bytes_of(work, cell.span, self._pace) + laid_out((cell,))
-        return Cost(seconds_of(work, cell.span, self._pace), written)
+        return Cost(seconds_of(cell, self._pace), most_bytes_of(cell, self._pace) + laid_out((cell,)))
 
     def of_array(self, array: Array) -> Cost:
         """Building it."""
-        guess = self._pace.set_up + building_of(array, self._pace).least
+        guess = building_of(array, self._pace).least
         return Cost(self._seconds_of_arrays.get(array.key, guess), self._written_by(array))
 
     def affords(self, cost: Cost) -> bool:

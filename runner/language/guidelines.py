@@ -270,8 +270,8 @@ class Guideline(Model):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if len(self._shapes) != 1:
-            found = f"{' and '.join(self._shapes)} are two guidelines" if self._shapes else "nothing is claimed here"
-            raise ValueError(f"{found}; one of {', '.join(SHAPES)} is what a guideline says")
+            found = f"{' and '.join(self._shapes)} are several claims" if self._shapes else "there is no claim here"
+            raise ValueError(f"{found}; a guideline has one of {', '.join(SHAPES)}")
         return self
 
     @property

@@ -11,6 +11,14 @@ from runner.base.quantities import format_size, format_time, parse_size, parse_t
 from runner.language.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Zone
 from runner.language.faults import FAULTS
 from runner.language.guidelines import SHAPES, Guideline
+from runner.language.hints import (
+    boolean_meant,
+    example,
+    layer_meant,
+    of_pattern,
+    required,
+    time_meant,
+)
 from runner.language.hosts import LabDisk, LabHost
 from runner.language.knobs import IOSCHED
 from runner.language.matrix import MachineWish, Matrix, Repeat
@@ -149,16 +157,20 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         if top is Matrix and (home := _home(str(key), around)) is not None:
             what = f"{around[1]} has no '{key}'" if around[:1] == ["tune"] and around[1:] else f"'{key}' is a tunable"
             return f"{what}; write `{_nested(('tune', *home, str(key)), _written(given))}`"
-        is_layer = len(around) == 3 and around[0] == "layouts"
-        if is_layer and (owners := [name for name, layer in LAYERS.items() if key in layer.model_fields]):
-            return f"unknown layer '{key}'; it is a key of {' or '.join(owners)}, and stands deeper than that"
-        what = "layer" if is_layer else "key"
-        return f"unknown {what} '{key}'; {did_you_mean(str(key), keys_at(around, top))}"
+        if top is Matrix and len(around) == 3 and around[0] == "layouts":
+            return _of_unknown_layer(str(key))
+        known = keys_at(around, top)
+        name, colon, value = str(key).partition(":")
+        if colon and value and name in known:
+            return f"a space is missing behind the colon; write `{name}: {value}`"
+        return f"unknown key '{key}'; {did_you_mean(str(key), known)}"
     if kind == "invalid_key":
         return f"'{_short(given)}' is no key; several values of one key stand in brackets, like [{_short(given)}, …]"
+    place = _path_of(error, within)
     if kind in {"missing", "union_tag_not_found"}:
         name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
-        return f"'{name}' is missing here"
+        shown = required(name, (*within, *error["loc"][:-1])) if top is Matrix and kind == "missing" else ""
+        return f"'{name}' is missing here" + (f"; add `{shown}`" if shown else "")
     no_layers = isinstance(given, dict) and not given.keys() & LAYERS.keys()
     if kind == "tuple_type" and top is Matrix and no_layers and _is_section((*within, *error["loc"])):
         return f"'{error['loc'][-1]}' stands inside `layouts`: begin it in the column of that"
@@ -166,8 +178,29 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
     if given is None:
         return _of_nothing(error)
-    alone = kind in _NO_MAP and isinstance(given, str | int | float)
-    return _of_value(error) + (_in_a_map(given, (*within, *error["loc"])) if alone else "")
+    return _of_value(error, place) + (_example(error, place) if top is Matrix else "")
+
+
+def _path_of(error: ErrorDetails, within: Path) -> Path:
+    return (*within, *error["loc"])
+
+
+def _example(error: ErrorDetails, path: Path) -> str:
+    """A hint, where a list or a map is needed and a single value stands."""
+    kind, given = error["type"], error["input"]
+    if not (kind in _NO_MAP or kind == "tuple_type") or not isinstance(given, str | int | float):
+        return ""
+    shown = (_in_a_map(given, path) if kind in _NO_MAP else "") or example(path, given)
+    return f"; write `{shown}`" if shown else ""
+
+
+def _of_unknown_layer(key: str) -> str:
+    if owners := [name for name, layer in LAYERS.items() if key in layer.model_fields]:
+        shown = " or ".join(f"`{name}:`" for name in owners)
+        return f"unknown layer '{key}'; it is a key of {shown}: indent it deeper than that"
+    if meant := layer_meant(key):
+        return f"unknown layer '{key}'; write `{meant}`"
+    return f"unknown layer '{key}'; {did_you_mean(key, LAYERS)}"
 
 
 def _is_section(path: Path) -> bool:
@@ -176,18 +209,20 @@ def _is_section(path: Path) -> bool:
 
 
 def _in_a_map(given: str | float, path: Path) -> str:
-    """A hint, where a value stands by itself that a single key of the map there would take: `fs: ext4`."""
+    """A map with a single key that would take a value which stands by itself: `fs: ext4`."""
     match path:
         case ["layouts", _, int(), str(kind)] if kind in LAYERS:
             model: type[Model] = LAYERS[kind]
         case ["workloads", _]:
             model = WorkloadAxes
+        case ["machine"]:
+            model = MachineWish
         case _:
             return ""
     for key in model.model_fields:
         with suppress(ValidationError):
             model.model_validate({key: given})
-            return f"; write `{{{key}: {_written(given)}}}`"
+            return f"{{{key}: {_written(given)}}}"
     return ""
 
 
@@ -201,18 +236,18 @@ def _of_nothing(error: ErrorDetails) -> str:
     return "nothing stands here; give a value or take the key away"
 
 
-def _of_value(error: ErrorDetails) -> str:
+def _of_value(error: ErrorDetails, path: Path) -> str:
     """What is wrong with what stands there."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "tuple_type" and isinstance(given, dict):
-        return f"a map, where a list is needed; write `[{_cut(_written(given)[1:-1])}]`"
+        shown = _written(given) if path[:1] in {("exclude",), ("only",)} else _written(given)[1:-1]
+        return f"a map, where a list is needed; write `[{_cut(shown)}]`"
     if kind in {"model_type", "model_attributes_type", "dict_type"} and _is_list_of_maps(given):
         return f"a list, where a map is needed; write `{{{_cut(', '.join(_written(one)[1:-1] for one in given))}}}`"
     if kind in _KINDS:
-        hint = "; quotes make it a text" if _quoted(given, kind) else ""
-        return f"'{_short(given)}' is not {_KINDS[kind]}{hint}"
+        return f"'{_short(given)}' is not {_KINDS[kind]}{_of_kind(given, kind)}"
     if kind == "value_error":
-        said = str(context["error"])
+        said = _meant_otherwise(str(context["error"]), given, path)
         return said if isinstance(given, dict | list) else f"'{_short(given)}': {said}"
     if kind in _BOUNDS:
         bound = next(iter(context.values()))
@@ -220,8 +255,27 @@ def _of_value(error: ErrorDetails) -> str:
     if kind == "too_short":
         return "nothing stands here; at least one is needed"
     if kind == "string_pattern_mismatch":
-        return f"'{_short(given)}' does not have the form {context['pattern']}"
+        return f"'{_short(given)}': {of_pattern(given, context['pattern'])}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+def _of_kind(given: Any, kind: str) -> str:
+    """A hint at what would be of a kind, where something else stands."""
+    if _quoted(given, kind):
+        return "; quotes make it a text"
+    if kind == "bool_type" and (meant := boolean_meant(given)):
+        return f"; write {meant}"
+    return ", like 4" if kind == "int_type" else ""
+
+
+def _meant_otherwise(said: str, given: Any, path: Path) -> str:
+    """What is said of a size or a time, with what is likely to be meant at this place."""
+    if said.startswith("not a time") and (meant := time_meant(given)):
+        return f"not a time; did you mean {meant}?"
+    is_large = (path[-1:] == ("size",) and path[:1] == ("disks",)) or path == ("machine", "memory")
+    if is_large and said.startswith("no unit") and str(given).isdecimal() and int(given) < 512:
+        return f"no unit; did you mean {given}GiB?"
+    return said
 
 
 def _of_no_condition(given: Any) -> str:
@@ -303,7 +357,11 @@ def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, 
 def _meant(error: ErrorDetails, top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:
     """Where the keys belong that an unknown one may be a misspelling of."""
     *around, key = error["loc"]
-    return ((*around, one) for one in near(str(key), keys_at((*within, *around), top)))
+    if len(around) == 3 and around[0] == "layouts":  # it stands beside its layer, not in it
+        yield from ((*around, kind, str(key)) for kind in LAYERS)
+    name = str(key).partition(":")[0]
+    yield (*around, name)
+    yield from ((*around, one) for one in near(str(key), keys_at((*within, *around), top)))
 
 
 def _place(error: ErrorDetails, data: Any) -> Path:

@@ -8,23 +8,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: What fio calls things, where it is not what they are called here.
-_FIO_NAMES = {
+#: What other programs call a key, and what it is called here.
+_OTHER_NAMES = {
+    "block_size": "bs",
     "blocksize": "bs",
-    "filesize": "size",
-    "readwrite": "rw",
-    "ramp_time": "ramp",
-    "time_based": "runtime",
-    "engine": "ioengine",
+    "chunk_size": "chunk",
     "depth": "iodepth",
+    "duration": "runtime",
+    "engine": "ioengine",
+    "filesize": "size",
+    "filesystem": "type",
+    "fstype": "type",
+    "jobs": "numjobs",
+    "qd": "iodepth",
+    "queue_depth": "iodepth",
+    "queuedepth": "iodepth",
+    "ramp_time": "ramp",
+    "read_ahead_kb": "readahead",
+    "readwrite": "rw",
+    "threads": "numjobs",
+    "time_based": "runtime",
 }
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint with the nearest known words, or all of them if none is near."""
     names = list(dict.fromkeys(known))
-    if (fio := _FIO_NAMES.get(word)) in names:
-        return f"did you mean {fio}?"
+    if (meant := _OTHER_NAMES.get(word)) in names:
+        return f"did you mean {meant}?"
     return hint(word, names).removeprefix("; ") or f"known are {', '.join(names)}"
 
 

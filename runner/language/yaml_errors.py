@@ -1,9 +1,4 @@
-"""What is wrong with a text that is no YAML, in words for whoever wrote it.
-
-A parser tells what it expected of its own grammar, at the place where it gave up, which is often lines below the
-mistake. The commonest mistakes are told here at the place where they were made, and with what would be right; of all
-others the parser's words are all there is.
-"""
+"""Messages for a text that is no YAML: common mistakes in plain words, the parser's words for all others."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class _Mistake(NamedTuple):
-    """What the parser says, and what is meant. `{here}`: where it gave up; `{begun}`: where what it was in begins."""
+    """What the parser says, and what is meant. `{here}`: where it gave up."""
 
     said: str
     meant: str
@@ -26,7 +21,7 @@ class _Mistake(NamedTuple):
 _MISTAKES = (
     _Mistake(
         r"^while parsing a flow .* got ':' in the same line$",
-        "a second `key:` without a comma before it, or in one text: that wants quotes, or braces around it",
+        "a second `key:` in one value: a comma is missing before it, or braces around it, or quotes around the text",
     ),
     _Mistake(
         r"^while parsing a flow .* expected ',' or '(?P<what>.)'",
@@ -34,22 +29,31 @@ _MISTAKES = (
         where_begun=True,
     ),
     _Mistake(
-        r"^while parsing a block .* found '(<block (mapping|sequence) start>|-|\?)'",
-        "neither deeper than its neighbours nor in their column: what it stands in begins at {begun}",
+        r"^while parsing a block .* found '(<block (mapping|sequence) start>)'",
+        "wrong indentation: this begins in column {column}, and its neighbours begin in column {neighbours}, like line "
+        "{first}; give them one indentation",
+    ),
+    _Mistake(
+        r"^while parsing a block mapping .* found '-'",
+        "a list item (`- `) among keys, which begin in line {first}; indent it to make it part of the key above",
+    ),
+    _Mistake(
+        r"^while parsing a block .* found '\?'",
+        "a key among list items (`- `), which begin in line {first}; indent it to make it part of the item above",
     ),
     _Mistake(r"found '<stream end>'", "the file ends here, within brackets"),
     _Mistake(r"found '(?P<what>[]}])'", "`{what}` closes nothing"),
     _Mistake(
         r"^while parsing a block .* found '<scalar>'",
-        "there is an end before this: put quotes around the whole of a text that has any of its own",
+        "the text in quotes ends before this: put quotes around the whole",
     ),
     _Mistake(r"^expected '<document start>', but found \('<block", "not in the column in which the first line begins"),
-    _Mistake(r"found character '\\t'", "a tab, where YAML wants spaces"),
+    _Mistake(r"found character '\\t'", "a tab: YAML is indented by spaces"),
     _Mistake(r"quoted scalar found unexpected end", "this quotation mark is never closed", where_begun=True),
     _Mistake(
         r"mapping values are not allowed here",
-        "a second `key:` in one text: it wants a line of its own in the column of its neighbours, or braces around it "
-        "({{level: 5}}), or quotes around the whole",
+        "a second `key:` in one value: put braces around it ({{level: 5}}) or quotes around the text; if the line "
+        "above ends with a value, take that away",
     ),
     _Mistake(r"could not find expected ':'", "`:` is missing behind this key", where_begun=True),
     _Mistake(
@@ -68,9 +72,17 @@ def told(error: MarkedYAMLError) -> tuple[str, Any]:
         said += " in the same line"
     for mistake in _MISTAKES:
         if found := re.search(mistake.said, said, re.DOTALL):
-            words = mistake.meant.format(**found.groupdict(), here=_line(mark), begun=_line(error.context_mark))
+            words = mistake.meant.format(**found.groupdict(), here=_line(mark), **_indentation(error))
             return words, error.context_mark if mistake.where_begun else mark
     return said.removesuffix(" in the same line"), mark
+
+
+def _indentation(error: MarkedYAMLError) -> dict[str, int]:
+    """The column of the mistake, and the column and the first line of what it stands in."""
+    mark, begun = error.problem_mark, error.context_mark
+    if not (mark and begun):
+        return {}
+    return {"column": mark.column + 1, "neighbours": begun.column + 1, "first": begun.line + 1}
 
 
 def _line(mark: Any) -> str:

@@ -68,8 +68,6 @@ class Source:
     used: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: The places of guidelines that came along with a whole file: not all of them need be about this matrix.
     loose: frozenset[int] = frozenset()
-    #: Layouts of which nobody knows what they are, as what they use could not be had.
-    lacking: frozenset[str] = frozenset()
 
     def place(self, path: Path) -> Place:
         """Where a path stands; of one that does not exist, where the nearest thing around it does."""
@@ -171,8 +169,8 @@ def repeated_keys(root: Node | None) -> list[tuple[Place, str]]:
             for key, _ in node.value:
                 if (known := first.setdefault(str(key.value), key)) is not key:
                     line = known.start_mark.line + 1
-                    told = f"'{key.value}' stands here once more, and a key stands once; it is in line {line} already"
-                    found.append((Place.of(key.start_mark), told))
+                    message = f"'{key.value}' stands here a second time: line {line} has it already; keep one"
+                    found.append((Place.of(key.start_mark), message))
             node.value = [(key, value) for key, value in node.value if first[str(key.value)] is key]
             left += [one for pair in node.value for one in pair]
     return sorted(found)

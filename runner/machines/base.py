@@ -7,12 +7,12 @@ needs to know nothing about RAID, fio or matrices, and a new machine is one file
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from runner.base.errors import HarnessBroken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -177,6 +177,29 @@ class Machine(Protocol):
 
     def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
         """Bring a rig up; whatever was started is stopped on every way out. `scratch` is where disk files may live."""
+
+
+#: How the programs of a rig run; `none`: they do not, and what they answer is made up.
+Processor = Literal["emulated", "virtual", "native", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Seconds: once in a run, and for each rig."""
+
+    once: float = 0.0
+    each: float = 0.0
+
+
+@runtime_checkable
+class Foreseen(Protocol):
+    """A machine that can tell what it costs before it starts anything; others run programs natively, at once."""
+
+    def processor(self) -> Processor:
+        """How programs will run."""
+
+    def preparation(self, specs: Collection[RigSpec]) -> Preparation:
+        """What rigs of these kinds take beyond a clone of a machine that is there."""
 
 
 @runtime_checkable

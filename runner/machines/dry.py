@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import orjson
 
 from runner.base.kernels import misnamed
-from runner.machines.base import Refusal, RigSpec, Step, StepResult, Wishes
+from runner.machines.base import Preparation, Refusal, RigSpec, Step, StepResult, Wishes
 from runner.results.fio_json import MADE_UP
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
+    from runner.machines.base import Processor
     from runner.simdisks.clib import Report
     from runner.simdisks.faults import Fault
 
@@ -177,6 +178,14 @@ class Dry:
     def lacks(self, kernel: str) -> str:  # noqa: ARG002
         """It needs none."""
         return ""
+
+    def processor(self) -> Processor:
+        """Nothing runs."""
+        return "none"
+
+    def preparation(self, specs: Collection[RigSpec]) -> Preparation:  # noqa: ARG002
+        """There is nothing to prepare."""
+        return Preparation()
 
     def room(self, spec: RigSpec) -> int:  # noqa: ARG002
         """They take up none; what is said of more could not be followed."""

@@ -21,14 +21,36 @@ def unreached(recorded: Recorded) -> str:
     )
 
 
+#: A drift that is smaller than this part of the narrowest interval shows in none of the figures.
+_SEEN = 0.5
+
+
 def drifted(recorded: Recorded) -> str:
-    """That the machine was not the same all the time; blocks keep that from looking like a difference of cells."""
+    """The sentence on a machine that became faster or slower; empty if no figure shows it."""
     drift = recorded.drift
-    if not drift or drift.p > 1 - drift.confidence:
+    if not drift or drift.p > 1 - drift.confidence or abs(drift.change - 1) < _SEEN * _narrowest(recorded):
         return ""
     bounds = sorted(abs(bound - 1) for bound in (drift.low, drift.high))
+    effect = (
+        "cells that stopped early were measured in other times than the rest; compare them over the blocks that they "
+        "share"
+        if _stopped_early(recorded)
+        else "intervals are wider for it; comparisons of cells hold, as each block has all of them"
+    )
     return (
         f"from the first block to the last, rates {'rose' if drift.change > 1 else 'fell'} by "
-        f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): cells that stopped "
-        "early were measured in other times than the rest; compare them over the blocks that they share"
+        f"{percent(abs(drift.change - 1))} ({percent(bounds[0])} to {percent(bounds[1])}): {effect}"
     )
+
+
+def _narrowest(recorded: Recorded) -> float:
+    """The half width of the narrowest interval of a bandwidth, as a part of its mean."""
+    figures = (figure for one in recorded.summaries for figure in one.figures.items())
+    widths = [estimate.relative for name, estimate in figures if name.endswith("_bw")]
+    return min((width for width in widths if width is not None), default=0.0)
+
+
+def _stopped_early(recorded: Recorded) -> bool:
+    """Whether some cells needed fewer trials than others; a fixed number of trials is the same for all."""
+    may_stop = recorded.until is not None or recorded.steered
+    return may_stop and len({len(trials) for trials in recorded.by_cell.values()}) > 1

@@ -41,3 +41,10 @@ def duration(seconds: float) -> str:
     if whole >= 3600:
         return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"
     return f"{whole // 60} min {whole % 60:02} s" if whole >= 60 else f"{whole} s"
+
+
+def about(seconds: float) -> str:
+    """Round a duration to what an estimate is worth: `about 4 min`."""
+    step = 5 if seconds < 60 else 30 if seconds < 600 else 60
+    text = duration(max(1, round(seconds / step)) * step)
+    return f"about {text.removesuffix(' 00 s')}"

@@ -11,8 +11,7 @@ from runner.base.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rich.table import Table
-
+    from runner.reports.fit import Sheet
     from runner.reports.table import Grid
 
 
@@ -71,18 +70,12 @@ FORMATS: dict[str, Callable[[Grid], bytes]] = {
 }
 
 
-def as_table(grid: Grid) -> Table:
+def as_sheet(grid: Grid) -> Sheet:
     """For the terminal."""
-    from rich.table import Table
-    from rich.text import Text
+    from runner.reports.fit import Sheet
 
-    table = Table()
-    for column in grid.columns:
-        right = column in grid.right
-        table.add_column(Text(column), justify="right" if right else "left", no_wrap=right, overflow="fold")
-    for row in grid.rows:
-        table.add_row(*(Text("" if value is None else str(value)) for value in row))
-    return table
+    rows = [tuple("" if value is None else str(value) for value in row) for row in grid.rows]
+    return Sheet(grid.columns, rows, right=grid.right)
 
 
 def _line(values: Any, *, escape: bool = True) -> str:

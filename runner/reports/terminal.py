@@ -4,65 +4,65 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.measure import Measurement
-from rich.table import Table
-from rich.text import Text
-
 from runner.language.metrics import LARGE, SIDES, TOTAL, is_large, sides_of
+from runner.reports.fit import Sheet
 from runner.reports.number_format import digits, figure
+from runner.reports.styles import BAD, DOUBT, GOOD
 from runner.reports.summary import FEW
 from runner.results.record import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console, ConsoleOptions, RenderResult
-
     from runner.reports.run_data import Recorded
     from runner.reports.summary import CellSummary
+    from runner.results.record import CellRow
     from runner.statistics.stopping import Estimate
 
-_STYLES = {Outcome.MEASURED: "green", Outcome.BROKEN: "bold red", Outcome.SKIPPED: "yellow", None: "dim"}
+_STYLES = {Outcome.MEASURED: GOOD, Outcome.BROKEN: BAD, Outcome.SKIPPED: DOUBT, None: ""}
 
 
-def table(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv") -> Table:
-    """One line per cell, broken cells first; beyond `rows` lines the rest is in the file that `pointer` names."""
-    everything = recorded.summaries
-    shown = sorted(everything, key=lambda summary: summary.outcome is not Outcome.BROKEN)[:rows]
+def table(recorded: Recorded, *, rows: int = 50) -> Sheet:
+    """One row for each of the first `rows` cells, broken cells first."""
+    shown = _shown(recorded, rows)
     title = f"{recorded.matrix} on {recorded.machine}"
-    made = Table(title=Text(f"{title} ({recorded.warning})" if recorded.warning else title), caption_justify="left")
-    made.add_column("cell", overflow="fold")
-    mixed = any(TOTAL in sides_of(one.figures) for one in shown)
-    for heading in (*((TOTAL,) if mixed else ()), "read", "write", "±", "p99", "trials"):
-        made.add_column(heading, justify="right", no_wrap=True)
-    made.add_column("outcome", overflow="fold")
-    for summary in shown:
-        said = Text(outcome(summary), style=_STYLES[summary.outcome])
-        made.add_row(_Name(summary.cell.name), *_numbers(summary, mixed=mixed), said)
-    made.caption = _caption(len(everything) - len(shown), pointer, recorded.confidence, mixed=mixed)
+    mixed = _is_mixed(shown)
+    columns = ("cell", *((TOTAL,) if mixed else ()), "read", "write", "±", "p99", "trials", "outcome")
+    return Sheet(
+        columns,
+        [(one.cell.name, *_numbers(one, mixed=mixed), outcome(one)) for one in shown],
+        right=frozenset(columns[1:-1]),
+        title=f"{title} ({recorded.warning})" if recorded.warning else title,
+        groups=[_stack(one.cell) for one in shown],
+        spare=("trials", "p99"),
+        remark="outcome",
+        usual=str(Outcome.MEASURED),
+        styles=[_STYLES[one.outcome] for one in shown],
+    )
+
+
+def _is_mixed(shown: Sequence[CellSummary]) -> bool:
+    return any(TOTAL in sides_of(one.figures) for one in shown)
+
+
+def caption(recorded: Recorded, *, rows: int = 50, pointer: str = "summary.csv") -> str:
+    """What the table leaves to be explained; cells beyond `rows` are in the file that `pointer` names."""
+    everything, shown = recorded.summaries, _shown(recorded, rows)
     reordered = shown != list(everything[: len(shown)])
-    made.caption += _key(shown) + (" Broken cells stand first." if reordered else "")
-    return made
+    left_out = len(everything) - len(shown)
+    text = _caption(left_out, pointer, recorded.confidence, mixed=_is_mixed(shown)) + _key(shown)
+    return text + (" Broken cells stand first." if reordered else "")
 
 
-class _Name:
-    """A cell's name, which is broken at its slashes where it has to be broken."""
+def _shown(recorded: Recorded, rows: int) -> list[CellSummary]:
+    return sorted(recorded.summaries, key=lambda summary: summary.outcome is not Outcome.BROKEN)[:rows]
 
-    def __init__(self, name: str) -> None:
-        self.name = name
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        line = ""
-        for part in self.name.replace("/", "/\n").split("\n"):
-            if line and len(line) + len(part) > options.max_width:
-                yield Text(line)
-                line = ""
-            line += part
-        yield Text(line, overflow="fold")
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        longest = max(map(len, self.name.replace("/", "/\n").split("\n")))
-        return Measurement(min(longest, options.max_width), min(len(self.name), options.max_width))
+def _stack(cell: CellRow) -> str:
+    """The part of a cell's name before its workload."""
+    parts = cell.name.split("/")
+    work = cell.axes.get("workload", "")
+    return "/".join(parts[: parts.index(work, 1)]) if work in parts[1:] else ""
 
 
 def _key(shown: Sequence[CellSummary]) -> str:

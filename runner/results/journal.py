@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -24,7 +24,7 @@ from runner.results.record import Attempt, CellRow, Outcome, Trial
 from runner.results.rows import COLUMNS, latencies_of, row_of, trial_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -57,6 +57,12 @@ class Took:
     overhead: float | None  # the time of a measured trial beside fio's run time
     write_rate: float | None  # bytes/s, over trials that write
     scatter: tuple[float, ...] = ()  # relative standard deviation of each cell with several trials
+    cells: Mapping[str, float] = field(default_factory=dict)  # seconds of a measured trial
+    arrays: Mapping[str, float] = field(default_factory=dict)  # seconds of the fastest build
+
+
+def _pairs(rows: Iterable[Sequence[Any]]) -> dict[str, float]:
+    return {row[0]: row[1] for row in rows}
 
 
 class Journal:
@@ -259,7 +265,11 @@ class Journal:
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
         ((overhead, written),) = self._rows(means.where(trials.outcome == Outcome.MEASURED.value))
         ((setup,),) = self._rows(sa.select(sa.func.avg(schema.visits.c.seconds)))
-        return Took(setup, overhead, written, tuple(self._scatter()))
+        measured = trials.outcome == Outcome.MEASURED.value
+        cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
+        visits = schema.visits.c
+        arrays = self._rows(sa.select(visits.array, sa.func.min(visits.seconds)).group_by(visits.array))
+        return Took(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(arrays))
 
     def _scatter(self) -> Iterator[float]:
         trials = schema.trials.c

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -11,6 +12,12 @@ if TYPE_CHECKING:
 Kind = Literal["ideal", "hdd", "ssd", "volume"]
 #: In the order of the constants in physics.h.
 KINDS: tuple[Kind, ...] = ("ideal", "hdd", "ssd", "volume")
+
+
+#: Of a full seek, as seek times grow with the root of the distance: the mean between two random places.
+_MEAN_SEEK = 8 / 15
+#: So a queue shortens the way: measured, 16 requests make it less than half.
+_QUEUED = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,41 @@ class Physics:
             rate = min(filter(None, (numbers["read_rate"], numbers["write_rate"], numbers.get("cliff_rate"))))
             return max(numbers["read_latency"], numbers["write_latency"]) + length / rate + moving
         return moving
+
+    def rate(self, length: int, *, random: bool, write: bool, depth: float = 1.0) -> float:
+        """Estimate bytes a second of requests of one length, over the whole disk; without limits infinite.
+
+        A formula for plans. `predict` runs the physics itself and takes as long as that.
+        """
+        numbers = dict(self.numbers)
+        sending = _seconds(length, numbers.get("interface"))
+        command = numbers.get("overhead", 0.0) + sending
+        if self.kind == "hdd":
+            platter = self._platter(length, depth=numbers["window"] if write else depth, random=random)
+            return length / (numbers.get("overhead", 0.0) + max(platter, sending))
+        if self.kind == "volume":
+            each = max(1.0, length / numbers["io_size"]) / max(numbers["iops"], numbers["burst_iops"])
+            each = max(each, _seconds(length, numbers["bandwidth"]))
+            return length / max(each, (numbers["latency"] + each) / depth)
+        if self.kind == "ssd":
+            side = "write" if write else "read"
+            bandwidth = numbers.get("cliff_rate", 0.0) if write else 0.0
+            moving = length / (bandwidth or numbers[f"{side}_rate"])
+            busy = numbers[f"{side}_latency"] / min(depth, numbers["channels"])
+            return length / max(command, moving, busy)
+        return length / command if command else inf
+
+    def _platter(self, length: int, *, depth: float, random: bool) -> float:
+        """Seconds of a request under the heads, on average; deeper queues let the arm choose near ones."""
+        numbers, begin, moving = dict(self.numbers), 0.0, 0.0
+        for end, rate in self.zones:
+            moving += (end - begin) * length / rate
+            begin = end
+        if not random:
+            return moving
+        seek = numbers["seek_track"] + (numbers["seek_full"] - numbers["seek_track"]) * _MEAN_SEEK
+        nearness: float = min(max(depth, 1.0), numbers["window"]) ** _QUEUED
+        return moving + (seek + numbers["revolution"] / 2) / nearness
 
     def content(self) -> dict[str, object]:
         """What tells it from others."""

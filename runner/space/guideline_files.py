@@ -10,8 +10,8 @@ from runner.base.errors import BadInput
 from runner.language.guidelines import Guideline, Guidelines
 from runner.language.messages import from_pydantic
 from runner.language.suggestions import did_you_mean
-from runner.language.yaml_source import Flaw, Source, UnreadableError, read
-from runner.space.guideline_references import impossible_axes, sound
+from runner.language.yaml_source import Source, UnreadableError, read
+from runner.space.guideline_references import impossible_axes
 from runner.space.load import BadMatrix, load, placed, text_of, unreadable
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
@@ -44,15 +44,12 @@ def _all_in(path: Path) -> tuple[Guideline, ...]:
 
 
 def _checked(source: Source) -> tuple[Guideline, ...]:
-    flaws: list[Flaw] = []
-    found: tuple[Guideline, ...] = ()
     try:
         found = _ADAPTER.validate_python(source.data)
     except ValidationError as error:
-        # Places are told as if it were a part of a matrix.
-        told = from_pydantic(error, source.data, within=("guidelines",))
-        flaws = [Flaw(flaw.path, flaw.message, flaw.of_key) for flaw in told]
-    flaws += [Flaw(flaw.path[1:], flaw.message, flaw.of_key) for flaw in impossible_axes(sound(source.data))]
-    if flaws:
+        # Keys are looked up as if the file were a part of a matrix.
+        malformed = from_pydantic(error, source.data, within=("guidelines",))
+        raise BadMatrix(source, placed(source, malformed)) from None
+    if flaws := list(impossible_axes(found)):
         raise BadMatrix(source, placed(source, flaws))
     return found

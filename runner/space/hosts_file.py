@@ -11,7 +11,7 @@ from runner.base.quantities import in_unit
 from runner.language.hosts import Lab
 from runner.language.yaml_source import Place, Source, UnreadableError, read
 from runner.space.load import BadMatrix, placed, text_of, unreadable
-from runner.space.salvage import validated
+from runner.space.malformed import validated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,10 +34,10 @@ def parse_lab(name: str, text: str) -> Lab:
         raise unreadable(Source(name, text, None, None), error) from None
     if source.data is None:
         raise BadMatrix(source, [(Place(name, 1, 1), "nothing stands in it; docs/disks.md has one to begin with")])
-    remains = validated(source.data, Lab)
-    if remains.whole is None or remains.flaws:
-        raise BadMatrix(source, placed(source, remains.flaws))
-    return remains.whole
+    lab, malformed = validated(source.data, Lab)
+    if lab is None:
+        raise BadMatrix(source, placed(source, malformed))
+    return lab
 
 
 @dataclass(frozen=True, slots=True)

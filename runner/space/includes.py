@@ -25,7 +25,7 @@ DEEPEST = 8
 SHELF = shipped("matrix") / "models"
 #: Stands in for a model that cannot be had, so that the rest is checked with disks that have one.
 _ANY_MODEL = "{kind: ideal}"
-_ANY_LAYOUT = "[disk]"
+_ANY_LAYER = "disk"
 
 
 @dataclass
@@ -203,28 +203,23 @@ def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple
     root = compose(name, text)
     uses = Uses(text_of)
     layouts = _value(root, "layouts")
-    lacking = _with_layers(layouts, uses) if isinstance(layouts, MappingNode) else frozenset()
+    if isinstance(layouts, MappingNode):
+        _with_layers(layouts, uses)
     for several in _sets(_value(root, "disks")):
         several.value = [(key, _with_model(key, value, uses)) for key, value in several.value]
     loose = _with_advice(root, uses)
     twice = repeated_keys(root)
-    return Source(name, text, plain(name, root), root, uses.texts, loose, lacking), [*uses.wrong, *twice]
+    return Source(name, text, plain(name, root), root, uses.texts, loose), [*uses.wrong, *twice]
 
 
-def _with_layers(layouts: MappingNode, uses: Uses) -> frozenset[str]:
-    """Put used layers in their places; once something is wrong with a use, all layouts that use any are lacking."""
-    using = set()
-    for name, stack in layouts.value:
+def _with_layers(layouts: MappingNode, uses: Uses) -> None:
+    """Put used layers in their places; something stands in for those that are not to be had."""
+    for _, stack in layouts.value:
         if isinstance(stack, SequenceNode):
-            if any(_value(layer, "use") is not None for layer in stack.value):
-                using.add(str(name.value))
+            before = len(uses.wrong)
             stack.value = list(uses.spliced(stack.value))
-    if not uses.wrong:
-        return frozenset()
-    left = [(name, stack) for name, stack in layouts.value if str(name.value) not in using]
-    # Where none is left, something stands in for them, so that the rest is checked.
-    layouts.value = left or [(name, compose("any", _ANY_LAYOUT)) for name, _ in layouts.value]
-    return frozenset(using)
+            if len(uses.wrong) > before and not stack.value:
+                stack.value = [compose("any", _ANY_LAYER)]
 
 
 def _with_advice(root: Node | None, uses: Uses) -> frozenset[int]:

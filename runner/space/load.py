@@ -4,44 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from runner.base.errors import BadInput
-from runner.base.model import Model
 from runner.language.matrix import Matrix
 from runner.language.yaml_source import Flaw, Place, Source, UnreadableError
-from runner.space.guideline_references import malformed_too, sound, unfounded
-from runner.space.includes import read_with_uses
+from runner.space.axis_catalogue import Known
+from runner.space.guideline_references import check_guidelines
+from runner.space.includes import SHELF, read_with_uses
+from runner.space.malformed import validated
 from runner.space.notes import Note
-from runner.space.salvage import Remains, validated
-from runner.space.salvaged_space import about, what_is_left
-from runner.space.space import Space
+from runner.space.size_checks import flaws_of
+from runner.space.space import Space, expand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.language.disks import AnyModel
-    from runner.space.axis_catalogue import Known
 
-M = TypeVar("M", bound=Model)
 #: Modelled disks in the place of those that were asked for would be another experiment under the same name.
 _OF_NEEDS = "needs: is for machines whose disks exist; on all others the disks are those of `disks`, made for the run"
+#: Whether a stack, a rule or a guideline is right may depend on whatever is malformed.
+_UNCHECKED = "; after that, stacks, rules and guidelines are checked"
 
 
 class BadMatrix(BadInput):
     """A matrix with errors: all of them, each with its place."""
 
-    def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]]) -> None:
+    def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]], rest: str = "") -> None:
         self.source = source
         self.places = sorted(dict.fromkeys(flaws), key=lambda one: (one[0].file != source.name, one))
         count = len(self.places)
         super().__init__(
             f"{source.name}: {count} error{'s' if count != 1 else ''}",
             details="\n".join(_explain(source, place, message) for place, message in self.places),
-            resolution="nothing was started; put these right and run again",
+            resolution=f"nothing was started; correct {'this' if count == 1 else 'these'} and try again{rest}",
         )
 
 
@@ -65,7 +66,7 @@ class Declared:
     space: Space
 
 
-#: Asks others (fio, a machine, who judges guidelines) about what is left of a matrix without what is malformed.
+#: Asks others (fio, a machine, who judges guidelines) about a well-formed matrix.
 Ask = Callable[[Space], Iterable[Flaw]]
 
 
@@ -89,8 +90,10 @@ def text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
+        near = _near(path)
         raise BadInput(
-            f"{path}: there is no such file", resolution="matrices that come with it are in matrix/"
+            f"{path}: there is no such file",
+            resolution=f"did you mean {' or '.join(near)}?" if near else "matrices that come with it are in matrix/",
         ) from None
     except UnicodeDecodeError as error:
         raise BadInput(
@@ -100,6 +103,19 @@ def text_of(path: Path) -> str:
         ) from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read", details=str(error)) from None
+
+
+def _near(path: Path) -> list[str]:
+    """Matrices with the name of a file that does not exist, or with a similar one. A run never guesses its matrix."""
+    folders = dict.fromkeys((path.parent, path.parent / "matrix", Path("matrix"), SHELF.parent))
+    found = [file for folder in folders for file in sorted(folder.glob("*.yaml"))]
+    found += [folder.parent for folder in sorted(SHELF.parent.glob("studies/**/matrix.yaml"))]
+    names = get_close_matches(path.stem.lower(), {file.stem.lower() for file in found}, n=2, cutoff=0.7)
+    exact = [file for file in found if file.stem.lower() == path.stem.lower()]
+    near = exact or [file for file in found if file.stem.lower() in names]
+    shown = dict.fromkeys(file.resolve() for file in near)
+    here = Path.cwd()
+    return [str(file.relative_to(here) if file.is_relative_to(here) else file) for file in shown][:3]
 
 
 def _from_disk(file: str) -> str:
@@ -119,31 +135,34 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask:
         nothing = Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/"
         raise BadMatrix(source, misused or [nothing])
     _refuse_library(source)
-    remains = validated(source.data, Matrix)
-    if remains.whole is None:
-        raise BadMatrix(source, [*misused, *placed(source, remains.flaws)])
-    space, impossible, known = what_is_left(source, remains.whole, remains)
-    advice = source.data.get("guidelines")
-    well_formed = sound(advice)
-    said = list(ask(space))
-    ahead = {int(flaw.path[1]): flaw for flaw in said if flaw.path[0] == "guidelines"}
-    amiss, idle = unfounded(space, known, well_formed, ahead, source.loose)
-    amiss += malformed_too(known, advice, {*well_formed, *source.loose})
-    others = (flaw for flaw in said if flaw.path[0] != "guidelines")
-    asked = (flaw for flaw in others if flaw.of_key or not any(about(path, flaw.path) for path in remains.gone))
-    found = [*remains.flaws, *impossible, *_of_rules(remains, known), *amiss, *asked]
-    if misused or found:
-        raise BadMatrix(source, [*misused, *placed(source, found)])
-    twice = map(Note, repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")}))
-    needs = [_OF_NEEDS] if space.matrix.needs else []
-    return Declared(source, replace(space, remarks=(*space.remarks, *twice, *map(Note, (*needs, *idle)))))
+    matrix, malformed = validated(source.data, Matrix)
+    if matrix is None or misused:
+        raise BadMatrix(source, [*misused, *placed(source, malformed)], rest=_UNCHECKED)
+    return _expanded(source, matrix, ask)
 
 
-def _of_rules(remains: Remains[Matrix], known: Known) -> Iterator[Flaw]:
-    for section in ("exclude", "only"):
-        for at, condition in enumerate(getattr(remains.whole, section)):
-            if (section, at) not in remains.gone:  # another stands in for it
-                yield from (Flaw((section, at, bad.key), bad.message, bad.of_key) for bad in known.wrong_in(condition))
+def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
+    """Expand a well-formed matrix; raises BadMatrix with everything that its cells, rules and guidelines cannot be."""
+    space, findings = expand(matrix)
+    impossible = flaws_of(space, findings)
+    if {"layouts", "disks"}.isdisjoint(flaw.path[0] for flaw in impossible):
+        impossible += findings.unused  # an impossible layout may be the one that uses it
+    known = Known.of_declared(space) if impossible else Known.of(space)
+    asked = list(ask(space))
+    undecidable = {int(flaw.path[1]): flaw for flaw in asked if flaw.path[0] == "guidelines"}
+    unfounded, idle = check_guidelines(space, known, undecidable, source.loose)
+    refused = [flaw for flaw in asked if flaw.path[0] != "guidelines"]
+    if found := [*impossible, *_wrong_rules(matrix, known), *unfounded, *refused]:
+        raise BadMatrix(source, placed(source, found))
+    twice = repeated({key: source.data.get(key) for key in ("layouts", "tune", "workloads")})
+    needs = [_OF_NEEDS] if matrix.needs else []
+    return Declared(source, replace(space, remarks=(*space.remarks, *map(Note, (*twice, *needs, *idle)))))
+
+
+def _wrong_rules(matrix: Matrix, known: Known) -> Iterator[Flaw]:
+    for section, rules in (("exclude", matrix.exclude), ("only", matrix.only)):
+        for at, condition in enumerate(rules):
+            yield from (Flaw((section, at, bad.key), bad.message, bad.of_key) for bad in known.wrong_in(condition))
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:
@@ -182,9 +201,9 @@ def _refuse_library(source: Source) -> None:
 
 
 def unreadable(blank: Source, error: UnreadableError) -> BadInput:
-    """What is told of a text that is no YAML."""
+    """The error of a text that is no YAML."""
     return BadInput(
         f"{blank.name}: not readable as YAML",
         details=_explain(blank, error.place, error.message),
-        resolution="nothing was started",
+        resolution="nothing was started; correct this and try again; after that, the rest of the file is checked",
     )

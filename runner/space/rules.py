@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: How to say it, where an axis stands twice in one rule.
 _EITHER = "for either of two values write a list, or A|B behind --only"
+#: Axes whose values are names that a user gave.
+_BY_NAME = ("layout", "workload", "faults", "kernel")
 #: What values have as another spelling where they are declared: YAML takes 0.90 for 0.9.
 _ALSO = {"readwrite": "rw", "0.9": "0.90"}
 #: One rule: for each axis (by its full name) the values that match.
@@ -142,22 +144,45 @@ def _told(wanted: Scalar | tuple[Scalar, ...]) -> str:
     return str(wanted).lower() if isinstance(wanted, bool) else str(wanted)
 
 
-def parse_only(text: str) -> Condition:
-    """`layout=raid5,bs=64KiB|128KiB` as a condition."""
+def parse_only(text: str, values: Mapping[str, set[str]]) -> Condition:
+    """`layout=raid5,bs=64KiB|128KiB` or `raid5,random` as a condition on these axes."""
     condition: dict[str, tuple[str, ...]] = {}
     for part in text.split(","):
-        key, equals, wanted = part.partition("=")
-        if not equals or not key.strip() or not wanted.strip():
+        key, equals, written = part.partition("=")
+        wanted = tuple(value.strip() for value in (written if equals else part).split("|"))
+        if not all(wanted) or (equals and not key.strip()):
             raise BadInput(
-                f"--only '{text}': '{part}' is not AXIS=VALUE",
-                resolution="for example --only 'layout=raid5,bs=64KiB|1MiB'",
+                f"--only '{text}': '{part}' is neither a name nor AXIS=VALUE",
+                resolution="for example --only raid5 or --only 'layout=raid5,bs=64KiB|1MiB'",
             )
-        values = tuple(value.strip() for value in wanted.split("|"))
-        if (axis := key.strip()) in condition:
-            either = "|".join(dict.fromkeys((*condition[axis], *values)))
+        axis = key.strip() if equals else _axis_of(wanted, values, text)
+        if axis in condition:
+            either = "|".join(dict.fromkeys((*condition[axis], *wanted)))
             raise BadInput(
                 f"--only '{text}': '{axis}' stands there twice, and no cell has two values of one axis",
                 resolution=f"for cells with either, write  {axis}={either}",
             )
-        condition[axis] = values
+        condition[axis] = wanted
     return condition  # type: ignore[return-value]
+
+
+def _axis_of(names: tuple[str, ...], values: Mapping[str, set[str]], text: str) -> str:
+    """The axis that has these values: layouts and workloads come before all others."""
+    fitting = [axis for axis, known in values.items() if all(spellings(name) & known for name in names)]
+    fitting = [axis for axis in fitting if axis in _BY_NAME] or fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    shown = "|".join(names)
+    if fitting:
+        raise BadInput(
+            f"--only '{text}': {shown} is a value of {' and of '.join(fitting)}",
+            resolution=f"write {' or '.join(f'{axis}={shown}' for axis in fitting)}",
+        )
+    known = sorted(set().union(*(values.get(axis, ()) for axis in _BY_NAME)))
+    unknown = next((name for name in names if not any(spellings(name) & one for one in values.values())), "")
+    raise BadInput(
+        f"--only '{text}': no layout, workload or other value is called {unknown}; {_did_you_mean(unknown, known)}"
+        if unknown
+        else f"--only '{text}': no axis has all of {', '.join(names)}",
+        resolution="for example --only raid5 or --only 'layout=raid5,bs=64KiB|1MiB'",
+    )

@@ -213,7 +213,7 @@ def select(space: Space, only: Iterable[str] = ()) -> Selection:
     values = values_of(space)
     asked = []
     for text in only:
-        condition = parse_only(text)
+        condition = parse_only(text, values)
         if wrong := [error.message for error in amiss(condition, values)]:
             raise BadInput(
                 f"--only '{text}': {wrong[0]}",

@@ -13,6 +13,7 @@ from runner.language.faults import UNNAMED
 from runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, used
 from runner.language.yaml_source import Flaw
 from runner.layers import Fs
+from runner.space.effects import idle_tunables
 from runner.space.layouts import (
     Findings,
     Stack,
@@ -155,6 +156,7 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
     faulty = _faults(matrix)
     findings.notes += map(Note, _same_faults(faulty))
     findings.notes += map(Note, _same("layout", stacks))
+    findings.notes += idle_tunables(matrix, workloads.every)
     findings.notes += map(Note, _same("workload", [work for work, _ in workloads.every]))
     arrays = tuple(
         _array(matrix, kernel, stack, faults, tunes.of(stack), workloads.of(stack))

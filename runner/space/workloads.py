@@ -46,6 +46,11 @@ class Workloads:
         for name in matrix.workloads:
             self._report(name)
 
+    @classmethod
+    def of_kind(cls, matrix: Matrix, *, in_files: bool) -> tuple[Variant[Workload], ...]:
+        """The workloads of a matrix on devices or in files, whatever its stacks are."""
+        return tuple(cls(matrix, (), Findings())._all(in_files))
+
     def of(self, stack: Variant[Stack]) -> tuple[Variant[Workload], ...]:
         """The variants for a stack."""
         return self._known[in_files(stack.value, self._matrix)]

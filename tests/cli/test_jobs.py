@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from runner.base.errors import BadInput, Exit
-from runner.cli.jobs import AUTO, Asked, level_of
 from runner.engine.concurrency_policy import Found, Told
 from runner.machines.base import RigSpec
 from runner.machines.qemu import Qemu
+from runner.session.run import AUTO, Jobs, level_of
 from runner.simdisks.disk import Disk
 from runner.simdisks.physics import Physics
 
@@ -37,7 +37,7 @@ class Roomy(Qemu):
         (AUTO, BARE, 8, Told(1), "one rig at a time: disks without a model"),
     ],
 )
-def test_what_may_be(asked: Asked, spec: RigSpec, rooms: int, level: object, said: str) -> None:
+def test_what_may_be(asked: Jobs, spec: RigSpec, rooms: int, level: object, said: str) -> None:
     found, told = level_of(asked, Roomy(rooms), [spec], [])
     assert found == level
     assert told.startswith(said)
@@ -45,7 +45,7 @@ def test_what_may_be(asked: Asked, spec: RigSpec, rooms: int, level: object, sai
 
 
 @pytest.mark.parametrize(("asked", "spec", "brief"), [(2, BARE, "disks without a model"), (5, MODELLED, "room for 4")])
-def test_what_may_not_be(asked: Asked, spec: RigSpec, brief: str) -> None:
+def test_what_may_not_be(asked: Jobs, spec: RigSpec, brief: str) -> None:
     with pytest.raises(BadInput, match=brief) as caught:
         level_of(asked, Roomy(4), [spec], [])
     assert caught.value.exit_code == Exit.BAD_INPUT

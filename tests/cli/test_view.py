@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -90,7 +91,7 @@ def test_quiet_tells_losses_alone_and_not_on_standard_output(capsys: pytest.Capt
 def test_the_bar_keeps_what_went_wrong_above_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    monkeypatch.setattr("runner.cli.bar.Console", lambda **_: console)
     with LiveView(planned=10, done=4) as view:
         for event in EVENTS:
             view.event(event)
@@ -124,7 +125,7 @@ def test_why_a_trial_is_measured_again_is_told(capsys: pytest.CaptureFixture[str
 def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=200, color_system=None)
-    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    monkeypatch.setattr("runner.cli.bar.Console", lambda **_: console)
 
     def seen(view: LiveView, *events: Event) -> str:
         for event in events:
@@ -147,3 +148,24 @@ def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.Mo
         last = seen(view, VisitDone(1, "raid6"))
         assert "rigs" not in last
         assert "again alone" in last
+
+
+def test_an_estimate_is_one_line_and_counts_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    for view in (PlainView(10, 0), PlainView(10, 10), QuietView(10, 0), JsonView(10, 0)):
+        view.expects(100.0, 1000.0)
+    plain, as_json = capsys.readouterr().out.splitlines()
+    assert plain == "it takes about 1 min 30 s, or up to about 17 min"
+    assert json.loads(as_json) == {"event": "estimate", "seconds_least": 100.0, "seconds_most": 1000.0}
+
+
+def test_the_live_view_begins_with_the_estimate() -> None:
+    view = LiveView(planned=2, done=0)
+    screen = view._bar.console.file = io.StringIO()
+    with view:
+        view.expects(265.0, 265.0)
+        view._bar.refresh()
+    assert "it takes about 4 min 30 s" in screen.getvalue()
+    assert re.search(r"4:2[45] left", str(view._bar.tasks[0].fields["left"]))
+    view.event(TrialDone("one", measured("c1", 1, direction(2e8, 1 << 20)), "array"))
+    view.event(TrialDone("two", measured("c2", 1, direction(2e8, 1 << 20)), "array"))
+    assert view._bar.tasks[0].fields["left"] == ""

@@ -1,13 +1,16 @@
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runner.engine.costs import EMULATED
 from runner.engine.estimate import Pace, estimate
 from runner.engine.order import Plan
 from runner.language.matrix import Repeat
 from runner.space.select import select
+from tests.support.costs import free
 from tests.support.matrices import SMALL, SWEEP, space
 
 
@@ -57,16 +60,16 @@ def test_kernels_are_rigs_of_their_own_and_come_one_after_the_other() -> None:
 
 
 def test_the_estimate_adds_up() -> None:
-    found = estimate(plan(SMALL), Pace(overhead=0.5, set_up=2.0, write_rate=1e8, runs=1))
+    found = estimate(plan(SMALL), Pace(free(trial=0.5, set_up=2.0)))
     assert (found.cells, found.arrays, found.rigs) == (4, 2, 1)
     assert (found.trials_least, found.trials_most) == (8, 8)
-    assert found.seconds_least == found.seconds_most == 2 * (4 * 1.5 + 2 * 2.0)
+    assert found.seconds_least == found.seconds_most == pytest.approx(2 * (4 * 1.5 + 2 * 2.0), rel=0.001)
     assert found.bytes_least == 2 * 2 * 10**8
 
 
 @given(SHARED, st.integers(1, 20))
 def test_side_by_side_nothing_takes_longer_and_no_block_less_than_its_longest_visit(chosen: str, jobs: int) -> None:
-    planned, pace = Plan(select(space(), [chosen]), Repeat(min=2, max=2), 1), Pace()
+    planned, pace = Plan(select(space(), [chosen]), Repeat(min=2, max=2), 1), Pace(replace(EMULATED, program=0.0))
     one, several = estimate(planned, pace), estimate(planned, pace, jobs)
     assert one.seconds_least / jobs <= several.seconds_least <= one.seconds_least
     assert several.seconds_least >= max(one.seconds_least / jobs, one.seconds_least / one.arrays * 0.999)
@@ -77,7 +80,7 @@ def test_the_estimate_of_what_ends_with_its_size() -> None:
     text = SMALL.replace("runtime: 1s", "size: 10MiB, numjobs: 2").replace(
         "repeat: 2", "repeat: {min: 2, max: 5, until: 5%}"
     )
-    found = estimate(plan(text), Pace(write_rate=1e8))
+    found = estimate(plan(text), Pace(free()))
     assert found.bytes_least == 2 * 2 * 2 * (10 << 20)
     assert (found.trials_least, found.trials_most) == (8, 20)
 
@@ -119,7 +122,7 @@ repeat: 2
 @pytest.mark.parametrize(("size", "part"), [("100%", 1.0), ("25%", 0.25)])
 def test_a_share_of_the_device_is_a_share_of_what_the_layout_holds(size: str, part: float) -> None:
     text = SMALL.replace("runtime: 1s", f"size: {size}").replace("chunk: [16KiB, 64KiB]", "chunk: 64KiB")
-    found = estimate(plan(text), Pace(overhead=0.0, set_up=0.0, write_rate=1e6))
+    found = estimate(plan(text), Pace(free(1e6)))
     holds = part * 3 * (64 << 20)
     assert found.bytes_least == pytest.approx(2 * holds, rel=0.05), "one of the two workloads writes"
     assert found.seconds_least == pytest.approx(2 * 2 * holds / 1e6, rel=0.05)
@@ -127,7 +130,7 @@ def test_a_share_of_the_device_is_a_share_of_what_the_layout_holds(size: str, pa
 
 @given(st.sets(SHARED, min_size=1), st.integers(1, 5))
 def test_what_parts_of_a_plan_cost_adds_up_to_the_whole(chosen: set[str], repeats: int) -> None:
-    found, pace = space(), Pace(overhead=0.5, set_up=2.0, write_rate=1e8)
+    found, pace = space(), Pace(free(trial=0.5, set_up=2.0))
     repeat = Repeat(min=repeats, max=repeats)
     whole = estimate(Plan(select(found, sorted(chosen)), repeat, 1), pace)
     parts = [estimate(Plan(select(found, [one]), repeat, 1), pace) for one in chosen]

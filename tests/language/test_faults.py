@@ -96,7 +96,7 @@ def test_an_array_whose_disks_fail_is_built_for_each_trial() -> None:
         ("[{disk: 0, at: 1s, kind: dies}]", "by then all work is over: ramp and runtime are 1s at most"),
         ("{'': [], dies: []}", "of several sets of faults each needs a name"),
         (f"[{', '.join(['{disk: 0, kind: dies}'] * 65)}]", "64"),
-        ("{'a b': []}", "does not have the form"),
+        ("{'a b': []}", "begins with a letter"),
     ],
 )
 def test_what_cannot_go_wrong_is_told_in_its_place(faults: str, said: str) -> None:

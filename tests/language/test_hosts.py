@@ -51,7 +51,7 @@ def test_what_is_written_is_what_is_compared() -> None:
     ("old", "new", "said"),
     [
         ("serial: ZC11B,", "seral: ZC11B,", "hosts.yaml:7:32: unknown key 'seral'; did you mean serial?"),
-        ("reach: ssh:shelf", "reach: telnet:shelf", "hosts.yaml:3:12: 'telnet:shelf' does not have the form"),
+        ("reach: ssh:shelf", "reach: telnet:shelf", "hosts.yaml:3:12: 'telnet:shelf': write local or ssh:HOST"),
         ("id: nvme-Fast_S5", "id: sda/../nvme", "hosts.yaml:11:14: 'sda/../nvme': not the name of a disk"),
         ("id: nvme-Fast_S5", "id: /dev/disk/by-id/x", "write only the name in /dev/disk/by-id: x"),
         ("serial: S5", "serial: 0012", "hosts.yaml:11:36: '12': put it in quotes"),
@@ -62,7 +62,7 @@ def test_what_is_written_is_what_is_compared() -> None:
         ("destroy: [wwn-0x5000c500a1]", "destroy: [other]", "`destroy` names other"),
         ("wwn-0x5000c500a3", "wwn-0x5000c500a2", "wwn-0x5000c500a2 stands there twice"),
         ("kind: nvme", "kind: tape", "is none of hdd, ssd or nvme"),
-        ("desk:", "de sk:", "does not have the form"),
+        ("desk:", "de sk:", "a name has letters"),
     ],
 )
 def test_errors_are_told_with_their_place(old: str, new: str, said: str) -> None:

@@ -197,15 +197,18 @@ def test_files_that_are_counted_need_no_size() -> None:
 
 def test_so_few_requests_are_not_taken_for_the_whole_file() -> None:
     cell = only("preset: bonnie, phase: seeks", FS)
-    assert bytes_of(cell.workload.value, cell.span, Pace()) < 10 << 20
+    assert bytes_of(cell, Pace()) < 10 << 20
 
 
 @pytest.mark.parametrize(
     ("work", "said"),
     [
         ("preset: ddread", ["8: 'ddread' is none of dd-read, dd-write, iozone or bonnie; did you mean dd-read?"]),
-        ("presets: bonnie", ["-5: 'rw' is missing here", "0: unknown key 'presets'; did you mean preset?"]),
-        ("bs: 4KiB", ["-5: 'rw' is missing here"]),
+        (
+            "presets: bonnie",
+            ["-5: 'rw' is missing here; add `rw: randread`", "0: unknown key 'presets'; did you mean preset?"],
+        ),
+        ("bs: 4KiB", ["-5: 'rw' is missing here; add `rw: randread`"]),
         ("preset: dd-read, rw: write", ["21: 'write' is not what dd-read does; did you mean `preset: dd-write`?"]),
         (
             "preset: dd-read, rw: randrw",

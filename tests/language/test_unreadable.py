@@ -11,23 +11,21 @@ MISTAKES = {
     "a: [1, 2\nb: 3\n": "1:4 is not closed: `]` or a comma is missing before line 2, column 2",
     "a: [{b: 1}, {c: 2]\n": "1:13 is not closed: `}` or a comma is missing before line 1, column 18",
     "a: {b: 1": "1:4 is not closed: `}` or a comma is missing before line 1, column 9",
-    "a:\n  - b: 1\n   c: 2\n": "3:4 neither deeper than its neighbours nor in their column: what it stands in begins at "
-    "line 2, column 3",
-    "a: 1\n- b\n": "2:1 neither deeper than its neighbours nor in their column: what it stands in begins at line 1, "
-    "column 1",
-    "- a\nb: 1\n": "2:1 neither deeper than its neighbours nor in their column: what it stands in begins at line 1, "
-    "column 1",
-    "a: {b: c, d: e: f}\n": "1:15 a second `key:` without a comma before it, or in one text: that wants quotes, or braces "
-    "around it",
+    "a:\n  - b: 1\n   c: 2\n": "3:4 wrong indentation: this begins in column 4, and its neighbours begin in column 3, like "
+    "line 2; give them one indentation",
+    "a: 1\n- b\n": "2:1 a list item (`- `) among keys, which begin in line 1; indent it to make it part of the key above",
+    "- a\nb: 1\n": "2:1 a key among list items (`- `), which begin in line 1; indent it to make it part of the item above",
+    "a: {b: c, d: e: f}\n": "1:15 a second `key:` in one value: a comma is missing before it, or braces around it, or "
+    "quotes around the text",
     "bs: [4KiB], [8KiB]\n": "1:11 while parsing a block mapping expected <block end>, but found ','",
     "a: }\n": "1:4 `}` closes nothing",
     "a: {b: 1}}\n": "1:10 `}` closes nothing",
-    "a: 'b' c\n": "1:8 there is an end before this: put quotes around the whole of a text that has any of its own",
+    "a: 'b' c\n": "1:8 the text in quotes ends before this: put quotes around the whole",
     " a: 1\nb: 2\n": "2:1 not in the column in which the first line begins",
-    "a:\n\tb: 1\n": "2:1 a tab, where YAML wants spaces",
+    "a:\n\tb: 1\n": "2:1 a tab: YAML is indented by spaces",
     'a: "x\nb: 1\n': "1:4 this quotation mark is never closed",
-    "- a: b: 5\n": "1:7 a second `key:` in one text: it wants a line of its own in the column of its neighbours, or "
-    "braces around it ({level: 5}), or quotes around the whole",
+    "- a: b: 5\n": "1:7 a second `key:` in one value: put braces around it ({level: 5}) or quotes around the text; "
+    "if the line above ends with a value, take that away",
     "a: 1\nb\nc: 2\n": "2:1 `:` is missing behind this key",
     "a: *.csv\n": "1:4 `*.csv` stands for what is called `&.csv` above, and nothing is: a text with `*` in front wants "
     "quotes",

@@ -12,6 +12,7 @@ from runner.engine.trial_result import notes_of
 from runner.layers import Crypt, Integrity, Layer, Precondition
 from runner.layers.geometry import Below, Shape
 from runner.space.load import BadMatrix
+from tests.support.costs import free
 from tests.support.matrices import space
 
 GIB = 1 << 30
@@ -130,7 +131,7 @@ def test_what_is_written_is_in_the_estimate_and_in_the_deadline() -> None:
             "[disk, precondition: {how: until-steady, limit: 20s, window: 5s}]",
         )
     )
-    pace = Pace(write_rate=MIB)
+    pace = Pace(free(MIB))
     plain, wiped, steady = (building_of(array, pace) for array in found.arrays)
     assert (plain.written, plain.least, plain.most) == (0, 0, 0)
     assert (wiped.written, wiped.least, wiped.most) == (256 * MIB, 256, 256)

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from runner.reports.fit import Fitted
 from runner.reports.run_data import Recorded
-from runner.reports.terminal import percent, rate, table
+from runner.reports.terminal import caption, percent, rate, table
 from runner.results.record import UNSETTLED, CellRow
 from runner.statistics.histogram import Histogram
 from tests.reports import samples
@@ -18,8 +19,8 @@ from tests.reports.samples import MADE_UP, RUN, direction, measured
 
 def shown(recorded: Recorded, width: int = 200, rows: int = 50) -> str:
     file = io.StringIO()
-    Console(file=file, width=width, color_system=None).print(table(recorded, rows=rows))
-    return file.getvalue()
+    Console(file=file, width=width, color_system=None).print(Fitted(table(recorded, rows=rows)))
+    return file.getvalue() + caption(recorded, rows=rows)
 
 
 def line(text: str, name: str) -> str:
@@ -122,16 +123,21 @@ def test_that_broken_cells_stand_first_is_told() -> None:
     assert "first" not in shown(Recorded("m", "qemu", False, RUN.cells, RUN.trials[:2]))
 
 
-def test_a_long_name_is_broken_between_its_parts() -> None:
-    cells = [CellRow("c", "parity/level=5,chunk=64KiB/readahead=default/sequential/rw=randwrite,bs=4KiB", {})]
-    lines = [
-        line.split("│")[1].strip()
-        for line in shown(Recorded("m", "qemu", False, cells, ()), 80).splitlines()
-        if line.startswith("│")
-    ]
-    assert len(lines) > 1
-    assert all(line.endswith("/") for line in lines[:-1])
-    assert "".join(lines) == cells[0].name
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_narrow_table_says_a_stack_once_above_its_cells(width: int) -> None:
+    lines = shown(RUN, width).splitlines()
+    at = lines.index("parity/level=5,chunk=64KiB")
+    assert lines[at + 1].startswith("  seqread/bs=1MiB ")
+    assert "210 MB/s" in lines[at + 1]
+    assert max(map(len, lines[: at + 2])) <= width
+
+
+def test_in_a_narrow_table_what_became_of_a_cell_stands_below_it() -> None:
+    lines = shown(RUN, 60).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("  oltp"))
+    assert lines[at + 1] == "    1 measured, 1 broken, 1 skipped: the guest panicked;"
+    assert lines[at + 2] == "    quarantined: the guest panicked"
+    assert "measured" not in line("\n".join(lines), "seqread/")
 
 
 def test_units_are_told() -> None:

@@ -140,7 +140,7 @@ def test_what_things_took_is_the_mean_of_what_was_measured(journal: Journal) -> 
     journal.record(measured(0, runtime=1.0, seconds=1.5))
     journal.record(measured(1, runtime=1.0, seconds=2.5))
     journal.record(Trial("c1", 2, Outcome.BROKEN, seconds=300.0))
-    assert journal.took() == Took(setup=2.5, overhead=1.0, write_rate=None, scatter=(0.0,))
+    assert journal.took() == Took(2.5, 1.0, None, (0.0,), cells={"c1": 2.0}, arrays={"raid5": 2.0, "raid0": 1.5})
 
 
 def test_how_trials_scatter_is_told_of_cells_that_have_several(journal: Journal) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from runner.base.errors import Exit
 from runner.reports.run_data import Recorded
-from runner.results.record import Outcome, Trial
+from runner.results.record import CellRow, Outcome, Trial
 from runner.session.finish import Ending, verdict
 from tests.reports.samples import RUN, SEQ, direction, measured
 
@@ -25,12 +25,37 @@ def test_drift_is_told_with_its_size(step: float, said: str) -> None:
     assert f"from the first block to the last, {said}" in lines(Recorded("m", "qemu", False, [SEQ], trials))
 
 
+def drifting(first: int, second: int, until: float | None = None) -> str:
+    """What is said of two cells with so many trials each, of which every block is 2 % faster than the one before."""
+    trials = [
+        measured(cell.id, block, direction(2e8 * 1.02**block, 1 << 20))
+        for cell, count in ((SEQ, first), (OTHER, second))
+        for block in range(count)
+    ]
+    return lines(Recorded("m", "qemu", False, [SEQ, OTHER], trials, until=until))
+
+
+def test_cells_that_stopped_early_are_mentioned_only_where_there_are_any() -> None:
+    assert "cells that stopped early" in drifting(8, 6, until=0.05)
+    for alike in (drifting(8, 8, until=0.05), drifting(8, 7)):
+        assert "rates rose by" in alike
+        assert "stopped early" not in alike
+        assert "comparisons of cells hold" in alike
+
+
+def test_a_drift_that_no_figure_shows_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "first block" in drifting(8, 8)
+    monkeypatch.setattr("runner.reports.footnotes._narrowest", lambda _: 0.5)
+    assert "first block" not in drifting(8, 8)
+
+
 def test_where_nothing_drifts_nothing_is_said() -> None:
     trials = [measured("c1", block, direction(2e8 + (-1) ** block * 1e6, 1 << 20)) for block in range(6)]
     assert "first block" not in lines(Recorded("m", "qemu", False, [SEQ], trials))
     assert "first block" not in lines(RUN)
 
 
+OTHER = CellRow("c9", "other", {})
 SKIPPED = Trial("c1", 1, Outcome.SKIPPED, "this kernel has no raid0")
 
 

@@ -11,13 +11,13 @@ import pytest
 
 from runner.base.errors import BadInput, Exit
 from runner.cli import main
-from runner.cli.run import _versions
 from runner.language.needs import Needs
 from runner.machines.dry import Dry
 from runner.results.run_folder import create
 from runner.scripts import jinja as environment
 from runner.session.request import asked
 from runner.session.resume import begins_anew, chosen_run
+from runner.session.run import _versions
 from runner.session.run_request import Order, check_kernel, kernel_content
 from runner.space.hosts_file import matched, parse_lab
 from tests.results.past import manifest
@@ -141,7 +141,7 @@ def test_a_machine_is_told_what_was_in_a_kernel_image_when_the_run_began(
         return chosen_run(*asked, **how)
 
     monkeypatch.setattr(Dry, "wished", classmethod(wished))
-    monkeypatch.setattr("runner.cli.run.chosen_run", meanwhile)
+    monkeypatch.setattr("runner.session.run.chosen_run", meanwhile)
     (tmp_path / "m.yaml").write_text(SMALL)
     image.write_bytes(b"as it was")
     meant = kernel_content(str(image))

@@ -10,6 +10,7 @@ from runner.engine.order import Plan
 from runner.language.workload import Workload
 from runner.space.select import select
 from runner.space.space import Cell
+from tests.support.costs import free
 from tests.support.matrices import space
 
 BOTH = """\
@@ -143,8 +144,6 @@ def test_the_estimate_counts_laying_out() -> None:
     found = space(
         BOTH.replace("[1, 200]", "200").replace("  raw: [md: {level: 5}]\n", "").replace(", offset: 1MiB", "")
     )
-    least = estimate(
-        Plan(select(found), found.matrix.repeat, 1), Pace(overhead=0, set_up=0, write_rate=1e8, lay_rate=1e8)
-    )
+    least = estimate(Plan(select(found), found.matrix.repeat, 1), Pace(free()))
     assert least.bytes_least == 3 * 800 * 10**6
-    assert least.seconds_least == 3 * 16
+    assert 3 * 16 < least.seconds_least < 3 * 19, "mkfs and what stays in memory come on top"

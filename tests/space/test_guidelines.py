@@ -112,8 +112,10 @@ def test_what_is_wrong_is_told_with_its_place(old: str, new: str, said: str) -> 
 
 
 def test_everything_is_told_at_once() -> None:
-    text = matrix(SOUND).replace("within: 10%}}", "within: 10}}", 1).replace("is: 64KiB", "is: 32KiB")
-    assert len(told(text)) == 2
+    malformed = matrix(SOUND).replace("within: 10%}}", "within: 10}}", 1).replace("2.5]", "x]")
+    assert len(told(malformed)) == 2
+    impossible = matrix(SOUND).replace("is: 64KiB", "is: 32KiB").replace("level: [5, 6]", "level: [5, 6], devices: 9")
+    assert len(told(impossible)) == 2
 
 
 def shared(tmp_path: Path, item: str, content: str = SOUND) -> Path:

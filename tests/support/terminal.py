@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
+from uuid import uuid4
 
 import pexpect
 import pyte
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 #: No test waits this long: it is where a program that hangs is given up.
 PATIENCE = 120.0
 #: Lines that scrolled off the screen and can still be read.
 _HISTORY = 20_000
+#: In the environment of the program and of all that it starts.
+_MARK = "MATRIX_TEST_TERMINAL"
+_ESCAPE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 
 
 class Terminal:
@@ -38,12 +43,13 @@ class Terminal:
         self.raw = b""
         unwanted = {"COLUMNS", "LINES", "CI", "NO_COLOR", "FORCE_COLOR"}
         inherited = {name: value for name, value in os.environ.items() if name not in unwanted}
+        self._mark = uuid4().hex
         self._child: pexpect.spawn[bytes] = pexpect.spawn(
             argv[0],
             list(argv[1:]),
             dimensions=(rows, columns),
             cwd=str(cwd) if cwd else None,
-            env={**inherited, "TERM": "xterm-256color", "LANG": "C.UTF-8", **(env or {})},
+            env={**inherited, "TERM": "xterm-256color", "LANG": "C.UTF-8", _MARK: self._mark, **(env or {})},
             timeout=None,
         )
         self._child.delayafterclose = self._child.delayafterterminate = 0.5
@@ -52,6 +58,8 @@ class Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._child.closed:
+            return
         if self._child.isalive():
             self._child.kill(signal.SIGKILL)
         self._child.close(force=True)
@@ -76,9 +84,36 @@ class Terminal:
         ]
         return "\n".join([*above, *self.screen]).rstrip()
 
+    @property
+    def written(self) -> list[str]:
+        """The lines as they were written, before the terminal broke any; each drawing of a line counts as one."""
+        return _ESCAPE.sub("", self.raw.decode()).replace("\r", "\n").split("\n")
+
+    @property
+    def styles(self) -> set[str]:
+        """The colours and styles that were switched on, as numbers of the escape sequences."""
+        found = (match[1].split(";") for match in _ESCAPE.finditer(self.raw.decode()) if match[2] == "m")
+        return {number for numbers in found for number in numbers}
+
+    @property
+    def left_behind(self) -> list[str]:
+        """Command lines of processes that still run of those that the program started."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if f"{_MARK}={self._mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+        return found
+
     def wait_for(self, text: str, patience: float = PATIENCE) -> None:
         """Read until `text` is on the screen or above it."""
         self._read(lambda: text in self.transcript, f"never showed {text!r}", patience)
+
+    def wait_for_match(self, pattern: str, patience: float = PATIENCE) -> None:
+        """Read until a line on the screen matches."""
+        self._read(lambda: re.search(pattern, "\n".join(self.screen)) is not None, f"never showed {pattern}", patience)
 
     def wait(self, patience: float = PATIENCE) -> int:
         """Read to the end of the program; its exit status, or minus the signal that ended it."""
@@ -98,8 +133,10 @@ class Terminal:
         self._child.setwinsize(rows, columns)
 
     def hang_up(self) -> None:
-        """Close the terminal with the program still in it."""
+        """Close the terminal with the program still in it, and wait for its end."""
         os.close(self._child.child_fd)
+        os.waitpid(self.pid, 0)
+        self._child.terminated = True
         self._child.closed = True
 
     def _read(self, done: Callable[[], bool], failure: str, patience: float) -> None:

@@ -149,10 +149,22 @@ async def provide(wanted: Recipe, progress: Progress) -> Appliance:
             group.create_task(kernel_half(core, wanted, shown.of(1, 0.25)))
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
+    return _read(userland, core)
+
+
+def cached(wanted: Recipe) -> Appliance | None:
+    """The appliance of a recipe if it need not be built."""
+    userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
+    with suppress(OSError, ValueError, KeyError):
+        return _read(userland, core) if whole(userland) and whole(core) else None
+    return None
+
+
+def _read(userland: Path, core: Path) -> Appliance:
     paths = [folder / "manifest.json" for folder in (userland, core)]
     manifests = [json.loads(path.read_text()) for path in paths]
-    build = recipe.digest(manifests, [path.stat().st_mtime_ns for path in paths])
-    return Appliance(userland, core, {**manifests[0]["versions"], **manifests[1]["versions"]}, build)
+    build_ = recipe.digest(manifests, [path.stat().st_mtime_ns for path in paths])
+    return Appliance(userland, core, {**manifests[0]["versions"], **manifests[1]["versions"]}, build_)
 
 
 class Shares:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import time
 from contextlib import suppress
@@ -25,9 +26,11 @@ if TYPE_CHECKING:
     from runner.machines.qemu.appliance import Appliance
 
 KVM = Path("/dev/kvm")
+CPUINFO = Path("/proc/cpuinfo")
 #: Neither way of booting may take longer than this to prove that it works.
 PROOF_DEADLINE = 30.0
 ACCELERATORS = ("kvm", "tcg")
+_EMULATED = "QEMU emulates (TCG), many times slower"
 
 
 def absent(tools: Iterable[str]) -> list[str]:
@@ -64,23 +67,22 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
         if accel is None:
             accel = await fastest(base, scratch)
             if accel is None:
-                notice(
-                    "our appliance boots neither under KVM nor under emulation (TCG): trying to emulate nevertheless"
-                )
+                notice("the appliance boots neither with KVM nor emulated; the run tries emulation")
                 return "tcg"
             memory.write_text(json.dumps({"accel": accel}))
     if accel == "tcg":
-        notice(f"KVM is there but does not boot our appliance: emulating (TCG) instead ({_again()})")
+        notice(f"KVM does not boot the appliance: {_EMULATED} ({_again()})")
     return accel
 
 
-def _out_of_reach() -> str:
-    """Why nobody need ask whether KVM works, and what would make it."""
+def _out_of_reach(*, cure: bool = False) -> str:
+    """The note that KVM cannot be used, on one line; with the cure for a page with more room."""
     if KVM.exists():
-        who = "as a rule whoever is in group kvm may: adduser USER kvm, then log in anew"
-        return f"{KVM} is there but this user may not open it ({who}): emulating (TCG) instead, many times slower"
-    why = "no virtualization in the processor, its firmware or the machine around this one, or no module of it loaded"
-    return f"there is no {KVM} ({why}): emulating (TCG) instead, many times slower"
+        why, remedy = f"this user may not open {KVM}", "sudo adduser USER kvm, then log in again"
+    else:
+        why = f"there is no {KVM}"
+        remedy = "turn virtualization on in the firmware, or in the machine around this one, or load the module kvm"
+    return f"{why}: {_EMULATED}" + (f"; to change that, {remedy}" if cure else "; `matrix doctor` shows what to do")
 
 
 def outlook() -> str:
@@ -88,16 +90,14 @@ def outlook() -> str:
     if chosen := os.environ.get("MATRIX_ACCEL"):
         return _chosen(chosen)
     if not os.access(KVM, os.R_OK | os.W_OK):
-        return _out_of_reach()
+        return _out_of_reach(cure=True)
     with suppress(HarnessBroken):  # without QEMU nobody has tried
         match remembered(_memory()):
             case "kvm":
-                return "works: our appliance boots by it"
+                return "works: it boots the appliance"
             case "tcg":
-                return (
-                    f"is there but does not boot our appliance: emulating (TCG) instead, many times slower ({_again()})"
-                )
-    return "is there; the first run finds out whether our appliance boots by it"
+                return f"does not boot the appliance: {_EMULATED} ({_again()})"
+    return "is there; the first run finds out whether it boots the appliance"
 
 
 def _chosen(accelerator: str) -> str:
@@ -110,13 +110,41 @@ def _chosen(accelerator: str) -> str:
     return f"not asked for, as {said} says what is used"
 
 
+def expected() -> str:
+    """Name the accelerator of the next run without starting anything; a KVM that no run has tried may be a guest's."""
+    if chosen := os.environ.get("MATRIX_ACCEL"):
+        return chosen
+    if not os.access(KVM, os.R_OK | os.W_OK):
+        return "tcg"
+    with suppress(HarnessBroken):
+        if found := remembered(_memory()):
+            return found
+    return "tcg" if _is_guest() else "kvm"
+
+
+def is_known() -> bool:
+    """Whether the next run need not find out which accelerator works."""
+    if os.environ.get("MATRIX_ACCEL") or not os.access(KVM, os.R_OK | os.W_OK):
+        return True
+    with suppress(HarnessBroken):
+        return remembered(_memory()) is not None
+    return True
+
+
+def _is_guest() -> bool:
+    """Whether this host is a virtual machine itself: KVM inside of one often opens and does not work."""
+    with suppress(OSError):
+        return re.search(r"^flags\b.*\bhypervisor\b", CPUINFO.read_text(), re.MULTILINE) is not None
+    return False
+
+
 def _memory() -> Path:
     """Where the answer is kept."""
     return cache_dir() / "accelerator" / f"{identity()}.json"
 
 
 def _again() -> str:
-    return f"remembered; without {_memory()} it is tried again"
+    return f"to try again, delete {_memory()}"
 
 
 def remembered(memory: Path) -> str | None:

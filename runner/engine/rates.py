@@ -1,0 +1,86 @@
+"""How fast a stack reads and writes, from its disks and layers. Pure; for plans, not for verdicts."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from runner.language.workload import SYNCHRONOUS
+from runner.layers import Fs
+from runner.layers.fs import EXT
+from runner.space.layouts import levels
+
+if TYPE_CHECKING:
+    from runner.engine.costs import Costs
+    from runner.language.workload import Workload
+    from runner.layers import Layer
+    from runner.layers.geometry import Below
+    from runner.simdisks.physics import Physics
+    from runner.space.space import Array
+
+MIB = 2**20
+#: Its log, which mkfs writes.
+_XFS_LOG = 64 * MIB
+#: Requests of one flushed write: the platter turns for each.
+_PAGE = 4096
+
+
+def disks_at_work(array: Array) -> int:
+    """Count the disks that a large write keeps busy."""
+    devices = array.disks.devices
+    for layer, below in levels(array.stack.value, array.disks):
+        devices = below.devices if isinstance(layer, Fs) else layer.devices_above(below)
+    return max(1, sum(device.stripes for device in devices))
+
+
+def sequential(array: Array, physics: Physics | None, costs: Costs, *, write: bool = True) -> float:
+    """Estimate bytes a second of large requests in order."""
+    each = physics.rate(MIB, random=False, write=write) if physics else inf
+    return min(each * disks_at_work(array), _most(array, costs, write=write))
+
+
+def rate(work: Workload, array: Array, physics: Physics | None, costs: Costs) -> float:
+    """Estimate bytes a second of a workload: the mean of its reads and writes."""
+    share = work.write_share
+    seconds = 0.0
+    for part, write in ((1 - share, False), (share, True)):
+        if part:
+            seconds += part / _one_way(work, array, physics, costs, write=write)
+    return 1 / seconds
+
+
+def _one_way(work: Workload, array: Array, physics: Physics | None, costs: Costs, *, write: bool) -> float:
+    random = work.rw.startswith("rand")
+    if not (random or work.direct):
+        return sequential(array, physics, costs, write=write)  # the page cache makes large requests of small ones
+    width = disks_at_work(array)
+    most = min(_most(array, costs, write=write), costs.requests * work.bs)
+    if physics is None:
+        return most
+    under_way = work.numjobs * (1 if work.ioengine in SYNCHRONOUS else work.iodepth)
+    # A request that spans several chunks keeps several disks busy.
+    busy = width if not random else min(width, under_way)
+    return min(most, busy * physics.rate(work.bs, random=random, write=write, depth=max(1.0, under_way / busy)))
+
+
+def _most(array: Array, costs: Costs, *, write: bool) -> float:
+    """What the machine moves, and what its processors compute, at most."""
+    found = [costs.bandwidth]
+    for layer in array.stack.value:
+        parity = write and getattr(layer, "level", None) in {4, 5, 6}
+        found.append(costs.computed.get("parity" if parity else layer.kind, inf))
+    return min(found)
+
+
+def flushed_write(physics: Physics | None) -> float:
+    """Seconds until one small write is on the platter, as superblocks and metadata are."""
+    return _PAGE / physics.rate(_PAGE, random=True, write=False) if physics else 0.0
+
+
+def mkfs_writes(layer: Layer, below: Below) -> int:
+    """Count the bytes that mkfs writes: tables and journal of ext, the log of XFS."""
+    if not isinstance(layer, Fs):
+        return 0
+    if layer.type in EXT:
+        return below.smallest - layer.devices_above(below)[0].size
+    return _XFS_LOG if layer.type == "xfs" else 0

@@ -1,0 +1,167 @@
+"""What a user may have meant: an example for a place, a layer for a word, a name without umlauts."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from runner.base.model import NAME
+from runner.layers import LAYERS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LAYER_NAMES = {
+    **dict.fromkeys(("mdadm", "mdraid", "raid"), "md: {level: 5}"),
+    **dict.fromkeys(("lv", "vg", "pv", "lvm2"), "lvm"),
+    **dict.fromkeys(("luks", "dmcrypt", "dm-crypt", "cryptsetup"), "crypt"),
+    **dict.fromkeys(("filesystem", "mkfs", "mount"), "fs: {type: ext4}"),
+}
+_RAID = re.compile(r"raid[ _-]?(0|1|4|5|6|10)", re.IGNORECASE)
+_FILE_SYSTEMS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"})
+_NAME_RULE = "a name has letters from a to z, digits and . _ + -, and begins with a letter"
+#: What the patterns of the models ask for, in words.
+PATTERNS = {
+    NAME: _NAME_RULE,
+    rf"^({NAME.strip('^$')})?$": _NAME_RULE,
+    r"^[A-Za-z0-9][A-Za-z0-9_.-]*$": "a name has letters from a to z, digits, and . _ -",
+    r"^[a-z]+$": "write small letters, like performance",
+    r"^[a-z][a-z0-9_]*$": "an option has small letters, digits and _, like read_expire",
+    r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$": "a World Wide Name has no blanks",
+    r"^(local|ssh:[A-Za-z0-9@_][A-Za-z0-9@_.:-]*)$": "write local or ssh:HOST",
+    r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$": "write a cipher as cryptsetup does, like aes-xts-plain64",
+}
+_GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"})
+_SPELLED = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
+#: Examples for keys that a map cannot be without.
+_REQUIRED = {
+    "name": "name: first-try",
+    "disks": "disks: {count: 4, size: 1GiB}",
+    "layouts": "layouts: {raid5: [md: {level: 5}]}",
+    "workloads": "workloads: {random: {rw: randread, bs: 4KiB}}",
+    "level": "level: 5",
+    "count": "count: 4",
+    "size": "size: 1GiB",
+    "rw": "rw: randread",
+}
+
+
+def as_name(text: str) -> str:
+    """The nearest name to a text; empty if there is none: `größe` gives `groesse`."""
+    plain = unicodedata.normalize("NFKD", text.translate(_GERMAN)).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-")
+    return name if re.fullmatch(NAME, name) else ""
+
+
+def of_pattern(text: object, pattern: str) -> str:
+    """What is wrong with a text that does not match a pattern."""
+    if pattern not in PATTERNS:
+        return f"does not have the form {pattern}"
+    name = as_name(str(text)) if PATTERNS[pattern] == _NAME_RULE else ""
+    return PATTERNS[pattern] + (f"; write {name}" if name else "")
+
+
+def layer_meant(word: str) -> str:
+    """The layer that a word stands for, as it is written; empty if it stands for none."""
+    if raid := _RAID.fullmatch(word):
+        return f"md: {{level: {raid[1]}}}"
+    if word.lower() in _FILE_SYSTEMS:
+        return f"fs: {{type: {word.lower()}}}"
+    return _LAYER_NAMES.get(word.lower(), "")
+
+
+def boolean_meant(given: object) -> str:
+    """`true` or `false` for other spellings of it; empty for anything else."""
+    return _SPELLED.get(str(given).strip().lower(), "")
+
+
+def time_meant(given: object) -> str:
+    """A time for a bare number or `10sec`; empty for anything else."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s?|secs?|seconds?|mins?|minutes?|hours?|hrs?)\s*", str(given).lower())
+    return f"{found[1]}{found[2][:1] or 's'}" if found else ""
+
+
+def required(key: str, path: Sequence[str | int]) -> str:
+    """An example of a key that is missing; empty if there is none."""
+    if key in _REQUIRED and (key != "size" or path[:1] == ("disks",)):
+        return _REQUIRED[key]
+    return "type: ext4" if key == "type" and path[-1:] == ("fs",) else ""
+
+
+def example(path: Sequence[str | int], given: Any) -> str:
+    """What may be written at a place of a matrix where a list or a map is needed; empty if there is no example."""
+    match list(path):
+        case ["disks"] | ["disks", int()]:
+            of_host = "`; disks of a host stand in hosts.yaml, see `docs/disks.md" if _DEVICE.match(str(given)) else ""
+            return f"{{count: {given if _is_count(given) else 4}, size: 1GiB}}{of_host}"
+        case ["layouts"]:
+            return f"{{{as_name(str(given)) or 'raid5'}: {_stack(given)}}}"
+        case ["layouts", _]:
+            return _stack(given)
+        case ["layouts", _, int()]:
+            return "{md: {level: 5}}"
+        case ["layouts", _, int(), "fs"]:
+            return "{type: ext4}"
+        case ["exclude" | "only", *at] if len(at) < 2:
+            condition = f"{{{_condition(given)}}}"
+            return condition if at else f"[{condition}]"
+        case ["guidelines"]:
+            return f"[{given if str(given).endswith(('.yaml', '.yml')) else 'guidelines/parity.yaml'}]"
+        case ["faults", *_, int()]:
+            return _FAULT
+        case ["faults", *_]:
+            return f"[{_FAULT}]"
+    return _EXAMPLES.get(tuple(str(step) for step in path if not isinstance(step, int))) or _of_one(path)
+
+
+_DEVICE = re.compile(r"/dev/|(sd|vd|hd)[a-z]+$|nvme\d")
+_FAULT = "{disk: 0, at: 1s, kind: dies}"
+_LINK = "{disks: [0, 1], bandwidth: 100MB/s}"
+_EXAMPLES = {
+    ("bus_limit",): f"{{pci: {_LINK}}}",
+    ("machine",): "{memory: 1GiB}",
+    ("needs",): "{disks: {count: 4, kind: hdd}}",
+    ("needs", "disks"): "{count: 4, kind: hdd}",
+    ("tune",): "{readahead: 4MiB}",
+    ("tune", "vm"): "{dirty_ratio: 10}",
+    ("tune", "iosched"): "{read_expire: 500}",
+    ("workloads",): "{random: {rw: randread, bs: 4KiB}}",
+}
+
+
+def _of_one(path: Sequence[str | int]) -> str:
+    match list(path):
+        case ["bus_limit", _]:
+            return _LINK
+        case ["workloads", _]:
+            return "{rw: randread, bs: 4KiB}"
+        case ["workloads", _, "fio"]:
+            return "{norandommap: 1}"
+    return ""
+
+
+def _is_count(given: object) -> bool:
+    with suppress(ValueError):
+        return 0 < int(str(given)) <= 24
+    return False
+
+
+def _stack(given: object) -> str:
+    """A layout that somebody may mean who wrote this word in its place."""
+    word = str(given)
+    if word in LAYERS and word in {"disk", "disks"}:
+        return f"[{word}]"
+    meant = layer_meant(word)
+    if meant.startswith("fs:"):
+        return f"[md: {{level: 5}}, {meant}]"
+    return f"[{meant}]" if ":" in meant else "[md: {level: 5}]"
+
+
+def _condition(given: object) -> str:
+    """`layout: raid5` for `layout=raid5` and for `raid5`."""
+    axis, equals, value = str(given).partition("=")
+    if equals and axis and value:
+        return f"{axis.strip()}: {value.strip()}"
+    return f"layout: {as_name(str(given)) or 'raid5'}"

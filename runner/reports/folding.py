@@ -1,0 +1,20 @@
+"""Lines of text that are broken between words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def wrapped(text: str, width: int, measure: Callable[[str], int] = len) -> list[str]:
+    """Break a line between words. A word that is longer than the line stays whole: it may be a path to copy."""
+    first, *words = text.split(" ")
+    lines = [first]
+    for word in words:
+        if lines[-1].strip() and measure(f"{lines[-1]} {word}") > width:
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return lines

@@ -1,0 +1,67 @@
+"""Tunables that change nothing for a workload: what is cached by nobody is neither read ahead nor written back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.language.axes import written
+from runner.language.tune import split
+from runner.space.notes import Note, few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from runner.language.matrix import Matrix
+    from runner.language.workload import Workload
+    from runner.space.variants import Variant
+
+_READS = "it acts on buffered reads only (`direct: false`)"
+_WRITES = "it acts on buffered writes only (`direct: false`)"
+_CACHED = "it acts on buffered I/O only (`direct: false`)"
+_FILES = "it acts on file systems and buffered I/O only"
+#: Buses whose disks have a queue for each processor: of several queues, the kernel schedules none by default.
+_UNSCHEDULED = frozenset({"virtio", "nvme"})
+
+
+def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], bool]]) -> Iterator[Note]:
+    """Find tunables that change nothing for workloads, and values that are the kernel's own choice."""
+    works = list(workloads)
+    buses = {disk.bus for disk in matrix.every_disk()}
+    unscheduled = buses <= _UNSCHEDULED and matrix.machine.cpus > 1
+    for name, values in written(matrix.tune).items():
+        if set(values) == {"default"}:
+            continue
+        yield from _idle_for(name, len(values), works)
+        if unscheduled and split(name)[1] == "scheduler" and {"default", "none"} <= set(values):
+            where = " and ".join(sorted(buses))
+            yield Note(f"{name}: default and none are the same for disks on {where}: the kernel takes none there")
+
+
+def _idle_for(name: str, values: int, works: list[tuple[Variant[Workload], bool]]) -> Iterator[Note]:
+    """A note on the workloads of which no variant feels a tunable."""
+    reasons: dict[str, set[str]] = {}
+    for work, in_files in works:
+        reasons.setdefault(dict(work.coords)["workload"], set()).add(no_effect(name, work.value, in_files=in_files))
+    idle = [one for one, why in reasons.items() if "" not in why]
+    if idle and (values > 1 or len(idle) == len(reasons)):
+        (why, *_) = reasons[idle[0]]
+        which = "any workload" if len(idle) == len(reasons) else f"workload {few(idle)}"
+        again = f"; its {values} values measure the same" if values > 1 else ""
+        yield Note(f"{name} changes nothing for {which}: {why}{again}")
+
+
+def no_effect(tunable: str, work: Workload, *, in_files: bool) -> str:
+    """Why a tunable changes nothing for a workload; empty if it may change something."""
+    key = split(tunable)[1]
+    buffered = not work.direct
+    if key == "readahead":
+        reads = work.write_share < 1 or work.ioengine == "mmap"  # a page has to be read before memory is written
+        return "" if buffered and reads else _READS
+    if key == "wbt_lat_usec" or key.startswith("vm.dirty_"):
+        cached = buffered or (in_files and work.new)  # new files have metadata, which is cached whatever they are
+        return "" if cached and work.write_share else _WRITES
+    if key == "vm.swappiness":
+        return "" if buffered else _CACHED
+    if key == "vm.vfs_cache_pressure":
+        return "" if buffered or in_files else _FILES
+    return ""

@@ -1,0 +1,42 @@
+"""`matrix doctor --kernel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.machines.test_kernel_config import BUILT_IN, RELEASE, ikconfig, image
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.conftest import Said
+
+
+def test_doctor_judges_a_kernel(call: Callable[..., Said], tmp_path: Path) -> None:
+    path = image(tmp_path, ikconfig(BUILT_IN.replace("CONFIG_DM_CACHE=y\n", "")))
+    good = call("doctor", "--kernel", str(path))
+    assert (good.status, f"Linux {RELEASE}" in good.out) == (0, True)
+    assert "optional  CONFIG_DM_CACHE is not set: `lvm` of type cache" in good.out
+    assert "verdict   boots the appliance; 1 option is missing" in good.out
+    path = image(tmp_path, ikconfig(BUILT_IN.replace("CONFIG_SQUASHFS=y", "CONFIG_SQUASHFS=m")))
+    bad = call("doctor", "--kernel", str(path))
+    assert (bad.status, "- CONFIG_SQUASHFS is a module that cannot be loaded" in bad.out) == (3, True)
+    unknown = call("doctor", "--kernel", str(image(tmp_path)))
+    assert (unknown.status, f"copy its .config to {tmp_path}/config-{RELEASE}" in unknown.out) == (3, True)
+    assert call("doctor", "--kernel", "debian-13").status == 0
+    typo = call("doctor", "--kernel", "debian-31")
+    assert (typo.status, "did you mean debian-12 or debian-13" in typo.err) == (2, True)
+
+
+def test_a_plan_for_another_kernel(call: Callable[..., Said], tmp_path: Path) -> None:
+    matrix = tmp_path / "my.yaml"
+    matrix.write_text(
+        "name: my\ndisks: {count: 1, size: 64MiB}\nlayouts: {one: [disk]}\nworkloads: {read: {rw: read}}\n"
+    )
+    assert call("plan", "--kernel", "debian-12", str(matrix)).status == 0
+    typo = call("plan", "--kernel", "debian-31", str(matrix))
+    assert "`matrix run --on qemu` would be refused here: no such kernel: debian-31" in typo.out
+    matrix.write_text(matrix.read_text() + "machine: {kernel: debian-13}\n")
+    other = call("plan", "--kernel", "debian-12", str(matrix))
+    assert (other.status, "--kernel debian-12: the matrix itself names debian-13" in other.err) == (2, True)

@@ -1,0 +1,245 @@
+"""The first estimate of a matrix: what work costs where, and how fast disks are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.engine.costs import COSTS, EMULATED, Costs
+from runner.engine.estimate import Pace, building_of, estimate, left_of, seconds_of
+from runner.engine.order import Plan
+from runner.engine.rates import disks_at_work, rate, sequential
+from runner.machines.base import Preparation, RigSpec
+from runner.machines.dry import Dry
+from runner.reports.number_format import about
+from runner.session.past_timings import Load, constants
+from runner.session.request import Checks, asked
+from runner.simdisks.physics import Physics
+from runner.space.select import select
+from tests.support.matrices import space
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from runner.machines.base import Processor
+
+MIB = 2**20
+ROOT = Path(__file__).parents[2]
+HDD = Physics(
+    "hdd",
+    tuple(
+        {
+            "overhead": 2e-5,
+            "interface": 3e8,
+            "revolution": 1 / 120,
+            "seek_track": 0.0008,
+            "seek_full": 0.018,
+            "window": 16.0,
+        }.items()
+    ),
+    ((0.5, 80e6), (1.0, 40e6)),
+)
+
+
+def matrix(layouts: str, work: str = "{rw: read, bs: 4KiB, iodepth: 16, runtime: 1s}", more: str = "") -> str:
+    return (
+        f"name: m\ndisks: {{count: 4, size: 512MiB}}\nlayouts: {{{layouts}}}\nworkloads: {{work: {work}}}\n"
+        f"repeat: 1\n{more}"
+    )
+
+
+def only(text: str) -> tuple[float, float]:
+    """Building and one trial of the first cell."""
+    cell = next(iter(space(text).cells()))
+    pace = Pace(physics=HDD, disks=4)
+    return building_of(cell.array, pace).least, seconds_of(cell, pace)
+
+
+@pytest.mark.parametrize(
+    ("layout", "count"),
+    [
+        ("disk", 1),
+        ("disks", 4),
+        ("md: {level: 0}", 4),
+        ("md: {level: 1}", 1),
+        ("md: {level: 5}", 3),
+        ("md: {level: 6}", 2),
+        ("lvm: {stripes: 3}", 3),
+        ("md: {level: 5}, lvm: {}, fs: {type: ext4}", 3),
+    ],
+)
+def test_a_large_write_keeps_the_disks_of_a_stripe_busy(layout: str, count: int) -> None:
+    (array,) = space(matrix(f"one: [{layout}]")).arrays
+    assert disks_at_work(array) == count
+    most = EMULATED.computed["parity"] if "level: 5" in layout or "level: 6" in layout else EMULATED.bandwidth
+    assert sequential(array, HDD, EMULATED) == pytest.approx(min(most, count * 53.3e6), rel=0.01)
+    assert sequential(array, None, EMULATED) == most
+
+
+def test_each_layer_costs_its_programs_and_its_writes_to_the_platter() -> None:
+    plain, _ = only(matrix("one: [disk]"))
+    striped, _ = only(matrix("one: [md: {level: 0}]"))
+    deep, _ = only(matrix("one: [md: {level: 0}, lvm: {}, fs: {type: ext4}]"))
+    assert plain == pytest.approx(EMULATED.rig + 4 * EMULATED.disk + EMULATED.set_up + EMULATED.first)
+    assert striped - plain == pytest.approx(0.8 + 4 * 13 * 0.0142, rel=0.02)
+    assert deep - striped > EMULATED.layers["lvm"].seconds + EMULATED.layers["fs"].seconds
+    wiped, _ = only(matrix("one: [pick: {number: 1}, integrity: {}]"))
+    assert wiped - plain > 512 * MIB / 60e6, "all of it is written"
+
+
+def test_a_trial_costs_its_time_and_what_is_under_way_at_its_end() -> None:
+    _, short = only(matrix("one: [disk]"))
+    _, long = only(matrix("one: [disk]", "{rw: read, bs: 4KiB, iodepth: 16, ramp: 2s, runtime: 10s}"))
+    assert long - short == pytest.approx(11)
+    _, queued = only(matrix("one: [disk]", "{rw: randread, bs: 4KiB, iodepth: 512, runtime: 1s}"))
+    assert 2 < queued - short < 6, "512 requests at some 160 a second"
+    _, sized = only(matrix("one: [disk]", "{rw: read, bs: 1MiB, iodepth: 4, size: 256MiB}"))
+    assert sized == pytest.approx(256 * MIB / 53.2e6 + EMULATED.trial, rel=0.02)
+
+
+def test_mixed_work_has_the_mean_of_reading_and_writing() -> None:
+    (array,) = space(matrix("one: [disk]")).arrays
+    both, read, write = (
+        rate(
+            next(iter(space(matrix("one: [disk]", f"{{rw: {rw}, bs: 4KiB, runtime: 1s}}")).cells())).workload.value,
+            array,
+            HDD,
+            EMULATED,
+        )
+        for rw in ("randrw", "randread", "randwrite")
+    )
+    assert both == pytest.approx(2 / (1 / read + 1 / write))
+    assert read < both < write
+
+
+@pytest.mark.parametrize("kind", ["hdd", "ssd", "volume", "ideal"])
+def test_rates_grow_with_requests_and_queues(kind: str) -> None:
+    numbers = {
+        "hdd": HDD.numbers,
+        "ssd": (
+            ("read_latency", 1e-4),
+            ("write_latency", 5e-5),
+            ("channels", 4.0),
+            ("read_rate", 5e8),
+            ("write_rate", 4e8),
+            ("overhead", 2e-5),
+        ),
+        "volume": (("iops", 80.0), ("burst_iops", 0.0), ("io_size", 262144.0), ("bandwidth", 0.0), ("latency", 5e-4)),
+        "ideal": (),
+    }[kind]
+    disk = Physics(kind, numbers, HDD.zones)  # type: ignore[arg-type]
+    for write in (False, True):
+        rates = [disk.rate(length, random=True, write=write, depth=4) for length in (4096, 65536, MIB)]
+        assert rates == sorted(rates)
+        assert all(rates)
+        deep = [disk.rate(4096, random=True, write=write, depth=depth) for depth in (1, 4, 16, 64)]
+        assert deep == sorted(deep)
+    assert (disk.rate(4096, random=False, write=True) == inf) == (kind == "ideal")
+
+
+class Slow(Dry):
+    """A machine with costs of its own."""
+
+    def processor(self) -> Processor:
+        return "emulated"
+
+    def preparation(self, specs: Collection[RigSpec]) -> Preparation:
+        return Preparation(once=40.0 * len(specs), each=8.0)
+
+
+def test_the_machine_says_how_programs_run_and_what_it_prepares() -> None:
+    found = space(matrix("one: [disk]"))
+    specs = {RigSpec(found.matrix.every_disk())}
+    pace = constants(Slow(), found.matrix, specs)
+    assert (pace.costs, pace.once, pace.each, pace.disks) == (EMULATED, 40.0, 8.0, 4)
+    plan = Plan(select(found), found.matrix.repeat, 1)
+    without = estimate(plan, replace(pace, once=0.0, each=0.0))
+    assert estimate(plan, pace).seconds_least - without.seconds_least == pytest.approx(48)
+    assert estimate(plan, constants(Dry(), found.matrix, specs)).seconds_least < 2, "time does not pass in it"
+
+
+def test_a_busy_host_makes_programs_slower_and_fio_no_longer() -> None:
+    quiet, busy = Load(2.0, 2), Load(16.0, 2)
+    assert (quiet.slowness, quiet.note) == (1.0, "")
+    assert busy.slowness == 4
+    assert busy.note.startswith("this host is busy (a load of 16.0 on 2 processors)")
+    found = space(matrix("one: [disk]", "{rw: read, bs: 4KiB, runtime: 100s}"))
+    plan = Plan(select(found), found.matrix.repeat, 1)
+    first, second = (estimate(plan, constants(Slow(), found.matrix, (), load)).seconds_least for load in (quiet, busy))
+    programs = first - 100 - 8
+    assert second == pytest.approx(100 + 4 * (programs + 8), rel=0.01)
+
+
+def test_what_is_recorded_of_a_cell_and_an_array_is_taken_as_it_is() -> None:
+    found = space(matrix("one: [disk]"))
+    plan = Plan(select(found), found.matrix.repeat, 1)
+    (cell,) = found.cells()
+    known = Pace(program_free(), cells={cell.id: 7.0}, arrays={cell.array.key: 3.0}, overhead=99.0, set_up=99.0)
+    assert estimate(plan, known).seconds_least == 10
+    assert estimate(plan, replace(known, cells={}, arrays={})).seconds_least == 99 + 99 + 1
+
+
+def program_free() -> Costs:
+    return replace(EMULATED, program=0.0)
+
+
+@given(st.floats(1, 1e6), st.floats(0, 1), st.floats(0, 1e6))
+def test_what_is_left_is_between_the_estimate_and_what_was_measured(
+    expected: float, done: float, elapsed: float
+) -> None:
+    left = left_of(expected, done, elapsed)
+    assert left >= 0
+    if elapsed >= expected * done:
+        assert left >= expected * (1 - done) * 0.999
+    assert left_of(expected, done, expected * done) == pytest.approx(expected * (1 - done))
+    assert left_of(expected, 1.0, elapsed) == 0
+
+
+def test_without_an_estimate_what_was_measured_counts() -> None:
+    assert left_of(0.0, 0.25, 10.0) == 30
+    assert left_of(0.0, 0.0, 10.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.2, "about 5 s"),
+        (42, "about 40 s"),
+        (62, "about 1 min"),
+        (265, "about 4 min 30 s"),
+        (601, "about 10 min"),
+        (1000, "about 17 min"),
+        (3700, "about 1 h 02 min"),
+    ],
+)
+def test_an_estimate_is_told_in_round_figures(seconds: float, text: str) -> None:
+    assert about(seconds) == text
+
+
+def test_every_kind_of_processor_has_costs() -> None:
+    assert set(COSTS) == {"emulated", "virtual", "native", "none"}
+    assert all(one.slowed(1.0) == one for one in COSTS.values())
+
+
+#: Seconds that runs of shipped matrices took on two processors of an AMD EPYC host without KVM, without the first boot.
+MEASURED = {"chunk-sweep": 216, "striping": 320, "wiki-tuned": 156, "throttled-volumes": 145, "failing-disks": 142}
+
+
+@pytest.mark.parametrize(("name", "took"), MEASURED.items())
+def test_first_estimates_are_within_a_factor_of_one_and_a_half(name: str, took: float) -> None:
+    request = asked(ROOT / "matrix" / f"{name}.yaml", (), None, Checks("qemu"))
+    found = estimate(request.plan, constants(Ready(), request.space.matrix, ()))
+    assert took / 1.5 < found.seconds_least < took * 1.5
+
+
+class Ready(Slow):
+    """Everything is prepared."""
+
+    def preparation(self, specs: Collection[RigSpec]) -> Preparation:  # noqa: ARG002
+        return Preparation()

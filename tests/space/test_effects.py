@@ -1,0 +1,82 @@
+"""Notes on tunables that change nothing for what is measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.matrices import space
+
+TEXT = """\
+name: m
+disks: {{count: 4, size: 1GiB, bus: {bus}}}
+layouts: {{a: [{layout}]}}
+tune: {{{tune}}}
+workloads:
+  one: {{rw: randread, {one}}}
+  two: {{rw: write, {two}}}
+"""
+
+
+def notes(
+    tune: str, one: str = "bs: 4KiB", two: str = "bs: 4KiB", layout: str = "md: {level: 5}", bus: str = "sata"
+) -> list[str]:
+    found = space(TEXT.format(tune=tune, one=one, two=two, layout=layout, bus=bus)).notes
+    return [note for note in found if "changes nothing" in note or "are the same" in note]
+
+
+@pytest.mark.parametrize(
+    ("tune", "said"),
+    [
+        ("readahead: [default, 4MiB]", "readahead changes nothing for any workload: it acts on buffered reads only"),
+        ("md: {readahead: 4MiB}", "md.readahead changes nothing for any workload: it acts on buffered reads only"),
+        ("vm: {dirty_ratio: 5}", "vm.dirty_ratio changes nothing for any workload: it acts on buffered writes only"),
+        ("vm: {swappiness: 5}", "vm.swappiness changes nothing for any workload: it acts on buffered I/O only"),
+        (
+            "vm: {vfs_cache_pressure: 5}",
+            "vm.vfs_cache_pressure changes nothing for any workload: it acts on file systems",
+        ),
+        ("wbt_lat_usec: 5", "wbt_lat_usec changes nothing for any workload: it acts on buffered writes only"),
+    ],
+)
+def test_what_acts_on_the_page_cache_changes_nothing_for_direct_work(tune: str, said: str) -> None:
+    (note,) = notes(tune)
+    assert note.startswith(said)
+    assert not [note for note in notes(tune, "direct: false", "direct: false") if "any workload" in note]
+
+
+def test_values_that_measure_the_same_are_counted() -> None:
+    (note,) = notes("readahead: [default, 1MiB, 4MiB]", "direct: false", "direct: false")
+    assert note.startswith("readahead changes nothing for workload two: ")
+    assert note.endswith("; its 3 values measure the same")
+    assert not notes("readahead: 4MiB", "direct: false"), "one value costs nothing"
+
+
+@pytest.mark.parametrize(
+    ("tune", "two", "layout"),
+    [
+        ("readahead: default", "bs: 4KiB", "md: {level: 5}"),
+        ("readahead: [default, 4MiB]", "direct: false, ioengine: mmap", "md: {level: 5}"),
+        ("vm: {vfs_cache_pressure: 5}", "bs: 4KiB", "md: {level: 5}, fs: {type: ext4}"),
+        ("vm: {dirty_ratio: 5}", "new: true, size: 64MiB", "md: {level: 5}, fs: {type: ext4}"),
+        ("nr_requests: 64", "bs: 4KiB", "md: {level: 5}"),
+    ],
+)
+def test_what_may_matter_gets_no_note(tune: str, two: str, layout: str) -> None:
+    assert not [note for note in notes(tune, "bs: 4KiB", two, layout) if "any workload" in note]
+
+
+@pytest.mark.parametrize(
+    ("values", "bus", "told"),
+    [
+        ("[default, none]", "nvme", True),
+        ("[default, none, bfq]", "virtio", True),
+        ("[default, none]", "sata", False),
+        ("[default, mq-deadline]", "nvme", False),
+        ("none", "nvme", False),
+    ],
+)
+def test_a_scheduler_that_is_the_default_is_mentioned(values: str, bus: str, told: bool) -> None:
+    found = notes(f"scheduler: {values}", bus=bus)
+    assert found == (
+        [f"scheduler: default and none are the same for disks on {bus}: the kernel takes none there"] if told else []
+    )

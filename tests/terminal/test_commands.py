@@ -1,0 +1,101 @@
+"""What each command prints, on terminals of different widths."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from rich.cells import cell_len
+
+from runner.cli import cli
+from tests.support.terminal import Terminal
+from tests.terminal.test_run import READABLE, ROOT, SHIPPED, too_long
+
+MATRIX = [sys.executable, "-m", "runner.cli"]
+BAD = """
+name: bad
+disks: {count: 4, size: 64MiB}
+layouts:
+  raid5: [md: {level: 5, chunk: 100KiB, stripe_cache_size: a lot}]
+workloads:
+  sequential: {rw: read, bs: 1MiB, runtime: 200ms, iodepth: many}
+"""
+#: With `RESULTS` and `BAD` in place of what they name.
+COMMANDS = (
+    "plan --results RESULTS --cells --budget 1h MATRIX",
+    "validate MATRIX",
+    "validate BAD",
+    "results --results RESULTS latest",
+    "results --results RESULTS latest --pivot md.chunk",
+    "results --results RESULTS latest --trials",
+    "compare --results RESULTS latest latest",
+    "compare --results RESULTS --by md.chunk 64KiB 512KiB --runs latest",
+    "history --results RESULTS raid5/chunk=64KiB/sequential/rw=read",
+    "report --results RESULTS latest",
+    "guidelines list",
+    "guidelines check --results RESULTS latest",
+    "recommend --results RESULTS latest --for workload=random --script RESULTS/best.sh",
+    "render MATRIX --to RESULTS/rendered",
+    "runs --results RESULTS",
+    "status --results RESULTS latest",
+    "disks",
+    "disks models",
+    "doctor",
+    "clean --dry-run",
+    "results --results RESULTS a-run-that-does-not-exist",
+    "results --no-such-option",
+    "nonsense",
+)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the shipped matrix, made up."""
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "bad.yaml").write_text(BAD)
+    argv = [*MATRIX, "run", "--on", "dry", "--quiet", "--results", str(folder), str(SHIPPED)]
+    assert subprocess.run(argv, cwd=ROOT, capture_output=True).returncode in {0, 1}
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_output_fits_a_narrow_terminal(command: str, results: Path) -> None:
+    names = {"RESULTS": str(results), "MATRIX": str(SHIPPED), "BAD": str(results / "bad.yaml")}
+    words = [names.get(word, word.replace("RESULTS", str(results))) for word in command.split()]
+    with Terminal([*MATRIX, *words], columns=60, cwd=ROOT) as terminal:
+        assert terminal.wait() in {0, 1, 2, 3}
+        assert terminal.transcript
+        assert too_long(terminal.written, 60) == []
+        assert terminal.styles <= READABLE
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    below = command.list_commands(click.Context(command)) if isinstance(command, click.Group) else []
+    found = [(name, command.get_command(click.Context(command), name)) for name in below]  # type: ignore[attr-defined]
+    return [path, *(one for name, sub in found for one in commands(sub, (*path, name)))]
+
+
+def help_of(path: tuple[str, ...], columns: int) -> list[str]:
+    # click leaves two columns free.
+    shown = CliRunner().invoke(cli, [*path, "--help"], prog_name="matrix", terminal_width=columns - 2)
+    assert shown.exit_code == 0
+    return shown.output.splitlines()
+
+
+@pytest.mark.parametrize("path", commands(cli), ids=" ".join)
+@pytest.mark.parametrize("columns", [60, 80, 110])
+def test_help_fits_the_terminal(path: tuple[str, ...], columns: int) -> None:
+    assert [line for line in help_of(path, columns) if cell_len(line) > columns] == []
+
+
+def test_examples_in_help_can_be_pasted() -> None:
+    shown = help_of(("compare",), 60)
+    at = next(number for number, line in enumerate(shown) if line.endswith(" \\"))
+    assert shown[at].strip().startswith("matrix compare ")
+    assert shown[at + 1].startswith(" " * 6)
+    beside = next(line for line in shown if "latest~1 latest" in line)
+    assert beside.strip() == "matrix compare latest~1 latest", "its comment is on the next line"

@@ -49,14 +49,14 @@ def under_aliases(cells: Sequence[Axes], aliases: Collection[str]) -> list[Axes]
     return [{renamed.get(name, name): value for name, value in axes.items()} for axes in cells] if renamed else [*cells]
 
 
-def unite(cells: Sequence[Axes], named: Collection[str]) -> list[Axes]:
+def unite_axes(cells: Sequence[Axes], named: Collection[str]) -> list[Axes]:
     """Replace axes by their shared names if these unite cells or are `named`. Other named axes stay."""
     asked = [alias for alias in ALIASES if alias in named]
     free = [alias for alias in common_aliases(cells) if not {*ALIASES[alias]} & {*named}]
     return under_aliases(cells, {*asked, *free})
 
 
-def of_work(axis: str) -> bool:
+def is_workload_axis(axis: str) -> bool:
     """Return whether an axis belongs to the workload."""
     return axis.partition(".")[0] == "workload"
 
@@ -67,7 +67,7 @@ def is_tunable(axis: str) -> bool:
 
 def may_lack(axis: str) -> bool:
     """Return whether a stack may lack an axis: those of layers and tunables."""
-    return axis in ALIASES or ("." in axis and not of_work(axis))
+    return axis in ALIASES or ("." in axis and not is_workload_axis(axis))
 
 
 def names_of(cells: Iterable[Axes]) -> list[str]:
@@ -75,7 +75,7 @@ def names_of(cells: Iterable[Axes]) -> list[str]:
     return list(dict.fromkeys(name for axes in cells for name in axes))
 
 
-def varying(cells: Sequence[Axes], but: Collection[str] = ()) -> list[str]:
+def varying_axes(cells: Sequence[Axes], but: Collection[str] = ()) -> list[str]:
     """Return the axes by which these cells differ."""
     return [name for name in names_of(cells) if name not in but and len({axes.get(name) for axes in cells}) > 1]
 
@@ -108,7 +108,7 @@ def keys_of(cells: Sequence[Axes], names: Sequence[str], runs: Sequence[str]) ->
 
 def in_reading_order(names: Sequence[str]) -> list[str]:
     """Order axes for readers: the layout, the workload, the rest of the stack, tunables."""
-    return sorted(names, key=lambda name: (name != "layout", not of_work(name), is_tunable(name)))
+    return sorted(names, key=lambda name: (name != "layout", not is_workload_axis(name), is_tunable(name)))
 
 
 def is_part(axis: str) -> bool:

@@ -16,7 +16,7 @@ _OF_NO_MATTER = frozenset({"seed", "digest.matrix"})
 _MOST = 20
 
 
-def earlier(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow]]:
+def earlier_groups(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """Return groups of runs, latest first, that ended well before the later side began and match the environment of A
     or B.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.metrics import is_percentile, more_is_faster
 from runner.analysis.pairs import pairs_of
 from runner.analysis.rates import metrics_for
-from runner.analysis.samples import together
+from runner.analysis.samples import mean_over_runs
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
 from runner.results.record import Outcome
@@ -90,7 +90,7 @@ class Comparison:
         return Counter(line.speed for line in self.lines)
 
 
-def compared(
+def compare_sides(
     a: Side,
     b: Side,
     kind: str,
@@ -151,7 +151,7 @@ def _line(pair: Pair, metric: str, ratio: Ratio | None, verdict: Verdict) -> Lin
         pair.name,
         (left[0].cell.id, right[0].cell.id),
         metric,
-        (together(left, metric), together(right, metric)),
+        (mean_over_runs(left, metric), mean_over_runs(right, metric)),
         ratio,
         _speed(verdict, metric),
         (_stopped(left), _stopped(right)),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _APART = 0.02
 
 
-def tidy(done: Comparison) -> Grid:
+def data_table(done: Comparison) -> Grid:
     """Return plain numbers in base units."""
     head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
     columns = (
@@ -61,7 +61,7 @@ def tidy(done: Comparison) -> Grid:
     return Grid(columns, rows, (*done.notes, *_doubts(done), *_told(differences(done.a, done.b))))
 
 
-def shown(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
+def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
     """Return a table for people: slower figures first, then faster ones, then others if there is room."""
     order = list(Speed)
     lines = sorted(done.lines, key=lambda line: (order.index(line.speed), -_distance(line)))

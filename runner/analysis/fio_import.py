@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
-from runner.results.fio_json import MADE_UP, Figures, FioFailed, document, figures_of, jobs_of, unsettled
+from runner.results.fio_json import MADE_UP, Figures, FioFailed, figures_of, find_json, jobs_of, missed_steady_states
 from runner.results.journal_tables import DIRECTION
 
 if TYPE_CHECKING:
@@ -58,10 +58,10 @@ class Group:
     unsettled: str = ""
 
 
-def groups(text: str, file: str) -> list[Group]:
+def parse_groups(text: str, file: str) -> list[Group]:
     """Parse a file of fio's JSON. Raise BadInput if it has no results."""
     try:
-        whole = document(text)
+        whole = find_json(text)
         jobs = jobs_of(whole, text)
     except FioFailed as failed:
         raise BadInput(
@@ -115,7 +115,7 @@ def _group(
     options = _merged([{**common, **_options(job.get("job options"))} for job in jobs])
     started = ended - timedelta(seconds=figures.runtime if figures else 0)
     lacks = _lacking(figures) if figures else ()
-    return Group(name, options, figures, failure, version, started, lacks, unsettled=unsettled(jobs))
+    return Group(name, options, figures, failure, version, started, lacks, unsettled=missed_steady_states(jobs))
 
 
 def _lacking(figures: Figures) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.natural_sort import of_value
+from runner.analysis.natural_sort import value_key
 from runner.analysis.tables import axes_of, warnings
 from runner.base.errors import BadInput
 from runner.base.quantities import parse_size
@@ -33,7 +33,7 @@ _CPU = ("cpu_usr", "cpu_sys")
 
 
 @dataclass(frozen=True, slots=True)
-class Familiar:
+class LegacyFormat:
     """The output format of a program."""
 
     #: The presets of this program.
@@ -47,13 +47,13 @@ class Familiar:
     plain: Callable[[Sequence[Samples]], Grid]
 
 
-def shown_as(name: str, found: Sequence[Samples]) -> Grid:
+def display_as(name: str, found: Sequence[Samples]) -> Grid:
     """Return cells in the format of a program."""
     meant, notes = _meant(name, found)
     return FAMILIAR[name].shown(meant).with_notes(*notes)
 
 
-def plain_as(name: str, found: Sequence[Samples]) -> Grid:
+def data_as(name: str, found: Sequence[Samples]) -> Grid:
     """Return cells in the columns of a program, as numbers."""
     meant, notes = _meant(name, found)
     return FAMILIAR[name].plain(meant).with_notes(*notes)
@@ -123,7 +123,7 @@ def _dd_shown(found: Sequence[Samples]) -> Grid:
     for one in found:
         who = (one.run.name, one.cell.name) if several else (one.cell.name,)
         if copy := _copy(one):
-            records, line = f"{copy.records:.0f}+0", copied(round(copy.size), copy.size / copy.rate)
+            records, line = f"{copy.records:.0f}+0", dd_summary(round(copy.size), copy.size / copy.rate)
             rows.append((*who, records, records, line, _in_percent(_doubt([(one, copy.metric)])), str(copy.trials)))
         else:
             rows.append((*who, *(None,) * 4, "0"))
@@ -141,7 +141,7 @@ def _dd_plain(found: Sequence[Samples]) -> Grid:
     return Grid(("run", "cell", "bytes", "seconds", "bytes_per_second", "trials"), rows)
 
 
-def copied(size: int, seconds: float) -> str:
+def dd_summary(size: int, seconds: float) -> str:
     """Return the last line of dd's output."""
     sizes = [_with_unit(size, 1000), _with_unit(size, 1024)]
     told = f" ({', '.join(sizes)})" if size >= 1024 else f" ({sizes[0]})" if size >= 1000 else ""
@@ -188,7 +188,7 @@ def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[st
         while phase in lines.setdefault((*key, str(nth)), {}):
             nth += 1
         lines[*key, str(nth)][phase] = one
-    ordered = sorted(lines.items(), key=lambda item: tuple(map(of_value, item[0])))
+    ordered = sorted(lines.items(), key=lambda item: tuple(map(value_key, item[0])))
     names = [*(("run",) if several else ()), *varying]
     return names, [_Line(key[:-3], key[-3], key[-2], cells) for key, cells in ordered]
 
@@ -321,15 +321,15 @@ def _of_bonnie(one: Samples | None, phase: str) -> tuple[float | None, float | N
 _RATES = tuple(f"{side}_{name}" for side in ("read", "write") for name in ("bw", "iops"))
 _OF_IOZONE = ("iozone",), {phase: phase for phase in ("write", "read", "randread", "randwrite")}, _RATES
 _BY_BYTES, _BY_REQUESTS = _Iozone("bw", _KIB), _Iozone("iops", 1)
-FAMILIAR: dict[str, Familiar] = {
-    "dd": Familiar(
+FAMILIAR: dict[str, LegacyFormat] = {
+    "dd": LegacyFormat(
         ("dd-read", "dd-write"),
         {rw: rw for rw in ("read", "write")},
         (*_RATES, "read_bytes", "write_bytes", "read_ios", "write_ios"),
         _dd_shown,
         _dd_plain,
     ),
-    "iozone": Familiar(*_OF_IOZONE, _BY_BYTES.shown, _BY_BYTES.plain),
-    "iozone-ops": Familiar(*_OF_IOZONE, _BY_REQUESTS.shown, _BY_REQUESTS.plain),
-    "bonnie": Familiar(("bonnie",), _DONE_BY_BONNIE, (*_RATES, *_CPU), _bonnie_shown, _bonnie_plain),
+    "iozone": LegacyFormat(*_OF_IOZONE, _BY_BYTES.shown, _BY_BYTES.plain),
+    "iozone-ops": LegacyFormat(*_OF_IOZONE, _BY_REQUESTS.shown, _BY_REQUESTS.plain),
+    "bonnie": LegacyFormat(("bonnie",), _DONE_BY_BONNIE, (*_RATES, *_CPU), _bonnie_shown, _bonnie_plain),
 }

@@ -22,7 +22,7 @@ _RATES = ("_bw", "_iops")
 COMPARED = tuple(name for name in METRICS if name.endswith(_RATES) or "_lat_" in name or name.startswith("cpu"))
 
 
-def written(metric: str) -> str:
+def figure_name(metric: str) -> str:
     """Return the name of a figure here for its name in guidelines (`read.bw`, `cpu.iowait`)."""
     return metric if metric in METRICS else BESIDE.get(metric, metric.replace(".", "_", 1))
 

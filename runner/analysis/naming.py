@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import ALIASES, is_part, is_tunable, names_of, of_work, varying
-from runner.analysis.natural_sort import of_value
+from runner.analysis.axes import ALIASES, is_part, is_tunable, is_workload_axis, names_of, varying_axes
+from runner.analysis.natural_sort import value_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,14 +41,14 @@ class Naming:
         if fixed:
             yield f"in all rows: {fixed}"
         for by, along in self.implied.items():
-            yield from goes_with(by, along)
+            yield from describe_determined(by, along)
 
 
 def naming_of(
     cells: Sequence[Axes], names: Sequence[str], keys: Sequence[Sequence[str | None]], but: Collection[str]
 ) -> Naming:
     """Name rows by these keys of these cells. `but` is axes that rows do not distinguish."""
-    changing = {*varying(cells), *but}
+    changing = {*varying_axes(cells), *but}
     fixed = {name: value for name, value in (cells[0] if cells else {}).items() if name not in changing}
     for at, name in enumerate(names):
         values = {key[at] for key in keys}
@@ -56,12 +56,16 @@ def naming_of(
             fixed[name] = value
     implied = {}
     for by in ("layout", "workload"):
-        parts = [name for name in names if is_part(name) and of_work(name) == of_work(by) and name not in fixed]
-        implied[by] = determined(cells, by, parts) if by in names and by not in fixed else {}
+        parts = [
+            name
+            for name in names
+            if is_part(name) and is_workload_axis(name) == is_workload_axis(by) and name not in fixed
+        ]
+        implied[by] = determined_axes(cells, by, parts) if by in names and by not in fixed else {}
     return Naming(tuple(names), fixed, implied)
 
 
-def determined(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
+def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Return the axes with one value for each value of another axis, with these values."""
     found = {}
     for name in names:
@@ -71,7 +75,7 @@ def determined(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str
     return found
 
 
-def goes_with(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+def describe_determined(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     """Describe what each value of an axis determines."""
     told = "; ".join(f"{name} {_grouped(values)}" for name, values in along.items())
     return (f"goes with {axis}: {told}",) if told else ()
@@ -90,7 +94,7 @@ def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, .
 def _grouped(values: Mapping[str, str]) -> str:
     """List each value once, with the names that have it."""
     grouped: dict[str, list[str]] = {}
-    for value, theirs in sorted(values.items(), key=lambda item: of_value(item[0])):
+    for value, theirs in sorted(values.items(), key=lambda item: value_key(item[0])):
         grouped.setdefault(theirs, []).append(value)
     return ", ".join(f"{theirs} ({', '.join(names)})" for theirs, names in grouped.items())
 

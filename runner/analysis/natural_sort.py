@@ -10,7 +10,7 @@ Place = tuple[int, float, str]
 
 
 @lru_cache(maxsize=4096)
-def of_value(value: str) -> Place:
+def value_key(value: str) -> Place:
     """Sort sizes, times and numbers before words."""
     from runner.base.quantities import parse_size, parse_time
 
@@ -22,20 +22,20 @@ def of_value(value: str) -> Place:
     return 1, 0.0, value
 
 
-def as_declared(value: str) -> tuple[int, float]:
+def declared_key(value: str) -> tuple[int, float]:
     """Sort numbers by value, and keep the order of words, because sorts are stable."""
-    return of_value(value)[:2]
+    return value_key(value)[:2]
 
 
 @lru_cache(maxsize=65536)
-def of_name(name: str) -> tuple[tuple[Place, ...], ...]:
+def name_key(name: str) -> tuple[tuple[Place, ...], ...]:
     """Sort cell names part by part: `raid5/chunk=16KiB/…` after `raid5/chunk=4KiB/…`, and before `raid10/…`."""
     return tuple(_of_part(part) for part in name.split("/"))
 
 
 def _of_part(part: str) -> tuple[Place, ...]:
     axis, equals, value = part.partition("=")
-    return (*_of_word(axis), *((of_value(value),) if equals else ()))
+    return (*_of_word(axis), *((value_key(value),) if equals else ()))
 
 
 def _of_word(word: str) -> tuple[Place, ...]:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.analysis.compare import Speed, differences
-from runner.analysis.compare_table import shown as compared_shown
+from runner.analysis.compare_table import display_table as compared_shown
 from runner.analysis.metrics import METRICS
 from runner.analysis.rates import RATES
 from runner.analysis.stored_guidelines import as_measured, share_of
-from runner.analysis.tables import shown as results_shown
+from runner.analysis.tables import display_table as results_shown
 from runner.base.errors import Exit
-from runner.guidelines.ranking import ranked
+from runner.guidelines.ranking import rank_stacks
 from runner.reports.answer import in_words, markdown
 from runner.reports.number_format import figure, times
 from runner.reports.table import Grid
@@ -168,7 +168,7 @@ def _answers(night: Night) -> Iterator[str]:
     """Return the fastest stacks of each run. Skip parts of a matrix, because they lack stacks."""
     for run in night.runs:
         found = [one for one in night.found if one.run.id == run.id]
-        rankings = ranked(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
+        rankings = rank_stacks(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
         if words := in_words(rankings, synthetic=run.made_up, over=run.finished):
             yield (f"{escaped(run.name)}:\n\n" if len(night.runs) > 1 else "") + markdown(words)
 

@@ -9,15 +9,15 @@ from runner.analysis.axes import (
     DEFAULT,
     is_part,
     is_tunable,
+    is_workload_axis,
     keys_of,
     may_lack,
-    of_work,
     tunables_with_default,
-    varying,
+    varying_axes,
 )
 from runner.analysis.matching import side_by_side
-from runner.analysis.naming import determined
-from runner.analysis.natural_sort import of_value
+from runner.analysis.naming import determined_axes
+from runner.analysis.natural_sort import value_key
 from runner.space.notes import few
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _OF_CELLS = ("seed", "disk", "digest.matrix")
 _FEW = 4
 
 
-def strangers(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
+def unrelated_runs(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
     """Return the runs without any declared cell, with the ids of their cells.
 
     Empty if all runs share a cell: then they are of one matrix, in an earlier state.
@@ -43,7 +43,7 @@ def strangers(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str])
     return [name for name, ids in cells.items() if not ids & declared]
 
 
-def same_names(
+def explain_same_names(
     left: Sequence[CellRow], right: Sequence[CellRow], facts_apart: Iterable[tuple[str, str, str]]
 ) -> tuple[str, str]:
     """Explain why cells of one name differ, and what to do. Their ids cover all resolved values.
@@ -74,7 +74,7 @@ def same_names(
     )
 
 
-def differing(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
+def differing_axes(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
     """Return the axes on which no two columns share a value, with the values of each. A layer's axis may be lacking."""
     every = list(columns)
     defaults = tunables_with_default(axes for column in every for axes in column)
@@ -85,11 +85,11 @@ def differing(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[s
         told = [one - {"none"} if may_lack(name) else one for one in sets]
         some = [one for one in told if one]
         if len(some) > 1 and sum(map(len, some)) == len(set().union(*some)):
-            found[name] = [sorted(one, key=of_value) for one in told]
+            found[name] = [sorted(one, key=value_key) for one in told]
     return found
 
 
-def told_apart(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
+def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
     """Describe the differences of columns."""
     if not apart:
         return "they share single values, but no combination"
@@ -104,7 +104,7 @@ def common_choice(
 
     With one value in each column, an axis changes along with the compared one.
     """
-    if not apart or not all(is_part(name) and not of_work(name) for name in apart):
+    if not apart or not all(is_part(name) and not is_workload_axis(name) for name in apart):
         return ""
     chosen = [
         {axis: value, **{name: values[at][0] for name, values in apart.items() if values[at]}}
@@ -124,14 +124,14 @@ def common_choice(
 def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
     """Return whether cells of two columns agree on all axes that the compared one does not determine."""
     cells = [axes for column in columns for axes in column]
-    names = varying(cells, {axis})
-    along = determined(cells, axis, names)
+    names = varying_axes(cells, {axis})
+    along = determined_axes(cells, axis, names)
     keys = iter(keys_of(cells, [name for name in names if name not in along], [""] * len(cells)))
     rows = side_by_side([[(next(keys), 0) for _ in column] for column in columns])
     return any(sum(map(bool, row.columns)) > 1 for row in rows)
 
 
-def absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
+def describe_absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
     """Describe which cells lack an axis of the rows, and in which rows they therefore appear.
 
     `placed` has the compared value, the axes of a cell, and the key of its row.

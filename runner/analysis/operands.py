@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.analysis.axes import with_aliases
-from runner.analysis.natural_sort import of_value
+from runner.analysis.natural_sort import value_key
 from runner.analysis.selectors import runs_named
 from runner.analysis.tables import full_name
 from runner.base.errors import BadInput
@@ -90,6 +90,6 @@ def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
 
 def _some(fitting: list[_T], kind: str, word: str, there: Iterable[str]) -> list[_T]:
     if not fitting:
-        known = ", ".join(sorted({*filter(None, there)}, key=of_value)[:12])
+        known = ", ".join(sorted({*filter(None, there)}, key=value_key)[:12])
         raise BadInput(f"no run in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
     return fitting

@@ -7,10 +7,26 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
-from runner.analysis.axes import in_reading_order, keys_of, may_lack, names_of, of_work, unite, varying, with_aliases
+from runner.analysis.axes import (
+    in_reading_order,
+    is_workload_axis,
+    keys_of,
+    may_lack,
+    names_of,
+    unite_axes,
+    varying_axes,
+    with_aliases,
+)
 from runner.analysis.matching import MOST, TooManyRows, side_by_side
 from runner.analysis.naming import alias_notes, naming_of
-from runner.analysis.no_overlap import absences, common_choice, differing, same_names, share_a_row, told_apart
+from runner.analysis.no_overlap import (
+    common_choice,
+    describe_absences,
+    describe_differences,
+    differing_axes,
+    explain_same_names,
+    share_a_row,
+)
 from runner.analysis.operands import BY_ID, KINDS, Side, axis_of
 from runner.base.errors import BadInput
 
@@ -100,29 +116,29 @@ def _by_id(a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]]) -> Pai
     )
     if found:
         return Pairs(found, alone)
-    why = same_names([one.cell for one in a.found], [one.cell for one in b.found], facts_apart)
+    why = explain_same_names([one.cell for one in a.found], [one.cell for one in b.found], facts_apart)
     return Pairs(found, alone, why=why if any(why) else _other_runs(a, b))
 
 
 def _other_runs(a: Side, b: Side) -> tuple[str, str]:
     """Describe how cells of two runs differ, and which axis could be compared."""
     sides = [[one.cell.axes for one in side.found] for side in (a, b)]
-    apart = differing(sides, names_of([*sides[0], *sides[1]]))
+    apart = differing_axes(sides, names_of([*sides[0], *sides[1]]))
     if not apart:
         return "", ""
     for axis, (left, right) in apart.items():
         if len(left) == len(right) == 1 and may_lack(axis) and share_a_row(sides, axis):
             words = ("matrix", "compare", "--by", axis, left[0], right[0], "--runs", f"{a.name},{b.name}")
-            return told_apart(apart), f"compare by the axis:  {shlex.join(words)}"
-    return told_apart(apart), "compare by one of these axes, or choose cells with --only"
+            return describe_differences(apart), f"compare by the axis:  {shlex.join(words)}"
+    return describe_differences(apart), "compare by one of these axes, or choose cells with --only"
 
 
 def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
     """Match cells of one matrix with different values of an axis."""
     every, middle = [*a.found, *b.found], len(a.found)
-    cells = unite([one.cell.axes for one in every], {axis})
-    bound = tied(axis, cells[:middle], cells[middle:])
-    places = in_reading_order([name for name in varying(cells, {axis}) if name not in bound])
+    cells = unite_axes([one.cell.axes for one in every], {axis})
+    bound = tied_axes(axis, cells[:middle], cells[middle:])
+    places = in_reading_order([name for name in varying_axes(cells, {axis}) if name not in bound])
     keys = keys_of(cells, places, [one.run.id for one in every])
     columns = [
         [*_grouped(zip(keys[:middle], a.found, strict=True)).items()],
@@ -144,7 +160,7 @@ def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
         *_bound_note(axis, bound),
         *naming.notes(),
         *alias_notes(cells, (one.cell.axes for one in every)),
-        *absences(_placed(rows, (a.name, b.name), axes), places),
+        *describe_absences(_placed(rows, (a.name, b.name), axes), places),
     )
     return Pairs([*pairs.values()], (alone[0], alone[1]), notes)
 
@@ -176,15 +192,15 @@ def _placed(
 
 def _why(axis: str, sides: Mapping[str, Sequence[Axes]], places: Sequence[str]) -> tuple[str, str]:
     """Describe how the sides differ, and what would match."""
-    apart = differing(sides.values(), places)
+    apart = differing_axes(sides.values(), places)
     choice = common_choice(axis, sides, apart)
     resolution = (
         f"choose cells with  {choice}" if choice else "compare by one of these axes, or choose cells with --only"
     )
-    return told_apart(apart), resolution
+    return describe_differences(apart), resolution
 
 
-def tied(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
+def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
     """Return the axes with one value on each side that differs.
 
     They change with the compared axis (the level with the name of a layout) and count as part of it. A workload axis
@@ -193,7 +209,7 @@ def tied(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tu
     found = {}
     for name in sorted({*names_of([*left, *right])} - {axis}):
         one, other = ({axes.get(name, "") for axes in side} for side in (left, right))
-        if of_work(name) == of_work(axis) and len(one) == len(other) == 1 and one != other:
+        if is_workload_axis(name) == is_workload_axis(axis) and len(one) == len(other) == 1 and one != other:
             found[name] = (one.pop(), other.pop())
     return found
 

@@ -9,18 +9,18 @@ from runner.analysis.axes import (
     DEFAULT,
     in_reading_order,
     is_part,
+    is_workload_axis,
     keys_of,
     may_lack,
-    of_work,
-    unite,
-    varying,
+    unite_axes,
+    varying_axes,
     with_aliases,
 )
 from runner.analysis.matching import MOST, TooManyRows, side_by_side
 from runner.analysis.metrics import METRICS, is_percentile
-from runner.analysis.naming import alias_notes, determined, goes_with, naming_of
-from runner.analysis.natural_sort import as_declared
-from runner.analysis.no_overlap import absences, common_choice, differing, told_apart
+from runner.analysis.naming import alias_notes, describe_determined, determined_axes, naming_of
+from runner.analysis.natural_sort import declared_key
+from runner.analysis.no_overlap import common_choice, describe_absences, describe_differences, differing_axes
 from runner.analysis.rates import rates_of
 from runner.analysis.tables import ENDS, values_of, warnings
 from runner.base.errors import BadInput
@@ -49,11 +49,15 @@ def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     Without `metric`, use the rates of each row: reads, writes or both, as bandwidth or IOPS as in other tables.
     """
     table = table_of(found, axis)
-    several = not metric and any(len(told_by(cells, None)) > 1 for _, cells in table.lines)
+    several = not metric and any(len(line_figures(cells, None)) > 1 for _, cells in table.lines)
     rows: list[tuple[Value, ...]] = [
-        (table.naming.label(key), *((name.partition("_")[0],) if several else ()), *(place(one, name) for one in cells))
+        (
+            table.naming.label(key),
+            *((name.partition("_")[0],) if several else ()),
+            *(format_mean(one, name) for one in cells),
+        )
         for key, cells in table.lines
-        for name in told_by(cells, metric)
+        for name in line_figures(cells, metric)
     ]
     columns = ("cell", *(("figure",) if several else ()), *table.heads)
     return Grid(columns, rows, notes_of(table, metric), frozenset(table.heads))
@@ -64,7 +68,7 @@ def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
-        for name in told_by(cells, metric):
+        for name in line_figures(cells, metric):
             strained = sum(one.strained_of(name) for one in cells if one)
             rows.append((*key, name, *(value for one in cells for value in _with_trials(one, name)), strained))
     places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "strained"]
@@ -97,9 +101,9 @@ class Table:
 def table_of(found: Sequence[Samples], axis: str) -> Table:
     """Put cells that differ only in an axis into one line."""
     among = [one for one in found if axis in with_aliases(one.cell.axes)]
-    cells = unite([one.cell.axes for one in among], {axis})
+    cells = unite_axes([one.cell.axes for one in among], {axis})
     along = _along(cells, axis)
-    names = in_reading_order([name for name in varying(cells, {axis}) if name not in along])
+    names = in_reading_order([name for name in varying_axes(cells, {axis}) if name not in along])
     runs = [one.run.id for one in among]
     keys = keys_of(cells, names, runs)
     first: dict[str, tuple[str, ...]] = {
@@ -107,7 +111,7 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
         **({"made_up": tuple(str(one.run.made_up).lower() for one in among)} if _some_made_up(among) else {}),
     }
     whole = [(*(column[at] for column in first.values()), *key) for at, key in enumerate(keys)]
-    values = sorted(dict.fromkeys(axes[axis] for axes in cells), key=as_declared)
+    values = sorted(dict.fromkeys(axes[axis] for axes in cells), key=declared_key)
     columns: dict[str, list[tuple[Key, Samples]]] = {value: [] for value in values}
     for key, one, axes in zip(whole, among, cells, strict=True):
         columns[axes[axis]].append((key, one))
@@ -139,7 +143,7 @@ def _sorted(
     ranks: list[dict[str, int]] = []
     for at, name in enumerate(names):
         declared = dict.fromkeys((*(axes[name] for axes in cells if name in axes), *(key[at] for key, _ in lines)))
-        values = sorted(declared, key=lambda value: (value != DEFAULT, *as_declared(value)))
+        values = sorted(declared, key=lambda value: (value != DEFAULT, *declared_key(value)))
         ranks.append({value: number for number, value in enumerate(values)})
     return sorted(lines, key=lambda line: tuple(rank[value] for rank, value in zip(ranks, line[0], strict=True)))
 
@@ -153,7 +157,7 @@ def _too_many(cells: Sequence[Axes], names: Sequence[str], axis: str) -> BadInpu
     )
 
 
-def told_by(cells: Slots, metric: str | None) -> list[str]:
+def line_figures(cells: Slots, metric: str | None) -> list[str]:
     """Return the figures of a line that any of its cells has."""
     there = [one for one in cells if one]
     return [name for name in ([metric] if metric else rates_of(there)) if any(one.estimate(name) for one in there)]
@@ -176,9 +180,9 @@ def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
         *_lacking(among, metric),
         *_strained(among, metric),
         *table.naming.notes(),
-        *goes_with(axis, table.along),
+        *describe_determined(axis, table.along),
         *alias_notes(table.cells, (one.cell.axes for one in among)),
-        *absences(_placed(table), table.naming.names),
+        *describe_absences(_placed(table), table.naming.names),
         *_alone(table, columns),
     )
 
@@ -194,8 +198,8 @@ def _alone(table: Table, columns: Mapping[str, Sequence[Axes]]) -> Iterator[str]
     """Describe why no line has figures in two columns, and how to align them."""
     if len(table.values) < 2 or any(sum(one is not None for one in cells) > 1 for _, cells in table.lines):
         return
-    apart = differing(columns.values(), table.naming.names)
-    yield f"no two columns have a row in common: {told_apart(apart)}"
+    apart = differing_axes(columns.values(), table.naming.names)
+    yield f"no two columns have a row in common: {describe_differences(apart)}"
     if table.axis == "layout" and (choice := common_choice(table.axis, columns, apart)):
         yield f"to see some side by side, choose cells with  {choice}"
 
@@ -218,7 +222,7 @@ def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     return (f"{lacking:,} of {len(found):,} cells have no {metric or 'figures'}",)
 
 
-def place(one: Samples | None, metric: str) -> str:
+def format_mean(one: Samples | None, metric: str) -> str:
     """Return mean and uncertainty as text; empty without figures."""
     found = one.estimate(metric) if one else None
     if found is None:
@@ -246,5 +250,9 @@ def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
     """
     if axis not in {"layout", "workload"}:
         return {}
-    parts = [name for name in varying(cells, {axis}) if of_work(name) == of_work(axis) and is_part(name)]
-    return determined(cells, axis, parts)
+    parts = [
+        name
+        for name in varying_axes(cells, {axis})
+        if is_workload_axis(name) == is_workload_axis(axis) and is_part(name)
+    ]
+    return determined_axes(cells, axis, parts)

@@ -30,7 +30,7 @@ class ListedRun:
     folder: str
 
 
-def of_names(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]:
+def select_by_name(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]:
     """Return the runs by names or patterns of their matrices or folders. Without names, return all."""
     chosen = {name: [run for run in runs if _is_called(run, name)] for name in names}
     if strange := [name for name, found in chosen.items() if not found]:
@@ -48,7 +48,7 @@ def _is_called(run: RunRow, name: str) -> bool:
     return any(fnmatchcase(one, name) for one in (run.matrix, run.name))
 
 
-def table(listed: Sequence[ListedRun]) -> Grid:
+def list_table(listed: Sequence[ListedRun]) -> Grid:
     """Return a row for each run."""
     hosts = len({one.run.host for one in listed}) > 1
     verdicts = any(one.verdicts for one in listed)
@@ -87,7 +87,7 @@ def _counts(verdicts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
 
 
-def document(listed: Sequence[ListedRun], left_out: int, notes: Sequence[str]) -> dict[str, Any]:
+def list_document(listed: Sequence[ListedRun], left_out: int, notes: Sequence[str]) -> dict[str, Any]:
     """Return the list as JSON data."""
     return {"runs": [_row(one) for one in listed], "left_out": left_out, "notes": list(notes)}
 

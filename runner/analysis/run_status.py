@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.results.run_folder import RunFolder
-    from runner.results.run_progress import Holder, Last, Progress, Underway
+    from runner.results.run_progress import ActiveTrial, Holder, LastTrial, Progress
 
 #: The most broken cells to list.
 _FEW = 5
@@ -53,7 +53,7 @@ class RunStatus:
         return self.folder.manifest.until is not None or self.folder.manifest.steered
 
 
-def facts(status: RunStatus) -> Iterator[tuple[str, str]]:
+def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
     """Yield name and text of each line."""
     manifest, progress = status.folder.manifest, status.progress
     at_most = "at most " if status.at_most else ""
@@ -96,7 +96,7 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "left", "not known before the first trial of this process"
 
 
-def document(status: RunStatus) -> dict[str, Any]:
+def status_document(status: RunStatus) -> dict[str, Any]:
     """Return the status as JSON data."""
     manifest, progress, holder = status.folder.manifest, status.progress, status.holder
     return {
@@ -125,11 +125,11 @@ def document(status: RunStatus) -> dict[str, Any]:
     }
 
 
-def _underway(one: Underway) -> dict[str, Any]:
+def _underway(one: ActiveTrial) -> dict[str, Any]:
     return {"cell": one.name, "trial": one.block, "attempt": one.attempt, "started": one.started}
 
 
-def _last(one: Last) -> dict[str, Any]:
+def _last(one: LastTrial) -> dict[str, Any]:
     return {"cell": one.name, "trial": one.block, "outcome": one.outcome, "started": one.started}
 
 

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.analysis.metrics import is_percentile
-from runner.analysis.natural_sort import of_name
+from runner.analysis.natural_sort import name_key
 from runner.results.fio_json import PERCENTILES
 from runner.results.record import Outcome
 from runner.statistics.histogram import Histogram, merged
@@ -21,7 +21,7 @@ from runner.statistics.stopping import Estimate, Rule, Stopped, estimated, stopp
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from runner.analysis.selectors import Wanted
+    from runner.analysis.selectors import CellSelection
     from runner.results.record import CellRow
     from runner.results.store import RunRow, SharedStore
 
@@ -229,7 +229,7 @@ def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
     return (*_HEAD, *(metric for metric in metrics if metric not in _HEAD))
 
 
-def together(several: Sequence[Samples], metric: str) -> float | None:
+def mean_over_runs(several: Sequence[Samples], metric: str) -> float | None:
     """Return a figure over several runs of a cell, or None if unknown."""
     values = [value for one in several for value in one.blocks(metric).values()]
     if not is_percentile(metric):
@@ -244,11 +244,11 @@ def together(several: Sequence[Samples], metric: str) -> float | None:
     return percentiles(whole, [PERCENTILES[name]])[0]
 
 
-def read(
+def read_samples(
     store: SharedStore,
     runs: Sequence[RunRow],
     metrics: Sequence[str],
-    wanted: Wanted | None = None,
+    wanted: CellSelection | None = None,
     *,
     histograms: bool = True,
 ) -> list[Samples]:
@@ -275,7 +275,7 @@ def read(
 
 def _declared(cell: CellRow) -> tuple[Any, ...]:
     """Sort cells by position, or by name if positions are unknown."""
-    return (inf if cell.position is None else cell.position, of_name(cell.name), cell.id)
+    return (inf if cell.position is None else cell.position, name_key(cell.name), cell.id)
 
 
 def _latencies(
@@ -291,13 +291,13 @@ def _latencies(
     return found
 
 
-def read_some(
-    store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: Wanted | None, least: int
+def read_few_runs(
+    store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: CellSelection | None, least: int
 ) -> tuple[list[Samples], int]:
     """Read only as many runs as give `least` cells. Return the number of unread runs, too."""
     found: list[Samples] = []
     for number, run in enumerate(runs):
         if len(found) > least:
             return found, len(runs) - number
-        found += read(store, [run], metrics, wanted)
+        found += read_samples(store, [run], metrics, wanted)
     return found, 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.analysis.pivot import notes_of, place, table_of, told_by
+from runner.analysis.pivot import format_mean, line_figures, notes_of, table_of
 from runner.guidelines.claims import number_of
 from runner.reports.number_format import digits, times
 from runner.reports.table import Grid
@@ -27,25 +27,27 @@ _NOTES = (
 )
 
 
-def scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     """Return a table for people: the first figure of a line, then multiples of it."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
-        for name in told_by(cells, metric):
+        for name in line_figures(cells, metric):
             base = _base(cells, name)
-            places = (place(one, name) if one is base else _told(one, _times(one, base, name), name) for one in cells)
+            places = (
+                format_mean(one, name) if one is base else _told(one, _times(one, base, name), name) for one in cells
+            )
             rows.append((table.naming.label(key), name, *places, _told_power(_power(table.values, cells, name))))
     notes = (*notes_of(table, metric), *_NOTES)
     return Grid(("cell", "figure", *table.heads, "power"), rows, notes, frozenset({*table.heads, "power"}))
 
 
-def plain_scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+def data_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
     """Return the same for programs, as numbers."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
-        for name in told_by(cells, metric):
+        for name in line_figures(cells, metric):
             base = _base(cells, name)
             ratios = (value for one in cells for value in _bounded(_times(one, base, name)))
             power = _power(table.values, cells, name)

@@ -78,7 +78,7 @@ def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
     return found
 
 
-def done_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
+def runs_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
     """Return the runs on a machine (`qemu`), a host, or of a matrix, by name or pattern."""
     found = [run for run in runs if any(fnmatchcase(name, where) for name in (run.machine, run.host, run.matrix))]
     if not found:
@@ -91,7 +91,7 @@ def done_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
     return found
 
 
-def measured_first(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
+def default_runs(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
     """Return the default runs, and a note on the others.
 
     Synthetic runs count only if there are no measured ones.
@@ -103,17 +103,17 @@ def measured_first(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
     return measured, f"{left:,} made-up run{'s' if left != 1 else ''} left out; name them with --runs"
 
 
-def passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
+def explain_passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
     """Explain why `latest`, or the name of a matrix, is not the run with the latest start; empty if it is."""
     folders = {run.name for run in runs}
     for name in dict.fromkeys(word.strip().partition("~")[0] for text in words for word in text.split(",")):
         among = [run for run in runs if name in {LATEST, run.matrix}] if name not in folders else []
         if among and with_results(among)[0] is not among[0]:
-            return why_passed_over(among[0].name, measured=among[0].measured)
+            return explain_later_run(among[0].name, measured=among[0].measured)
     return ""
 
 
-def why_passed_over(name: str, *, measured: bool) -> str:
+def explain_later_run(name: str, *, measured: bool) -> str:
     """Explain why `latest` is not this later run: it has no results, or they are synthetic."""
     return f"{name} is later, but {'made up' if measured else 'has no results yet'}; name it to see it"
 
@@ -166,7 +166,7 @@ def _there(runs: Sequence[RunRow]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CellSelection:
     """Selected cells: their ids, and rules on the axes as a run has them, of which one must match."""
 
     ids: frozenset[str]
@@ -179,13 +179,15 @@ class Wanted:
         return not self.rules or any(_fits(cell.axes, rule) for rule in self.rules)
 
 
-def wanted(word: str | None, only: Sequence[str], cells: Sequence[CellRow]) -> Wanted | None:
+def select_cells(word: str | None, only: Sequence[str], cells: Sequence[CellRow]) -> CellSelection | None:
     """Return the selection by a name or id and the rules of `--only`; None if that is all cells."""
     if word is None and not only:
         return None
     rules = _rules(only, cells)
     named = cell_named(word, cells) if word is not None else {cell.id for cell in cells}
-    return Wanted(frozenset({cell.id for cell in cells if Wanted(frozenset(named), rules).takes(cell)}), rules)
+    return CellSelection(
+        frozenset({cell.id for cell in cells if CellSelection(frozenset(named), rules).takes(cell)}), rules
+    )
 
 
 def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, frozenset[str]]]:

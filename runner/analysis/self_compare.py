@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _SHARE = 0.95
 
 
-def odd(block: int) -> bool:
+def is_odd(block: int) -> bool:
     """Return whether a block is odd. Alternate blocks spread drift over both parts."""
     return block % 2 == 1
 
 
-def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = odd) -> tuple[Side, Side]:
+def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is_odd) -> tuple[Side, Side]:
     """Split a run into the blocks that match a predicate, and all others."""
     return (
         Side(f"{name}, odd blocks", [one.in_blocks(first) for one in found]),
@@ -36,9 +36,9 @@ def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = od
     )
 
 
-def noise_floor(done: Comparison) -> str:
+def describe_noise_floor(done: Comparison) -> str:
     """Describe the noise floor."""
-    least = floor(line.ratio for line in done.lines)
+    least = noise_floor(line.ratio for line in done.lines)
     if least is None:
         return ""
     return (
@@ -47,7 +47,7 @@ def noise_floor(done: Comparison) -> str:
     )
 
 
-def floor(ratios: Iterable[Ratio | None]) -> float | None:
+def noise_floor(ratios: Iterable[Ratio | None]) -> float | None:
     """Return the relative difference that 95 % of the figures of two such runs stay below.
 
     Half a run has more noise than a whole one because of fewer trials. The result is corrected for that.

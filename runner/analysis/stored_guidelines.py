@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.guidelines.adaptive import UNWATCHED
 from runner.guidelines.samples import Measured
-from runner.guidelines.verdicts import SHARE, judged
+from runner.guidelines.verdicts import SHARE, judge_guidelines
 from runner.results.record import Outcome
 from runner.space.load import parse
 
@@ -35,7 +35,7 @@ def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -
             "some of these runs are synthetic, from the dry machine",
             resolution="name only measured runs, or only synthetic ones",
         )
-    return judged(guidelines, map(as_measured, found), made_up=True in made_up, share=share_of(found))
+    return judge_guidelines(guidelines, map(as_measured, found), made_up=True in made_up, share=share_of(found))
 
 
 def share_of(found: Iterable[Samples]) -> float:

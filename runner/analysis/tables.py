@@ -67,7 +67,7 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     return Grid(columns, rows, warnings(one.run for one in found))
 
 
-def shown(
+def display_table(
     found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, hint: str = HINT
 ) -> Grid:
     """Return up to `most` rows of cells for people.
@@ -100,7 +100,7 @@ def shown(
     return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
 
 
-def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
+def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
     """Return up to `most` rows of trials for people."""
     several = len({one.run.id for one in found}) > 1
     columns = (*(("run",) if several else ()), "cell", "trial", *metrics, "outcome")
@@ -150,7 +150,7 @@ def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
     return (f"measured and synthetic figures are mixed: those of {names} are {told}",)
 
 
-def unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
+def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
     """Describe the unfinished runs. `recorded` is the number of trials of each."""
     return tuple(
         f"{run.name} is not finished: {recorded.get(run.id, 0):,} of {'at most ' if run.until else ''}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.analysis.metrics import COMPARED, METRICS, more_is_faster
-from runner.analysis.natural_sort import of_name
+from runner.analysis.natural_sort import name_key
 from runner.analysis.rates import metrics_for
 from runner.analysis.tables import warnings
 from runner.reports.number_format import figure, times
@@ -73,10 +73,10 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
                 steps = changes(means) if min(means) > 0 else []
                 cell = several[-1].cell  # the latest name
                 told.append(Series(cell, metric, machine, host, made_up, points, steps))
-    return sorted(told, key=lambda one: (of_name(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
+    return sorted(told, key=lambda one: (name_key(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
 
 
-def tidy(told: Sequence[Series]) -> Grid:
+def data_table(told: Sequence[Series]) -> Grid:
     """Return a row for each run of every history."""
     who = ("cell", "name", "machine", "host", "made_up", "figure", "run", "started", "kernel", "revision")
     step = ("change", "change_low", "change_high", "change_p")
@@ -96,7 +96,7 @@ def tidy(told: Sequence[Series]) -> Grid:
     return Grid(columns, rows, warnings(point.samples.run for one in told for point in one.points))
 
 
-def shown(told: Sequence[Series], *, most: int) -> Grid:
+def display_table(told: Sequence[Series], *, most: int) -> Grid:
     """Return one history in full, or a line for each of several."""
     return _in_full(told[0], most) if len(told) == 1 else _in_short(told, most)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.guidelines.samples import of_cell
+from runner.guidelines.samples import measured_cell
 from runner.guidelines.verdict import Verdict
-from runner.guidelines.verdicts import SHARE, judged
+from runner.guidelines.verdicts import SHARE, judge_guidelines
 from runner.statistics.stopping import Rule
 
 if TYPE_CHECKING:
@@ -72,9 +72,10 @@ class Steering:
 
     def _judged_before(self, block: int) -> list[Judgement]:
         found = (
-            of_cell("", cell, self._before(block, id_), UNWATCHED, self._columns) for id_, cell in self._cells.items()
+            measured_cell("", cell, self._before(block, id_), UNWATCHED, self._columns)
+            for id_, cell in self._cells.items()
         )
-        return judged(self._open, found, share=SHARE)
+        return judge_guidelines(self._open, found, share=SHARE)
 
     def _before(self, block: int, cell: str) -> list[Trial]:
         """Return the trials of a cell up to the previous block."""

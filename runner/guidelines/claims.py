@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from runner.base.quantities import parse_percent, parse_size, parse_time
-from runner.guidelines.pairing import alone, compared, fitting, partitioned
+from runner.guidelines.pairing import match_along, match_compared, matching_cells, unmatched_cells
 from runner.language.guidelines import Best, Bound, Claim, Compare, Effect, Monotone, Profile, RatioOf, Scaling, SumOf
 from runner.space.guideline_references import narrowed
 from runner.space.rules import BadRule, axis_named, rule_of
@@ -17,7 +17,7 @@ from runner.space.rules import BadRule, axis_named, rule_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.guidelines.pairing import Context, Matched
+    from runner.guidelines.pairing import Context, Matches
     from runner.language.filter import Condition
     from runner.results.record import CellRow
     from runner.space.rules import Rule
@@ -54,7 +54,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ClaimQuestions:
     """The questions of a claim. The claim holds if all answers are yes."""
 
     questions: tuple[Question, ...]
@@ -64,14 +64,14 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ClaimScope:
     """The cells of a run, and all values of every axis."""
 
     cells: Sequence[CellRow]
     values: Mapping[str, set[str]]
 
     @classmethod
-    def of(cls, cells: Sequence[CellRow]) -> Field:
+    def of(cls, cells: Sequence[CellRow]) -> ClaimScope:
         values: dict[str, set[str]] = {}
         for cell in cells:
             for axis, value in cell.axes.items():
@@ -92,7 +92,7 @@ class Field:
 
     def chosen(self, *conditions: Condition) -> list[CellRow]:
         """Return the cells that fit all of these rules. Raise NotTested if there are no cells."""
-        found = fitting(self.cells, self.rule(*conditions))
+        found = matching_cells(self.cells, self.rule(*conditions))
         if not found:
             raise NotTested(
                 f"no cell is {', '.join(f'{key}={one}' for part in conditions for key, one in part.items())}"
@@ -108,28 +108,28 @@ class Field:
 
 
 @singledispatch
-def asked(claim: Claim, field: Field) -> Asked:  # noqa: ARG001
+def questions_of(claim: Claim, field: ClaimScope) -> ClaimQuestions:  # noqa: ARG001
     """Return the questions of a claim for these cells. Raise NotTested."""
     raise TypeError(f"no such claim: {claim!r}")
 
 
-@asked.register
-def _(claim: Compare, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Compare, field: ClaimScope) -> ClaimQuestions:
     return _of_pairs(claim, claim.of, claim.to, field, 1 / (1 + claim.within), 1 + claim.within)
 
 
-@asked.register
-def _(claim: RatioOf, field: Field) -> Asked:
+@questions_of.register
+def _(claim: RatioOf, field: ClaimScope) -> ClaimQuestions:
     return _of_pairs(claim, claim.of, claim.to, field, claim.at_least or 0.0, claim.at_most or inf)
 
 
-@asked.register
-def _(claim: Effect, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Effect, field: ClaimScope) -> ClaimQuestions:
     each = _of_pairs(claim, claim.of, claim.over, field, claim.at_least or 0.0, claim.at_most or inf)
-    return Asked((averaged(each.questions),), each.questions, each.notes)
+    return ClaimQuestions((mean_question(each.questions),), each.questions, each.notes)
 
 
-def averaged(contexts: Sequence[Question]) -> Question:
+def mean_question(contexts: Sequence[Question]) -> Question:
     """Return the same question about the mean of all contexts."""
     first, share = contexts[0], 1 / len(contexts)
     if len(contexts) == 1:
@@ -138,8 +138,8 @@ def averaged(contexts: Sequence[Question]) -> Question:
     return Question(f"mean over {len(contexts)} contexts", terms, first.low, first.high)
 
 
-@asked.register
-def _(claim: Best, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Best, field: ClaimScope) -> ClaimQuestions:
     along = field.axis(claim.along)
     (chosen,) = field.rule({along: claim.value}).values()
     best, more = next(iter(chosen)), claim.figure.more_is_better
@@ -154,8 +154,8 @@ def _(claim: Best, field: Field) -> Asked:
     return _some(found, f"only {along}={best} was measured")
 
 
-@asked.register
-def _(claim: Monotone, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Monotone, field: ClaimScope) -> ClaimQuestions:
     back = 1 + claim.tolerance
     low, high = (1 / back, inf) if claim.direction == "rises" else (0.0, back)
     rows = _rows(claim, field.axis(claim.along), field)
@@ -167,8 +167,8 @@ def _(claim: Monotone, field: Field) -> Asked:
     return _some(found, f"{claim.along} has a single value")
 
 
-@asked.register
-def _(claim: Scaling, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Scaling, field: ClaimScope) -> ClaimQuestions:
     found = list[Question]()
     for row, label in _labelled(_rows(claim, field.axis(claim.along), field)):
         (first, start), *others = [(value, number_of(value)) for value in row]
@@ -181,19 +181,19 @@ def _(claim: Scaling, field: Field) -> Asked:
     return _some(found, f"{claim.along} has a single value")
 
 
-@asked.register
-def _(claim: Bound, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Bound, field: ClaimScope) -> ClaimQuestions:
     low = claim.at_least.value if claim.at_least else 0.0
     high = claim.at_most.value if claim.at_most else inf
     cells = field.chosen(claim.where)
-    return Asked(tuple(Question(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
+    return ClaimQuestions(tuple(Question(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
 
 
-@asked.register
-def _(claim: SumOf, field: Field) -> Asked:
+@questions_of.register
+def _(claim: SumOf, field: ClaimScope) -> ClaimQuestions:
     sides = [field.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
-    among = [_some_of(fitting(field.cells, rule)) for rule in sides]
-    found = compared(among, _compared(sides))
+    among = [_some_of(matching_cells(field.cells, rule)) for rule in sides]
+    found = match_compared(among, _compared(sides))
     labels = _labels([context.places for context in found.contexts])
     questions = [
         Question(
@@ -208,8 +208,8 @@ def _(claim: SumOf, field: Field) -> Asked:
     return _some(questions, "no position has both the whole and its parts", _notes(among, found))
 
 
-@asked.register
-def _(claim: Profile, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Profile, field: ClaimScope) -> ClaimQuestions:
     found, level = list[Question](), geometric_mean(claim.follows)
     for row, label in _labelled(_rows(claim, field.axis(claim.along), field)):
         if len(row) != len(claim.follows):
@@ -232,11 +232,11 @@ def number_of(value: str) -> float | None:
     return None
 
 
-def _of_pairs(claim: Claim, of: Condition, to: Condition, field: Field, low: float, high: float) -> Asked:
+def _of_pairs(claim: Claim, of: Condition, to: Condition, field: ClaimScope, low: float, high: float) -> ClaimQuestions:
     field.chosen(claim.where, of), field.chosen(claim.where, to)
     sides = [field.rule(claim.where, one) for one in (of, to)]
-    among, named = [fitting(field.cells, rule) for rule in sides], _compared(sides)
-    found = compared(among, named)
+    among, named = [matching_cells(field.cells, rule) for rule in sides], _compared(sides)
+    found = match_compared(among, named)
     labels = _labels([{**context.places, **_against(context, named)} for context in found.contexts])
     questions = [
         Question(label, _ratio(*context.cells), low, high)
@@ -255,7 +255,7 @@ def _ratio(above: CellRow, below: CellRow) -> tuple[Term, ...]:
     return (Term(1, (above.id,)), Term(-1, (below.id,)))
 
 
-def _rows(claim: Claim, along: str, field: Field) -> list[dict[str, CellRow]]:
+def _rows(claim: Claim, along: str, field: ClaimScope) -> list[dict[str, CellRow]]:
     """Return the cells of a claim along an axis, one row for each position on the other axes, in numeric order."""
     groups: dict[str, list[CellRow]] = {}
     for cell in field.chosen(claim.where):
@@ -263,14 +263,14 @@ def _rows(claim: Claim, along: str, field: Field) -> list[dict[str, CellRow]]:
             groups.setdefault(cell.axes[along], []).append(cell)
     numbers = {value: number_of(value) for value in groups}
     order = sorted(groups, key=lambda value: (numbers[value] is None, numbers[value] or 0.0))
-    return [row for row in partitioned({value: groups[value] for value in order}, along) if len(row) > 1]
+    return [row for row in match_along({value: groups[value] for value in order}, along) if len(row) > 1]
 
 
-def _some(questions: Iterable[Question], lacking: str, notes: tuple[str, ...] = ()) -> Asked:
+def _some(questions: Iterable[Question], lacking: str, notes: tuple[str, ...] = ()) -> ClaimQuestions:
     found = tuple(one for one in questions if len(one.cells) > 1)
     if not found:
         raise NotTested(lacking)
-    return Asked(found, notes=notes)
+    return ClaimQuestions(found, notes=notes)
 
 
 def _some_of(cells: list[CellRow]) -> list[CellRow]:
@@ -279,13 +279,13 @@ def _some_of(cells: list[CellRow]) -> list[CellRow]:
     return cells
 
 
-def _notes(sides: Sequence[Sequence[CellRow]], found: Matched) -> tuple[str, ...]:
+def _notes(sides: Sequence[Sequence[CellRow]], found: Matches) -> tuple[str, ...]:
     """Note the axes that change along with the compared one, and named axes that do not differ."""
     tied = (
         f"{axis} differs as well: {' against '.join('|'.join(sorted(one)) for one in values)}"
         for axis, values in found.tied.items()
     )
-    left = [cell.name for cell in alone(sides, found.contexts)]
+    left = [cell.name for cell in unmatched_cells(sides, found.contexts)]
     told = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}" if left else ""
     return (*tied, *((f"left out, because the other side has no matching cell: {told}",) if left else ()))
 

@@ -22,7 +22,7 @@ from math import dist, exp, fsum, inf, log, log1p, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import averaged
+from runner.guidelines.claims import mean_question
 from runner.guidelines.verdict import Verdict
 from runner.statistics.ratios import unlogged
 from runner.statistics.stopping import Stopped
@@ -86,7 +86,7 @@ class Answer:
         return self.value is not None and self.question.low <= self.value <= self.question.high
 
 
-def answered(question: Question, runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level) -> Answer:
+def answer_question(question: Question, runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level) -> Answer:
     """Return the answer from the runs; each maps cell ids to figures."""
     known = [run for run in runs if all(cell in run for cell in question.cells)]
     values = [found for run in known if (found := _values(question, run, metric))]
@@ -98,20 +98,20 @@ def answered(question: Question, runs: Sequence[Mapping[str, Measured]], metric:
     return replace(said, strained=strained, runs=len(values))
 
 
-def answered_in_mean(
+def answer_mean(
     contexts: Sequence[Question], runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level
 ) -> Answer:
     """Return the answer for the mean of contexts, each with values in some run.
 
     Use the runs with all contexts; without any, combine parts.
     """
-    question = averaged(contexts)
-    whole = answered(question, runs, metric, level)
+    question = mean_question(contexts)
+    whole = answer_question(question, runs, metric, level)
     if whole.value is not None:
         return whole
     parts = _parted(contexts, runs, metric)
     values = [
-        (len(part) / len(contexts), [found for run in runs if (found := _values(averaged(part), run, metric))])
+        (len(part) / len(contexts), [found for run in runs if (found := _values(mean_question(part), run, metric))])
         for part in parts
     ]
     strained = sum(_strained(one, [run for run in runs if _blocks(one, run, metric)]) for one in contexts)

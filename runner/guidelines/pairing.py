@@ -18,7 +18,7 @@ class Context(NamedTuple):
     places: Mapping[str, str]
 
 
-class Matched(NamedTuple):
+class Matches(NamedTuple):
     """All contexts, and the axes that always change along with the compared one."""
 
     contexts: list[Context]
@@ -26,11 +26,11 @@ class Matched(NamedTuple):
     tied: Mapping[str, tuple[frozenset[str], ...]]
 
 
-def fitting(cells: Iterable[CellRow], rule: Mapping[str, frozenset[str]]) -> list[CellRow]:
+def matching_cells(cells: Iterable[CellRow], rule: Mapping[str, frozenset[str]]) -> list[CellRow]:
     return [cell for cell in cells if all(cell.axes.get(axis) in values for axis, values in rule.items())]
 
 
-def compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matched:
+def match_compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matches:
     """Return every combination of one cell of each side with equal values on the shared axes.
 
     `named` axes are compared. Each of their values is matched on its own, because the axes of a RAID 1 differ from
@@ -38,21 +38,21 @@ def compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matc
     """
     contexts, tied = list[Context](), dict[str, tuple[frozenset[str], ...]]()
     for several in product(*(_by_place(side, sorted(named)) for side in sides)):
-        found = matched(several, named)
+        found = match_sides(several, named)
         contexts += found.contexts
         for axis, values in found.tied.items() if found.contexts else ():
             before = tied.get(axis, (frozenset[str](),) * len(values))
             tied[axis] = tuple(map(frozenset.union, before, values))
-    return Matched(contexts, dict(sorted(tied.items())))
+    return Matches(contexts, dict(sorted(tied.items())))
 
 
-def alone(sides: Sequence[Sequence[CellRow]], contexts: Iterable[Context]) -> list[CellRow]:
+def unmatched_cells(sides: Sequence[Sequence[CellRow]], contexts: Iterable[Context]) -> list[CellRow]:
     """Return the cells without a partner."""
     used = {cell.id for context in contexts for cell in context.cells}
     return [cell for side in sides for cell in side if cell.id not in used]
 
 
-def matched(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matched:
+def match_sides(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matches:
     """Match sides with one position each on the compared axes.
 
     An axis with different values on every side, and of the same kind (stack, tunables or workload), changes along with
@@ -66,10 +66,10 @@ def matched(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Match
     rows = [Context((), {})]
     for side in sides:
         rows = _joined(rows, side, ignored)
-    return Matched(rows, {axis: tuple(frozenset(one[axis]) for one in values) for axis in sorted(tied)})
+    return Matches(rows, {axis: tuple(frozenset(one[axis]) for one in values) for axis in sorted(tied)})
 
 
-def partitioned(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dict[str, CellRow]]:
+def match_along(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dict[str, CellRow]]:
     """Match cells along an axis; `groups` maps its values to cells.
 
     A position that excludes one value still has the others.
@@ -87,7 +87,7 @@ def partitioned(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dic
     return [
         dict(zip(part, context.cells, strict=True))
         for part in parts.values()
-        for context in matched(list(part.values()), {along, *tied}).contexts
+        for context in match_sides(list(part.values()), {along, *tied}).contexts
     ]
 
 

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runner.guidelines.evaluate import Level
-from runner.guidelines.recommend import best_first, by_setting, to_choose_from
+from runner.guidelines.recommend import group_by_setting, possible_choices, sort_by_figure
 from runner.language.metrics import KNOWN, is_large
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Ranking:
         return [one for one in self.stacks if one.standing is Standing.SLOWER]
 
 
-def ranked(found: Iterable[Measured], confidence: float = 0.95, share: float = 1.0) -> list[Ranking]:
+def rank_stacks(found: Iterable[Measured], confidence: float = 0.95, share: float = 1.0) -> list[Ranking]:
     """Rank the stacks of one run for each workload. Skip workloads of a single stack.
 
     `share` is the used part of the error rate, as for guidelines.
@@ -95,7 +95,7 @@ def ranked(found: Iterable[Measured], confidence: float = 0.95, share: float = 1
 def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Places, Measured]]]:
     """Group settings with the same workload under the same faults."""
     workloads: dict[tuple[str, Places], dict[Places, Mapping[Places, Measured]]] = {}
-    for place, several in by_setting(found).items():
+    for place, several in group_by_setting(found).items():
         for work, one in several.items():
             workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
     return [_without_lost_disks(settings) for settings in workloads.values()]
@@ -104,14 +104,14 @@ def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Plac
 def _without_lost_disks(
     settings: Mapping[Places, Mapping[Places, Measured]],
 ) -> Mapping[Places, Mapping[Places, Measured]]:
-    kept = {one.cell.id for one in to_choose_from([one for several in settings.values() for one in several.values()])}
+    kept = {one.cell.id for one in possible_choices([one for several in settings.values() for one in several.values()])}
     return {place: work for place, work in settings.items() if all(one.cell.id in kept for one in work.values())}
 
 
 def _ranking(settings: Mapping[Places, Mapping[Places, Measured]], confidence: float, share: float) -> Ranking | None:
     cells = {one.cell.id: one for several in settings.values() for one in several.values()}
     metric = headline(cells.values())
-    ordered = best_first(settings, metric, Level(confidence, share=share).yes)
+    ordered = sort_by_figure(settings, metric, Level(confidence, share=share).yes)
     if not ordered:
         return None
     there = {cell for one in ordered for cell in one.cells}

@@ -61,7 +61,7 @@ class Recommendation:
         return [one for one in self.settings[1:] if one.candidate]
 
 
-def to_choose_from(found: Sequence[Measured]) -> list[Measured]:
+def possible_choices(found: Sequence[Measured]) -> list[Measured]:
     """Return the possible choices: without faults, and without degraded arrays unless there are no others.
 
     Raise BadInput if the faults are ambiguous.
@@ -79,7 +79,7 @@ def _has_all_disks(one: Measured) -> bool:
     return all(value == "clean" for axis, value in one.cell.axes.items() if axis.endswith(".state"))
 
 
-def recommended(
+def recommend_settings(
     found: Sequence[Measured], metric: Metric, confidence: float = 0.95, share: float = 1.0
 ) -> Recommendation:
     """Recommend settings from cells of one run. Raise BadInput if no cell has the figure.
@@ -89,10 +89,10 @@ def recommended(
     having = [one for one in found if one.has(metric)]
     if not any(one.blocks(metric) for one in having):
         raise BadInput(f"no selected cell has {metric.name}", resolution="--metric names another figure")
-    settings = by_setting(having)
+    settings = group_by_setting(having)
     works = {work for several in settings.values() for work in several}
     complete = {place: several for place, several in settings.items() if works == set(several)}
-    ordered = best_first(complete, metric, Level(confidence, share=share).yes)
+    ordered = sort_by_figure(complete, metric, Level(confidence, share=share).yes)
     if not ordered:
         raise BadInput(
             f"no setting has {metric.name} of all these workloads in the same blocks",
@@ -103,7 +103,7 @@ def recommended(
     return Recommendation(metric, ordered, told, len(settings) - len(ordered), confidence)
 
 
-def best_first(
+def sort_by_figure(
     settings: Mapping[Places, Mapping[Places, Measured]], metric: Metric, sure: float
 ) -> tuple[Setting, ...]:
     """Order settings with the same workloads by a figure. Leave out those without it."""
@@ -122,7 +122,7 @@ def best_first(
     return tuple(sorted(found, key=lambda one: (one.places != best, sign * (one.ratio.ratio if one.ratio else 1.0))))
 
 
-def by_setting(found: Sequence[Measured]) -> dict[Places, dict[Places, Measured]]:
+def group_by_setting(found: Sequence[Measured]) -> dict[Places, dict[Places, Measured]]:
     """Group cells by setting and by workload.
 
     Workloads on files and on devices are equal if they have one name and agree on all common axes: the number of files

@@ -54,15 +54,15 @@ class Measured:
         return {block: value for block, value in floored.items() if value > 0}
 
 
-def measured(
+def measured_cells(
     run: str, cells: Iterable[CellRow], trials: Mapping[str, Sequence[Trial]], rule: Rule, columns: Collection[str]
 ) -> Iterator[Measured]:
     """Yield the cells of a run with the requested figures."""
     for cell in cells:
-        yield of_cell(run, cell, trials.get(cell.id, ()), rule, columns)
+        yield measured_cell(run, cell, trials.get(cell.id, ()), rule, columns)
 
 
-def of_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
+def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
     """Return one cell. Its trials are in order of blocks."""
     found = [(one, figures) for one in trials if (figures := one.counted)]
     values: dict[str, dict[int, float]] = {}

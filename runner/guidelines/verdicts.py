@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import Asked, Field, NotTested, asked
-from runner.guidelines.evaluate import Level, answered, answered_in_mean
+from runner.guidelines.claims import ClaimQuestions, ClaimScope, NotTested, questions_of
+from runner.guidelines.evaluate import Level, answer_mean, answer_question
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdict import Verdict
 
@@ -90,7 +90,7 @@ def _patience(answer: Answer) -> float:
     return -(answer.enough or float("inf"))
 
 
-def judged(
+def judge_guidelines(
     guidelines: Iterable[Guideline], found: Iterable[Measured], *, made_up: bool = False, share: float = 1.0
 ) -> list[Judgement]:
     """Return a judgement of each guideline. `share` is the used part of the error rate (`SHARE` for steered trials)."""
@@ -100,7 +100,7 @@ def judged(
     return [_judgement(one, runs, made_up=made_up, share=share) for one in guidelines]
 
 
-def beyond_judging(guidelines: Sequence[Guideline], cells: Iterable[CellRow]) -> Iterator[tuple[int, str]]:
+def undecidable_guidelines(guidelines: Sequence[Guideline], cells: Iterable[CellRow]) -> Iterator[tuple[int, str]]:
     """Yield the index of each guideline that figures of these cells cannot decide, with the reason."""
     run = {cell.id: Measured("", cell) for cell in cells}
     for at, guideline in enumerate(guidelines):
@@ -127,14 +127,14 @@ def _judgement(
         why = (_without_figure(claim, runs) if any(one.cells for one in fields.values()) else "") or str(lacking)
         return Judgement(guideline, Verdict.NOT_TESTED, why=why, made_up=made_up)
     alone = Level(guideline.confidence, len(wanted.contexts) or 1, share)
-    contexts = [answered(one, runs, claim.figure, alone) for one in wanted.contexts]
+    contexts = [answer_question(one, runs, claim.figure, alone) for one in wanted.contexts]
     kept = [one.question for one in contexts if one.value is not None]
     # A mean needs all of its contexts. If some are missing, use the others.
     level = Level(guideline.confidence, 1 if kept else len(wanted.questions), share)
     answers = (
-        (answered_in_mean(kept, runs, claim.figure, level),)
+        (answer_mean(kept, runs, claim.figure, level),)
         if kept
-        else tuple(answered(one, runs, claim.figure, level) for one in wanted.questions)
+        else tuple(answer_question(one, runs, claim.figure, level) for one in wanted.questions)
     )
     verdict = _together([one.verdict for one in answers])
     without = [one.question for one in (contexts or answers) if one.value is None]
@@ -151,22 +151,22 @@ def _judgement(
     )
 
 
-def _field(claim: Claim, run: Mapping[str, Measured]) -> Field:
+def _field(claim: Claim, run: Mapping[str, Measured]) -> ClaimScope:
     """Return the cells of a run that have the figure of the claim, or may have it."""
-    return Field.of([one.cell for one in run.values() if one.has(claim.figure)])
+    return ClaimScope.of([one.cell for one in run.values() if one.has(claim.figure)])
 
 
-def _asked_of_all(claim: Claim, fields: Mapping[str, Field]) -> Asked:
+def _asked_of_all(claim: Claim, fields: Mapping[str, ClaimScope]) -> ClaimQuestions:
     """Return the questions that any run can answer, each once. Raise NotTested."""
-    found, lacking = dict[str, Asked](), list[NotTested]()
+    found, lacking = dict[str, ClaimQuestions](), list[NotTested]()
     for run, field in fields.items():
         try:
-            found[run] = asked(claim, field)
+            found[run] = questions_of(claim, field)
         except NotTested as why:
             lacking.append(why)
     if not found:
         raise _lacking(claim, list(fields.values()), lacking)
-    return Asked(
+    return ClaimQuestions(
         _told_apart({run: each.questions for run, each in found.items()}),
         _told_apart({run: each.contexts for run, each in found.items()}),
         tuple(dict.fromkeys(note for each in found.values() for note in each.notes)),
@@ -177,7 +177,7 @@ def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str
     """Report cells without the figure; empty if that is not the reason."""
     for run in runs:
         with suppress(NotTested):
-            asked(claim, Field.of([one.cell for one in run.values()]))
+            questions_of(claim, ClaimScope.of([one.cell for one in run.values()]))
             return f"its cells have no {claim.metric}"
     return ""
 
@@ -205,7 +205,7 @@ def _of_run(question: Question, run: str) -> str:
     return ", ".join(filter(None, (question.label, f"run {run[:8]}")))
 
 
-def _lacking(claim: Claim, fields: Sequence[Field], lacking: Sequence[NotTested]) -> NotTested:
+def _lacking(claim: Claim, fields: Sequence[ClaimScope], lacking: Sequence[NotTested]) -> NotTested:
     """Return why no run can answer: missing cells, or cells in different runs."""
     if not lacking:
         return NotTested("nothing was measured")
@@ -213,7 +213,7 @@ def _lacking(claim: Claim, fields: Sequence[Field], lacking: Sequence[NotTested]
         return NotTested(f"no cell has {claim.metric}")
     if len(fields) > 1:
         with suppress(NotTested):
-            asked(claim, Field.of([cell for field in fields for cell in field.cells]))
+            questions_of(claim, ClaimScope.of([cell for field in fields for cell in field.cells]))
             return NotTested("its cells were measured in different runs; `matrix compare` compares these")
     return lacking[0]
 

@@ -19,7 +19,7 @@ from runner.base.atomic_files import write_atomically
 from runner.base.errors import HarnessBroken
 from runner.hosts.own_work import Ours
 from runner.hosts.wear import Ledger, grown
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +65,7 @@ def handed(state: Path, reach: str | None = None) -> tuple[Handed, ...]:
 def hand(state: Path, one: Handed) -> None:
     """Write it down, durably: before the disk is touched."""
     path = _place(state, one.identity, one.reach)
-    with named(path):
+    with translate_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, one.model_dump_json(indent=1).encode())
 
@@ -144,7 +144,7 @@ def uncounted(state: Path, run: str, counters: Mapping[str, int], boot: str) -> 
 
 @contextmanager
 def _alone(state: Path) -> Iterator[None]:
-    with named(state):
+    with translate_errors(state):
         state.mkdir(parents=True, exist_ok=True)
         file = (state / ".wear.lock").open("a")
     with file:
@@ -160,7 +160,7 @@ def _place(state: Path, identity: str, reach: str) -> Path:
 
 def _content(path: Path) -> bytes | None:
     """None if it is not there: another run may have struck it out since it was listed."""
-    with named(path):
+    with translate_errors(path):
         try:
             return path.read_bytes()
         except FileNotFoundError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.hosts.inventory import parse
-from runner.results.disk_health import heard
+from runner.results.disk_health import parse_report
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
@@ -33,7 +33,7 @@ def asked(line: Line | None, script: str) -> Census:
 def healths(line: Line | None, script: str) -> dict[str, Smart]:
     """What disks of a host say of their health, by their paths; nothing of any if it does not tell."""
     with suppress(HarnessBroken):
-        return heard(told(line, script))
+        return parse_report(told(line, script))
     return {}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.base.errors import MatrixError
-from runner.results.folders import folders_of_runs, state_of
+from runner.results.folders import run_folders, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +19,8 @@ def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
 
     Return the runs that could not be added, with reasons.
     """
-    settled = store.settled()
-    waiting = [path for path in folders_of_runs(results) if state_of(path) not in settled]
+    settled = store.complete_states()
+    waiting = [path for path in run_folders(results) if state_of(path) not in settled]
     if store.fixed:
         which = _few([path.name for path in waiting])
         return [f"{store.address} is read-only; it may lack trials of {which}"] if waiting else []

@@ -79,13 +79,13 @@ _POSTGRESQL = {
 }
 
 
-def damaged(path: Path | str, details: str) -> MatrixError:
+def damage_error(path: Path | str, details: str) -> MatrixError:
     """Return the error for a journal whose content contradicts itself."""
     return _DAMAGED.error(path, details)
 
 
 @contextmanager
-def named(path: Path | str, *, store: bool = False) -> Iterator[None]:
+def translate_errors(path: Path | str, *, store: bool = False) -> Iterator[None]:
     """Turn database errors of the block into a MatrixError about `path`. Other errors pass through."""
     try:
         yield

@@ -37,7 +37,7 @@ def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
     def configure(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # we begin transactions ourselves, because the driver begins them late
         connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
-        into_wal(connection, busy_ms / 1000)
+        switch_to_wal(connection, busy_ms / 1000)
         for pragma in (
             # In WAL mode, less than FULL may lose the last transactions at a power loss.
             f"synchronous = {'FULL' if durable else 'NORMAL'}",
@@ -50,7 +50,7 @@ def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
     return engine
 
 
-def into_wal(connection: Any, patience: float) -> None:
+def switch_to_wal(connection: Any, patience: float) -> None:
     """Switch to WAL mode. If several processes do so at once, SQLite fails some of them at once, so retry."""
     until = time.monotonic() + patience
     while True:

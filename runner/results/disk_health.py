@@ -66,7 +66,7 @@ class Health(BaseModel):
         return f"{self.disk} has a problem: {'; '.join(words)}. Save its data, and use another disk" if words else ""
 
 
-def first_seen(known: Sequence[Health], found: Mapping[str, Smart]) -> tuple[Health, ...]:
+def keep_first_health(known: Sequence[Health], found: Mapping[str, Smart]) -> tuple[Health, ...]:
     """Keep the values that an earlier process of this run read, so that changes count from the start of the run."""
     before = {one.disk: one for one in known if not one.before.absent}
     return tuple(
@@ -74,7 +74,7 @@ def first_seen(known: Sequence[Health], found: Mapping[str, Smart]) -> tuple[Hea
     )
 
 
-def unknown(health: Sequence[Health]) -> str:
+def describe_missing_health(health: Sequence[Health]) -> str:
     """Return why the health of some disks is unknown, once for each reason; empty if all is known."""
     whys: dict[str, list[str]] = {}
     for one in health:
@@ -83,7 +83,7 @@ def unknown(health: Sequence[Health]) -> str:
     return "; ".join(f"the health of {', '.join(disks)} is unknown: {why}" for why, disks in whys.items())
 
 
-def heard(said: str) -> dict[str, Smart]:
+def parse_report(said: str) -> dict[str, Smart]:
     """Parse the output of `templates/disks/smart.sh`; keys are the paths of disks."""
     lines = (line.split("\t", 2) for line in said.split("\n"))
     return {words[1]: parse(words[2]) for words in lines if len(words) == 3 and words[0] == "smart"}

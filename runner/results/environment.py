@@ -61,7 +61,7 @@ class Digests(BaseModel):
     templates: str = ""
 
 
-def flat(
+def flatten_environment(
     host: Host, disks: Iterable[DiskFacts], digests: Digests, versions: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
     """Flatten the environment into names and values. Unknown values are absent."""

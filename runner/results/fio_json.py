@@ -103,7 +103,7 @@ class Figures:
 
 def parse(text: str) -> Figures:
     """Parse fio's output, without the lines before the JSON (warnings, notes). Raise FioFailed."""
-    return figures_of(jobs_of(document(text), text), text)
+    return figures_of(jobs_of(find_json(text), text), text)
 
 
 def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
@@ -122,14 +122,14 @@ def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
     return figures
 
 
-def unsettled(jobs: Iterable[Mapping[str, Any]]) -> str:
+def missed_steady_states(jobs: Iterable[Mapping[str, Any]]) -> str:
     """Return the steady states (fio's `steadystate`) that jobs did not reach, as text."""
     told = [found for job in jobs if isinstance(found := job.get("steadystate"), dict) and not found.get("attained")]
     words = (f"{one.get('ss')} over {one.get('duration')} s not reached: {one.get('criterion')}" for one in told)
     return "; ".join(dict.fromkeys(words))
 
 
-def added_up(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
+def merge_histograms(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
     """Merge histograms as fio prints them: bin value in ns, as text, to count."""
     total: Counter[int] = Counter()
     for histogram in histograms:
@@ -146,7 +146,7 @@ def jobs_of(whole: Any, text: str) -> list[dict[str, Any]]:
     return jobs
 
 
-def document(text: str) -> Any:
+def find_json(text: str) -> Any:
     """Return the JSON object between the first line with an opening brace and the last with a closing one."""
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith("{")), None)
@@ -194,7 +194,7 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
     if not busy:
         return None
     longest = max((float(side["lat_ns"]["max"]) for side in busy if _counted(side)), default=None)
-    bins = added_up(side.get("lat_ns", {}).get("bins", {}) for side in busy)
+    bins = merge_histograms(side.get("lat_ns", {}).get("bins", {}) for side in busy)
     histogram = Histogram.of(bins) if bins else None
     return Direction(
         bw=float(sum(side["bw_bytes"] for side in busy)),

@@ -15,7 +15,7 @@ _READ, _WRITE = 0, 1
 _POSITIONS = ("offset", "bytes", "seconds", "bw")
 
 
-def over_positions(told: str) -> str:
+def table_by_position(told: str) -> str:
     """Return a CSV table of a full pass: offset and rate. Each place ends where the next begins."""
     rows, before = [], 0
     for offset, moved, _, last in sorted(_numbers(told, 4)):
@@ -24,7 +24,7 @@ def over_positions(told: str) -> str:
     return _csv(_POSITIONS, rows)
 
 
-def at_places(told: str, bs: int) -> str:
+def table_by_sample(told: str, bs: int) -> str:
     """Return the same table for samples: the rate from the first to the last completion at each place."""
     rows = [_row(offset, moved - bs, last - first) for offset, moved, first, last in sorted(_numbers(told, 4))]
     return _csv(_POSITIONS, rows)
@@ -35,7 +35,7 @@ def _row(offset: int, moved: int, milliseconds: int) -> tuple[int, int, str, str
     return offset, moved, f"{seconds:.3f}", f"{moved / seconds:.0f}" if seconds > 0 else ""
 
 
-def over_time(told: str, stretch: float) -> str:
+def table_by_time(told: str, stretch: float) -> str:
     """Return a CSV table of rates at the end of each stretch, in seconds from the start of the workload."""
     rates = {(number, direction): rate * 1024 for number, direction, rate in _numbers(told, 3)}
     numbers = sorted({number for number, _ in rates})
@@ -59,7 +59,7 @@ class Piece:
     seconds: float
 
 
-def pieces(table: str) -> Iterator[Piece]:
+def parse_pieces(table: str) -> Iterator[Piece]:
     """Parse a table. Skip rows that users have edited into something else."""
     for row in csv.DictReader(StringIO(table)):
         with suppress(KeyError, TypeError, ValueError):
@@ -76,7 +76,7 @@ def _in_time(row: Mapping[str, str]) -> list[Piece]:
     return [Piece("seconds", at, 0.0, side, float(row[f"{side}_bw"]), 1.0) for side in ("read", "write")]
 
 
-def made_up(table: str) -> str:
+def mark_synthetic(table: str) -> str:
     """Mark every row of a table as synthetic."""
     head, *rows = table.splitlines()
     return "".join(f"{line}\n" for line in (f"{head},made_up", *(f"{row},true" for row in rows)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,11 +15,11 @@ MANIFEST = "manifest.json"
 HALF = ".half"
 
 
-def folders_of_runs(results: Path) -> list[Path]:
+def run_folders(results: Path) -> list[Path]:
     """Return the run folders, even those with an unreadable manifest."""
     if not results.is_dir():
         return []
-    with named(results):
+    with translate_errors(results):
         return sorted(folder for folder in results.iterdir() if _is_run(folder))
 
 

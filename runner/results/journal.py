@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import journal_tables as schema
-from runner.results.database_errors import damaged, named
+from runner.results.database_errors import damage_error, translate_errors
 from runner.results.databases import memory_engine, sqlite_engine, sqlite_reader, upsert
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 from runner.results.rows import COLUMNS, latencies_of, row_of, trial_of
@@ -39,7 +39,7 @@ class AlreadyRecorded(HarnessBroken):
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class UnendedAttempt:
     """An attempt without an end: its runner or its host died."""
 
     cell: str
@@ -50,7 +50,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
+class MeanTimes:
     """Mean durations in seconds, and the write rate; None without a measurement."""
 
     setup: float | None  # building a stack, over all batches
@@ -71,7 +71,7 @@ class Journal:
     def __init__(self, engine: sa.Engine, name: Path | str) -> None:
         self._engine = engine
         self._name = name
-        with self._closed_on_trouble(), named(name):
+        with self._closed_on_trouble(), translate_errors(name):
             self._connection = engine.connect()
 
     @classmethod
@@ -100,7 +100,7 @@ class Journal:
         """Migrate a copy in memory, because the file is read-only."""
         engine = memory_engine()
         connection = engine.connect()
-        with named(self._name):
+        with translate_errors(self._name):
             read, written = (cast("Any", one.connection.driver_connection) for one in (self._connection, connection))
             read.backup(written)
         connection.rollback()
@@ -128,7 +128,7 @@ class Journal:
     ) -> None:
         self.close()
 
-    def remember(self, cells: Iterable[CellRow]) -> None:
+    def add_cells(self, cells: Iterable[CellRow]) -> None:
         """Add cells; repeats are harmless. Cells must be known before their trials."""
         rows = ({"id": cell.id, "name": cell.name, "axes": dict(cell.axes)} for cell in cells)
         while batch := list(islice(rows, _BATCH)):
@@ -158,7 +158,7 @@ class Journal:
                 connection.execute(sa.insert(schema.trials), row_of(trial) | latencies_of(trial))
                 connection.execute(ended)
         except IntegrityError as problem:
-            if (trial.cell, trial.block) in self.finished():
+            if (trial.cell, trial.block) in self.recorded_identities():
                 raise AlreadyRecorded(f"trial {trial.block} of cell {trial.cell} is recorded already") from problem
             raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
 
@@ -177,14 +177,14 @@ class Journal:
             connection.execute(sa.delete(table).where(unmeasured))
         return taken
 
-    def retried(self) -> dict[tuple[str, int], int]:
+    def retry_counts(self) -> dict[tuple[str, int], int]:
         """Return the attempts that each trial had when it was last taken back."""
         table = schema.retried.c
         with self._transaction() as connection:
             most = sa.select(table.cell, table.block, sa.func.max(table.attempts)).group_by(table.cell, table.block)
             return {(cell, block): attempts for cell, block, attempts in connection.execute(most).all()}
 
-    def lost(self, attempt: Attempt) -> None:
+    def record_lost(self, attempt: Attempt) -> None:
         """Record an attempt that lost its rig."""
         row = {name: getattr(attempt, name) for name in ("cell", "block", "number", "started", "reason", "tail")}
         begun = schema.begun.c
@@ -199,17 +199,17 @@ class Journal:
             which = f"attempt {attempt.number} at trial {attempt.block} of cell {attempt.cell}"
             raise AlreadyRecorded(f"{which} is recorded already") from problem
 
-    def visited(self, block: int, array: str, seconds: float) -> None:
+    def record_set_up(self, block: int, array: str, seconds: float) -> None:
         """Record the seconds that a stack took to build."""
         with self._transaction() as connection:
             connection.execute(sa.insert(schema.visits), {"block": block, "array": array, "seconds": seconds})
 
-    def visited_arrays(self) -> list[tuple[str, float]]:
+    def set_up_times(self) -> list[tuple[str, float]]:
         """Return the name and build time of every stack, once for each build."""
         table = schema.visits.c
         return [(key, seconds) for key, seconds in self._rows(sa.select(table.array, table.seconds).order_by(table.id))]
 
-    def finished(self) -> set[tuple[str, int]]:
+    def recorded_identities(self) -> set[tuple[str, int]]:
         """Return the identities (cell, block) of all recorded trials."""
         rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.block))
         return {(row[0], row[1]) for row in rows}
@@ -242,16 +242,16 @@ class Journal:
         """Return all attempts that lost their rig."""
         return [Attempt(*row) for row in self._rows(_sorted(schema.attempts, "cell", "block", "number"))]
 
-    def begun(self) -> list[Begun]:
+    def unended_attempts(self) -> list[UnendedAttempt]:
         """Return all attempts without an end."""
-        return [Begun(*row) for row in self._rows(_sorted(schema.begun, "cell", "block", "attempt"))]
+        return [UnendedAttempt(*row) for row in self._rows(_sorted(schema.begun, "cell", "block", "attempt"))]
 
     def cell(self, id_: str) -> CellRow:
         table = schema.cells.c
         ((name, axes, position),) = self._rows(sa.select(table.name, table.axes, table.position).where(table.id == id_))
         return CellRow(id_, name, axes, position)
 
-    def troubled(self, at: str, what: str) -> None:
+    def record_trouble(self, at: str, what: str) -> None:
         """Record trouble outside of measurements."""
         with self._transaction() as connection:
             connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
@@ -259,7 +259,7 @@ class Journal:
     def troubles(self) -> list[str]:
         return [what for (what,) in self._rows(sa.select(schema.troubles.c.what).order_by(schema.troubles.c.id))]
 
-    def took(self) -> Took:
+    def mean_times(self) -> MeanTimes:
         """Return mean durations so far, for estimates."""
         trials = schema.trials.c
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
@@ -269,7 +269,7 @@ class Journal:
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
         visits = schema.visits.c
         arrays = self._rows(sa.select(visits.array, sa.func.min(visits.seconds)).group_by(visits.array))
-        return Took(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(arrays))
+        return MeanTimes(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(arrays))
 
     def _scatter(self) -> Iterator[float]:
         trials = schema.trials.c
@@ -298,14 +298,14 @@ class Journal:
     def _check(self, connection: sa.Connection) -> None:
         verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         if verdict != "ok":
-            raise damaged(self._name, str(verdict))
+            raise damage_error(self._name, str(verdict))
 
     def _upsert(self, table: sa.Table, *columns: str) -> Any:
         return upsert(self._engine, table, columns)
 
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
-        with named(self._name):
+        with translate_errors(self._name):
             self._connection.execution_options(immediate=immediate)
             with self._connection.begin():
                 yield self._connection

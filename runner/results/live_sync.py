@@ -69,7 +69,7 @@ class Feed:
         self._do(lambda: self._one(trial))
         self._tell()
 
-    def caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
+    def wait_until_caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
         """Wait until all queued trials were tried.
 
         Give up after `silence` seconds without progress, or after `last` seconds.
@@ -87,7 +87,7 @@ class Feed:
     def end(self, folder: RunFolder, silence: float = _SILENCE, last: float = _LAST) -> bool:
         """Add missing trials, and return whether the store is complete. `folder` has the final manifest."""
         self._do(lambda: self._finish(folder), late=True)
-        complete = self.caught_up(silence, last) and self._again is None
+        complete = self.wait_until_caught_up(silence, last) and self._again is None
         self._over = True
         self._do(None, late=True)
         if complete:
@@ -187,7 +187,7 @@ class Feed:
         )
         if self._journal is not None:
             with suppress(MatrixError):  # if the journal fails, too, the run reports it
-                self._journal.troubled(datetime.now(UTC).isoformat(timespec="seconds"), f"shared store: {told}")
+                self._journal.record_trouble(datetime.now(UTC).isoformat(timespec="seconds"), f"shared store: {told}")
 
     def _let_go(self) -> None:
         store, self._store = self._store, None

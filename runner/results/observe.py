@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from runner.base.errors import MatrixError
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 from runner.results.databases import sqlite_reader
-from runner.results.folders import MANIFEST, folders_of_runs
+from runner.results.folders import MANIFEST, run_folders
 from runner.results.journal_tables import attempts, begun, cells, trials
 from runner.results.record import Outcome
 from runner.results.run_folder import LOCK, RunFolder, load
-from runner.results.run_progress import Holder, Last, Progress, Underway, progress_by_cell
+from runner.results.run_progress import ActiveTrial, Holder, LastTrial, Progress, progress_by_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
-def holder_of(folder: Path) -> Holder | None:
+def find_holder(folder: Path) -> Holder | None:
     """Return the process that holds the lock of a run, or None.
 
     A process signs the lock and removes the signature at its end. A signature without a lock means that the process was
@@ -49,7 +49,7 @@ def holder_of(folder: Path) -> Holder | None:
 def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
     """Load the runs below a folder, latest first. Return the unreadable ones by name, with reasons."""
     found, unreadable = [], {}
-    for folder in folders_of_runs(results):
+    for folder in run_folders(results):
         if not os.access(folder / MANIFEST, os.R_OK):
             unreadable[folder.name] = "this user may not read it"
             continue
@@ -67,7 +67,7 @@ def has_results(folder: RunFolder) -> bool:
         return connection is not None and bool(_rows(connection, measured))
 
 
-def progress_of(folder: RunFolder, since: datetime | None = None) -> Progress:
+def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
     """Read the progress of a run. `since` is the start of its process; without it, no trial counts as active."""
     with _reading(folder.journal) as connection:
         if connection is None:
@@ -79,8 +79,8 @@ def progress_of(folder: RunFolder, since: datetime | None = None) -> Progress:
             found,
             recent=len(_rows(connection, sa.select(trials.c.id).where(trials.c.started >= now))) if now else 0,
             lost=len(_rows(connection, sa.select(attempts.c.cell))),
-            underway=[Underway(names[cell], *rest) for cell, *rest in _begun(connection, now)] if now else (),
-            last=next((Last(names[cell], *rest) for cell, *rest in _rows(connection, _LAST)), None),
+            underway=[ActiveTrial(names[cell], *rest) for cell, *rest in _begun(connection, now)] if now else (),
+            last=next((LastTrial(names[cell], *rest) for cell, *rest in _rows(connection, _LAST)), None),
         )
 
 
@@ -100,7 +100,7 @@ def _reading(journal: Path) -> Iterator[sa.Connection | None]:
         return
     engine = sqlite_reader(journal)
     try:
-        with named(journal), engine.connect() as connection, connection.begin():
+        with translate_errors(journal), engine.connect() as connection, connection.begin():
             yield connection if sa.inspect(connection).has_table(trials.name) else None
     finally:
         engine.dispose()

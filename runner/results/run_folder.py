@@ -25,10 +25,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.base.atomic_files import sweep, sync_folder, write_atomically, write_durably, write_whole
 from runner.base.errors import BadInput
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 from runner.results.disk_health import Health
-from runner.results.environment import Digests, DiskFacts, Host, Revision, flat
-from runner.results.folders import HALF, folders_of_runs, state_of
+from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
+from runner.results.folders import HALF, run_folders, state_of
 from runner.results.folders import MANIFEST as _MANIFEST
 from runner.results.record import STEERED
 
@@ -96,7 +96,11 @@ class Manifest(BaseModel):
     @property
     def environment(self) -> dict[str, str]:
         steered = {STEERED: "yes"} if self.steered else {}
-        return {"seed": str(self.seed), **steered, **flat(self.host, self.disks, self.digests, self.versions)}
+        return {
+            "seed": str(self.seed),
+            **steered,
+            **flatten_environment(self.host, self.disks, self.digests, self.versions),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ class RunFolder:
         """
         folder = self.cell(cell)
         trial = folder / f"trial-{block}"
-        with named(trial):
+        with translate_errors(trial):
             try:
                 trial.mkdir(parents=True)
             except FileExistsError:  # an earlier attempt, perhaps killed here
@@ -137,7 +141,7 @@ class RunFolder:
 
     def stands(self, array: str, tear_down: str) -> None:
         """Save the tear-down script of a stack before it is built, because it may outlive its process."""
-        with named(self.standing):
+        with translate_errors(self.standing):
             self.standing.mkdir(exist_ok=True)
         write_atomically(self.standing / f"{array}.sh", tear_down.encode())
 
@@ -152,10 +156,10 @@ class RunFolder:
         """Rename the outputs of a trial before it is repeated, so that outputs do not mix."""
         trial = self.cell(cell) / f"trial-{block}"
         if trial.is_dir():
-            with named(trial):
+            with translate_errors(trial):
                 trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))
 
-    def with_manifest(self, **changes: object) -> RunFolder:
+    def update_manifest(self, **changes: object) -> RunFolder:
         """Replace fields of the manifest, also on disk."""
         manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
         write_atomically(self.path / _MANIFEST, _json(manifest))
@@ -176,7 +180,7 @@ class RunFolder:
             yield
             return
         lock = self.path / ".feeding"
-        with named(lock):
+        with translate_errors(lock):
             file = lock.open("a+")
         with file:
             try:
@@ -189,12 +193,12 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Hold the lock of a run. The kernel releases it at any end of the process."""
         lock = self.path / LOCK
-        with named(lock):
+        with translate_errors(lock):
             file = lock.open("a+")
         with file:
             if not _locks(file):
                 raise _taken(self.path, lock.read_text().strip())
-            with named(lock):
+            with translate_errors(lock):
                 _sign(file)
                 sweep(self.path)
             try:
@@ -211,7 +215,7 @@ def _content(path: Path) -> bytes | None:
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
     """Create the folder of a new run with its manifest and a copy of the matrix, or no folder at all."""
     content = _json(manifest)
-    with named(results):
+    with translate_errors(results):
         results.mkdir(parents=True, exist_ok=True)
         _sweep_halves(results)
         half = results / f".{token_hex(8)}{HALF}"
@@ -256,7 +260,7 @@ def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 def load(folder: Path) -> RunFolder:
     """Load the run in a folder. Raise BadInput if there is none."""
     manifest = folder / _MANIFEST
-    with named(manifest):
+    with translate_errors(manifest):
         if not manifest.is_file():
             raise BadInput(
                 f"{folder} is not the folder of a run",
@@ -286,7 +290,7 @@ def latest(found: Iterable[RunFolder]) -> RunFolder | None:
 
 
 def runs(results: Path) -> Iterator[RunFolder]:
-    for folder in folders_of_runs(results):
+    for folder in run_folders(results):
         try:
             yield load(folder)
         except BadInput:

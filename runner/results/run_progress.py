@@ -35,7 +35,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Underway:
+class ActiveTrial:
     """A trial in progress."""
 
     name: str
@@ -45,7 +45,7 @@ class Underway:
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class LastTrial:
     """The latest recorded trial."""
 
     name: str
@@ -69,15 +69,15 @@ class Progress:
     recent: int = 0
     #: Attempts that lost their rig.
     lost: int = 0
-    underway: Sequence[Underway] = ()
-    last: Last | None = None
+    underway: Sequence[ActiveTrial] = ()
+    last: LastTrial | None = None
 
     @property
     def trials(self) -> int:
         return sum(self.outcomes.values())
 
 
-def state_of_run(*, finished: bool, exit: int | None, held: bool) -> State:  # noqa: A002 - as in the manifest
+def derive_state(*, finished: bool, exit: int | None, held: bool) -> State:  # noqa: A002 - as in the manifest
     """Derive the state from manifest and lock. A finished run may be locked while its reports are rewritten."""
     if finished:
         return State.BROKEN if exit == Exit.BROKEN else State.FINISHED

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as tables
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 from runner.results.databases import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
 from runner.results.record import STEERED, UNSETTLED, CellRow, Outcome
 from runner.results.rows import LATENCIES, latencies_of, row_of
@@ -232,7 +232,7 @@ class SharedStore:
                 )
                 connection.execute(which, gone)
 
-    def settled(self) -> set[str]:
+    def complete_states(self) -> set[str]:
         """Return the states of runs that are complete in the store."""
         query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
         return {one for (one,) in self._rows(query)}
@@ -255,7 +255,7 @@ class SharedStore:
         by_cell = self._rows(counts.where(table.run == run).group_by(table.cell, table.outcome))
         return progress_by_cell({one.cell.id: one.cell.name for one in self.cells({run})}, by_cell)
 
-    def recorded(self, runs: Collection[str]) -> dict[str, int]:
+    def trial_counts(self, runs: Collection[str]) -> dict[str, int]:
         """Return the number of trials of each run."""
         table = tables.trials.c
         query = sa.select(table.run, sa.func.count()).where(*_among({table.run: runs})).group_by(table.run)
@@ -314,7 +314,7 @@ class SharedStore:
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
         try:
-            with named(str(self.address), store=True), self._engine.connect() as connection:
+            with translate_errors(str(self.address), store=True), self._engine.connect() as connection:
                 connection.execution_options(immediate=immediate)
                 with connection.begin():
                     yield connection
@@ -339,7 +339,7 @@ def _column(name: str) -> sa.ColumnElement[Any]:
     return sa.cast(table.notes[name].as_string(), sa.Float)
 
 
-def described(folder: RunFolder) -> RunRow:
+def describe_run(folder: RunFolder) -> RunRow:
     """Return the row that a store would have for a run folder."""
     known = run_row(folder, "")
     return RunRow(**{name: known[name] for name in RunRow.__dataclass_fields__ if name in known})
@@ -381,7 +381,7 @@ def _engine(address: Address) -> sa.Engine:
         return postgresql_engine(address.url)
     if address.file is None:
         return memory_engine()
-    with named(address.file, store=True):
+    with translate_errors(address.file, store=True):
         address.file.parent.mkdir(parents=True, exist_ok=True)
     return sqlite_engine(address.file, busy_ms=_BUSY_MS, durable=False)
 

@@ -174,7 +174,7 @@ def _line_for(reach: str, place: str) -> Line | None:
 def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, folder: RunFolder) -> Borrowed:
     """What a run has in disks that it holds."""
     from runner.hosts.write_budget import Gauge
-    from runner.results.disk_health import first_seen
+    from runner.results.disk_health import keep_first_health
 
     by_identity = {one.node.identity: one.claim for one in held}
     counted, bound = partial(host.written, held), partial(host.bound, held)
@@ -184,7 +184,7 @@ def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, fol
         _facts(one, smart.get(one.claim.id), _bus(one, bus) if loan.inside else "its own")
         for one, bus in zip(held, buses, strict=True)
     )
-    health = first_seen(folder.manifest.health, smart)
+    health = keep_first_health(folder.manifest.health, smart)
     return Borrowed(() if loan.inside else host.paths(held), held, gauge, facts, health, host)
 
 

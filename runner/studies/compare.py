@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import Field, NotTested, Question, Term
-from runner.guidelines.evaluate import Level, answered
+from runner.guidelines.claims import ClaimScope, NotTested, Question, Term
+from runner.guidelines.evaluate import Level, answer_question
 from runner.guidelines.verdict import Verdict
-from runner.guidelines.verdicts import judged
+from runner.guidelines.verdicts import judge_guidelines
 from runner.language.guidelines import Guideline
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _ANY = "0.000000001"
 MARGIN = 0.15
 
 
-class Said(StrEnum):
+class RatioVerdict(StrEnum):
     """The verdict on a published ratio."""
 
     WITHIN = "within 15 %"
@@ -40,22 +40,22 @@ class Said(StrEnum):
 
 
 _BY_VERDICT = {
-    Verdict.HOLDS: Said.WITHIN,
-    Verdict.FAILS: Said.BEYOND,
-    Verdict.INCONCLUSIVE: Said.UNKNOWN,
-    Verdict.NOT_TESTED: Said.MISSING,
+    Verdict.HOLDS: RatioVerdict.WITHIN,
+    Verdict.FAILS: RatioVerdict.BEYOND,
+    Verdict.INCONCLUSIVE: RatioVerdict.UNKNOWN,
+    Verdict.NOT_TESTED: RatioVerdict.MISSING,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ComparedFigure:
     """A published figure and its measured counterpart."""
 
     table: Table
     row: Row
     #: The published ratio to the base; None for the base itself.
     ratio: float | None
-    said: Said | None
+    said: RatioVerdict | None
     #: The measured ratio, and the measured figure.
     answer: Answer | None
     level: Answer | None
@@ -75,19 +75,19 @@ def columns_of(published: Published) -> list[str]:
     return list(dict.fromkeys(column for one in published.tables for column in one.figure.columns))
 
 
-def tally(held: Iterable[Held]) -> Counter[Said]:
+def tally(held: Iterable[ComparedFigure]) -> Counter[RatioVerdict]:
     """Count the ratios by verdict."""
     return Counter(one.said for one in held if one.said is not None)
 
 
-def held_against(
+def compare_published(
     published: Published, found: Iterable[Measured], *, made_up: bool = False, share: float = 1.0
-) -> list[Held]:
+) -> list[ComparedFigure]:
     """Compare every row of every table, in order."""
     measured = list(found)
     rows = [(table, row) for table in published.tables for row in table.rows]
     claims = [_claim(table, row, f"r{at}") for at, (table, row) in enumerate(rows)]
-    judgements = judged(filter(None, claims), measured, made_up=made_up, share=share)
+    judgements = judge_guidelines(filter(None, claims), measured, made_up=made_up, share=share)
     by_claim = {one.guideline.id: one for one in judgements}
     runs: dict[str, dict[str, Measured]] = {}
     for one in measured:
@@ -118,28 +118,30 @@ def _claim(table: Table, row: Row, name: str) -> Guideline | None:
     return Guideline.model_validate({"id": name, "effect": effect})
 
 
-def _held(table: Table, row: Row, judgement: Judgement | None, level: Answer | None, *, made_up: bool) -> Held:
+def _held(
+    table: Table, row: Row, judgement: Judgement | None, level: Answer | None, *, made_up: bool
+) -> ComparedFigure:
     base = table.base_of(row)
     if base is None:
-        return Held(table, row, None, None, None, level, row.unmeasured, made_up)
+        return ComparedFigure(table, row, None, None, None, level, row.unmeasured, made_up)
     ratio = table.ratio(row, base)
     if judgement is None:
         # A row without a value is only listed: its ratio was not published.
-        said = None if ratio is None else Said.MISSING
-        return Held(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, made_up)
+        said = None if ratio is None else RatioVerdict.MISSING
+        return ComparedFigure(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, made_up)
     said = None if ratio is None else _BY_VERDICT[judgement.verdict]
-    why = table.why(row) if said in {Said.BEYOND, Said.UNKNOWN} else judgement.why
-    return Held(table, row, ratio, said, next(iter(judgement.answers), None), level, why, made_up)
+    why = table.why(row) if said in {RatioVerdict.BEYOND, RatioVerdict.UNKNOWN} else judgement.why
+    return ComparedFigure(table, row, ratio, said, next(iter(judgement.answers), None), level, why, made_up)
 
 
 def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> Answer | None:
     """Return the figure, or the geometric mean over several cells."""
     metric = table.figure
-    field = Field.of([one.cell for run in runs for one in run.values() if one.has(metric)])
+    field = ClaimScope.of([one.cell for run in runs for one in run.values() if one.has(metric)])
     try:
         cells = dict.fromkeys(cell.id for cell in field.chosen(table.where, row.where)) if row.where else ()
     except NotTested:
         return None
     terms = tuple(Term(1 / len(cells), (cell,)) for cell in cells)
-    answer = answered(Question("", terms, absolute=True), runs, metric, Level(0.95)) if terms else None
+    answer = answer_question(Question("", terms, absolute=True), runs, metric, Level(0.95)) if terms else None
     return answer if answer and answer.value is not None else None

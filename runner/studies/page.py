@@ -13,7 +13,7 @@ from runner.reports.run_data import Section
 from runner.reports.table import Grid
 from runner.reports.table_formats import as_csv, as_markdown
 from runner.reports.verdicts import shown as verdicts
-from runner.studies.compare import Said, tally
+from runner.studies.compare import RatioVerdict, tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from runner.language.filter import Condition
     from runner.language.published import Table
     from runner.reports.table import Value
-    from runner.studies.compare import Held
+    from runner.studies.compare import ComparedFigure
 
 #: The generated part of a page is between these lines. People write the rest.
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"
@@ -56,44 +56,44 @@ class About:
         )
 
 
-def line(held: Sequence[Held]) -> str:
+def summary_line(held: Sequence[ComparedFigure]) -> str:
     """Return one line with the number of ratios that agree."""
     counts = tally(held)
     ratios = sum(counts.values())
     if not ratios:
         return "no published ratio"
-    near = sum(one.near for one in held if one.said is Said.UNKNOWN)
-    more = {Said.UNKNOWN: f", figures of {near} within"} if near else {}
+    near = sum(one.near for one in held if one.said is RatioVerdict.UNKNOWN)
+    more = {RatioVerdict.UNKNOWN: f", figures of {near} within"} if near else {}
     others = [
         f"{counts[said]} {said}{more.get(said, '')}"
-        for said in (Said.BEYOND, Said.MISSING, Said.UNKNOWN)
+        for said in (RatioVerdict.BEYOND, RatioVerdict.MISSING, RatioVerdict.UNKNOWN)
         if counts[said]
     ]
     rest = f" ({', '.join(others)})" if others else ""
     made_up = "; the figures are synthetic, so this is no result" if any(one.made_up for one in held) else ""
-    return f"{counts[Said.WITHIN]} of {ratios} published ratios met within 15 %{rest}{made_up}"
+    return f"{counts[RatioVerdict.WITHIN]} of {ratios} published ratios met within 15 %{rest}{made_up}"
 
 
-def shown(held: Sequence[Held]) -> Grid:
+def display_table(held: Sequence[ComparedFigure]) -> Grid:
     """Return a table for people: a row for each published figure."""
     rows = [(one.table.id, *_shown_row(one)) for one in held]
-    return Grid(("table", *_SHOWN), rows, (line(held), *_reasons(held), *_strained(held)), _RIGHT)
+    return Grid(("table", *_SHOWN), rows, (summary_line(held), *_reasons(held), *_strained(held)), _RIGHT)
 
 
-def _strained(held: Sequence[Held]) -> list[str]:
+def _strained(held: Sequence[ComparedFigure]) -> list[str]:
     """Explain the mark of host-limited figures, if there is one."""
     marked = any(one.said and one.answer and one.answer.strained for one in held)
     return ["(!): uses host-limited trials: the host was too slow for its simulated disks"] if marked else []
 
 
-def tidy(source: str, held: Sequence[Held]) -> Grid:
+def data_table(source: str, held: Sequence[ComparedFigure]) -> Grid:
     """Return a table for programs: plain numbers in base units."""
     return Grid(_COLUMNS, [_tidy_row(source, one) for one in held])
 
 
-def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], about: str) -> str:
+def page(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Judgement], about: str) -> str:
     """Return Markdown: every table, the reasons for differences, and the verdicts on guidelines."""
-    parts = [about, f"**{line(held)}.** Source: {source}.", *_strained(held)]
+    parts = [about, f"**{summary_line(held)}.** Source: {source}.", *_strained(held)]
     for name in dict.fromkeys(one.table.id for one in held):
         rows = [one for one in held if one.table.id == name]
         parts += _of_table(rows[0].table, rows)
@@ -102,21 +102,21 @@ def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], abo
     return "\n\n".join(parts) + "\n"
 
 
-def section(source: str, held: Sequence[Held], judgements: Sequence[Judgement], about: str) -> Section:
+def section(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Judgement], about: str) -> Section:
     """Return the part of a report for the study that the run repeats."""
     files = {
         "published.md": page(source, held, judgements, about).lstrip().encode(),
-        "published.csv": as_csv(tidy(source, held)),
+        "published.csv": as_csv(data_table(source, held)),
     }
-    return Section("Published and measured", source, shown(held), files)
+    return Section("Published and measured", source, display_table(held), files)
 
 
-def blank(name: str, description: str) -> str:
+def new_page(name: str, description: str) -> str:
     """Return a new page."""
     return "\n\n".join(filter(None, (f"# {name}", description, f"{BEGIN}\n{END}"))) + "\n"
 
 
-def put_into(text: str, made: str, name: str) -> str:
+def replace_generated(text: str, made: str, name: str) -> str:
     """Replace the generated part of a page."""
     found = list(re.finditer(re.escape(BEGIN) + ".*?" + re.escape(END), text, re.DOTALL))
     if len(found) != 1:
@@ -129,13 +129,13 @@ def put_into(text: str, made: str, name: str) -> str:
     return f"{text[: found[0].start()]}{BEGIN}\n\n{made}\n{END}{text[found[0].end() :]}"
 
 
-def _of_table(table: Table, held: Sequence[Held]) -> list[str]:
+def _of_table(table: Table, held: Sequence[ComparedFigure]) -> list[str]:
     remarks = any(one.row.remark for one in held)
     rows = [(*_shown_row(one), *((one.row.remark,) if remarks else ())) for one in held]
     said = tally(held)
     grid = Grid((*_SHOWN, *(("remark",) if remarks else ())), rows, right=_RIGHT)
-    about = ", ".join(filter(None, (table.at, f"`{table.metric}`", where_of(table.where))))
-    met = f"; {said[Said.WITHIN]} of {said.total()} within 15 %" if said else ""
+    about = ", ".join(filter(None, (table.at, f"`{table.metric}`", cells_text(table.where))))
+    met = f"; {said[RatioVerdict.WITHIN]} of {said.total()} within 15 %" if said else ""
     reasons = [f"- {reason}" for reason in _reasons(held)]
     return [
         f"### {table.title or table.id}",
@@ -149,28 +149,28 @@ def _markdown(grid: Grid) -> str:
     return as_markdown(grid).decode().rstrip("\n")
 
 
-def _reasons(held: Iterable[Held]) -> list[str]:
+def _reasons(held: Iterable[ComparedFigure]) -> list[str]:
     """Return each reason with all rows that it concerns. Include undecided rows with a known reason."""
     told: dict[tuple[str, str], list[str]] = {}
     for one in held:
-        if one.said in {Said.BEYOND, Said.MISSING} or (one.said is Said.UNKNOWN and one.why):
+        if one.said in {RatioVerdict.BEYOND, RatioVerdict.MISSING} or (one.said is RatioVerdict.UNKNOWN and one.why):
             why = one.why or "no reason is known"
-            if one.said is Said.UNKNOWN:
+            if one.said is RatioVerdict.UNKNOWN:
                 why = f"undecided; a possible reason: {why}"
-            told.setdefault((one.table.id, why), []).append(where_of(one.row.where) or f"{one.row.value:.10g}")
+            told.setdefault((one.table.id, why), []).append(cells_text(one.row.where) or f"{one.row.value:.10g}")
     return [f"{table}: {'; '.join(rows)}: {why}" for (table, why), rows in told.items()]
 
 
-def where_of(where: Condition) -> str:
+def cells_text(where: Condition) -> str:
     """Return cells as text, in the notation of rules."""
     told = ((key, "|".join(map(str, one)) if isinstance(one, tuple) else one) for key, one in where.items())
     return ", ".join(f"{key}={value}" for key, value in told)
 
 
-def _shown_row(held: Held) -> tuple[Value, ...]:
+def _shown_row(held: ComparedFigure) -> tuple[Value, ...]:
     answer, unit = held.answer, held.table.figure.unit
     return (
-        where_of(held.row.where) or held.row.unmeasured,
+        cells_text(held.row.where) or held.row.unmeasured,
         "" if held.row.value is None else f"{held.row.value:,.10g} {held.table.unit}",
         figure(held.level.value, unit) if held.level else "",
         times(held.ratio) if held.ratio is not None else "",
@@ -180,13 +180,13 @@ def _shown_row(held: Held) -> tuple[Value, ...]:
     )
 
 
-def _said(held: Held) -> str:
+def _said(held: ComparedFigure) -> str:
     """Return the verdict, with a mark if figures are host-limited."""
     if held.said is None:
         return ""
     strained = " (!)" if held.answer and held.answer.strained else ""
     figure_alone = ""
-    if held.said is Said.UNKNOWN and held.answer and held.answer.value is not None:
+    if held.said is RatioVerdict.UNKNOWN and held.answer and held.answer.value is not None:
         figure_alone = f", figure {'within' if held.near else 'not within'}"
     return f"{'made up: ' if held.made_up else ''}{held.said}{figure_alone}{strained}"
 
@@ -197,11 +197,11 @@ def _between(answer: Answer | None) -> str:
     return "anything" if answer.high == inf else f"{times(answer.low)} to {times(answer.high)}"
 
 
-def _tidy_row(source: str, held: Held) -> tuple[Value, ...]:
+def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
     table, row, answer = held.table, held.row, held.answer
     known = answer if answer and answer.value is not None else None
     return (
-        *(source, table.id, table.at, table.metric, where_of({**table.where, **row.where})),
+        *(source, table.id, table.at, table.metric, cells_text({**table.where, **row.where})),
         *(row.value, table.unit, held.level.value if held.level else None, table.figure.unit),
         held.ratio,
         *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),

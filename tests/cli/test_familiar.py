@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.legacy_columns import FAMILIAR, copied
+from runner.analysis.legacy_columns import FAMILIAR, dd_summary
 from runner.cli.results import command
 from runner.results.record import CellRow, Outcome, Trial
 from tests.results import past
@@ -241,7 +241,7 @@ def test_the_line_is_dds_own(size: int) -> None:
     seconds = re.search(r"copied, (\S+) s", line)
     assert seconds
     theirs, _, rate = line.rpartition(", ")
-    ours, _, our_rate = copied(size, float(seconds[1])).rpartition(", ")
+    ours, _, our_rate = dd_summary(size, float(seconds[1])).rpartition(", ")
     assert ours == theirs
     # dd divides by more digits of its seconds than it shows.
     assert float(our_rate.split()[0]) == pytest.approx(float(rate.split()[0]), rel=0.1)
@@ -252,5 +252,5 @@ def test_the_line_is_dds_own(size: int) -> None:
 def test_no_size_is_too_odd_for_it(size: int, seconds: float) -> None:
     assert re.fullmatch(
         rf"{size} bytes?( \(\d+(\.\d)? [kMGTP]?B(, \d+(\.\d)? [KMGTP]iB)?\))? copied, \S+ s, \d+(\.\d)? [kMGTP]?B/s",
-        copied(size, seconds),
+        dd_summary(size, seconds),
     )

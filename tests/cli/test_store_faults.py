@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.results.backfill import bring_up_to_date
-from runner.results.folders import folders_of_runs
+from runner.results.folders import run_folders
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
 from runner.results.store_address import address_of
@@ -212,8 +212,8 @@ def test_a_run_is_gone_on_with_while_a_reader_adds_it_to_a_store(
     """The reader is in the middle of it, in another process as far as anybody can tell."""
     (tmp_path / "small.yaml").write_text(SMALL)
     assert call("run", "--on", "dry", "small.yaml").status == 0
-    (path,) = folders_of_runs(tmp_path / "results")
-    load(path).with_manifest(finished=False)
+    (path,) = run_folders(tmp_path / "results")
+    load(path).update_manifest(finished=False)
     monkeypatch.setattr("runner.results.live_sync.Feed.end.__defaults__", (0.05, 60.0))
     went_on: list[Said] = []
     catch_up = SharedStore.catch_up

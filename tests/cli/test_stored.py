@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.analysis.metrics import METRICS
-from runner.analysis.samples import read
+from runner.analysis.samples import read_samples
 from runner.results.environment import Host
 from runner.results.fio_json import Figures
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
@@ -517,7 +517,7 @@ def test_of_cells_that_nobody_put_in_order_sizes_stand_in_theirs(tmp_path: Path)
         store._put_run(past.recorded(tmp_path / "results", (), 1), "")
         for number, name in reversed([*enumerate(names)]):
             store.add("run1", CellRow(f"{number:08}", name, {}), past.measured(f"{number:08}", 1, 1e8))
-        found = read(store, store.runs(), ("read_bw",))
+        found = read_samples(store, store.runs(), ("read_bw",))
     assert [one.cell.name for one in found] == names
 
 
@@ -935,7 +935,7 @@ def test_a_run_of_the_dry_machine_is_in_the_store_at_once(call: Call, tmp_path: 
         assert run.environment["host.versions.matrix"]
         assert len(run.environment["digest.templates"]) == 32
         assert run.environment["disk0.bus"] == "virtio"
-        assert store.settled() != {""}
+        assert store.complete_states() != {""}
     assert call("results", "small").status == 0
 
 
@@ -1115,7 +1115,7 @@ def test_an_import_that_was_killed_is_gone_on_with(call: Call, tmp_path: Path) -
     shutil.copy(DATA / "fio-libaio-jobs.json", tmp_path / "old.json")
     call("import", "old.json")
     (folder,) = (tmp_path / "results").glob("imported-*")
-    load(folder).with_manifest(finished=False)
+    load(folder).update_manifest(finished=False)
     assert call("import", "old.json").status == 0
     assert len(rows(call("results", "imported", "--trials", "--format", "csv").out)) == 2
     assert len(list((tmp_path / "results").glob("imported-*"))) == 1

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdict import Verdict
-from runner.guidelines.verdicts import judged
+from runner.guidelines.verdicts import judge_guidelines
 from runner.language.guidelines import SHAPES, Guideline
 from runner.results.record import CellRow
 from runner.statistics.ratios import paired
@@ -419,8 +419,8 @@ def test_a_steered_run_needs_more_to_be_sure() -> None:
 def test_many_guidelines_are_judged_in_their_order() -> None:
     found = list(run(FIELD, lambda _: 100.0))
     several = [of_layout(within="10%"), of_layout("ratio", at_least=2)]
-    assert [one.verdict for one in judged(several, found)] == [Verdict.HOLDS, Verdict.FAILS]
-    assert judged([], found) == []
+    assert [one.verdict for one in judge_guidelines(several, found)] == [Verdict.HOLDS, Verdict.FAILS]
+    assert judge_guidelines([], found) == []
 
 
 def test_one_value_says_nothing_of_its_doubt() -> None:

@@ -135,7 +135,7 @@ def test_runs_that_are_not_finished_are_not_settled(address: Address, tmp_path: 
     past.recorded(tmp_path, past.TRIALS, finished=False)
     catch_up(address, tmp_path)
     with SharedStore.existing(address) as store:
-        assert store.settled() == set()
+        assert store.complete_states() == set()
 
 
 def test_what_was_taken_back_and_tried_again_is_replaced(address: Address, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_finished_run_is_looked_at_once_until_its_manifest_changes(address: Ad
     catch_up(address, tmp_path)
     folder.journal.unlink()  # would be missed if anybody looked
     assert catch_up(address, tmp_path) == []
-    load(folder.path).with_manifest(ended="2026-03-04T06:00:00+00:00")
+    load(folder.path).update_manifest(ended="2026-03-04T06:00:00+00:00")
     (note,) = catch_up(address, tmp_path)
     assert "not completely in the store: run-1: there is no journal" in note
 

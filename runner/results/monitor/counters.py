@@ -64,7 +64,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CounterSnapshot:
     """The lines of these files, and the time of the read."""
 
     clock: float
@@ -80,9 +80,9 @@ class Counted:
         return Memory(*known) if len(known) == len(told) else None
 
 
-def split(output: str) -> tuple[str, Counted | None, Counted | None]:
+def split_counters(output: str) -> tuple[str, CounterSnapshot | None, CounterSnapshot | None]:
     """Return the output without counters, and the counters before and after; None unless they are complete."""
-    rest, found, heard = list[str](), dict[str, Counted | None](), list[str]()
+    rest, found, heard = list[str](), dict[str, CounterSnapshot | None](), list[str]()
     when = clock = ""
     for line in output.splitlines(keepends=True):
         words = line.split(maxsplit=3)
@@ -97,7 +97,7 @@ def split(output: str) -> tuple[str, Counted | None, Counted | None]:
     return "".join((*rest, *(heard if when else ()))), found.get(_BEFORE), found.get(_AFTER)
 
 
-def _read(clock: str, lines: Sequence[str]) -> Counted | None:
+def _read(clock: str, lines: Sequence[str]) -> CounterSnapshot | None:
     disks, stat, meminfo = dict[str, tuple[int, ...]](), dict[str, tuple[int, ...]](), dict[str, int]()
     try:
         when = float(clock.replace(",", "."))
@@ -111,10 +111,10 @@ def _read(clock: str, lines: Sequence[str]) -> Counted | None:
                 stat[words[0]] = tuple(int(word) for word in words[1:])
     except (ValueError, IndexError):
         return None  # cut short, because the machine died
-    return Counted(when, disks, stat, meminfo) if "cpu" in stat else None
+    return CounterSnapshot(when, disks, stat, meminfo) if "cpu" in stat else None
 
 
-def used(before: Counted, after: Counted, readings: Sequence[Reading]) -> tuple[Use, ...]:
+def device_use(before: CounterSnapshot, after: CounterSnapshot, readings: Sequence[Reading]) -> tuple[Use, ...]:
     """Return the use of the devices of a stack. The readings name the devices."""
     nodes = [(one.setting.removesuffix(NODE), one.got) for one in readings if one.setting.endswith(NODE)]
     return tuple(
@@ -140,7 +140,7 @@ def _use(device: str, node: str, before: Sequence[int], after: Sequence[int]) ->
     )
 
 
-def processors(before: Counted, after: Counted) -> Processors:
+def processor_use(before: CounterSnapshot, after: CounterSnapshot) -> Processors:
     ticks = [late - early for early, late in zip(before.stat["cpu"], after.stat["cpu"], strict=True)][: len(KINDS)]
     total = sum(ticks) or 1
     shares = {kind: tick / total for kind, tick in zip(KINDS, ticks, strict=False)}

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 from runner.language.metrics import DECIMALS
 from runner.results.monitor.bottleneck import Bus, Evidence, bottleneck, evenness
-from runner.results.monitor.counters import KINDS, Use, processors, used
+from runner.results.monitor.counters import KINDS, Use, device_use, processor_use
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.language.workload import Workload
     from runner.results.fio_json import Figures
-    from runner.results.monitor.counters import Counted, Memory, Processors
+    from runner.results.monitor.counters import CounterSnapshot, Memory, Processors
     from runner.results.record import Reading
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Disk
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class TrialUse:
     """The use of devices and processors during a trial. `seconds` is the run time of fio."""
 
     devices: tuple[Use, ...]
@@ -46,18 +46,22 @@ class Beside:
         }
 
 
-def seen(
-    before: Counted | None, after: Counted | None, readings: Sequence[Reading], figures: Figures | None, work: Workload
-) -> Beside | None:
+def observe_use(
+    before: CounterSnapshot | None,
+    after: CounterSnapshot | None,
+    readings: Sequence[Reading],
+    figures: Figures | None,
+    work: Workload,
+) -> TrialUse | None:
     """Return the use of the machine, or None without complete counters."""
     if before is None or after is None:
         return None
     at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
     held = (before.memory, after.memory)
-    return Beside(used(before, after, readings), processors(before, after), at_work, held)
+    return TrialUse(device_use(before, after, readings), processor_use(before, after), at_work, held)
 
 
-def behind_caches(beside: Beside, done: Sequence[Report]) -> Beside:
+def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
     """Count a disk as busy while it writes back its own cache, which the kernel cannot see."""
     media = {f"disk{number}": report.busy for number, report in enumerate(done)}
     devices = (replace(one, busy=max(one.busy, media.get(one.device, 0.0))) for one in beside.devices)
@@ -65,7 +69,7 @@ def behind_caches(beside: Beside, done: Sequence[Report]) -> Beside:
 
 
 def notes(
-    beside: Beside, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], strained: str
+    beside: TrialUse, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], strained: str
 ) -> dict[str, str]:
     """Return notes on the balance of disks, the time that processors waited for them, and the bottleneck."""
     even = evenness(beside.disks, spares)

@@ -83,7 +83,7 @@ def test_what_comes_in_the_midst_of_a_block_has_no_say_in_it(monkeypatch: pytest
         counted[block] += 1
         return judge_guidelines(*asked, **how)
 
-    monkeypatch.setattr("runner.guidelines.adaptive.judged", counting)
+    monkeypatch.setattr("runner.guidelines.adaptive.judge_guidelines", counting)
     steering = steered(compare("far", within="20%"))
     for block, noise in enumerate((0.0, 0.2, -0.2), start=1):
         feed(steering, block, far=100.0 * (1 + noise))

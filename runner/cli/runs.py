@@ -111,14 +111,15 @@ def _opened(store: str | None, results: Path, notes: list[str]) -> Iterator[Shar
 def _listed(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
     from runner.analysis.run_list import ListedRun
     from runner.base.errors import MatrixError
-    from runner.results.observe import find_holder, read_progress
+    from runner.results.observe import observe_run, read_progress
     from runner.results.run_progress import State, derive_state
 
     if folder is None:
         state = derive_state(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED
         return ListedRun(run, state, shared.progress(run.id) if shared else None, {}, "")
-    held = not run.finished and find_holder(folder.path) is not None
-    state = derive_state(finished=run.finished, exit=run.exit, held=held)
+    folder, holder = observe_run(folder)
+    manifest = folder.manifest
+    state = derive_state(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
     try:
         progress = read_progress(folder)
     except MatrixError as problem:
@@ -135,6 +136,6 @@ def _verdicts(folder: RunFolder) -> Mapping[str, int]:
     try:
         with (folder.path / "verdicts.csv").open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if row.get("made_up") == "false"]
-    except OSError:
+        return Counter({row["guideline"]: row["verdict"] for row in rows}.values())
+    except (OSError, ValueError, KeyError, csv.Error):  # not there, or not as we wrote it
         return {}
-    return Counter({row["guideline"]: row["verdict"] for row in rows}.values())

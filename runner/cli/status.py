@@ -73,13 +73,18 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
 def _status(folder: RunFolder) -> RunStatus:
     from runner.analysis.run_status import RunStatus
-    from runner.results.observe import find_holder, read_progress
-    from runner.results.run_progress import derive_state
+    from runner.base.errors import MatrixError
+    from runner.results.observe import observe_run, read_progress
+    from runner.results.run_progress import Progress, derive_state
 
+    folder, holder = observe_run(folder)
     manifest = folder.manifest
-    holder = None if manifest.finished else find_holder(folder.path)
     state = derive_state(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
-    progress = read_progress(folder, holder.since if holder else None)
+    try:
+        progress = read_progress(folder, holder.since if holder else None)
+    except MatrixError as problem:
+        echo(f"note: {problem.brief}", err=True)
+        progress = Progress()
     return RunStatus(folder, state, holder, progress, datetime.now(UTC))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,19 @@ def find_holder(folder: Path) -> Holder | None:
     return None
 
 
+def observe_run(folder: RunFolder) -> tuple[RunFolder, Holder | None]:
+    """Return the current state of a run, and the process that holds its lock.
+
+    Read both again without a lock: a run that ended or began after the first read would look interrupted.
+    """
+    if folder.manifest.finished:
+        return folder, None
+    if holder := find_holder(folder.path):
+        return folder, holder
+    again = load(folder.path)
+    return again, None if again.manifest.finished else find_holder(folder.path)
+
+
 def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
     """Load the runs below a folder, latest first. Return the unreadable ones by name, with reasons."""
     found, unreadable = [], {}
@@ -61,10 +74,11 @@ def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
 
 
 def has_results(folder: RunFolder) -> bool:
-    """Return whether at least one trial was measured."""
+    """Return whether at least one trial was measured. A damaged journal has no results."""
     measured = sa.select(trials.c.id).where(trials.c.outcome == Outcome.MEASURED.value).limit(1)
-    with _reading(folder.journal) as connection:
+    with suppress(MatrixError), _reading(folder.journal) as connection:
         return connection is not None and bool(_rows(connection, measured))
+    return False
 
 
 def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:

@@ -265,7 +265,7 @@ def load(folder: Path) -> RunFolder:
             raise BadInput(
                 f"{folder} is not the folder of a run",
                 details=f"it holds no {_MANIFEST}",
-                resolution="`matrix results` lists runs; --results names their folder",
+                resolution="`matrix runs` lists runs; --results names their folder",
             )
         content = manifest.read_bytes()
     try:

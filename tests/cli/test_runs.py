@@ -227,8 +227,8 @@ def test_a_run_starts_although_observers_look_at_its_lock(tmp_path: Path) -> Non
     """Each look holds the lock of a killed run for an instant."""
     folder = past.recorded(tmp_path / "results", [], 1, finished=False)
     (folder.path / ".lock").write_text("1 on lab1\n")
-    look = "import pathlib, sys; from runner.results.observe import holder_of\n"
-    loop = "print('looking', flush=True)\nwhile True: holder_of(pathlib.Path(sys.argv[1]))"
+    look = "import pathlib, sys; from runner.results.observe import find_holder\n"
+    loop = "print('looking', flush=True)\nwhile True: find_holder(pathlib.Path(sys.argv[1]))"
     argv = [sys.executable, "-c", look + loop, str(folder.path)]
     with subprocess.Popen(argv, env={**os.environ, **PATH}, stdout=subprocess.PIPE, text=True) as observer:
         assert observer.stdout is not None

@@ -168,7 +168,7 @@ def test_runs_after_the_later_one_and_unlike_both_teach_nothing(call: Call, tmp_
         found = rows(call("compare", "run-2", later, "--metric", "read_bw", "--format", "csv").out)
         assert {row["earlier_runs"] for row in found} == {told}, later
     said = call("compare", "run-2", "run-3", "--metric", "read_bw", "--within", "1%")
-    assert "what stays the same all through a run" in said.out
+    assert "an effect that is constant in a run" in said.out
     assert "2 faster" in said.out, "as far as these two runs alone can tell"
 
 
@@ -177,7 +177,7 @@ def test_runs_that_differ_are_held_against_those_like_either(call: Call, tmp_pat
         of = Host(kernel="6.1.0", cpu="some", cores=2, memory=1, hostname=host)
         past.recorded(tmp_path / "results", trials(1.0 + 0.01 * (number % 3)), number, CELLS, host=of)
     said = call("compare", "run-7", "run-8", "--metric", "read_bw")
-    assert "taken from 6 earlier ones" in said.out
+    assert "6 earlier runs in the same environment" in said.out
 
 
 def test_cells_without_a_past_say_so(call: Call, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ async def compare(space: Space, rounds: int, folder: Path) -> list[tuple[float, 
     machine, pairs = Qemu(), []
     run, seen = create(folder, manifest()), list[Event]()
     with Journal.open(run.journal) as journal:
-        journal.remember(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
+        journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
         execution = executor(plan, machine, journal, run, folder, seen.append, boot_id="bench")
         async with machine.rig(rig_spec(space.matrix, space.arrays[0], None), folder) as rig:
             built = await ArrayOnRig.build(space.matrix, space.arrays[0], rig, machine, None)

@@ -22,7 +22,7 @@ import numpy as np
 from runner.guidelines.adaptive import looks
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdict import Verdict
-from runner.guidelines.verdicts import SHARE, judged
+from runner.guidelines.verdicts import SHARE, judge_guidelines
 from runner.language.guidelines import Guideline
 from runner.results.record import CellRow
 from runner.statistics.stopping import Rule, StopReason
@@ -147,7 +147,7 @@ def drawn(case: Case, truth: Truth, noise: float, blocks: int, chance: Generator
 
 
 def verdict(case: Case, found: Sequence[Measured], share: float = 1.0) -> Verdict:
-    (said,) = judged([case.claim], found, share=share)
+    (said,) = judge_guidelines([case.claim], found, share=share)
     return said.verdict
 
 

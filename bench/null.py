@@ -13,10 +13,10 @@ import argparse
 import random
 from pathlib import Path
 
-from runner.analysis.compare import Speed, compared
-from runner.analysis.samples import Samples, read
+from runner.analysis.compare import Speed, compare_sides
+from runner.analysis.samples import Samples, read_samples
 from runner.analysis.selectors import runs_named
-from runner.analysis.self_compare import floor, parts
+from runner.analysis.self_compare import noise_floor, parts
 from runner.results.store import SharedStore
 from runner.results.store_address import address_of
 
@@ -29,9 +29,9 @@ def halves(found: list[Samples], chance: random.Random) -> tuple[int, int, float
     blocks = sorted({block for one in found for _, block in one.identities})
     half = set(chance.sample(blocks, len(blocks) // 2))
     sides = parts("it", found, half.__contains__)
-    done = compared(*sides, "run", METRICS, within=WITHIN, confidence=CONFIDENCE)
+    done = compare_sides(*sides, "run", METRICS, within=WITHIN, confidence=CONFIDENCE)
     alarms = sum(line.speed in {Speed.FASTER, Speed.SLOWER} for line in done.lines)
-    return len(done.lines), alarms, floor(line.ratio for line in done.lines) or 0.0
+    return len(done.lines), alarms, noise_floor(line.ratio for line in done.lines) or 0.0
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     with SharedStore.existing(address_of(str(asked.results / "store.db"), asked.results)) as store:
-        found = read(store, runs_named(asked.run, store.runs()), METRICS)
+        found = read_samples(store, runs_named(asked.run, store.runs()), METRICS)
     chance = random.Random(asked.seed)  # noqa: S311 - a repeatable sample, not a secret
     seen = [halves(found, chance) for _ in range(asked.times)]
     figures, alarms = sum(count for count, _, _ in seen), [count for _, count, _ in seen]

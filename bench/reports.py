@@ -83,7 +83,7 @@ def fill(path: Path, trials: int, *, writes: bool) -> None:
     """A journal of so many trials, written in one go: recording is not what is measured here."""
     chance = random.Random(7)  # noqa: S311 - a repeatable sample, not a secret
     with Journal.open(path) as journal:
-        journal.remember(cell(number) for number in range(trials // PER_CELL + 1))
+        journal.add_cells(cell(number) for number in range(trials // PER_CELL + 1))
     engine = sa.create_engine(f"sqlite:///{path}")
     with engine.begin() as connection:
         rows = [rows_of(trial(number, chance, writes=writes)) for number in range(trials)]

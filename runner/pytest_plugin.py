@@ -102,13 +102,13 @@ class MatrixFile(pytest.File):
 
     def _cells_of(self, guideline: Guideline) -> set[str]:
         """The cells that a guideline rests on."""
-        from runner.guidelines.claims import Field, NotTested, asked
+        from runner.guidelines.claims import ClaimScope, NotTested, questions_of
         from runner.results.record import CellRow
         from runner.space.select import select
 
         rows = [CellRow(cell.id, cell.name, cell.axes) for cell in select(self.declared.space).cells()]
         try:
-            questions = asked(guideline.claimed, Field.of(rows)).questions
+            questions = questions_of(guideline.claimed, ClaimScope.of(rows)).questions
         except NotTested:
             return set()
         return {cell for one in questions for cell in one.cells}
@@ -260,7 +260,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
         context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id())
         asyncio.run(Executor(Scheduler(plan), context).run())
-    return folder.with_manifest(finished=True)
+    return folder.update_manifest(finished=True)
 
 
 def _told(file: MatrixFile, folder: RunFolder) -> Outcome:

@@ -1,1 +1,1 @@
-"""What many runs say together: chosen from the shared store, summed up, compared, followed through time."""
+"""Analysis of many runs: select from the shared store, tabulate, compare, follow over time."""

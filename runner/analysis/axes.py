@@ -1,4 +1,4 @@
-"""Axes of cells under the names that layers share, and what it means that a cell lacks one."""
+"""Axes of cells under the names that layers share, and the meaning of a missing axis."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     Axes = Mapping[str, str]
 
-#: One setting by the name that each kind of layer has for it.
+#: A setting, with its name in each kind of layer.
 ALIASES = {"stripe_unit": ("md.chunk", "lvm.stripe_size"), "width": ("md.devices", "lvm.stripes")}
-#: How a tunable is declared that is left as the kernel has it.
+#: The declared value of a tunable that keeps the setting of the kernel.
 DEFAULT = "default"
 
 
 def aliases_of(axes: Axes) -> dict[str, str]:
-    """Return what a cell has by shared names. Where two of its layers have one name, it has none by it."""
+    """Return the settings of a cell by shared names. A name is absent if two layers of the cell have it."""
     found = {}
     for alias, names in ALIASES.items():
         there = [name for name in names if name in axes]
@@ -49,48 +49,48 @@ def under_aliases(cells: Sequence[Axes], aliases: Collection[str]) -> list[Axes]
     return [{renamed.get(name, name): value for name, value in axes.items()} for axes in cells] if renamed else [*cells]
 
 
-def unite(cells: Sequence[Axes], named: Collection[str]) -> list[Axes]:
-    """Replace axes by their shared names where these unite cells, or one is `named`; other named axes stay."""
+def unite_axes(cells: Sequence[Axes], named: Collection[str]) -> list[Axes]:
+    """Replace axes by their shared names if these unite cells or are `named`. Other named axes stay."""
     asked = [alias for alias in ALIASES if alias in named]
     free = [alias for alias in common_aliases(cells) if not {*ALIASES[alias]} & {*named}]
     return under_aliases(cells, {*asked, *free})
 
 
-def of_work(axis: str) -> bool:
-    """Whether an axis is of the work that is done on a stack."""
+def is_workload_axis(axis: str) -> bool:
+    """Return whether an axis belongs to the workload."""
     return axis.partition(".")[0] == "workload"
 
 
 def is_tunable(axis: str) -> bool:
-    """Whether an axis is a kernel setting."""
     return axis.startswith("tune.")
 
 
 def may_lack(axis: str) -> bool:
-    """Whether some stacks cannot have an axis: those of layers and tunables."""
-    return axis in ALIASES or ("." in axis and not of_work(axis))
+    """Return whether a stack may lack an axis: those of layers and tunables."""
+    return axis in ALIASES or ("." in axis and not is_workload_axis(axis))
 
 
 def names_of(cells: Iterable[Axes]) -> list[str]:
-    """Return every axis that any of these has."""
+    """Return every axis of these cells."""
     return list(dict.fromkeys(name for axes in cells for name in axes))
 
 
-def varying(cells: Sequence[Axes], but: Collection[str] = ()) -> list[str]:
+def varying_axes(cells: Sequence[Axes], but: Collection[str] = ()) -> list[str]:
     """Return the axes by which these cells differ."""
     return [name for name in names_of(cells) if name not in but and len({axes.get(name) for axes in cells}) > 1]
 
 
 def tunables_with_default(cells: Iterable[Axes]) -> set[str]:
-    """Return the tunables that a cell has as the kernel does."""
+    """Return the tunables that a cell leaves at the default of the kernel."""
     return {name for axes in cells for name, value in axes.items() if value == DEFAULT and is_tunable(name)}
 
 
 def keys_of(cells: Sequence[Axes], names: Sequence[str], runs: Sequence[str]) -> list[Key]:
-    """Return where cells stand on some axes; None: the stack lacks the axis, which then tells it from no other.
+    """Return the position of each cell on some axes. None means that the stack lacks the axis, which then distinguishes
+    no cells.
 
-    A tunable that a stack lacks counts as `default` where any cell has that. Runs of a matrix may have had other axes:
-    an axis that a run does not know and other cells of the layout have is not lacking but unknown.
+    A missing tunable counts as `default` if any cell has that value. Runs of a matrix may have had other axes: an axis
+    that a run lacks, and that other cells of the layout have, is unknown, not lacking.
     """
     defaults = tunables_with_default(cells)
     in_run = {(run, name) for run, axes in zip(runs, cells, strict=True) for name in axes}
@@ -107,10 +107,10 @@ def keys_of(cells: Sequence[Axes], names: Sequence[str], runs: Sequence[str]) ->
 
 
 def in_reading_order(names: Sequence[str]) -> list[str]:
-    """Order axes as people read them: the layout, the work, the rest of the stack, tunables."""
-    return sorted(names, key=lambda name: (name != "layout", not of_work(name), is_tunable(name)))
+    """Order axes for readers: the layout, the workload, the rest of the stack, tunables."""
+    return sorted(names, key=lambda name: (name != "layout", not is_workload_axis(name), is_tunable(name)))
 
 
 def is_part(axis: str) -> bool:
-    """Whether an axis is of a layer or of the work, as opposed to a name, a tunable or the kernel."""
+    """Return whether an axis belongs to a layer or the workload, and is no name, tunable or kernel."""
     return axis in ALIASES or ("." in axis and not is_tunable(axis))

@@ -1,4 +1,4 @@
-"""Earlier runs like those that are compared: they tell how far whole runs lie apart where nothing is the matter."""
+"""Earlier runs like the compared ones. They show the usual difference between runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ if TYPE_CHECKING:
     from runner.analysis.operands import Side
     from runner.results.store import RunRow
 
-#: Cells are the same by their ids, whatever else stands in the matrix, and whatever their order was drawn from.
+#: Cells are equal by their ids, for any rest of the matrix and any order.
 _OF_NO_MATTER = frozenset({"seed", "digest.matrix"})
-#: So many of them are looked into: more say next to nothing more, and their level is ever longer ago.
+#: The most earlier runs to use. More add little precision, and their level is older.
 _MOST = 20
 
 
-def earlier(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow]]:
-    """Groups of runs, the latest first, that ended well before the later side began and were done like A, or like B.
+def earlier_groups(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow]]:
+    """Return groups of runs, latest first, that ended well before the later side began and match the environment of A
+    or B.
 
-    None, unless each side is one run: of several it is known how far they lie apart.
+    Empty unless each side is one run: several runs show their own scatter.
     """
     sides = [side.runs for side in (a, b)]
     if any(len(side) != 1 for side in sides) or sides[0] == sides[1]:

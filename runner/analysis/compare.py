@@ -1,4 +1,4 @@
-"""Two sides, cell by cell: how much the one is of the other, how sure that is, and what may be said of it."""
+"""Comparison of two sides, cell by cell, with uncertainty and verdict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runner.analysis.metrics import is_percentile, more_is_faster
 from runner.analysis.pairs import pairs_of
 from runner.analysis.rates import metrics_for
-from runner.analysis.samples import together
+from runner.analysis.samples import mean_over_runs
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
 from runner.results.record import Outcome
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Speed(StrEnum):
-    """What is said of B, against A."""
+    """The verdict on B against A."""
 
     SLOWER = "slower"
     FASTER = "faster"
@@ -41,24 +41,24 @@ class Line:
     name: str
     cells: tuple[str, str]
     metric: str
-    #: On each side; None where nobody can tell.
+    #: The mean of each side; None if unknown.
     means: tuple[float | None, float | None]
     ratio: Ratio | None
     speed: Speed
-    #: How each side came to its number of trials.
+    #: Why each side stopped at its number of trials.
     stopped: tuple[str, str]
-    #: On each side, of how many trials the figures are, and in how many of those the host could not keep up.
+    #: For each side, the number of trials behind the figure, and how many are host-limited.
     strained: tuple[tuple[int, int], tuple[int, int]]
 
     @property
     def doubtful(self) -> bool:
-        """Whether it rests on trials that say something of the host."""
+        """Return whether it uses host-limited trials."""
         return any(strained for _, strained in self.strained)
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A cell of which one side has no figures, and what it has instead."""
+    """A cell with figures on one side only, and what the other side has instead."""
 
     name: str
     side: str
@@ -67,7 +67,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All of it. Ratios are B over A."""
+    """The result of a comparison. Ratios are B over A."""
 
     a: Side
     b: Side
@@ -76,21 +76,21 @@ class Comparison:
     lines: Sequence[Line]
     missing: Sequence[Missing]
     notes: tuple[str, ...]
-    #: Cells of which B has broken trials, and A has figures.
+    #: Cells with figures in A and broken trials in B.
     broken: Sequence[str] = ()
 
     @property
     def slower(self) -> int:
-        """So many figures of B are worse."""
+        """Return the number of figures that are worse in B."""
         return sum(line.speed is Speed.SLOWER for line in self.lines)
 
     @property
     def counts(self) -> Mapping[Speed, int]:
-        """Figures by what is said of them."""
+        """Return the number of figures by verdict."""
         return Counter(line.speed for line in self.lines)
 
 
-def compared(
+def compare_sides(
     a: Side,
     b: Side,
     kind: str,
@@ -101,10 +101,10 @@ def compared(
     recorded: Mapping[str, int] | None = None,
     history: Sequence[Side] = (),
 ) -> Comparison:
-    """Compare them; BadInput if that would compare what was measured with what was made up, or nothing at all.
+    """Compare two sides. Raise BadInput if that would mix measured and synthetic trials, or if there is no common cell.
 
-    `metrics`: if there are none, the rate of each cell's work. `recorded`: how many trials there are of each run.
-    `history`: groups of earlier runs of which each was done with the same things as one of the sides.
+    Without `metrics`, use the rate of each cell's workload. `recorded` is the number of trials of each run. `history`
+    is groups of earlier runs with the environment of one of the sides.
     """
     _refuse_mixture(a, b)
     a, b, shared = _apart(a, b)
@@ -151,7 +151,7 @@ def _line(pair: Pair, metric: str, ratio: Ratio | None, verdict: Verdict) -> Lin
         pair.name,
         (left[0].cell.id, right[0].cell.id),
         metric,
-        (together(left, metric), together(right, metric)),
+        (mean_over_runs(left, metric), mean_over_runs(right, metric)),
         ratio,
         _speed(verdict, metric),
         (_stopped(left), _stopped(right)),
@@ -160,7 +160,7 @@ def _line(pair: Pair, metric: str, ratio: Ratio | None, verdict: Verdict) -> Lin
 
 
 def _most(matched: Pairs) -> list[int]:
-    """In how many runs one and the same cell is, on either side."""
+    """Return for each side the largest number of runs that share a cell."""
     sides = [
         [*(pair.left for pair in matched.found), *matched.alone[0]],
         [*(pair.right for pair in matched.found), *matched.alone[1]],
@@ -169,21 +169,21 @@ def _most(matched: Pairs) -> list[int]:
 
 
 def _nothing_in_common(a: Side, b: Side, matched: Pairs, missing: Sequence[Missing]) -> BadInput:
-    """Why there is nothing to compare: other cells, or cells of which one side has no figures, and why not."""
+    """Explain why there is no common cell: other cells, or cells without figures on one side, with the reason."""
     details, resolution = ("", "") if matched.found else matched.why
     told = [f"{one.name}: {one.why} in {one.side}" for one in missing] if matched.found else []
     more = f"\nand {len(told) - 5:,} more" if len(told) > 5 else ""
     cells = "; ".join(f"{side.name}: {_cells(alone)}" for side, alone in zip((a, b), matched.alone, strict=True))
     return BadInput(
-        f"{a.name} and {b.name} have no cell in common of which both have figures",
+        f"{a.name} and {b.name} have no common cell with figures on both sides",
         details=details or "\n".join(told[:5]) + more or cells,
         resolution=resolution or "compare runs of one matrix; `matrix results A B` shows what there is",
     )
 
 
 def differences(a: Side, b: Side) -> list[tuple[str, str, str]]:
-    """By what their environments differ: the name, and what it is on either side."""
-    # Where cells are the same, a seed decides no more than their order.
+    """Return the differences of the environments: the name, and its value on either side."""
+    # For equal cells, the seed decides only their order.
     return [one for one in _differing(a, b) if one[0] != "seed"]
 
 
@@ -205,16 +205,16 @@ def _refuse_mixture(a: Side, b: Side) -> None:
             for name, kinds in made_up.items()
         }
         raise BadInput(
-            "made-up figures are not compared with measured ones",
+            "synthetic figures cannot be compared with measured ones",
             details="; ".join(f"{name}: {word}" for name, word in told.items()),
-            resolution="name runs of one kind; `matrix results` says of each run where it ran",
+            resolution="name runs of one kind; `matrix results` shows the machine of each run",
         )
 
 
 def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
-    """The sides without the runs of which the same trials are on both: they would be compared with themselves.
+    """Remove runs with the same trials from both sides, because they would be compared with themselves.
 
-    A run stays where it is all that a side has. One and the same run on both sides is what was asked for.
+    Keep a run if its side has no others. The same run on both sides is a valid request.
     """
     names = [{run.id for run in side.runs} for side in (a, b)]
     both = names[0] & names[1]
@@ -226,7 +226,7 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
         return a, b, ()
     if names[0] == names[1] == shared:
         raise BadInput(
-            f"{a.name} and {b.name} are the very same {len(shared)} runs",
+            f"{a.name} and {b.name} are the same {len(shared)} runs",
             resolution="name other runs on one of the sides; `matrix results` lists them",
         )
     kept = [side if names[at] <= shared else side.without(shared) for at, side in enumerate((a, b))]
@@ -237,7 +237,10 @@ def _apart(a: Side, b: Side) -> tuple[Side, Side, tuple[str, ...]]:
 
 
 def _notes(a: Side, b: Side, most: Sequence[int], ratios: Sequence[Ratio | None]) -> tuple[str, ...]:
-    """`most`: so many runs of a side have one and the same cell. Parts of a matrix, run each for itself, share none."""
+    """Return notes on precision.
+
+    `most` is the largest number of runs of a side that share a cell; parts of a matrix share none.
+    """
     runs = {run.id: run for run in (*a.runs, *b.runs)}
     notes = list(warnings(runs.values()))
     counts = sorted(most)
@@ -245,32 +248,36 @@ def _notes(a: Side, b: Side, most: Sequence[int], ratios: Sequence[Ratio | None]
         notes += _of_single_runs([ratio.foreseen for ratio in ratios if ratio])
     if counts[0] == 1 < counts[1]:
         notes.append(
-            "one run against several: it differs where it lies farther off than a further run of the other side would"
-            + ("; two runs hardly say how far that is" if counts[1] == 2 else "")
+            "one run against several: it differs if it is farther off than another run of the other side would be"
+            + ("; two runs give a poor estimate of that" if counts[1] == 2 else "")
         )
     if counts[0] > 1:
-        notes.append("several runs a side: each run counts as one value, as trials of one have more in common")
+        notes.append("several runs a side: each run counts as one value, because trials of one run are more alike")
     return tuple(notes)
 
 
 def _of_single_runs(earlier: Sequence[int]) -> list[str]:
-    """Whether it is known how far single runs lie apart; `earlier`: by so many others, for each figure."""
+    """Note whether the scatter of single runs is known. `earlier` is the number of earlier runs for each figure."""
     known = [count for count in earlier if count]
-    moods = (
-        "one run a side: what stays the same all through a run and differs in the next (a host in another mood) is "
+    caveat = (
+        "one run a side: an effect that is constant in a run but differs between runs (other load on the host) is "
         "part of the ratio"
     )
     if not known:
-        return [moods]
+        return [caveat]
     count = str(max(known)) if min(known) == max(known) else f"{min(known)} to {max(known)}"
-    told = [f"one run a side: how far whole runs lie apart is taken from {count} earlier ones in the same environment"]
+    told = [
+        f"one run a side: {count} earlier runs in the same environment show the difference between whole runs",
+    ]
     if len(known) < len(earlier):
-        told.append(f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few: {moods}")
+        told.append(
+            f"of {len(earlier) - len(known):,} of {len(earlier):,} figures there are too few earlier runs: {caveat}"
+        )
     return told
 
 
 def _of_percentiles(metrics: Sequence[str]) -> tuple[str, ...]:
-    """A and B are not what the ratio is the ratio of."""
+    """Note that the ratio of percentiles is not the ratio of the shown values of A and B."""
     if not any(map(is_percentile, metrics)):
         return ()
     return ("percentiles: of all requests of a side together; B / A and its doubt rest on each trial's own",)
@@ -294,11 +301,11 @@ def _ratio(
     confidence: float,
     history: Sequence[Sequence[Samples]] = (),
 ) -> Ratio | None:
-    """Block by block where both were measured in the blocks of one run; else as two samples.
+    """Return the ratio, block by block if one run has both sides in its blocks, else from two samples.
 
-    Where there are several runs on a side, each is one value: trials of one run have more in common than those of two,
-    and would make the doubt look smaller than it is. A single run is then held against how far the others lie apart,
-    and two single ones against how far earlier runs did.
+    With several runs on a side, each run is one value: trials of one run are more alike than runs, and would understate
+    the uncertainty. A single run is compared by the scatter of the other side's runs, and two single runs by that of
+    earlier runs.
     """
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id and not _parts_of_one(a[0], b[0], metric):
         return paired_ratio(a[0].blocks(metric), b[0].blocks(metric), confidence)
@@ -316,7 +323,7 @@ def _ratio(
 
 
 def _parts_of_one(a: Samples, b: Samples, metric: str) -> bool:
-    """One and the same cell, in blocks of which none is on both sides."""
+    """Return whether both are one cell of one run, in disjoint blocks."""
     return a.cell.id == b.cell.id and not a.blocks(metric).keys() & b.blocks(metric).keys()
 
 
@@ -335,14 +342,14 @@ def _strained(several: Sequence[Samples], metric: str) -> tuple[int, int]:
 
 
 def _missing(matched: Pairs) -> list[Missing]:
-    """Cells with figures on one side of which the other has none."""
+    """Return the cells with figures on one side only."""
     found = []
     for lacking, at in (("B", 0), ("A", 1)):
         for pair in matched.found:
             there, other = (pair.left, pair.right) if at == 0 else (pair.right, pair.left)
             if _measured(there) and not _measured(other):
                 reasons = "; ".join(dict.fromkeys(reason for one in other for reason in one.reasons))
-                why = f"{other[0].outcome}: {reasons}" if reasons else "no trial that settled"
+                why = f"{other[0].outcome}: {reasons}" if reasons else "no trial reached its steady state"
                 found.append(Missing(pair.name, lacking, why))
         found += [
             Missing(several[0].cell.name, lacking, "not there") for several in matched.alone[at] if _measured(several)
@@ -355,7 +362,7 @@ def _broken_names(matched: Pairs) -> list[str]:
 
 
 def _measured(several: Sequence[Samples]) -> bool:
-    """Whether there are figures; those of trials that never settled are none."""
+    """Return whether there are figures. Trials without a steady state have none."""
     return any(one.counts.get(Outcome.MEASURED, 0) > one.unsettled for one in several)
 
 
@@ -367,7 +374,7 @@ def _broke(cells: Sequence[str]) -> tuple[str, ...]:
     if not cells:
         return ()
     few = ", ".join(cells[:3]) + (f" and {len(cells) - 3:,} more" if len(cells) > 3 else "")
-    return (f"B has broken trials where A has figures: {few}; `matrix results --outcome broken` says why",)
+    return (f"B has broken trials where A has figures: {few}; `matrix results --outcome broken` shows the reasons",)
 
 
 def _unfinished(a: Side, b: Side, recorded: Mapping[str, int]) -> tuple[str, ...]:
@@ -386,7 +393,7 @@ def _cells(found: Sequence[Sequence[Samples]]) -> str:
 
 
 def _environment(side: Side) -> dict[str, set[str]]:
-    """Everything that its runs were done with; of what was told by a kernel, only where that ran."""
+    """Return all environment values of its runs. Values that a kernel reports count only for runs on that kernel."""
     kernels = side.kernels
     found: dict[str, set[str]] = {}
     for run in side.runs:

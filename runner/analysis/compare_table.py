@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from runner.statistics.ratios import Ratio
 
 
-#: So far may the ratio of geometric means be from that of means without a word.
+#: The largest difference between the ratio of geometric means and that of shown means without a note.
 _APART = 0.02
 
 
-def tidy(done: Comparison) -> Grid:
-    """Plain numbers in plain units."""
+def data_table(done: Comparison) -> Grid:
+    """Return plain numbers in base units."""
     head = ("name", "cell_a", "cell_b", "metric", "a", "b", "ratio", "ratio_low", "ratio_high", "p", "verdict")
     columns = (
         *head,
@@ -61,8 +61,8 @@ def tidy(done: Comparison) -> Grid:
     return Grid(columns, rows, (*done.notes, *_doubts(done), *_told(differences(done.a, done.b))))
 
 
-def shown(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
-    """For people: what is slower first, then what is faster; the rest is only of interest if there is room."""
+def display_table(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
+    """Return a table for people: slower figures first, then faster ones, then others if there is room."""
     order = list(Speed)
     lines = sorted(done.lines, key=lambda line: (order.index(line.speed), -_distance(line)))
     cut = lines if most is None else lines[:most]
@@ -86,7 +86,7 @@ def shown(done: Comparison, *, most: int | None, hint: str = HINT) -> Grid:
 
 
 def _of_means(lines: Sequence[Line]) -> Iterator[str]:
-    """Where nobody gets from A to B by the ratio that stands beside them."""
+    """Note that the ratio is not that of the shown means, if they differ."""
     quotients = [(*line.means, line.ratio.ratio) for line in lines if line.ratio and all(line.means)]
     differing = sum(abs(b / a / ratio - 1) > _APART for a, b, ratio in quotients if a and b)
     if differing:
@@ -97,7 +97,7 @@ def _of_means(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _without_ratio(missing: Sequence[Missing]) -> Iterator[str]:
-    """Cells with figures on one side alone: those that lack them for one reason in one line; tidy data has each."""
+    """Report cells with figures on one side only, one line for each reason. Tidy data has a row for each."""
     names: dict[tuple[str, str], list[str]] = {}
     for one in missing:
         names.setdefault((one.why, one.side), []).append(one.name)
@@ -107,13 +107,13 @@ def _without_ratio(missing: Sequence[Missing]) -> Iterator[str]:
 def _ratio_values(ratio: Ratio | None) -> tuple[Value, ...]:
     if ratio is None:
         return (None, None, None, None)
-    bounds = (ratio.low, ratio.high) if ratio.low else (None, None)  # one value says nothing of its doubt
+    bounds = (ratio.low, ratio.high) if ratio.low else (None, None)  # a single value has no interval
     return (ratio.ratio, *bounds, ratio.p)
 
 
 def _sentence(done: Comparison) -> str:
     if not done.lines:
-        return "B against A: nothing to compare, as no cell has figures on both sides"
+        return "B against A: no cell has figures on both sides"
     counts = ", ".join(f"{done.counts.get(speed, 0)} {speed}" for speed in Speed)
     return (
         f"B against A: {counts}; same is within ±{percent(done.within)}; intervals of {done.confidence * 100:g} %, "
@@ -122,7 +122,7 @@ def _sentence(done: Comparison) -> str:
 
 
 def _doubts(done: Comparison) -> tuple[str, ...]:
-    """On which side how many trials are such that they may say more of the host than of what is compared."""
+    """Return the number of host-limited trials of each side."""
     sides = [[line.strained[at] for line in done.lines] for at in (0, 1)]
     said = [
         f"{name} ({side.name}) in {sum(some for _, some in counts):,} of {sum(of for of, _ in counts):,} trials"
@@ -132,15 +132,15 @@ def _doubts(done: Comparison) -> tuple[str, ...]:
     if not said:
         return ()
     lines = sum(line.doubtful for line in done.lines)
-    rest = f"{lines:,} of {len(done.lines):,} verdicts rest on such trials, and may be about the host"
-    return (f"(!) the host could not keep up with modelled disks: {'; '.join(said)}; {rest}",)
+    rest = f"{lines:,} of {len(done.lines):,} verdicts use such trials, and may describe the host"
+    return (f"(!) host-limited trials (too slow for the simulated disks): {'; '.join(said)}; {rest}",)
 
 
 def _told(differing: Sequence[tuple[str, str, str]]) -> tuple[str, ...]:
     if not differing:
         return ()
     lines = [f"  {name}: {left} → {right}" for name, left, right in differing]
-    return ("not the same environment, so not only what is compared may be the reason:", *lines)
+    return ("the environments differ, which may be the reason for a difference:", *lines)
 
 
 def _distance(line: Line) -> float:

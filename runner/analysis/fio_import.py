@@ -1,4 +1,4 @@
-"""fio's JSON that was made elsewhere: no job of ours, perhaps no histograms, several groups of jobs in one file."""
+"""Import of fio's JSON from other sources: foreign jobs, perhaps no histograms, several groups of jobs in a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
-from runner.results.fio_json import MADE_UP, Figures, FioFailed, document, figures_of, jobs_of, unsettled
+from runner.results.fio_json import MADE_UP, Figures, FioFailed, figures_of, find_json, jobs_of, missed_steady_states
 from runner.results.journal_tables import DIRECTION
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _SIZE = re.compile(r"(\d+)([kmgt]?)(i?b)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _SIZES = {"bs", "size", "io_size", "filesize", "offset"}
 _CALLED = {"readwrite": "rw", "blocksize": "bs"}
-#: What says where, or how it is told, and not what was done.
+#: Options about places and output, not about the workload.
 _ASIDE = frozenset(
     {
         *("name", "description", "randseed", "group_reporting", "stonewall", "new_group"),
@@ -34,15 +34,15 @@ _ASIDE = frozenset(
         *("write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "allow_file_create", "disk_util"),
     }
 )
-#: Where it was done: tells jobs of one file apart, and files that were written at different places are the same work.
+#: Places. They distinguish jobs of one file, but files from different places have the same workload.
 _WHERE = ("filename", "directory")
-#: bytes/s, requests/s, ns (a month): more than anything there is, and less than what a database takes.
+#: bytes/s, requests/s, ns (a month): above any real value, and below the limits of databases.
 _MOST = {"bw": 1e14, "iops": 1e12, "bytes": 1e18, "ios": 1e18, "lat": 3e15}
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Jobs that ran side by side and are one figure: `figures`, or why there are none."""
+    """Jobs that ran side by side and form one figure: `figures`, or the reason for their absence."""
 
     name: str
     options: Mapping[str, str]
@@ -50,29 +50,29 @@ class Group:
     failure: str
     version: str
     started: datetime
-    #: What these figures do not say, though ours would.
+    #: Figures that our own runs have and these lack.
     lacks: tuple[str, ...]
-    #: Files or devices, as far as they were named.
+    #: Files or devices, if they are named.
     where: str = ""
-    #: The steady state that was asked for and not attained.
+    #: The steady state that was requested and not reached.
     unsettled: str = ""
 
 
-def groups(text: str, file: str) -> list[Group]:
-    """What one file of fio's JSON holds; BadInput if that is nothing."""
+def parse_groups(text: str, file: str) -> list[Group]:
+    """Parse a file of fio's JSON. Raise BadInput if it has no results."""
     try:
-        whole = document(text)
+        whole = find_json(text)
         jobs = jobs_of(whole, text)
     except FioFailed as failed:
         raise BadInput(
             f"{file}: {failed.brief}",
             details=failed.evidence[-300:],
-            resolution="it takes what `fio --output-format=json+` (or json) writes",
+            resolution="it reads the output of `fio --output-format=json+` (or json)",
         ) from failed
     if whole.get("fio version") == MADE_UP:
         raise BadInput(
-            f"{file} was {MADE_UP}, so there is nothing in it that was measured",
-            resolution="import what fio wrote; runs of `--on dry` are in the store as they are, marked as made up",
+            f"{file} was {MADE_UP}, so it has no measured figures",
+            resolution="import the output of fio; runs of `--on dry` are in the store already, marked as synthetic",
         )
     ended = _ended(whole)
     common = _options(whole.get("global options"))
@@ -85,7 +85,7 @@ def groups(text: str, file: str) -> list[Group]:
 
 
 def _placed(group: Group, apart: Collection[str]) -> Group:
-    """A place is part of what a group did only where groups of one file differ by it."""
+    """Add the place to a group only if groups of the file differ in it."""
     kept = {name: value for name, value in group.options.items() if name not in _WHERE or name in apart}
     where = [group.options[name] for name in _WHERE if name in group.options]
     return replace(group, options=kept, where=" in ".join(where))
@@ -98,8 +98,8 @@ def _refuse_impossible(group: Group, file: str) -> None:
             value, most = getattr(side, name), _MOST["lat" if name.startswith("lat") else name]
             if value is not None and not 0 <= value <= most:
                 raise BadInput(
-                    f"{file}: {name}={value:g} of '{group.name}' cannot have been measured",
-                    resolution="something else wrote or changed that file; leave it out",
+                    f"{file}: {name}={value:g} of '{group.name}' is beyond any real measurement",
+                    resolution="another program wrote or changed that file; leave it out",
                 )
 
 
@@ -115,13 +115,13 @@ def _group(
     options = _merged([{**common, **_options(job.get("job options"))} for job in jobs])
     started = ended - timedelta(seconds=figures.runtime if figures else 0)
     lacks = _lacking(figures) if figures else ()
-    return Group(name, options, figures, failure, version, started, lacks, unsettled=unsettled(jobs))
+    return Group(name, options, figures, failure, version, started, lacks, unsettled=missed_steady_states(jobs))
 
 
 def _lacking(figures: Figures) -> tuple[str, ...]:
     sides = [side for side in (figures.read, figures.write) if side]
     if all(side.lat_mean is None for side in sides):
-        return ("latencies: fio was told not to measure them",)
+        return ("latencies: fio did not measure them, on request",)
     if any(side.lat_p99 is None for side in sides):
         return (
             "percentiles of the whole latency: fio writes them with lat_percentiles=1, of several jobs as json+ only",
@@ -130,7 +130,7 @@ def _lacking(figures: Figures) -> tuple[str, ...]:
 
 
 def _options(told: Any) -> dict[str, str]:
-    """What was asked of a job, each option by one name and each size in one spelling."""
+    """Return the options of a job, with one name for each and one spelling of sizes."""
     if not isinstance(told, dict):
         return {}
     named = {_CALLED.get(str(key), str(key)): str(value) for key, value in told.items()}
@@ -145,7 +145,7 @@ def _size(text: str) -> str:
 
 
 def _merged(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """One map for all: where they differ, every value."""
+    """Merge maps. If values differ, list all."""
     found: dict[str, list[str]] = {}
     for options in several:
         for name, value in options.items():
@@ -159,7 +159,7 @@ def _number(job: Mapping[str, Any]) -> int:
 
 
 def _ended(whole: Mapping[str, Any]) -> datetime:
-    """When it was written; the beginning of time, if it does not say so in a way that can be understood."""
+    """Return the time of writing, or the epoch if it is missing or unreadable."""
     try:
         return datetime.fromtimestamp(
             float(whole.get("timestamp_ms", 0)) / 1000 or float(whole.get("timestamp", 0)), UTC

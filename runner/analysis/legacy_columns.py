@@ -1,6 +1,6 @@
-"""What was measured, in the columns and units of dd, IOzone and bonnie++, for whoever has figures of theirs.
+"""Results in the columns and units of dd, IOzone and bonnie++, for comparison with old figures.
 
-Whatever does what these programs do can be shown so, whether a preset says it or a workload's own `rw`.
+Any workload with the same I/O qualifies, by its preset or by its `rw`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.natural_sort import of_value
+from runner.analysis.natural_sort import value_key
 from runner.analysis.tables import axes_of, warnings
 from runner.base.errors import BadInput
 from runner.base.quantities import parse_size
@@ -22,59 +22,59 @@ if TYPE_CHECKING:
     from runner.reports.table import Value
 
 _KIB = 1024
-#: The figure that a phase is told by, without its end.
+#: The figure of a phase, without its suffix.
 _SIDES = {
     **dict.fromkeys(("write", "rewrite", "randwrite"), "write"),
     **dict.fromkeys(("read", "reread", "randread", "seeks"), "read"),
 }
-#: What tells lines apart is all but these, which are columns.
+#: Axes that do not distinguish lines, because they are columns.
 _COLUMNS = ("workload.preset", "workload.phase", "workload.rw", "workload.bs", "workload.size")
 _CPU = ("cpu_usr", "cpu_sys")
 
 
 @dataclass(frozen=True, slots=True)
-class Familiar:
-    """The output of a program."""
+class LegacyFormat:
+    """The output format of a program."""
 
-    #: The presets that are this program.
+    #: The presets of this program.
     presets: tuple[str, ...]
-    #: What it would call work that no preset says it of, by its `rw`.
+    #: Its phase names for workloads without a preset, by `rw`.
     phases: Mapping[str, str]
     metrics: tuple[str, ...]
-    #: For people, as it would write it.
+    #: The program's own output.
     shown: Callable[[Sequence[Samples]], Grid]
-    #: For programs, as numbers.
+    #: Numbers for programs.
     plain: Callable[[Sequence[Samples]], Grid]
 
 
-def shown_as(name: str, found: Sequence[Samples]) -> Grid:
-    """Cells as a program would write them."""
+def display_as(name: str, found: Sequence[Samples]) -> Grid:
+    """Return cells in the format of a program."""
     meant, notes = _meant(name, found)
     return FAMILIAR[name].shown(meant).with_notes(*notes)
 
 
-def plain_as(name: str, found: Sequence[Samples]) -> Grid:
-    """Cells in the columns of a program, as numbers."""
+def data_as(name: str, found: Sequence[Samples]) -> Grid:
+    """Return cells in the columns of a program, as numbers."""
     meant, notes = _meant(name, found)
     return FAMILIAR[name].plain(meant).with_notes(*notes)
 
 
 def _meant(name: str, found: Sequence[Samples]) -> tuple[list[Samples], tuple[str, ...]]:
-    """The cells of a program's presets, or where there are none, those that do what it does; and what to say of it."""
+    """Return the cells of a program's presets, or without any, those with the same I/O; and notes."""
     program = FAMILIAR[name]
     ours = [one for one in found if one.cell.axes.get("workload.preset") in program.presets]
     meant = ours or [one for one in found if one.cell.axes.get("workload.rw") in program.phases]
     if not meant:
         raise BadInput(
-            f"no cell that was chosen does what {name} does",
+            f"no selected cell has the workload of {name}",
             resolution=f"`preset: {program.presets[0]}` makes a workload that does; "
             f"so does `rw: {' or '.join(program.phases)}`",
         )
     left = len(found) - len(meant)
     notes = (
         *warnings(one.run for one in meant),
-        "" if ours else f"no workload here is a preset of {name}: these do what it does, not as it does it",
-        f"{left:,} of {len(found):,} cells are none of {name}'s" if left else "",
+        "" if ours else f"no workload is a preset of {name}: these are similar, but not the same",
+        f"{left:,} of {len(found):,} cells are not workloads of {name}" if left else "",
     )
     return meant, notes
 
@@ -90,7 +90,7 @@ def _mean(one: Samples | None, metric: str) -> float | None:
 
 
 def _doubt(several: Iterable[tuple[Samples, str]]) -> float | None:
-    """The widest interval of what stands in a line, as a share of the mean."""
+    """Return the widest relative interval in a line."""
     found = [one.estimate(metric) for one, metric in several]
     return max((one.relative for one in found if one and one.relative is not None), default=None)
 
@@ -101,7 +101,7 @@ def _in_percent(share: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """What dd would have done: all of it in one direction."""
+    """The copy that dd would have made: one direction only."""
 
     metric: str
     size: float
@@ -123,7 +123,7 @@ def _dd_shown(found: Sequence[Samples]) -> Grid:
     for one in found:
         who = (one.run.name, one.cell.name) if several else (one.cell.name,)
         if copy := _copy(one):
-            records, line = f"{copy.records:.0f}+0", copied(round(copy.size), copy.size / copy.rate)
+            records, line = f"{copy.records:.0f}+0", dd_summary(round(copy.size), copy.size / copy.rate)
             rows.append((*who, records, records, line, _in_percent(_doubt([(one, copy.metric)])), str(copy.trials)))
         else:
             rows.append((*who, *(None,) * 4, "0"))
@@ -141,15 +141,15 @@ def _dd_plain(found: Sequence[Samples]) -> Grid:
     return Grid(("run", "cell", "bytes", "seconds", "bytes_per_second", "trials"), rows)
 
 
-def copied(size: int, seconds: float) -> str:
-    """dd's last line."""
+def dd_summary(size: int, seconds: float) -> str:
+    """Return the last line of dd's output."""
     sizes = [_with_unit(size, 1000), _with_unit(size, 1024)]
     told = f" ({', '.join(sizes)})" if size >= 1024 else f" ({sizes[0]})" if size >= 1000 else ""
     return f"{size} byte{'s' if size != 1 else ''}{told} copied, {seconds:.6g} s, {_with_unit(size / seconds, 1000)}/s"
 
 
 def _with_unit(value: float, base: int) -> str:
-    """Below ten with a digit behind the point, as dd does it."""
+    """Show one decimal below ten, like dd."""
     prefixes = ("", "k", "M", "G", "T", "P") if base == 1000 else ("", "Ki", "Mi", "Gi", "Ti", "Pi")
     power = 0
     while _rounded(value) >= base and power < len(prefixes) - 1:
@@ -164,7 +164,7 @@ def _rounded(value: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """Cells that stand in one line: of one array, of blocks and files of one size."""
+    """Cells of one output line: one stack, one block size and one file size."""
 
     key: tuple[str, ...]
     size: str
@@ -173,7 +173,7 @@ class _Line:
 
 
 def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[str], list[_Line]]:
-    """By what they differ in, and what then stands in each."""
+    """Return the axes that distinguish lines, and the cells of each line."""
     with_preset = all("workload.phase" in one.cell.axes for one in found)
     apart = [name for name in axes_of(found) if name not in (*_COLUMNS, *(() if with_preset else ("workload",)))]
     varying = [name for name in apart if _tells_apart(name, found, phases)]
@@ -184,17 +184,20 @@ def _lines(found: Sequence[Samples], phases: Mapping[str, str]) -> tuple[list[st
         run = (one.run.name,) if several else ()
         key = (*run, *(axes.get(name, "") for name in (*varying, "workload.size", "workload.bs")))
         phase, nth = _phase(one, phases), 1
-        # Cells that differ in something that no axis names stand below each other.
+        # Cells that differ in no axis get separate lines.
         while phase in lines.setdefault((*key, str(nth)), {}):
             nth += 1
         lines[*key, str(nth)][phase] = one
-    ordered = sorted(lines.items(), key=lambda item: tuple(map(of_value, item[0])))
+    ordered = sorted(lines.items(), key=lambda item: tuple(map(value_key, item[0])))
     names = [*(("run",) if several else ()), *varying]
     return names, [_Line(key[:-3], key[-3], key[-2], cells) for key, cells in ordered]
 
 
 def _tells_apart(axis: str, found: Sequence[Samples], phases: Mapping[str, str]) -> bool:
-    """Whether lines differ in it. What only some phases have (`new` files, a mixture) tells phases apart, not lines."""
+    """Return whether an axis distinguishes lines.
+
+    An axis that only some phases have (`new` files, a mixture) distinguishes phases.
+    """
     of_phases: dict[str, set[str | None]] = {}
     for one in found:
         of_phases.setdefault(_phase(one, phases), set()).add(one.cell.axes.get(axis))
@@ -207,14 +210,14 @@ def _whole(figure: float | None) -> str | None:
 
 
 def _kilobytes(size: str) -> str:
-    """As IOzone counts it; what is no size (a share, a multiple of memory) as it was written."""
+    """Return a size in IOzone's unit. Other texts (a share, a multiple of memory) stay as written."""
     try:
         return f"{parse_size(size) / _KIB:.15g}"
     except ValueError:
         return size
 
 
-#: By the phases, in IOzone's order.
+#: By phase, in IOzone's order.
 _IOZONE = {
     "write": "write",
     "rewrite": "rewrite",
@@ -228,20 +231,18 @@ _AS_IOZONE = {phase: phase for phase in _IOZONE}
 
 @dataclass(frozen=True, slots=True)
 class _Iozone:
-    """Rates as IOzone counts them: in KB/s, or with -O in operations a second."""
+    """Rates in IOzone's units: KB/s, or operations per second with -O."""
 
     end: str
     of: float
 
     def shown(self, found: Sequence[Samples]) -> Grid:
-        """As it writes them."""
         names, lines = _lines(found, _AS_IOZONE)
         rows = [(*self._where(line), *map(_whole, self._rates(line)), _in_percent(self._doubt(line))) for line in lines]
         heads = ("KB", "reclen", *_IOZONE.values(), "±")
         return Grid((*names, *heads), rows, right=frozenset(heads))
 
     def plain(self, found: Sequence[Samples]) -> Grid:
-        """As numbers."""
         names, lines = _lines(found, _AS_IOZONE)
         rows = [(*self._where(line), *self._rates(line), self._doubt(line)) for line in lines]
         heads = ("KB", "reclen", *_IOZONE.values(), "rel")
@@ -261,7 +262,7 @@ class _Iozone:
         return f"{_SIDES[phase]}_{self.end}"
 
 
-#: By the phases: what bonnie++ calls them here, and in its lines of CSV.
+#: By phase: the name here, and the name in bonnie++'s CSV.
 _BONNIE = {
     "write": ("output block K/sec", "put_block"),
     "rewrite": ("rewrite K/sec", "rewrite"),
@@ -306,7 +307,7 @@ def _metric(phase: str) -> str:
 
 
 def _of_bonnie(one: Samples | None, phase: str) -> tuple[float | None, float | None]:
-    """The rate of a phase and how much of one processor it took, all processes together."""
+    """Return the rate of a phase, and the CPU time of all processes as a share of one processor."""
     rate = _mean(one, _metric(phase))
     busy = [_mean(one, metric) for metric in _CPU]
     if one is None or rate is None:
@@ -320,15 +321,15 @@ def _of_bonnie(one: Samples | None, phase: str) -> tuple[float | None, float | N
 _RATES = tuple(f"{side}_{name}" for side in ("read", "write") for name in ("bw", "iops"))
 _OF_IOZONE = ("iozone",), {phase: phase for phase in ("write", "read", "randread", "randwrite")}, _RATES
 _BY_BYTES, _BY_REQUESTS = _Iozone("bw", _KIB), _Iozone("iops", 1)
-FAMILIAR: dict[str, Familiar] = {
-    "dd": Familiar(
+FAMILIAR: dict[str, LegacyFormat] = {
+    "dd": LegacyFormat(
         ("dd-read", "dd-write"),
         {rw: rw for rw in ("read", "write")},
         (*_RATES, "read_bytes", "write_bytes", "read_ios", "write_ios"),
         _dd_shown,
         _dd_plain,
     ),
-    "iozone": Familiar(*_OF_IOZONE, _BY_BYTES.shown, _BY_BYTES.plain),
-    "iozone-ops": Familiar(*_OF_IOZONE, _BY_REQUESTS.shown, _BY_REQUESTS.plain),
-    "bonnie": Familiar(("bonnie",), _DONE_BY_BONNIE, (*_RATES, *_CPU), _bonnie_shown, _bonnie_plain),
+    "iozone": LegacyFormat(*_OF_IOZONE, _BY_BYTES.shown, _BY_BYTES.plain),
+    "iozone-ops": LegacyFormat(*_OF_IOZONE, _BY_REQUESTS.shown, _BY_REQUESTS.plain),
+    "bonnie": LegacyFormat(("bonnie",), _DONE_BY_BONNIE, (*_RATES, *_CPU), _bonnie_shown, _bonnie_plain),
 }

@@ -1,4 +1,4 @@
-"""Rows of what agrees: items of several columns, matched on the places that both of two items have."""
+"""Rows of items of several columns that agree on the axes that both have."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 T = TypeVar("T")
-#: A place on each of some axes; None agrees with every place.
+#: A position on each of some axes; None agrees with every position.
 Key = tuple[str | None, ...]
-#: More rows than this of one combination are no table that anybody reads.
+#: The most rows of one combination that a table can have.
 MOST = 1000
 
 
 class TooManyRows(Exception):
-    """Items lack so many places of each other that their combinations are too many."""
+    """Items lack so many positions that the combinations are too many."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[T]):
-    """One combination of places, and in each column the items that agree with it."""
+    """A combination of positions, and the items that agree with it in each column."""
 
     key: Key
     columns: tuple[tuple[T, ...], ...]
 
 
 def side_by_side(columns: Sequence[Sequence[tuple[Key, T]]]) -> list[Row[T]]:
-    """Return the rows: items of two columns share one if they agree on all places that both have.
+    """Return the rows: items of two columns share one if they agree on all positions that both have.
 
-    An item that lacks a place stands in the row of each item that it agrees with. Every item is in a row.
+    An item that lacks a position is in the row of each item that it agrees with. Every item is in a row.
     """
     keys = list(dict.fromkeys(key for column in columns for key, _ in column))
     open_places = {place for key in keys for place, value in enumerate(key) if value is None}
@@ -53,7 +53,7 @@ def side_by_side(columns: Sequence[Sequence[tuple[Key, T]]]) -> list[Row[T]]:
 
 
 def combinations(keys: Iterable[Key]) -> list[Key]:
-    """Return all keys that come of merging those that agree, and to which no other could be added."""
+    """Return all maximal keys from merging keys that agree."""
     given = list(dict.fromkeys(keys))
     seen, waiting, complete = set(given), list(given), []
     while waiting:
@@ -71,7 +71,7 @@ def combinations(keys: Iterable[Key]) -> list[Key]:
 
 
 def _merged(one: Key, other: Key) -> Key | None:
-    """Return the places of both; None if they differ in one."""
+    """Return the positions of both; None if they differ in one."""
     if any(None not in pair and pair[0] != pair[1] for pair in zip(one, other, strict=True)):
         return None
     return tuple(left if left is not None else right for left, right in zip(one, other, strict=True))

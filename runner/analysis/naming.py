@@ -1,12 +1,12 @@
-"""Names of rows: by what differs between them. What all have, and what the work determines, is said once."""
+"""Names of rows from the axes that differ. Common and implied values appear once, in notes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.analysis.axes import ALIASES, is_part, is_tunable, names_of, of_work, varying
-from runner.analysis.natural_sort import of_value
+from runner.analysis.axes import ALIASES, is_part, is_tunable, is_workload_axis, names_of, varying_axes
+from runner.analysis.natural_sort import value_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,13 +19,13 @@ _PLAIN = frozenset({"run", "matrix", "layout", "workload"})
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How the rows of one table are named."""
+    """The naming of the rows of one table."""
 
-    #: What the key of a row consists of.
+    #: The axes of a key.
     names: tuple[str, ...]
-    #: What is the same in all rows.
+    #: Axes with one value in all rows.
     fixed: Mapping[str, str]
-    #: What the name of a layout or workload determines: by axis, with the value for each name.
+    #: Axes that the name of a layout or workload determines, with the value for each name.
     implied: Mapping[str, Mapping[str, Mapping[str, str]]]
 
     def label(self, key: Sequence[str | None]) -> str:
@@ -36,19 +36,19 @@ class Naming:
         return "/".join(one if name in _PLAIN else f"{short[name]}={one}" for name, one in shown.items()) or "all"
 
     def notes(self) -> Iterator[str]:
-        """Say what names leave out."""
+        """Yield notes on what names leave out."""
         fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "made_up")
         if fixed:
             yield f"in all rows: {fixed}"
         for by, along in self.implied.items():
-            yield from goes_with(by, along)
+            yield from describe_determined(by, along)
 
 
 def naming_of(
     cells: Sequence[Axes], names: Sequence[str], keys: Sequence[Sequence[str | None]], but: Collection[str]
 ) -> Naming:
-    """Name rows of these keys, in which these cells stand. `but`: axes that rows do not tell apart."""
-    changing = {*varying(cells), *but}
+    """Name rows by these keys of these cells. `but` is axes that rows do not distinguish."""
+    changing = {*varying_axes(cells), *but}
     fixed = {name: value for name, value in (cells[0] if cells else {}).items() if name not in changing}
     for at, name in enumerate(names):
         values = {key[at] for key in keys}
@@ -56,13 +56,17 @@ def naming_of(
             fixed[name] = value
     implied = {}
     for by in ("layout", "workload"):
-        parts = [name for name in names if is_part(name) and of_work(name) == of_work(by) and name not in fixed]
-        implied[by] = determined(cells, by, parts) if by in names and by not in fixed else {}
+        parts = [
+            name
+            for name in names
+            if is_part(name) and is_workload_axis(name) == is_workload_axis(by) and name not in fixed
+        ]
+        implied[by] = determined_axes(cells, by, parts) if by in names and by not in fixed else {}
     return Naming(tuple(names), fixed, implied)
 
 
-def determined(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return, of these axes, those that have one value for each value of another, with these values."""
+def determined_axes(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the axes with one value for each value of another axis, with these values."""
     found = {}
     for name in names:
         pairs = {(axes.get(by), axes.get(name)) for axes in cells}
@@ -71,14 +75,14 @@ def determined(cells: Sequence[Axes], by: str, names: Sequence[str]) -> dict[str
     return found
 
 
-def goes_with(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    """Say what each value of an axis determines."""
+def describe_determined(axis: str, along: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    """Describe what each value of an axis determines."""
     told = "; ".join(f"{name} {_grouped(values)}" for name, values in along.items())
     return (f"goes with {axis}: {told}",) if told else ()
 
 
 def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, ...]:
-    """Say which axes stand under a shared name."""
+    """Note which axes appear under a shared name."""
     there, names = {*names_of(cells)}, {*names_of(declared)}
     return tuple(
         f"{alias} is {' or '.join(name for name in members if name in names)}"
@@ -88,15 +92,15 @@ def alias_notes(cells: Sequence[Axes], declared: Iterable[Axes]) -> tuple[str, .
 
 
 def _grouped(values: Mapping[str, str]) -> str:
-    """Tell each value once, with the names that have it."""
+    """List each value once, with the names that have it."""
     grouped: dict[str, list[str]] = {}
-    for value, theirs in sorted(values.items(), key=lambda item: of_value(item[0])):
+    for value, theirs in sorted(values.items(), key=lambda item: value_key(item[0])):
         grouped.setdefault(theirs, []).append(value)
     return ", ".join(f"{theirs} ({', '.join(names)})" for theirs, names in grouped.items())
 
 
 def _short(names: Sequence[str]) -> dict[str, str]:
-    """Shorten names as names of cells do, where that is clear."""
+    """Shorten names as in cell names, where that is clear."""
     short = {name: name.removeprefix("tune.") if is_tunable(name) else name.rpartition(".")[2] for name in names}
     taken = list(short.values())
     return {name: one if taken.count(one) == 1 else name for name, one in short.items()}

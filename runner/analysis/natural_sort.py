@@ -1,4 +1,4 @@
-"""The order in which people look for values and names: sizes and numbers by what they are, not by their digits."""
+"""Natural sort order of values and names: sizes and numbers by value, not by digits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Place = tuple[int, float, str]
 
 
 @lru_cache(maxsize=4096)
-def of_value(value: str) -> Place:
-    """Sizes, times and numbers before words."""
+def value_key(value: str) -> Place:
+    """Sort sizes, times and numbers before words."""
     from runner.base.quantities import parse_size, parse_time
 
     for number in (float, parse_size, parse_time):
@@ -22,20 +22,20 @@ def of_value(value: str) -> Place:
     return 1, 0.0, value
 
 
-def as_declared(value: str) -> tuple[int, float]:
-    """The same where words stay in the order in which they come, as sorting leaves what is equal."""
-    return of_value(value)[:2]
+def declared_key(value: str) -> tuple[int, float]:
+    """Sort numbers by value, and keep the order of words, because sorts are stable."""
+    return value_key(value)[:2]
 
 
 @lru_cache(maxsize=65536)
-def of_name(name: str) -> tuple[tuple[Place, ...], ...]:
-    """The name of a cell, part by part: `raid5/chunk=16KiB/…` behind `raid5/chunk=4KiB/…`, and before `raid10/…`."""
+def name_key(name: str) -> tuple[tuple[Place, ...], ...]:
+    """Sort cell names part by part: `raid5/chunk=16KiB/…` after `raid5/chunk=4KiB/…`, and before `raid10/…`."""
     return tuple(_of_part(part) for part in name.split("/"))
 
 
 def _of_part(part: str) -> tuple[Place, ...]:
     axis, equals, value = part.partition("=")
-    return (*_of_word(axis), *((of_value(value),) if equals else ()))
+    return (*_of_word(axis), *((value_key(value),) if equals else ()))
 
 
 def _of_word(word: str) -> tuple[Place, ...]:

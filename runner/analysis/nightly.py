@@ -1,6 +1,6 @@
-"""What runs came to, in words for people who were asleep: Markdown for a page, a text for an issue, and annotations.
+"""Summary of nightly runs: a Markdown page, the text of an issue, and annotations.
 
-Every word that a run, a matrix or a kernel had a say in is escaped: it is shown, and is neither markup nor a command.
+All text from a run, a matrix or a kernel is escaped, so that it is neither markup nor a command.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.analysis.compare import Speed, differences
-from runner.analysis.compare_table import shown as compared_shown
+from runner.analysis.compare_table import display_table as compared_shown
 from runner.analysis.metrics import METRICS
 from runner.analysis.rates import RATES
 from runner.analysis.stored_guidelines import as_measured, share_of
-from runner.analysis.tables import shown as results_shown
+from runner.analysis.tables import display_table as results_shown
 from runner.base.errors import Exit
-from runner.guidelines.ranking import ranked
+from runner.guidelines.ranking import rank_stacks
 from runner.reports.answer import in_words, markdown
 from runner.reports.number_format import figure, times
 from runner.reports.table import Grid
@@ -33,68 +33,67 @@ if TYPE_CHECKING:
     from runner.guidelines.verdicts import Judgement
     from runner.results.store import RunRow
 
-#: Rows of a table on a page, which may have a mebibyte; and annotations, of which a step may have ten of a kind.
+#: Limits of GitHub: a page has 1 MiB, and a step 10 annotations of a kind.
 _ROWS, _ANNOTATIONS = 50, 10
 
 
 @dataclass(frozen=True)
 class Night:
-    """Some runs, what was measured in them, and what they are compared with."""
+    """Runs, their results, and the runs that they are compared with."""
 
     runs: Sequence[RunRow]
     found: Sequence[Samples]
     recorded: Mapping[str, int]
     judgements: Sequence[Judgement]
     comparison: Comparison | None
-    #: Why there is no comparison; why no guideline is judged, if there are any.
+    #: Why there is no comparison, and why guidelines are not judged.
     alone: str = ""
     unjudged: str = ""
-    #: How each run was started, by its id, where that is known.
+    #: The command of each run by its id, if known.
     commands: Mapping[str, Sequence[str]] | None = None
 
     @property
     def broken(self) -> list[Samples]:
-        """Cells of which trials broke."""
+        """Return the cells with broken trials."""
         return [one for one in self.found if one.counts.get(Outcome.BROKEN)]
 
     @property
     def unmeasured(self) -> list[RunRow]:
-        """Runs that are over, of which not one trial was measured."""
+        """Return the runs that ended without a measured trial."""
         measured = {one.run.id for one in self.found if one.counts.get(Outcome.MEASURED)}
         return [run for run in self.runs if run.finished and run.id not in measured]
 
     @property
     def strained(self) -> list[Samples]:
-        """Cells of which trials count that the host could not keep up with."""
+        """Return the cells with host-limited trials."""
         return [one for one in self.found if one.strained]
 
     @property
     def failing(self) -> list[Judgement]:
-        """Guidelines that were refuted."""
+        """Return the guidelines that failed."""
         return [one for one in self.judgements if one.failed]
 
     @property
     def slower(self) -> list[Line]:
-        """Figures that are worse than before."""
+        """Return the figures that got worse."""
         return [line for line in self.comparison.lines if line.speed is Speed.SLOWER] if self.comparison else []
 
     @property
     def unfinished(self) -> list[RunRow]:
-        """Runs that were cut off."""
+        """Return the runs that were cut off."""
         return [run for run in self.runs if not run.finished]
 
     @property
     def exit(self) -> Exit:
-        """What a program that says all this ends with."""
+        """Return the exit code for this summary."""
         if self.broken or self.unfinished or self.unmeasured:
             return Exit.BROKEN
-        # Which guideline failed is only known where the folder of the run is.
+        # Only the run folder knows which guideline failed.
         ended = any(run.exit == Exit.CLAIM_FAILED for run in self.runs)
         return Exit.CLAIM_FAILED if self.failing or self.slower or ended else Exit.ALL_MEASURED
 
     @property
     def title(self) -> str:
-        """The one line."""
         matrices = ", ".join(dict.fromkeys(f"{run.matrix} on {run.machine}" for run in self.runs))
         counts = (
             (len(self.unfinished), "run not finished", "runs not finished"),
@@ -105,12 +104,11 @@ class Night:
         )
         wrong = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)
         doubtful = f", {count:,} {'cell' if count == 1 else 'cells'} strained" if (count := len(self.strained)) else ""
-        made_up = " (made up: nothing was measured)" if any(run.made_up for run in self.runs) else ""
+        made_up = " (synthetic: not measured)" if any(run.made_up for run in self.runs) else ""
         return f"{matrices}: {wrong or 'all measured'}{doubtful}{made_up}"
 
 
 def page(night: Night) -> str:
-    """All of it, as Markdown."""
     parts = [f"# {escaped(night.title)}", *_answers(night), _table(_of_runs(night))]
     if night.judgements or night.unjudged:
         judged = _table(verdicts_shown(night.judgements)) if night.judgements else escaped(night.unjudged)
@@ -137,7 +135,7 @@ def _compare(done: Comparison) -> str:
 
 
 def issue(night: Night) -> str:
-    """What got worse, as the text of an issue: the evidence, what else changed, and how to do it again."""
+    """Return the text of an issue: what got worse, what else changed, and how to repeat it."""
     parts = [f"# {escaped(night.title)}", _table(_of_runs(night))]
     if night.slower:
         parts += ["## Slower than before", _table(_of_slower(night))]
@@ -145,12 +143,12 @@ def issue(night: Night) -> str:
         parts += ["## Guidelines that fail", *(f"- {escaped(line)}" for line in map(_claim, night.failing))]
     if night.broken:
         parts += ["## What broke", _table(_of_broken(night))]
-    parts += ["## What else is not as it was", _otherwise(night), "## To do it again", _again(night)]
+    parts += ["## Other differences", _otherwise(night), "## How to repeat it", _again(night)]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
 def annotated(night: Night) -> Iterator[str]:
-    """Commands to GitHub's runner, which shows them beside the job: the first of each kind."""
+    """Yield annotation commands for GitHub, the first of each kind."""
     for one in night.broken[:_ANNOTATIONS]:
         yield _command("error", f"broken: {one.cell.name}", "; ".join(one.reasons))
     for claim in night.failing[: max(0, _ANNOTATIONS - len(night.broken))]:
@@ -160,17 +158,17 @@ def annotated(night: Night) -> Iterator[str]:
 
 
 def _command(kind: str, title: str, text: str) -> str:
-    """What could end the line, a property or the text is written as the runner reads it."""
+    """Escape characters that could end the line, a property or the text."""
     plain = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     named = title.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace(":", "%3A").replace(",", "%2C")
     return f"::{kind} title={named}::{plain}"
 
 
 def _answers(night: Night) -> Iterator[str]:
-    """Which stack is fastest for what, run by run; a part of a matrix has only some of the stacks."""
+    """Return the fastest stacks of each run. Skip parts of a matrix, because they lack stacks."""
     for run in night.runs:
         found = [one for one in night.found if one.run.id == run.id]
-        rankings = ranked(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
+        rankings = rank_stacks(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
         if words := in_words(rankings, synthetic=run.made_up, over=run.finished):
             yield (f"{escaped(run.name)}:\n\n" if len(night.runs) > 1 else "") + markdown(words)
 
@@ -234,16 +232,16 @@ def _claim(judgement: Judgement) -> str:
 
 def _otherwise(night: Night) -> str:
     if night.comparison is None:
-        return f"Nothing to compare with: {escaped(night.alone)}"
+        return f"No comparison: {escaped(night.alone)}"
     notes = "".join(f"- {escaped(note)}\n" for note in night.comparison.notes)
     differing = differences(night.comparison.a, night.comparison.b)
     if not differing:
-        return f"{notes}\nNothing that is recorded of host, disks, kernels, versions and templates differs."
+        return f"{notes}\nThe recorded host, disks, kernels, versions and templates are the same."
     return f"{notes}\n{_table(Grid(('what', 'before', 'now'), differing))}"
 
 
 def _again(night: Night) -> str:
-    """As it was typed. A fence that is longer than any in what it holds ends where it should."""
+    """Return the command as typed, in a fence longer than any inside it."""
     lines = [f"git checkout {shlex.quote(run.revision.rstrip('+'))}" for run in night.runs[:1] if run.revision]
     lines += [shlex.join(words) for run in night.runs if (words := (night.commands or {}).get(run.id))]
     if night.comparison:
@@ -254,5 +252,5 @@ def _again(night: Night) -> str:
         fence += "`"
     return (
         f"{fence}sh\n{text}\n{fence}\n\n"
-        "Each cell has its own folder below `cells/` of the run, with the very scripts and fio jobs, numbered in order."
+        "Each cell has its own folder below `cells/` of the run, with its scripts and fio jobs, numbered in order."
     )

@@ -1,4 +1,4 @@
-"""Why two sides have nothing in common: in what their cells differ, told so that the next command can be another."""
+"""Explanations for two sides without common cells, with hints for the next command."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from runner.analysis.axes import (
     DEFAULT,
     is_part,
     is_tunable,
+    is_workload_axis,
     keys_of,
     may_lack,
-    of_work,
     tunables_with_default,
-    varying,
+    varying_axes,
 )
 from runner.analysis.matching import side_by_side
-from runner.analysis.naming import determined
-from runner.analysis.natural_sort import of_value
+from runner.analysis.naming import determined_axes
+from runner.analysis.natural_sort import value_key
 from runner.space.notes import few
 
 if TYPE_CHECKING:
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from runner.analysis.matching import Key
     from runner.results.record import CellRow
 
-#: Of what two runs were done with, what may make cells of one name others.
+#: Differences of runs that can change cells of the same name.
 _OF_CELLS = ("seed", "disk", "digest.matrix")
 _FEW = 4
 
 
-def strangers(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
-    """Which of several runs, with the ids of their cells, have none that is declared and so nothing to do with it.
+def unrelated_runs(cells: Mapping[str, AbstractSet[str]], declared: AbstractSet[str]) -> list[str]:
+    """Return the runs without any declared cell, with the ids of their cells.
 
-    None of them, if all have a cell in common: they are of one matrix, as it was before.
+    Empty if all runs share a cell: then they are of one matrix, in an earlier state.
     """
     if len(cells) < 2 or frozenset.intersection(*map(frozenset, cells.values())):
         return []
     return [name for name, ids in cells.items() if not ids & declared]
 
 
-def same_names(
+def explain_same_names(
     left: Sequence[CellRow], right: Sequence[CellRow], facts_apart: Iterable[tuple[str, str, str]]
 ) -> tuple[str, str]:
-    """Why cells of one name are not the same, and what to do: their ids cover everything that they resolve to.
+    """Explain why cells of one name differ, and what to do. Their ids cover all resolved values.
 
-    Both empty if that is not why. `facts_apart`: by what their runs differ.
+    Empty if that is not the reason. `facts_apart` is the differences of the runs.
     """
     there = [{cell.name: cell for cell in side} for side in (left, right)]
     alike = there[0].keys() & there[1].keys()
@@ -62,11 +62,11 @@ def same_names(
     }
     facts = {name: f"{one} → {other}" for name, one, other in facts_apart if name.startswith(_OF_CELLS)}
     if axes or len(facts) > 1:
-        facts.pop("digest.matrix", None)  # it says no more than that something differs
+        facts.pop("digest.matrix", None)  # it only shows that something differs
     told = [f"{name}: {change}" for name, change in {**axes, **facts}.items()]
     more = f" and {len(told) - _FEW} more" if len(told) > _FEW else ""
-    what = f"{', '.join(told[:_FEW])}{more}" if told else "in nothing that the store knows of"
-    seed = "give both runs one `seed:`: modelled disks take the position of their platters from it"
+    what = f"{', '.join(told[:_FEW])}{more}" if told else "in a value that the store does not have"
+    seed = "give both runs one `seed:`: simulated disks take the position of their platters from it"
     count = f"{len(alike):,} cell{'s have' if len(alike) != 1 else ' has'}"
     return (
         f"{count} the same name on both sides but another id, as what it resolves to differs: {what}",
@@ -74,8 +74,8 @@ def same_names(
     )
 
 
-def differing(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
-    """Return the axes on which no two columns share a value, with the values of each; a layer's may be lacking."""
+def differing_axes(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[str, list[list[str]]]:
+    """Return the axes on which no two columns share a value, with the values of each. A layer's axis may be lacking."""
     every = list(columns)
     defaults = tunables_with_default(axes for column in every for axes in column)
     found = {}
@@ -85,14 +85,14 @@ def differing(columns: Iterable[Sequence[Axes]], names: Iterable[str]) -> dict[s
         told = [one - {"none"} if may_lack(name) else one for one in sets]
         some = [one for one in told if one]
         if len(some) > 1 and sum(map(len, some)) == len(set().union(*some)):
-            found[name] = [sorted(one, key=of_value) for one in told]
+            found[name] = [sorted(one, key=value_key) for one in told]
     return found
 
 
-def told_apart(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    """Tell in what columns differ."""
+def describe_differences(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    """Describe the differences of columns."""
     if not apart:
-        return "they have single values in common, but no combination"
+        return "they share single values, but no combination"
     told = ", ".join(f"{name} ({' → '.join(_few(one) or 'none' for one in values)})" for name, values in apart.items())
     return f"they differ in {told}"
 
@@ -100,11 +100,11 @@ def told_apart(apart: Mapping[str, Sequence[Sequence[str]]]) -> str:
 def common_choice(
     axis: str, columns: Mapping[str, Sequence[Axes]], apart: Mapping[str, Sequence[Sequence[str]]]
 ) -> str:
-    """Return options that choose cells which stand side by side; empty if it takes other work, or there are none.
+    """Return options that choose matching cells; empty if only another workload would help, or there are none.
 
-    With one value in each column, an axis goes with what is compared.
+    With one value in each column, an axis changes along with the compared one.
     """
-    if not apart or not all(is_part(name) and not of_work(name) for name in apart):
+    if not apart or not all(is_part(name) and not is_workload_axis(name) for name in apart):
         return ""
     chosen = [
         {axis: value, **{name: values[at][0] for name, values in apart.items() if values[at]}}
@@ -122,19 +122,19 @@ def common_choice(
 
 
 def share_a_row(columns: Sequence[Sequence[Axes]], axis: str) -> bool:
-    """Whether cells of two columns agree in all that the axis does not determine."""
+    """Return whether cells of two columns agree on all axes that the compared one does not determine."""
     cells = [axes for column in columns for axes in column]
-    names = varying(cells, {axis})
-    along = determined(cells, axis, names)
+    names = varying_axes(cells, {axis})
+    along = determined_axes(cells, axis, names)
     keys = iter(keys_of(cells, [name for name in names if name not in along], [""] * len(cells)))
     rows = side_by_side([[(next(keys), 0) for _ in column] for column in columns])
     return any(sum(map(bool, row.columns)) > 1 for row in rows)
 
 
-def absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
-    """Say which cells lack what tells rows apart, and in which rows they stand therefore.
+def describe_absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> Iterator[str]:
+    """Describe which cells lack an axis of the rows, and in which rows they therefore appear.
 
-    `placed`: the value that is compared, the axes of a cell, and the key of a row that it stands in.
+    `placed` has the compared value, the axes of a cell, and the key of its row.
     """
     lacking: dict[tuple[str, bool], dict[str, None]] = {}
     for value, axes, key in placed:
@@ -143,7 +143,7 @@ def absences(placed: Iterable[tuple[str, Axes, Key]], names: Sequence[str]) -> I
                 as_default = is_tunable(name) and there == DEFAULT
                 lacking.setdefault((name, as_default), {})[value] = None
     for (name, as_default), values in lacking.items():
-        what = f"count as {DEFAULT}" if as_default else "stand in the row of each value"
+        what = f"count as {DEFAULT}" if as_default else "are in the row of each value"
         yield f"cells of {few(values)} without {name} {what}"
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.analysis.axes import with_aliases
-from runner.analysis.natural_sort import of_value
+from runner.analysis.natural_sort import value_key
 from runner.analysis.selectors import runs_named
 from runner.analysis.tables import full_name
 from runner.base.errors import BadInput
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from runner.analysis.samples import Samples
     from runner.results.store import RunRow
 
-#: What sides may be, besides the values of an axis.
+#: The possible kinds of sides, besides an axis.
 KINDS = ("run", "kernel", "host", "revision")
-#: Those of which cells belong together by their ids alone.
+#: Kinds whose cells match by id only.
 BY_ID = frozenset({"run", "host", "revision"})
 _KERNEL_AXIS = "kernel"
 
@@ -29,28 +29,28 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Side:
-    """One of them: what it was called, and the trials that are meant by that."""
+    """One side: its name and its trials."""
 
     name: str
     found: Sequence[Samples]
 
     @cached_property
     def runs(self) -> list[RunRow]:
-        """The runs that its trials are from, the latest first."""
+        """Return the runs of its trials, latest first."""
         return list({one.run.id: one.run for one in self.found}.values())
 
     def without(self, runs: Collection[str]) -> Side:
-        """It without some runs."""
+        """Return the side without some runs."""
         return Side(self.name, [one for one in self.found if one.run.id not in runs])
 
     @cached_property
     def kernels(self) -> set[str]:
-        """The kernels that ran."""
+        """Return the kernels of its trials."""
         return {kernel for one in self.found for kernel in one.kernels}
 
 
 def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
-    """The runs that one side can be found in, before any trial is read."""
+    """Return the runs that may contain a side, before any trial is read."""
     if kind == "run":
         return runs_named(word, runs)
     if kind == "host":
@@ -62,7 +62,7 @@ def runs_of(kind: str, word: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 
 def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
-    """What of these trials belongs to a side. `found`: of the runs that it can be found in."""
+    """Return the side from the trials of `runs_of`."""
     if kind in BY_ID:
         return Side(word, found)
     if kind == "kernel":
@@ -74,12 +74,11 @@ def side_of(kind: str, word: str, found: Sequence[Samples]) -> Side:
 
 
 def axis_of(kind: str, sides: Sequence[Side]) -> str:
-    """The axis that is compared."""
     return _KERNEL_AXIS if kind == "kernel" else full_name(kind, [one for side in sides for one in side.found])
 
 
 def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
-    """The trials under one kernel: its release, or its beginning up to a dot or dash, or as the matrix names it."""
+    """Return the trials on one kernel: by release, prefix of it up to a dot or dash, or name in the matrix."""
 
     def release(kernel: str) -> bool:
         return kernel == word or (kernel.startswith(word) and kernel[len(word)] in ".-+_")
@@ -91,6 +90,6 @@ def _on_kernel(word: str, found: Sequence[Samples]) -> list[Samples]:
 
 def _some(fitting: list[_T], kind: str, word: str, there: Iterable[str]) -> list[_T]:
     if not fitting:
-        known = ", ".join(sorted({*filter(None, there)}, key=of_value)[:12])
-        raise BadInput(f"nothing in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
+        known = ", ".join(sorted({*filter(None, there)}, key=value_key)[:12])
+        raise BadInput(f"no run in the store has {kind} '{word}'", details=f"there are: {known}" if known else "")
     return fitting

@@ -1,4 +1,4 @@
-"""Which cells of two sides belong together: those that differ in what is compared, and in nothing else."""
+"""Pairs of cells of two sides that differ only in the compared axis."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, TypeVar
 
-from runner.analysis.axes import in_reading_order, keys_of, may_lack, names_of, of_work, unite, varying, with_aliases
+from runner.analysis.axes import (
+    in_reading_order,
+    is_workload_axis,
+    keys_of,
+    may_lack,
+    names_of,
+    unite_axes,
+    varying_axes,
+    with_aliases,
+)
 from runner.analysis.matching import MOST, TooManyRows, side_by_side
 from runner.analysis.naming import alias_notes, naming_of
-from runner.analysis.no_overlap import absences, common_choice, differing, same_names, share_a_row, told_apart
+from runner.analysis.no_overlap import (
+    common_choice,
+    describe_absences,
+    describe_differences,
+    differing_axes,
+    explain_same_names,
+    share_a_row,
+)
 from runner.analysis.operands import BY_ID, KINDS, Side, axis_of
 from runner.base.errors import BadInput
 
@@ -30,7 +46,7 @@ _K = TypeVar("_K", bound="Hashable")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One cell of each side; `name` is what both have in common."""
+    """One cell of each side; `name` is their common part."""
 
     name: str
     left: Several
@@ -39,21 +55,20 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """All of them, and the cells of each side that have no partner."""
+    """All pairs, and the cells of each side without a partner."""
 
     found: Sequence[Pair]
     alone: tuple[Sequence[Several], Sequence[Several]]
     notes: tuple[str, ...] = ()
-    #: By what no two cells agree, if there are no pairs; and what to do about it.
+    #: Without pairs: the axes on which no two cells agree, and what to do.
     why: tuple[str, str] = ("", "")
 
 
 def pairs_of(kind: str, a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]] = ()) -> Pairs:
     """Match the cells of two sides.
 
-    The id of a cell says it all, unless it covers the very thing that is compared: an axis, or a kernel that the matrix
-    names. Then cells of one matrix are the same if they agree on all other axes that both have. `facts_apart`: by what
-    the runs of the sides differ.
+    Equal ids match, unless the id covers the compared axis or kernel. Then cells of one matrix match if they agree on
+    all other common axes. `facts_apart` is the differences of the runs.
     """
     if kind in BY_ID:
         return _by_id(a, b, facts_apart)
@@ -84,7 +99,7 @@ def _has(one: Samples, axis: str) -> bool:
 
 
 def _of_matrices(a: Side, b: Side) -> tuple[str, str] | None:
-    """Cells of different matrices are never matched by their axes."""
+    """Refuse to match cells of different matrices by axes."""
     names = [sorted({run.matrix for run in side.runs}) for side in (a, b)]
     if not all(names) or {*names[0]} & {*names[1]}:
         return None
@@ -101,29 +116,29 @@ def _by_id(a: Side, b: Side, facts_apart: Iterable[tuple[str, str, str]]) -> Pai
     )
     if found:
         return Pairs(found, alone)
-    why = same_names([one.cell for one in a.found], [one.cell for one in b.found], facts_apart)
+    why = explain_same_names([one.cell for one in a.found], [one.cell for one in b.found], facts_apart)
     return Pairs(found, alone, why=why if any(why) else _other_runs(a, b))
 
 
 def _other_runs(a: Side, b: Side) -> tuple[str, str]:
-    """Say in what cells of two runs differ, and by which axis they could be compared."""
+    """Describe how cells of two runs differ, and which axis could be compared."""
     sides = [[one.cell.axes for one in side.found] for side in (a, b)]
-    apart = differing(sides, names_of([*sides[0], *sides[1]]))
+    apart = differing_axes(sides, names_of([*sides[0], *sides[1]]))
     if not apart:
         return "", ""
     for axis, (left, right) in apart.items():
         if len(left) == len(right) == 1 and may_lack(axis) and share_a_row(sides, axis):
             words = ("matrix", "compare", "--by", axis, left[0], right[0], "--runs", f"{a.name},{b.name}")
-            return told_apart(apart), f"compare by the axis:  {shlex.join(words)}"
-    return told_apart(apart), "compare by one of these axes, or choose cells with --only"
+            return describe_differences(apart), f"compare by the axis:  {shlex.join(words)}"
+    return describe_differences(apart), "compare by one of these axes, or choose cells with --only"
 
 
 def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
-    """Match cells of one matrix, the values of an axis on either side."""
+    """Match cells of one matrix with different values of an axis."""
     every, middle = [*a.found, *b.found], len(a.found)
-    cells = unite([one.cell.axes for one in every], {axis})
-    bound = tied(axis, cells[:middle], cells[middle:])
-    places = in_reading_order([name for name in varying(cells, {axis}) if name not in bound])
+    cells = unite_axes([one.cell.axes for one in every], {axis})
+    bound = tied_axes(axis, cells[:middle], cells[middle:])
+    places = in_reading_order([name for name in varying_axes(cells, {axis}) if name not in bound])
     keys = keys_of(cells, places, [one.run.id for one in every])
     columns = [
         [*_grouped(zip(keys[:middle], a.found, strict=True)).items()],
@@ -145,7 +160,7 @@ def _by_axis(axis: str, a: Side, b: Side, matrix: str) -> Pairs:
         *_bound_note(axis, bound),
         *naming.notes(),
         *alias_notes(cells, (one.cell.axes for one in every)),
-        *absences(_placed(rows, (a.name, b.name), axes), places),
+        *describe_absences(_placed(rows, (a.name, b.name), axes), places),
     )
     return Pairs([*pairs.values()], (alone[0], alone[1]), notes)
 
@@ -169,32 +184,32 @@ def _bound_note(axis: str, bound: Mapping[str, tuple[str, str]]) -> tuple[str, .
 def _placed(
     rows: Iterable[Row[Several]], names: tuple[str, str], axes: Mapping[int, Axes]
 ) -> Iterator[tuple[str, Axes, Key]]:
-    """Each cell with its side and the key of its row."""
+    """Yield each cell with its side and the key of its row."""
     for row in rows:
         for name, column in zip(names, row.columns, strict=True):
             yield from ((name, axes[id(several[0])], row.key) for several in column)
 
 
 def _why(axis: str, sides: Mapping[str, Sequence[Axes]], places: Sequence[str]) -> tuple[str, str]:
-    """Say in what the sides differ, and what would match."""
-    apart = differing(sides.values(), places)
+    """Describe how the sides differ, and what would match."""
+    apart = differing_axes(sides.values(), places)
     choice = common_choice(axis, sides, apart)
     resolution = (
         f"choose cells with  {choice}" if choice else "compare by one of these axes, or choose cells with --only"
     )
-    return told_apart(apart), resolution
+    return describe_differences(apart), resolution
 
 
-def tied(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
-    """Return the axes that have one value on one side and another on the other.
+def tied_axes(axis: str, left: Sequence[Axes], right: Sequence[Axes]) -> dict[str, tuple[str, str]]:
+    """Return the axes with one value on each side that differs.
 
-    They change with the axis that is compared (the level with the name of a layout) and are a part of it. What is done
-    on a stack is not taken for a part of the stack, nor the other way round: that would be two questions at once.
+    They change with the compared axis (the level with the name of a layout) and count as part of it. A workload axis
+    never counts as part of the stack, nor the reverse: that would compare two things at once.
     """
     found = {}
     for name in sorted({*names_of([*left, *right])} - {axis}):
         one, other = ({axes.get(name, "") for axes in side} for side in (left, right))
-        if of_work(name) == of_work(axis) and len(one) == len(other) == 1 and one != other:
+        if is_workload_axis(name) == is_workload_axis(axis) and len(one) == len(other) == 1 and one != other:
             found[name] = (one.pop(), other.pop())
     return found
 

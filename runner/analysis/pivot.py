@@ -1,4 +1,4 @@
-"""One axis against all others: a column for each of its values."""
+"""Pivot tables: a column for each value of one axis."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from runner.analysis.axes import (
     DEFAULT,
     in_reading_order,
     is_part,
+    is_workload_axis,
     keys_of,
     may_lack,
-    of_work,
-    unite,
-    varying,
+    unite_axes,
+    varying_axes,
     with_aliases,
 )
 from runner.analysis.matching import MOST, TooManyRows, side_by_side
 from runner.analysis.metrics import METRICS, is_percentile
-from runner.analysis.naming import alias_notes, determined, goes_with, naming_of
-from runner.analysis.natural_sort import as_declared
-from runner.analysis.no_overlap import absences, common_choice, differing, told_apart
+from runner.analysis.naming import alias_notes, describe_determined, determined_axes, naming_of
+from runner.analysis.natural_sort import declared_key
+from runner.analysis.no_overlap import common_choice, describe_absences, describe_differences, differing_axes
 from runner.analysis.rates import rates_of
 from runner.analysis.tables import ENDS, values_of, warnings
 from runner.base.errors import BadInput
@@ -44,27 +44,31 @@ _MEANS = "means over trials: MB/s for requests of 64 KiB and more, IOPS for smal
 
 
 def pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """Rows: cells without one axis; columns: its values; in each place the mean of a figure, for people.
+    """Return a table for people. Rows are cells without the axis, columns its values, entries the mean of a figure.
 
-    Without `metric`, the rates of each row: of reads, writes or both, as bandwidth or as requests like in other tables.
+    Without `metric`, use the rates of each row: reads, writes or both, as bandwidth or IOPS as in other tables.
     """
     table = table_of(found, axis)
-    several = not metric and any(len(told_by(cells, None)) > 1 for _, cells in table.lines)
+    several = not metric and any(len(line_figures(cells, None)) > 1 for _, cells in table.lines)
     rows: list[tuple[Value, ...]] = [
-        (table.naming.label(key), *((name.partition("_")[0],) if several else ()), *(place(one, name) for one in cells))
+        (
+            table.naming.label(key),
+            *((name.partition("_")[0],) if several else ()),
+            *(format_mean(one, name) for one in cells),
+        )
         for key, cells in table.lines
-        for name in told_by(cells, metric)
+        for name in line_figures(cells, metric)
     ]
     columns = ("cell", *(("figure",) if several else ()), *table.heads)
     return Grid(columns, rows, notes_of(table, metric), frozenset(table.heads))
 
 
 def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """The same for programs: as numbers, with bounds and trials."""
+    """Return the same for programs: numbers with bounds and trials."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
-        for name in told_by(cells, metric):
+        for name in line_figures(cells, metric):
             strained = sum(one.strained_of(name) for one in cells if one)
             rows.append((*key, name, *(value for one in cells for value in _with_trials(one, name)), strained))
     places = [*(f"{head}{end}" for head in table.heads for end in (*ENDS, "_trials")), "strained"]
@@ -73,33 +77,33 @@ def plain_pivot(found: Sequence[Samples], axis: str, metric: str | None) -> Grid
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cells by the value of one axis, and by all else in which they differ."""
+    """Cells by the value of one axis and by all other differing axes."""
 
     axis: str
-    #: So many cells were asked for; those that have the axis are `among`.
+    #: The number of selected cells; `among` has those with the axis.
     asked: int
     among: Sequence[Samples]
-    #: The axes of each of these.
+    #: Axes of each of these cells.
     cells: Sequence[Axes]
     naming: Naming
-    #: Axes that each value of the axis has one value of.
+    #: Axes that each value of the axis determines.
     along: Mapping[str, Mapping[str, str]]
-    #: Values of the axis, in the order in which people look for them.
+    #: Values of the axis in natural order.
     values: Sequence[str]
     lines: Sequence[tuple[tuple[str, ...], Slots]]
 
     @property
     def heads(self) -> list[str]:
-        """Name the columns of the values."""
+        """Return the names of the columns."""
         return [f"{self.axis}={value}" for value in self.values]
 
 
 def table_of(found: Sequence[Samples], axis: str) -> Table:
-    """Put cells that differ in nothing but an axis into one line."""
+    """Put cells that differ only in an axis into one line."""
     among = [one for one in found if axis in with_aliases(one.cell.axes)]
-    cells = unite([one.cell.axes for one in among], {axis})
+    cells = unite_axes([one.cell.axes for one in among], {axis})
     along = _along(cells, axis)
-    names = in_reading_order([name for name in varying(cells, {axis}) if name not in along])
+    names = in_reading_order([name for name in varying_axes(cells, {axis}) if name not in along])
     runs = [one.run.id for one in among]
     keys = keys_of(cells, names, runs)
     first: dict[str, tuple[str, ...]] = {
@@ -107,7 +111,7 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
         **({"made_up": tuple(str(one.run.made_up).lower() for one in among)} if _some_made_up(among) else {}),
     }
     whole = [(*(column[at] for column in first.values()), *key) for at, key in enumerate(keys)]
-    values = sorted(dict.fromkeys(axes[axis] for axes in cells), key=as_declared)
+    values = sorted(dict.fromkeys(axes[axis] for axes in cells), key=declared_key)
     columns: dict[str, list[tuple[Key, Samples]]] = {value: [] for value in values}
     for key, one, axes in zip(whole, among, cells, strict=True):
         columns[axes[axis]].append((key, one))
@@ -126,7 +130,7 @@ def _some_made_up(among: Sequence[Samples]) -> bool:
 
 
 def _lines(row: Row[Samples]) -> Iterator[tuple[tuple[str, ...], Slots]]:
-    """Cells that differ in something that no axis names stand below each other."""
+    """Yield lines. Cells that differ in no axis get separate lines."""
     key = tuple(value or "" for value in row.key)
     for number in range(max(map(len, row.columns))):
         yield key, [items[number] if number < len(items) else None for items in row.columns]
@@ -135,11 +139,11 @@ def _lines(row: Row[Samples]) -> Iterator[tuple[tuple[str, ...], Slots]]:
 def _sorted(
     lines: Sequence[tuple[tuple[str, ...], Slots]], names: Sequence[str], cells: Sequence[Axes]
 ) -> list[tuple[tuple[str, ...], Slots]]:
-    """Order lines by each axis: sizes and numbers by what they are, words as they were declared."""
+    """Order lines by each axis: sizes and numbers by value, words as declared."""
     ranks: list[dict[str, int]] = []
     for at, name in enumerate(names):
         declared = dict.fromkeys((*(axes[name] for axes in cells if name in axes), *(key[at] for key, _ in lines)))
-        values = sorted(declared, key=lambda value: (value != DEFAULT, *as_declared(value)))
+        values = sorted(declared, key=lambda value: (value != DEFAULT, *declared_key(value)))
         ranks.append({value: number for number, value in enumerate(values)})
     return sorted(lines, key=lambda line: tuple(rank[value] for rank, value in zip(ranks, line[0], strict=True)))
 
@@ -153,14 +157,14 @@ def _too_many(cells: Sequence[Axes], names: Sequence[str], axis: str) -> BadInpu
     )
 
 
-def told_by(cells: Slots, metric: str | None) -> list[str]:
-    """The figures of a line, without those that none of its cells has."""
+def line_figures(cells: Slots, metric: str | None) -> list[str]:
+    """Return the figures of a line that any of its cells has."""
     there = [one for one in cells if one]
     return [name for name in ([metric] if metric else rates_of(there)) if any(one.estimate(name) for one in there)]
 
 
 def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
-    """What must be said beside a table along an axis."""
+    """Return the notes beside a table along an axis."""
     among, axis = table.among, table.axis
     columns: dict[str, list[Axes]] = {value: [] for value in table.values}
     for axes in table.cells:
@@ -176,26 +180,26 @@ def notes_of(table: Table, metric: str | None) -> tuple[str, ...]:
         *_lacking(among, metric),
         *_strained(among, metric),
         *table.naming.notes(),
-        *goes_with(axis, table.along),
+        *describe_determined(axis, table.along),
         *alias_notes(table.cells, (one.cell.axes for one in among)),
-        *absences(_placed(table), table.naming.names),
+        *describe_absences(_placed(table), table.naming.names),
         *_alone(table, columns),
     )
 
 
 def _placed(table: Table) -> Iterator[tuple[str, Axes, Key]]:
-    """Each cell with the key of its line."""
+    """Yield each cell with the key of its line."""
     axes = {id(one): there for one, there in zip(table.among, table.cells, strict=True)}
     for key, cells in table.lines:
         yield from ((value, axes[id(one)], key) for value, one in zip(table.values, cells, strict=True) if one)
 
 
 def _alone(table: Table, columns: Mapping[str, Sequence[Axes]]) -> Iterator[str]:
-    """Say why no two columns have figures in one line, and how to bring them into one."""
+    """Describe why no line has figures in two columns, and how to align them."""
     if len(table.values) < 2 or any(sum(one is not None for one in cells) > 1 for _, cells in table.lines):
         return
-    apart = differing(columns.values(), table.naming.names)
-    yield f"no two columns have a row in common: {told_apart(apart)}"
+    apart = differing_axes(columns.values(), table.naming.names)
+    yield f"no two columns have a row in common: {describe_differences(apart)}"
     if table.axis == "layout" and (choice := common_choice(table.axis, columns, apart)):
         yield f"to see some side by side, choose cells with  {choice}"
 
@@ -210,7 +214,7 @@ def _with_trials(one: Samples | None, metric: str) -> tuple[Value, ...]:
 
 
 def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
-    """How many cells cannot be seen, as they have no such figure."""
+    """Note how many cells lack the figure."""
     wanted_ = [metric] if metric else [f"{side}_bw" for side in _SIDES]
     lacking = sum(not any(one.estimate(name) for name in wanted_) for one in found)
     if not lacking:
@@ -218,8 +222,8 @@ def _lacking(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
     return (f"{lacking:,} of {len(found):,} cells have no {metric or 'figures'}",)
 
 
-def place(one: Samples | None, metric: str) -> str:
-    """The mean of a figure and its doubt; empty where there is none."""
+def format_mean(one: Samples | None, metric: str) -> str:
+    """Return mean and uncertainty as text; empty without figures."""
     found = one.estimate(metric) if one else None
     if found is None:
         return ""
@@ -229,22 +233,26 @@ def place(one: Samples | None, metric: str) -> str:
 
 
 def _strained(found: Sequence[Samples], metric: str | None) -> tuple[str, ...]:
-    """That some of it says as much about the host as about the disks."""
+    """Note that some trials are host-limited."""
     metrics = [metric] if metric else [f"{side}_bw" for side in _SIDES]
     strained = sum(max(one.strained_of(name) for name in metrics) for one in found)
     of = sum(max(len(one.counted(name)) for name in metrics) for one in found)
     if not strained:
         return ()
-    return (f"(!) in {strained:,} of {of:,} trials the host could not keep up with modelled disks",)
+    return (f"(!) {strained:,} of {of:,} trials are host-limited: the host was too slow for the simulated disks",)
 
 
 def _along(cells: Sequence[Axes], axis: str) -> dict[str, dict[str, str]]:
-    """What a layout or a workload of some name is made of, if it has one value for each name; and those values.
+    """Return the axes that a layout or workload name determines, with their values.
 
-    It tells no lines apart: cells of two layouts could never stand in the same one. Whatever else happens to change
-    with an axis does, as a line would say that the axis is all that its cells differ in.
+    They distinguish no lines, because cells of two layouts could never share one. Other axes that happen to change
+    along do, because a line claims that its cells differ only in the axis.
     """
     if axis not in {"layout", "workload"}:
         return {}
-    parts = [name for name in varying(cells, {axis}) if of_work(name) == of_work(axis) and is_part(name)]
-    return determined(cells, axis, parts)
+    parts = [
+        name
+        for name in varying_axes(cells, {axis})
+        if is_workload_axis(name) == is_workload_axis(axis) and is_part(name)
+    ]
+    return determined_axes(cells, axis, parts)

@@ -1,4 +1,4 @@
-"""By which rate work is judged: bandwidth where requests are large, requests per second where they are small."""
+"""The usual rate of a workload: bandwidth for large requests, IOPS for small ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from runner.analysis.samples import Samples
 
-#: What to read where no figure is asked for.
+#: Figures to read if the user requests none.
 RATES = tuple(f"{side}_{rate}" for rate in OF_SIDE for side in (*SIDES, TOTAL))
 
 
 def rates_of(cells: Iterable[Samples]) -> list[str]:
-    """Return the rate of the total, if there is mixed work, and of each direction, the same for all of these cells."""
+    """Return the rates for these cells: of the total if work is mixed, and of each direction."""
     there = list(cells)
     mixed = any(TOTAL in sides_of([name for name in ("read_bw", "write_bw") if one.blocks(name)]) for one in there)
     sides = (*((TOTAL,) if mixed else ()), *SIDES)
@@ -25,7 +25,7 @@ def rates_of(cells: Iterable[Samples]) -> list[str]:
 
 
 def metrics_for(cells: Iterable[Samples], asked: Sequence[str]) -> Sequence[str]:
-    """Return the figures that were asked for, or else the rates of the work."""
+    """Return the requested figures, or the usual rates of the workload."""
     return asked or rates_of(cells)
 
 

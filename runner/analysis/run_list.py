@@ -22,16 +22,16 @@ class ListedRun:
 
     run: RunRow
     state: State
-    #: None: its journal cannot be read.
+    #: None: the journal is unreadable.
     progress: Progress | None
-    #: Guidelines by their verdict.
+    #: Number of guidelines by verdict.
     verdicts: Mapping[str, int]
-    #: Empty: it is known from the store alone.
+    #: Empty: only the store knows the run.
     folder: str
 
 
-def of_names(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]:
-    """Choose runs by the names of their matrices or folders, or by patterns of these; all, if there is no name."""
+def select_by_name(runs: Sequence[RunRow], names: Sequence[str]) -> list[RunRow]:
+    """Return the runs by names or patterns of their matrices or folders. Without names, return all."""
     chosen = {name: [run for run in runs if _is_called(run, name)] for name in names}
     if strange := [name for name, found in chosen.items() if not found]:
         there = ", ".join(dict.fromkeys(run.matrix for run in runs))
@@ -48,8 +48,8 @@ def _is_called(run: RunRow, name: str) -> bool:
     return any(fnmatchcase(one, name) for one in (run.matrix, run.name))
 
 
-def table(listed: Sequence[ListedRun]) -> Grid:
-    """A line for each run."""
+def list_table(listed: Sequence[ListedRun]) -> Grid:
+    """Return a row for each run."""
     hosts = len({one.run.host for one in listed}) > 1
     verdicts = any(one.verdicts for one in listed)
     columns = ("run", "state", "matrix", "machine", *(("host",) * hosts), "started (UTC)", "cells", "trials")
@@ -77,7 +77,7 @@ def _cells(progress: Progress | None) -> str:
 
 
 def _trials(one: ListedRun) -> str:
-    """How many are recorded; of how many, where more are to follow."""
+    """Return the recorded trials, with the planned number if more follow."""
     if one.progress is None:
         return "?"
     return f"{one.progress.trials:,}" + ("" if one.run.finished else f" of {one.run.planned:,}")
@@ -87,8 +87,8 @@ def _counts(verdicts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
 
 
-def document(listed: Sequence[ListedRun], left_out: int, notes: Sequence[str]) -> dict[str, Any]:
-    """The same for programs."""
+def list_document(listed: Sequence[ListedRun], left_out: int, notes: Sequence[str]) -> dict[str, Any]:
+    """Return the list as JSON data."""
     return {"runs": [_row(one) for one in listed], "left_out": left_out, "notes": list(notes)}
 
 

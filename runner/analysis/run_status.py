@@ -1,4 +1,4 @@
-"""How far a run is, what it measures now and how long it will take, for people and for programs."""
+"""The progress of a run, its current trial and its remaining time, for people and for programs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.results.run_folder import RunFolder
-    from runner.results.run_progress import Holder, Last, Progress, Underway
+    from runner.results.run_progress import ActiveTrial, Holder, LastTrial, Progress
 
-#: Broken cells that a page has room for.
+#: The most broken cells to list.
 _FEW = 5
 
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """A run at a moment."""
+    """The state of a run at a moment."""
 
     folder: RunFolder
     state: State
@@ -32,30 +32,29 @@ class RunStatus:
 
     @property
     def running(self) -> bool:
-        """Whether a process is at it."""
         return self.state is State.RUNNING
 
     @property
     def seconds_a_trial(self) -> float | None:
-        """How long a trial takes the process that is at it now; None: it has not recorded any yet."""
+        """Return the mean time of a trial of the current process, or None before its first."""
         if self.holder is None or not self.progress.recent:
             return None
         return max(0.0, (self.now - self.holder.since).total_seconds()) / self.progress.recent
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest will take at this rate; None: it is not known."""
+        """Return the remaining time at this rate, or None if unknown."""
         each = self.seconds_a_trial
         return None if each is None else each * max(0, self.folder.manifest.planned - self.progress.trials)
 
     @property
     def at_most(self) -> bool:
-        """Whether measuring may end before all planned trials are recorded."""
+        """Return whether the run may end before all planned trials are recorded."""
         return self.folder.manifest.until is not None or self.folder.manifest.steered
 
 
-def facts(status: RunStatus) -> Iterator[tuple[str, str]]:
-    """Name and text of each line."""
+def status_lines(status: RunStatus) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each line."""
     manifest, progress = status.folder.manifest, status.progress
     at_most = "at most " if status.at_most else ""
     yield "state", status.state.value
@@ -87,7 +86,7 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
         again = f", attempt {one.attempt}" if one.attempt > 1 else ""
         yield "now", f"{one.name}, trial {one.block}{again}, for {_since(_parsed(one.started), status.now)}"
     if not progress.underway:
-        yield "now", "no trial: a machine comes up, or an array is built or taken apart"
+        yield "now", "no trial: a machine starts, or a stack is built or removed"
     if progress.last:
         yield "last", f"{progress.last.name}, trial {progress.last.block}: {progress.last.outcome}"
     if status.seconds_a_trial is not None and status.seconds_left is not None:
@@ -97,8 +96,8 @@ def _now(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "left", "not known before the first trial of this process"
 
 
-def document(status: RunStatus) -> dict[str, Any]:
-    """The same for programs."""
+def status_document(status: RunStatus) -> dict[str, Any]:
+    """Return the status as JSON data."""
     manifest, progress, holder = status.folder.manifest, status.progress, status.holder
     return {
         "run": status.folder.path.name,
@@ -126,11 +125,11 @@ def document(status: RunStatus) -> dict[str, Any]:
     }
 
 
-def _underway(one: Underway) -> dict[str, Any]:
+def _underway(one: ActiveTrial) -> dict[str, Any]:
     return {"cell": one.name, "trial": one.block, "attempt": one.attempt, "started": one.started}
 
 
-def _last(one: Last) -> dict[str, Any]:
+def _last(one: LastTrial) -> dict[str, Any]:
     return {"cell": one.name, "trial": one.block, "outcome": one.outcome, "started": one.started}
 
 
@@ -140,7 +139,7 @@ def _outcomes(progress: Progress) -> str:
 
 
 def _rate(seconds: float) -> str:
-    """Trials by the unit of time in which there are one or more, if there is one."""
+    """Return trials per unit of time, in the smallest unit with at least one."""
     for unit, length in (("second", 1), ("minute", 60), ("hour", 3600)):
         if seconds <= length:
             return f"{digits(length / seconds) if seconds else 'many'} trials a {unit}"
@@ -161,5 +160,5 @@ def _parsed(text: str) -> datetime:
 
 
 def _since(moment: datetime, now: datetime) -> str:
-    """How long ago; clocks of two hosts may differ, so never less than nothing."""
+    """Return the elapsed time, at least zero: the clocks of two hosts may differ."""
     return duration(max(0.0, (now - moment).total_seconds()))

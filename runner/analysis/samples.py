@@ -1,4 +1,4 @@
-"""Trials as they are read from the store: by run and cell, with the figures that were asked for."""
+"""Trials from the store, by run and cell, with the requested figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.analysis.metrics import is_percentile
-from runner.analysis.natural_sort import of_name
+from runner.analysis.natural_sort import name_key
 from runner.results.fio_json import PERCENTILES
 from runner.results.record import Outcome
 from runner.statistics.histogram import Histogram, merge
@@ -21,21 +21,21 @@ from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from runner.analysis.selectors import Wanted
+    from runner.analysis.selectors import CellSelection
     from runner.results.record import CellRow
     from runner.results.store import RunRow, SharedStore
 
-#: What is read of every trial besides figures; the rates are what cells are stopped by.
+#: The columns of every trial besides figures. The stopping rule uses the rates.
 _HEAD = ("run", "cell", "block", "outcome", "reason", "kernel", "strained", "unsettled", "read_bw", "write_bw")
 _RUN, _CELL, _BLOCK, _OUTCOME, _REASON, _KERNEL, _STRAINED, _UNSETTLED, _READ, _WRITE = range(len(_HEAD))
 Row = tuple[Any, ...]
 _MEASURED = Outcome.MEASURED.value
-#: There is one for all cells of a run.
+#: One object for all cells of a run.
 _rule = lru_cache(Rule)
 
 
 class Sample(NamedTuple):
-    """One trial. `values`: as many as were asked for, None where nothing was measured."""
+    """One trial. `values` are the requested figures; None if not measured."""
 
     block: int
     outcome: str
@@ -46,12 +46,12 @@ class Sample(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What there is to be told of the trials of a cell, whatever figure is asked for."""
+    """Summary of the trials of a cell, independent of figures."""
 
     counts: Mapping[str, int]
     reasons: Sequence[str]
     kernels: Sequence[str]
-    #: Those that have a say in figures.
+    #: The trials that count for figures.
     settled: Sequence[Row]
     strained: int
     unsettled: int
@@ -59,22 +59,21 @@ class _Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Samples:
-    """The trials of one cell in one run, by block: rows as they were read, of which there may be a hundred thousand."""
+    """The trials of one cell in one run, by block. They stay rows, because there may be 100,000."""
 
     run: RunRow
     cell: CellRow
     metrics: tuple[str, ...]
     rows: Sequence[Row]
-    #: How long requests took, by direction and block; only where percentiles were asked for.
+    #: Histograms by direction and block; only read for percentiles.
     latencies: Mapping[tuple[str, int], bytes] = field(default_factory=dict)
-    #: All of them, where these are what was chosen among them by outcome: the cell was not measured less often for it.
+    #: All trials, if these are a selection by outcome. The stopping rule counts all.
     among: Samples | None = None
-    #: What each metric's trials have of it, once it was asked for: some are, again and again.
+    #: Cache of figures by metric, because some are used often.
     _blocks: dict[str, Mapping[int, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def trials(self) -> list[Sample]:
-        """They, one by one."""
         places = [self._at(metric) for metric in self.metrics]
         return [
             Sample(
@@ -86,25 +85,25 @@ class Samples:
         ]
 
     def of_outcome(self, outcome: str) -> Samples:
-        """Those trials alone that this became of."""
+        """Return only the trials with this outcome."""
         return replace(self, rows=[row for row in self.rows if row[_OUTCOME] == outcome], among=self.among or self)
 
     def in_blocks(self, meant: Callable[[int], bool]) -> Samples:
-        """Those trials alone that were done in such blocks."""
+        """Return only the trials of these blocks."""
         return replace(self, rows=[row for row in self.rows if meant(row[_BLOCK])], among=self.among or self)
 
     def under(self, meant: Callable[[str], bool]) -> Samples:
-        """Those trials alone that ran under such kernels."""
+        """Return only the trials on these kernels."""
         return replace(self, rows=[row for row in self.rows if meant(row[_KERNEL])])
 
     @property
     def identities(self) -> Iterator[tuple[str, int]]:
-        """Of its trials within the run."""
+        """Yield the identities of its trials within the run."""
         return ((row[_CELL], row[_BLOCK]) for row in self.rows)
 
     @cached_property
     def _seen(self) -> _Seen:
-        """All of that in one pass over the rows."""
+        """Summarise all rows in one pass."""
         counts: dict[str, int] = {}
         reasons: dict[str, None] = {}
         kernels: set[str] = set()
@@ -128,42 +127,41 @@ class Samples:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Trials by outcome."""
+        """Return the number of trials by outcome."""
         return self._seen.counts
 
     @property
     def outcome(self) -> str:
-        """The worst that became of a trial."""
+        """Return the worst outcome."""
         order = (Outcome.BROKEN, Outcome.MEASURED, Outcome.SKIPPED)
         return next((outcome for outcome in order if self.counts.get(outcome)), "")
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Why trials are broken or skipped, each once."""
+        """Return the distinct reasons of broken or skipped trials."""
         return self._seen.reasons
 
     @property
     def kernels(self) -> Sequence[str]:
-        """Those that ran."""
         return self._seen.kernels
 
     @property
     def strained(self) -> int:
-        """Trials in which the host could not keep up with modelled disks."""
+        """Return the number of host-limited trials."""
         return self._seen.strained
 
     @property
     def unsettled(self) -> int:
-        """Measured trials that never came to the steady state that was asked for."""
+        """Return the number of measured trials that did not reach their steady state."""
         return self._seen.unsettled
 
     def counted(self, metric: str) -> list[Row]:
-        """The trials that a figure of the cell is of."""
+        """Return the trials that count for a figure."""
         at = (_READ if metric.startswith("read") else _WRITE) if is_percentile(metric) else self._at(metric)
         return [row for row in self._seen.settled if row[at] is not None]
 
     def strained_of(self, metric: str) -> int:
-        """So many of these are such that the host could not keep up."""
+        """Return how many of these are host-limited."""
         return sum(bool(row[_STRAINED]) for row in self.counted(metric)) if self.strained else 0
 
     def _at(self, metric: str) -> int:
@@ -171,27 +169,27 @@ class Samples:
 
     @property
     def rule(self) -> Rule:
-        """How long it was to be measured."""
+        """Return the stopping rule."""
         run = self.run
         most = len((self.among or self).rows) if run.most is None else run.most
         return _rule(run.least, most, run.until, run.confidence, run.finished, run.steered)
 
     @cached_property
     def stopped(self) -> StopReason:
-        """Why no more trials follow."""
+        """Return why there are no more trials."""
         return self.stopped_by(self.rule)
 
     def stopped_by(self, rule: Rule) -> StopReason:
-        """The same by another rule than that of its matrix."""
+        """Return the same for another stopping rule."""
         if self.among:
             return self.among.stopped_by(rule)
         rates: list[float] = []
-        if rule.until is not None:  # or else nobody asks how well it is known
+        if rule.until is not None:  # without a target, the precision is not needed
             rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._seen.settled]
         return stop_reason(rates, len(self.rows), rule)
 
     def blocks(self, metric: str) -> Mapping[int, float]:
-        """What the trials themselves have of a figure, by block."""
+        """Return a figure of single trials by block."""
         found = self._blocks.get(metric)
         if found is None:
             at = self._at(metric)
@@ -199,7 +197,7 @@ class Samples:
         return found
 
     def estimate(self, metric: str) -> Estimate | None:
-        """The mean of a figure, or a percentile of all requests, and its doubt; None where nothing was measured."""
+        """Return the mean of a figure, or a percentile over all requests, with its interval; None without figures."""
         if is_percentile(metric):
             return self._percentiles.get(metric)
         values = list(self.blocks(metric).values())
@@ -207,7 +205,7 @@ class Samples:
 
     @cached_property
     def _percentiles(self) -> Mapping[str, Estimate]:
-        """Of a single trial its own will do; of several, of which not all have a histogram, nobody can tell."""
+        """Use the percentile of a single trial. Several trials need a histogram each; else the result is unknown."""
         found: dict[str, Estimate | None] = {}
         for side in ("read", "write"):
             asked = [one for one in self.metrics if is_percentile(one) and one.startswith(side)]
@@ -220,19 +218,19 @@ class Samples:
         return {metric: one for metric, one in found.items() if one}
 
     def histograms(self, side: str) -> list[Histogram]:
-        """Of all trials that did I/O in a direction; of none, if one of them has no histogram."""
+        """Return the histograms of all trials with I/O in a direction, or an empty list if one lacks a histogram."""
         kept = [self.latencies.get((side, row[_BLOCK])) for row in self.counted(f"{side}_lat_p50")]
         return [Histogram(one) for one in kept if one] if all(kept) else []
 
 
 @lru_cache
 def _columns(metrics: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a row, where these are asked for."""
+    """Return the columns that these metrics need."""
     return (*_HEAD, *(metric for metric in metrics if metric not in _HEAD))
 
 
-def together(several: Sequence[Samples], metric: str) -> float | None:
-    """A figure of several runs of a cell; None where nobody can tell."""
+def mean_over_runs(several: Sequence[Samples], metric: str) -> float | None:
+    """Return a figure over several runs of a cell, or None if unknown."""
     values = [value for one in several for value in one.blocks(metric).values()]
     if not is_percentile(metric):
         return fmean(values) if values else None
@@ -246,17 +244,17 @@ def together(several: Sequence[Samples], metric: str) -> float | None:
     return percentiles(whole, [PERCENTILES[name]])[0]
 
 
-def read(
+def read_samples(
     store: SharedStore,
     runs: Sequence[RunRow],
     metrics: Sequence[str],
-    wanted: Wanted | None = None,
+    wanted: CellSelection | None = None,
     *,
     histograms: bool = True,
 ) -> list[Samples]:
-    """All trials of these runs, and of these cells if any are named; runs as given, cells as declared.
+    """Read the trials of these runs, and of the wanted cells. Runs keep their order, cells the declared one.
 
-    `histograms`: those of percentiles as well; without them, there are the trials' own alone.
+    With `histograms`, percentiles cover all requests; without, only single trials have them.
     """
     by_id = {run.id: run for run in runs}
     ids = None if wanted is None else wanted.ids
@@ -270,20 +268,20 @@ def read(
         if run is not None and cell is not None and (wanted is None or wanted.takes(cell)):
             found.append(Samples(run, cell, asked, list(several), latencies.get(key, {})))
     place = {run.id: number for number, run in enumerate(runs)}
-    # Equal cells are one object: there are as many orders as distinct ones.
+    # Equal cells share one object, so there are as many keys as distinct cells.
     declared = {id(cell): _declared(cell) for cell in known.values()}
     return sorted(found, key=lambda one: (place[one.run.id], declared[id(one.cell)]))
 
 
 def _declared(cell: CellRow) -> tuple[Any, ...]:
-    """Cells of a run that is not known to have an order stand in that of their names."""
-    return (inf if cell.position is None else cell.position, of_name(cell.name), cell.id)
+    """Sort cells by position, or by name if positions are unknown."""
+    return (inf if cell.position is None else cell.position, name_key(cell.name), cell.id)
 
 
 def _latencies(
     store: SharedStore, metrics: Sequence[str], runs: Collection[str], cells: Collection[str] | None
 ) -> Mapping[tuple[str, str], Mapping[tuple[str, int], bytes]]:
-    """By run and cell, of the directions of which percentiles are asked for."""
+    """Read histograms by run and cell, for directions with requested percentiles."""
     sides = sorted({one.partition("_")[0] for one in metrics if is_percentile(one)})
     found: dict[tuple[str, str], dict[tuple[str, int], bytes]] = {}
     if sides:
@@ -293,13 +291,13 @@ def _latencies(
     return found
 
 
-def read_some(
-    store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: Wanted | None, least: int
+def read_few_runs(
+    store: SharedStore, runs: Sequence[RunRow], metrics: Sequence[str], wanted: CellSelection | None, least: int
 ) -> tuple[list[Samples], int]:
-    """The same, but no more runs than it takes for so many cells; and in how many runs nobody looked."""
+    """Read only as many runs as give `least` cells. Return the number of unread runs, too."""
     found: list[Samples] = []
     for number, run in enumerate(runs):
         if len(found) > least:
             return found, len(runs) - number
-        found += read(store, [run], metrics, wanted)
+        found += read_samples(store, [run], metrics, wanted)
     return found, 0

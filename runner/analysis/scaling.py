@@ -1,10 +1,10 @@
-"""How a figure scales along an axis: each cell as a multiple of the first of its line, and the power it goes with."""
+"""Scaling of a figure along an axis: each cell relative to the first of its line, and the exponent."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.analysis.pivot import notes_of, place, table_of, told_by
+from runner.analysis.pivot import format_mean, line_figures, notes_of, table_of
 from runner.guidelines.claims import number_of
 from runner.reports.number_format import digits, times
 from runner.reports.table import Grid
@@ -22,30 +22,32 @@ if TYPE_CHECKING:
     Cells = Sequence[Samples | None]
 
 _NOTES = (
-    "\u00d7: so many times the first of its line, over the blocks that both were measured in",
-    "power: the figure goes with the axis to that power (1: in proportion, 0: not at all)",
+    "\u00d7: multiple of the first of its line, over their common blocks",
+    "power: the figure is proportional to the axis to that power (1: linear, 0: constant)",
 )
 
 
-def scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """For people: in the first place of a line its figure, in the others so many times that."""
+def display_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+    """Return a table for people: the first figure of a line, then multiples of it."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
-        for name in told_by(cells, metric):
+        for name in line_figures(cells, metric):
             base = _base(cells, name)
-            places = (place(one, name) if one is base else _told(one, _times(one, base, name), name) for one in cells)
+            places = (
+                format_mean(one, name) if one is base else _told(one, _times(one, base, name), name) for one in cells
+            )
             rows.append((table.naming.label(key), name, *places, _told_power(_power(table.values, cells, name))))
     notes = (*notes_of(table, metric), *_NOTES)
     return Grid(("cell", "figure", *table.heads, "power"), rows, notes, frozenset({*table.heads, "power"}))
 
 
-def plain_scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
-    """The same for programs, as numbers."""
+def data_scaling(found: Sequence[Samples], axis: str, metric: str | None) -> Grid:
+    """Return the same for programs, as numbers."""
     table = table_of(found, axis)
     rows: list[tuple[Value, ...]] = []
     for key, cells in table.lines:
-        for name in told_by(cells, metric):
+        for name in line_figures(cells, metric):
             base = _base(cells, name)
             ratios = (value for one in cells for value in _bounded(_times(one, base, name)))
             power = _power(table.values, cells, name)
@@ -56,7 +58,7 @@ def plain_scaled(found: Sequence[Samples], axis: str, metric: str | None) -> Gri
 
 
 def _base(cells: Cells, metric: str) -> Samples | None:
-    """The first of a line that has the figure."""
+    """Return the first cell of a line with the figure."""
     return next((one for one in cells if one and one.blocks(metric)), None)
 
 
@@ -65,7 +67,7 @@ def _times(one: Samples | None, base: Samples | None, metric: str) -> Ratio | No
 
 
 def _power(values: Sequence[str], cells: Cells, metric: str) -> Interval | None:
-    """None where the axis has words, or too little was measured in the same blocks."""
+    """Return the exponent, or None for an axis of words, or with too few common blocks."""
     known = [(number_of(value), one.blocks(metric)) for value, one in zip(values, cells, strict=True) if one]
     places = [number for number, blocks in known if number is not None and blocks]
     if len(places) < len(known):

@@ -1,4 +1,4 @@
-"""Which runs, and which of their cells: names of runs as people write them, and rules on axes."""
+"""Selection of runs by the names that users type, and of cells by rules on axes."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 LATEST = "latest"
 _BACK = re.compile(r"(?P<name>.+?)~(?P<back>\d+)")
 _GOOD = "~good"
-_LEAST = 4  # characters of an id that may stand for all of it
+_LEAST = 4  # the shortest prefix that may stand for an id
 
 
 def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
-    """The runs that a word on the command line means; `runs` has the latest first. BadInput if there is none.
+    """Return the runs that a word on the command line selects; `runs` has the latest first. Raise BadInput if there is
+    none.
 
-    A folder or its name; a pattern of names (`nightly-*`); the beginning of an id; `latest` for the last run with
-    results, or the name of a matrix for its last one (made-up ones, if there are no others); `~2` behind either: the
-    second before that, of the same matrix on the same machine.
-    `~good` behind any of these: the last before it that ended well. Several words with commas between: all of them.
+    Words: a folder or its name; a pattern of names (`nightly-*`); a prefix of an id; `latest` for the last run with
+    results, or the name of a matrix for its last one (synthetic ones only if there are no others); a suffix `~2` for
+    the second before that, of the same matrix on the same machine.
+
+    The suffix `~good` selects the last run before that ended well. Commas separate several words.
     """
     name = Path(text).name if "/" in text else text
     if "," in text and all(run.name != name for run in runs):
@@ -43,7 +45,7 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
         found = [run for run in runs if run.id.startswith(name)]
     if not found:
         raise BadInput(
-            f"no run in the store is meant by '{text}'",
+            f"no run in the store matches '{text}'",
             details=_there(runs),
             resolution="name a folder below results/, a pattern of names, `latest`, `latest~1`, MATRIX or MATRIX~1",
         )
@@ -51,9 +53,9 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
 
 
 def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:
-    """The last run before it, of the same part of the same matrix in the same place, that ended well.
+    """Return the last earlier run of the same part of the same matrix on the same machine that ended well.
 
-    That is: it was finished, nothing broke and no guideline failed. `runs` has the latest first.
+    It finished, no trial broke, and no guideline failed. `runs` has the latest first.
     """
     before = runs[[one.id for one in runs].index(run.id) + 1 :]
     return next((one for one in before if one.finished and one.exit == 0 and _place(one) == _place(run)), None)
@@ -70,29 +72,29 @@ def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
         raise BadInput(
             f"no run before {run.name} ended well",
             details=f"wanted: {run.matrix}{part}, on {run.machine} of the host {run.host or 'without a name'}, "
-            "finished, nothing broken, no guideline failing",
+            "finished, without broken trials or failed guidelines",
             resolution="compare with a run that you name; `matrix results` shows which there are",
         )
     return found
 
 
-def done_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
-    """Those that were done on a machine (`qemu`), a host or for a matrix that is called so, or has such a pattern."""
+def runs_on(where: str, runs: Sequence[RunRow]) -> list[RunRow]:
+    """Return the runs on a machine (`qemu`), a host, or of a matrix, by name or pattern."""
     found = [run for run in runs if any(fnmatchcase(name, where) for name in (run.machine, run.host, run.matrix))]
     if not found:
         there = {f"{run.matrix} on {run.machine} of {run.host or 'a host without a name'}": None for run in runs}
         raise BadInput(
-            f"--on {where}: none of these runs was done there",
+            f"--on {where}: these runs were on other machines",
             details="they are: " + ", ".join(list(there)[:8]),
             resolution="name a machine (qemu, local), a host, a matrix, or a pattern of either",
         )
     return found
 
 
-def measured_first(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
-    """The runs that are meant where nobody names any, and what is to be said of the others.
+def default_runs(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
+    """Return the default runs, and a note on the others.
 
-    What somebody walked through on the dry machine is no part of what was measured, unless there is nothing else.
+    Synthetic runs count only if there are no measured ones.
     """
     measured = [run for run in runs if not run.made_up]
     left = len(runs) - len(measured)
@@ -101,30 +103,30 @@ def measured_first(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
     return measured, f"{left:,} made-up run{'s' if left != 1 else ''} left out; name them with --runs"
 
 
-def passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
-    """Say why `latest`, or a matrix by its name, is not the run that began last; empty if it is."""
+def explain_passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
+    """Explain why `latest`, or the name of a matrix, is not the run with the latest start; empty if it is."""
     folders = {run.name for run in runs}
     for name in dict.fromkeys(word.strip().partition("~")[0] for text in words for word in text.split(",")):
         among = [run for run in runs if name in {LATEST, run.matrix}] if name not in folders else []
         if among and with_results(among)[0] is not among[0]:
-            return why_passed_over(among[0].name, measured=among[0].measured)
+            return explain_later_run(among[0].name, measured=among[0].measured)
     return ""
 
 
-def why_passed_over(name: str, *, measured: bool) -> str:
-    """Say why `latest` is not this later run: it has no results, or else they are made up."""
+def explain_later_run(name: str, *, measured: bool) -> str:
+    """Explain why `latest` is not this later run: it has no results, or they are synthetic."""
     return f"{name} is later, but {'made up' if measured else 'has no results yet'}; name it to see it"
 
 
 def with_results(runs: Sequence[RunRow]) -> list[RunRow]:
-    """Choose the runs that `latest` counts: those with a measured trial, made-up ones only if there are no others."""
+    """Return the runs that `latest` considers: with a measured trial, and synthetic only as a last resort."""
     found = [run for run in runs if run.measured] or list(runs)
     return [run for run in found if not run.made_up] or found
 
 
 @contextmanager
 def with_hint(hint: str) -> Iterator[None]:
-    """What cannot be answered may be for that reason."""
+    """Add a hint to errors in the block."""
     try:
         yield
     except BadInput as problem:
@@ -164,26 +166,28 @@ def _there(runs: Sequence[RunRow]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Cells that were asked for: their ids, and rules of which any must hold for what a run says of such a cell."""
+class CellSelection:
+    """Selected cells: their ids, and rules on the axes as a run has them, of which one must match."""
 
     ids: frozenset[str]
     rules: Sequence[Mapping[str, frozenset[str]]] = ()
 
     def takes(self, cell: CellRow) -> bool:
-        """Whether a cell, as some run has it, is one of them."""
+        """Return whether it selects a cell of a run."""
         if cell.id not in self.ids:
             return False
         return not self.rules or any(_fits(cell.axes, rule) for rule in self.rules)
 
 
-def wanted(word: str | None, only: Sequence[str], cells: Sequence[CellRow]) -> Wanted | None:
-    """What a name or id and the rules of `--only` ask for of these cells; None if that is all."""
+def select_cells(word: str | None, only: Sequence[str], cells: Sequence[CellRow]) -> CellSelection | None:
+    """Return the selection by a name or id and the rules of `--only`; None if that is all cells."""
     if word is None and not only:
         return None
     rules = _rules(only, cells)
     named = cell_named(word, cells) if word is not None else {cell.id for cell in cells}
-    return Wanted(frozenset({cell.id for cell in cells if Wanted(frozenset(named), rules).takes(cell)}), rules)
+    return CellSelection(
+        frozenset({cell.id for cell in cells if CellSelection(frozenset(named), rules).takes(cell)}), rules
+    )
 
 
 def _rules(only: Sequence[str], cells: Iterable[CellRow]) -> list[Mapping[str, frozenset[str]]]:
@@ -212,7 +216,7 @@ def _fits(axes: Mapping[str, str], rule: Mapping[str, frozenset[str]]) -> bool:
 
 
 def cell_named(text: str, cells: Iterable[CellRow]) -> set[str]:
-    """Ids of the cells that a word means: a name, or the beginning of an id."""
+    """Return the ids of the cells with this name or prefix of an id."""
     known = {cell.id: cell.name for cell in cells}
     found = {key for key, name in known.items() if text in {key, name}}
     if not found and len(text) >= _LEAST:

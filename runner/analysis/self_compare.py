@@ -1,7 +1,7 @@
-"""A run against itself: one part of its blocks against the rest, so that nothing differs but noise.
+"""Comparison of a run with itself: some of its blocks against the others, so that only noise differs.
 
-What is called faster or slower then is a false alarm, and how far the parts lie apart is the least that a comparison of
-two such runs can see.
+A difference is then a false alarm. The scatter is the smallest difference that a comparison of two such runs can
+detect.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from runner.analysis.samples import Samples
     from runner.statistics.ratios import Ratio
 
-#: So large a share of figures lies within the noise floor.
+#: The share of figures within the noise floor.
 _SHARE = 0.95
 
 
-def odd(block: int) -> bool:
-    """Every other block, so that drift comes into both parts alike."""
+def is_odd(block: int) -> bool:
+    """Return whether a block is odd. Alternate blocks spread drift over both parts."""
     return block % 2 == 1
 
 
-def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = odd) -> tuple[Side, Side]:
-    """Its blocks of which that is true, and all others."""
+def parts(name: str, found: Sequence[Samples], first: Callable[[int], bool] = is_odd) -> tuple[Side, Side]:
+    """Split a run into the blocks that match a predicate, and all others."""
     return (
         Side(f"{name}, odd blocks", [one.in_blocks(first) for one in found]),
         Side(f"{name}, even blocks", [one.in_blocks(lambda block: not first(block)) for one in found]),
     )
 
 
-def noise_floor(done: Comparison) -> str:
-    """What such a comparison is, and shows."""
-    least = floor(line.ratio for line in done.lines)
+def describe_noise_floor(done: Comparison) -> str:
+    """Describe the noise floor."""
+    least = noise_floor(line.ratio for line in done.lines)
     if least is None:
         return ""
     return (
@@ -47,10 +47,10 @@ def noise_floor(done: Comparison) -> str:
     )
 
 
-def floor(ratios: Iterable[Ratio | None]) -> float | None:
-    """How far all but a twentieth of the figures of two such runs lie apart, as a part of them.
+def noise_floor(ratios: Iterable[Ratio | None]) -> float | None:
+    """Return the relative difference that 95 % of the figures of two such runs stay below.
 
-    Half a run has more noise than a whole one, by as much as it has fewer trials; that is taken out.
+    Half a run has more noise than a whole one because of fewer trials. The result is corrected for that.
     """
     apart = sorted(abs(log(one.ratio)) * _as_whole(one.n_a, one.n_b) for one in ratios if one)
     if not apart:

@@ -1,4 +1,4 @@
-"""What the store holds, as guidelines look at it; and which guidelines a run was done for."""
+"""Guidelines on runs in the store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.guidelines.adaptive import UNWATCHED
 from runner.guidelines.samples import Measured
-from runner.guidelines.verdicts import SHARE, judged
+from runner.guidelines.verdicts import SHARE, judge_guidelines
 from runner.results.record import Outcome
 from runner.space.load import parse
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 
 def columns_of(guidelines: Iterable[Guideline]) -> list[str]:
-    """The figures that they are about."""
+    """Return the figures of these guidelines."""
     return list(dict.fromkeys(column for one in guidelines for column in one.claimed.figure.columns))
 
 
 def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -> list[Judgement]:
-    """What the runs say together; BadInput if some were measured and others made up."""
+    """Judge guidelines over runs. Raise BadInput for a mix of measured and synthetic runs."""
     made_up = {one.run.made_up for one in found}
     if len(made_up) > 1:
         raise BadInput(
-            "some of these runs were made up by the dry machine",
-            resolution="name those that were measured, or those that were not",
+            "some of these runs are synthetic, from the dry machine",
+            resolution="name only measured runs, or only synthetic ones",
         )
-    return judged(guidelines, map(as_measured, found), made_up=True in made_up, share=share_of(found))
+    return judge_guidelines(guidelines, map(as_measured, found), made_up=True in made_up, share=share_of(found))
 
 
 def share_of(found: Iterable[Samples]) -> float:
-    """How much of the chance of error each look at a verdict uses: less, where trials went where one was open."""
+    """Return the part of the error rate for each look at a verdict: smaller if guidelines steered trials."""
     return SHARE if any(one.run.steered for one in found) else 1.0
 
 
 def as_measured(samples: Samples) -> Measured:
-    """A cell of a run, by the rule of the run: not that of its matrix, where trials went where a verdict was open."""
+    """Return a cell of a run with the stopping rule of the run. Steered runs do not use the rule of the matrix."""
     figures = samples.of_outcome(Outcome.MEASURED)
     rule = UNWATCHED if samples.run.steered else samples.rule
     return Measured(
@@ -59,12 +59,12 @@ def as_measured(samples: Samples) -> Measured:
 
 
 def declared_by(manifest: Manifest) -> Declared:
-    """The matrix of a run, as it was when the run began, with all that it used."""
+    """Return the matrix of a run, as of its start, with all files that it used."""
     return parse("matrix.yaml", manifest.text, lambda name: _used(name, manifest.used))
 
 
 def _used(name: str, there: Mapping[str, str]) -> str:
-    """The text of a file that a run used: known by its path, of which the end is enough."""
+    """Return the content of a used file. The end of its path identifies it."""
     for ending in _endings(name):
         for path, text in there.items():
             if path == ending or path.endswith(f"/{ending}"):
@@ -77,5 +77,5 @@ def _endings(name: str) -> Iterator[str]:
     while plain.startswith("../"):
         plain = plain.removeprefix("../")
     yield plain
-    # What comes with matrix may lie elsewhere now.
+    # Shipped files may have another path today.
     yield "/".join(plain.split("/")[-2:])

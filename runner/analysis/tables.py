@@ -1,4 +1,4 @@
-"""What was measured, as tables: a row a cell of a run, or a row a trial."""
+"""Tables of results: a row for each cell of a run, or for each trial."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _BECAME = (*_OUTCOMES, "reason", "strained", "unsettled", "stopped")
 
 
 def cells_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
-    """One row a cell of a run, for programs: plain numbers in plain units."""
+    """Return a row for each cell of a run, for programs: plain numbers in base units."""
     axes = _columns_of(found)
     columns = (*_CELL, *_BECAME, *_named(axes), *(f"{one}{end}" for one in metrics for end in ENDS))
-    # There are as many cells as distinct ones, however many runs had them.
+    # Compute once for each distinct cell, because many runs share cells.
     places = {id(one.cell): tuple(map(with_aliases(one.cell.axes).get, axes)) for one in found}
     rows = [
         (
@@ -51,7 +51,7 @@ ENDS = ("", "_low", "_high", "_rel")
 
 
 def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
-    """One row a trial."""
+    """Return a row for each trial, for programs."""
     axes = _columns_of(found)
     columns = (*_CELL, "trial", "outcome", "reason", "strained", "unsettled", *_named(axes), *metrics)
     rows: list[tuple[Value, ...]] = [
@@ -67,10 +67,13 @@ def trials_grid(found: Sequence[Samples], metrics: Sequence[str]) -> Grid:
     return Grid(columns, rows, warnings(one.run for one in found))
 
 
-def shown(
+def display_table(
     found: Sequence[Samples], metrics: Sequence[str], *, most: int | None, unread: int = 0, hint: str = HINT
 ) -> Grid:
-    """One row a cell of a run, for people; at most so many. `unread`: runs that were not read; `hint`: to the rest."""
+    """Return up to `most` rows of cells for people.
+
+    `unread` is the number of unread runs; `hint` shows how to see the rest.
+    """
     several = unread > 0 or len({one.run.id for one in found}) > 1
     cut = found if most is None else found[:most]
     usual = set(metrics) == set(RATES)
@@ -97,8 +100,8 @@ def shown(
     return Grid(columns, rows, (*warnings(one.run for one in found), *title, *left), frozenset({*heads, "trials"}))
 
 
-def shown_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
-    """One row a trial, for people; at most so many."""
+def display_trials(found: Sequence[Samples], metrics: Sequence[str], *, most: int) -> Grid:
+    """Return up to `most` rows of trials for people."""
     several = len({one.run.id for one in found}) > 1
     columns = (*(("run",) if several else ()), "cell", "trial", *metrics, "outcome")
     rows: list[tuple[Value, ...]] = [
@@ -122,35 +125,33 @@ def _of_trial(trial: Sample) -> str:
 
 
 def full_name(axis: str, found: Iterable[Samples]) -> str:
-    """The full name of an axis, which may be written short (`chunk` for `md.chunk`) where that is clear."""
+    """Return the full name of an axis. A short one (`chunk` for `md.chunk`) is valid if it is unambiguous."""
     cells = {id(one.cell): one.cell.axes for one in found}.values()
     names = names_of(map(with_aliases, cells))
     fitting = [axis] if axis in names else [name for name in names if name.endswith(f".{axis}")]
     if len(fitting) != 1:
         raise BadInput(
-            f"no cell that was chosen has an axis '{axis}'"
-            if not fitting
-            else f"'{axis}' could be {' or '.join(fitting)}",
+            f"no selected cell has an axis '{axis}'" if not fitting else f"'{axis}' could be {' or '.join(fitting)}",
             resolution=f"there are {', '.join(names) or 'none'}",
         )
     return fitting[0]
 
 
 def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
-    """What must stand wherever figures of these runs are shown."""
+    """Return the warnings for any figures of these runs."""
     different = {run.id: run for run in runs}.values()
     made_up = sorted({run.machine for run in different if run.made_up})
     if not made_up:
         return ()
-    told = f"made up by the {' and '.join(made_up)} machine: nothing of it was measured"
+    told = f"made up by the {' and '.join(made_up)} machine: no figure was measured"
     if all(run.made_up for run in different):
         return (f"figures are {told}",)
     names = ", ".join(run.name for run in different if run.made_up)
-    return (f"measured and made-up figures stand beside each other: those of {names} are {told}",)
+    return (f"measured and synthetic figures are mixed: those of {names} are {told}",)
 
 
-def unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
-    """Which of these runs have not come to their end; `recorded`: how many trials there are of each."""
+def describe_unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str, ...]:
+    """Describe the unfinished runs. `recorded` is the number of trials of each."""
     return tuple(
         f"{run.name} is not finished: {recorded.get(run.id, 0):,} of {'at most ' if run.until else ''}"
         f"{run.planned:,} trials"
@@ -160,19 +161,19 @@ def unfinished(runs: Iterable[RunRow], recorded: Mapping[str, int]) -> tuple[str
 
 
 def axes_of(found: Iterable[Samples]) -> list[str]:
-    """Every axis that any of the cells has."""
+    """Return every axis of these cells."""
     different = {id(one.cell): one.cell.axes for one in found}
     return names_of(different.values())
 
 
 def _columns_of(found: Iterable[Samples]) -> list[str]:
-    """Every axis, and the shared names that unite some of them."""
+    """Return every axis, and the shared names that unite some of them."""
     cells = [cell.axes for cell in {id(one.cell): one.cell for one in found}.values()]
     return [*names_of(cells), *common_aliases(cells)]
 
 
 def _named(axes: Iterable[str]) -> list[str]:
-    """An axis that happens to be called like a column of ours says that it is the axis."""
+    """Mark an axis whose name equals one of our columns."""
     taken = {*_CELL, *_BECAME, *METRICS, "trial", "outcome"}
     return [f"axis.{axis}" if axis in taken else axis for axis in axes]
 
@@ -184,14 +185,14 @@ def _who(one: Samples) -> tuple[Value, ...]:
 
 
 def values_of(estimate: Estimate | None) -> tuple[Value, ...]:
-    """A figure with its bounds and its relative half width, as columns end in `ENDS`."""
+    """Return a figure with bounds and relative half width, in the order of `ENDS`."""
     if estimate is None:
         return (None, None, None, None)
     return (estimate.mean, *estimate.bounds, estimate.relative)
 
 
 def _usual(one: Samples, *, mixed: bool) -> tuple[str, ...]:
-    """The rates and the doubt of the headline; `mixed`: there is a column for totals."""
+    """Return the rates, and the uncertainty of the headline. With `mixed`, there is a column for totals."""
     means = _means(one)
     sides = sides_of(means)
     rates = [

@@ -1,4 +1,4 @@
-"""A cell's figure through all runs: each with its doubt, and where it went over to another level."""
+"""History of a figure of a cell over all runs, with uncertainty and level changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.analysis.metrics import COMPARED, METRICS, more_is_faster
-from runner.analysis.natural_sort import of_name
+from runner.analysis.natural_sort import name_key
 from runner.analysis.rates import metrics_for
 from runner.analysis.tables import warnings
 from runner.reports.number_format import figure, times
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from runner.statistics.stopping import Estimate
 
 _BARS = "▁▂▃▄▅▆▇█"
-#: A line of bars is no longer: the latest count.
+#: The longest line of bars. Later runs take precedence.
 _WIDTH = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run."""
+    """The value of one run."""
 
     samples: Samples
     estimate: Estimate
@@ -38,7 +38,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """One figure of one cell on one host, the oldest run first. What was made up is never in one line with the rest."""
+    """A figure of one cell on one host, oldest run first. Synthetic runs have a separate series."""
 
     cell: CellRow
     metric: str
@@ -50,7 +50,7 @@ class Series:
 
     @property
     def bars(self) -> str:
-        """The figures as a line of bars between the least and the greatest, each change marked by a stroke."""
+        """Return a line of bars between minimum and maximum, with a stroke at each change."""
         values = [point.estimate.mean for point in self.points]
         least, span = min(values), max(values) - min(values)
         steps = {change.at for change in self.changes}
@@ -60,7 +60,7 @@ class Series:
 
 
 def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
-    """All histories in these trials, by the names of their cells; without `metrics`, of the rates of their work."""
+    """Return all histories of these trials by cell name. Without `metrics`, use the rates of the workloads."""
     by_place: dict[tuple[str, str, str, bool], list[Samples]] = {}
     for one in sorted(found, key=lambda one: (one.run.started, one.run.id)):
         by_place.setdefault((one.cell.id, one.run.machine, one.run.host, one.run.made_up), []).append(one)
@@ -71,13 +71,13 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
             if points:
                 means = [point.estimate.mean for point in points]
                 steps = find_changes(means) if min(means) > 0 else []
-                cell = several[-1].cell  # as it was last called
+                cell = several[-1].cell  # the latest name
                 told.append(Series(cell, metric, machine, host, made_up, points, steps))
-    return sorted(told, key=lambda one: (of_name(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
+    return sorted(told, key=lambda one: (name_key(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
 
 
-def tidy(told: Sequence[Series]) -> Grid:
-    """One row a run of every history."""
+def data_table(told: Sequence[Series]) -> Grid:
+    """Return a row for each run of every history."""
     who = ("cell", "name", "machine", "host", "made_up", "figure", "run", "started", "kernel", "revision")
     step = ("change", "change_low", "change_high", "change_p")
     rows: list[tuple[Value, ...]] = []
@@ -96,8 +96,8 @@ def tidy(told: Sequence[Series]) -> Grid:
     return Grid(columns, rows, warnings(point.samples.run for one in told for point in one.points))
 
 
-def shown(told: Sequence[Series], *, most: int) -> Grid:
-    """One history in full, or a line for each of several."""
+def display_table(told: Sequence[Series], *, most: int) -> Grid:
+    """Return one history in full, or a line for each of several."""
     return _in_full(told[0], most) if len(told) == 1 else _in_short(told, most)
 
 
@@ -143,7 +143,7 @@ def _in_short(told: Sequence[Series], most: int) -> Grid:
         marked = f"{one.machine}, made up" if one.made_up else one.machine
         rows.append(
             (
-                # Cells of one name that are not the same: of two seeds, or on other disks.
+                # Different cells with one name: other seeds or other disks.
                 f"{one.cell.name} ({one.cell.id[:8]})" if len(ids[one.cell.name]) > 1 else one.cell.name,
                 *(*((f"{one.host} ({marked})",) if several else ()), one.metric, str(len(one.points))),
                 *(one.bars, figure(last.mean, METRICS[one.metric])),

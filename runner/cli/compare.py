@@ -90,7 +90,7 @@ def command(
     store: str | None,
 ) -> None:
     """Say of every cell whether B is faster or slower than A, the same, or whether nobody can tell."""
-    from runner.analysis.compare_table import shown, tidy
+    from runner.analysis.compare_table import data_table, display_table
     from runner.analysis.metrics import COMPARED
     from runner.base.errors import BadInput, Exit
     from runner.cli.results import checked
@@ -111,7 +111,7 @@ def command(
         )
     done = answered(Question(a, b, by, runs, only, asked, within, confidence), results, store)
     most = rows if form == "table" else None
-    answer(shown(done, most=most) if form in SHOWN else tidy(done), form, to)
+    answer(display_table(done, most=most) if form in SHOWN else data_table(done), form, to)
     if done.broken:
         raise click.exceptions.Exit(Exit.BROKEN)
     if done.slower:
@@ -134,29 +134,29 @@ class Question:
 
 def answered(asked: Question, results: Path, store: str | None) -> Comparison:
     """Read what is asked about, and compare it."""
-    from runner.analysis.baselines import earlier
-    from runner.analysis.compare import compared
+    from runner.analysis.baselines import earlier_groups
+    from runner.analysis.compare import compare_sides
     from runner.analysis.operands import BY_ID, Side, runs_of, side_of
     from runner.analysis.rates import RATES
-    from runner.analysis.samples import read
-    from runner.analysis.selectors import measured_first, passed_over, wanted, with_hint
-    from runner.analysis.self_compare import noise_floor, parts
+    from runner.analysis.samples import read_samples
+    from runner.analysis.selectors import default_runs, explain_passed_over, select_cells, with_hint
+    from runner.analysis.self_compare import describe_noise_floor, parts
 
     kind = {"git": "revision"}.get(asked.by, asked.by)
     left_out = ""
     with opened(store, results) as shared:
         among = chosen_runs(shared, asked.runs)
         if kind != "run" and not asked.runs:
-            among, left_out = measured_first(among)
-        if kind == "run" and (over := passed_over((asked.a, asked.b), among)):
+            among, left_out = default_runs(among)
+        if kind == "run" and (over := explain_passed_over((asked.a, asked.b), among)):
             echo(f"note: {over}", err=True)
         with with_hint(left_out):
             of = {word: runs_of(kind, word, among) for word in (asked.a, asked.b)}
         every = list({run.id: run for several in of.values() for run in several}.values())
-        recorded = shared.recorded([run.id for run in every if not run.finished])
+        recorded = shared.trial_counts([run.id for run in every if not run.finished])
         there = shared.different_cells() if asked.only else ()
-        chosen = wanted(None, asked.only, there)
-        found = read(shared, every, asked.metrics or RATES, chosen)
+        chosen = select_cells(None, asked.only, there)
+        found = read_samples(shared, every, asked.metrics or RATES, chosen)
         with with_hint(left_out):
             sides = []
             for word in (asked.a, asked.b):
@@ -166,10 +166,12 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
         if alone:
             sides = list(parts(asked.a, found))
         # What a cell on an axis was in earlier runs is not told by its id.
-        groups = earlier(sides[0], sides[1], shared.runs()) if kind in BY_ID else []
-        history = [Side("", read(shared, group, asked.metrics or RATES, chosen, histograms=False)) for group in groups]
+        groups = earlier_groups(sides[0], sides[1], shared.runs()) if kind in BY_ID else []
+        history = [
+            Side("", read_samples(shared, group, asked.metrics or RATES, chosen, histograms=False)) for group in groups
+        ]
     with with_hint(left_out):
-        done = compared(
+        done = compare_sides(
             sides[0],
             sides[1],
             kind,
@@ -179,5 +181,5 @@ def answered(asked: Question, results: Path, store: str | None) -> Comparison:
             recorded=recorded,
             history=history,
         )
-    null = noise_floor(done) if alone else ""
+    null = describe_noise_floor(done) if alone else ""
     return replace(done, notes=(*done.notes, *filter(None, (left_out, null))))

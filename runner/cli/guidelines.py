@@ -102,8 +102,8 @@ def _judged(
     results: Path,
     store: str | None,
 ) -> list[Judgement]:
-    from runner.analysis.samples import read
-    from runner.analysis.selectors import done_on, wanted
+    from runner.analysis.samples import read_samples
+    from runner.analysis.selectors import runs_on, select_cells
     from runner.analysis.stored_guidelines import columns_of, judged_in_store
     from runner.base.errors import BadInput
     from runner.space.guideline_files import guidelines_in
@@ -111,15 +111,15 @@ def _judged(
     given = [one for path in files for one in guidelines_in(path)]
     with opened(store, results) as shared:
         among = chosen_runs(shared, words)
-        among = among if where is None else done_on(where, among)
+        among = among if where is None else runs_on(where, among)
         guidelines = given or of_runs(among, results)
         if not guidelines:
             raise BadInput(
                 f"{', '.join(run.name for run in among[:3])}: no guidelines, and none were named",
                 resolution=f"--guidelines FILE names some; `matrix guidelines list` shows those in {_SHELF}/",
             )
-        cells = wanted(None, only, shared.different_cells() if only else ())
-        found = read(shared, among, columns_of(guidelines), cells)
+        cells = select_cells(None, only, shared.different_cells() if only else ())
+        found = read_samples(shared, among, columns_of(guidelines), cells)
     return judged_in_store(guidelines, found)
 
 

@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Follow CELL, by its name or id, through all runs: its figure, its doubt, and where it changed."""
     from runner.analysis.rates import RATES
-    from runner.analysis.samples import read
-    from runner.analysis.selectors import measured_first, wanted, with_hint
+    from runner.analysis.samples import read_samples
+    from runner.analysis.selectors import default_runs, select_cells, with_hint
     from runner.base.errors import BadInput
     from runner.cli.results import checked
 
@@ -60,10 +60,10 @@ def command(
     asked = checked(metrics)
     with opened(store, results) as shared:
         among = chosen_runs(shared, runs)
-        among, left_out = (among, "") if runs else measured_first(among)
-        found = read(shared, among, asked or RATES, wanted(cell, only, shared.different_cells()))
+        among, left_out = (among, "") if runs else default_runs(among)
+        found = read_samples(shared, among, asked or RATES, select_cells(cell, only, shared.different_cells()))
 
-    from runner.analysis.timeline import shown, tidy, timelines
+    from runner.analysis.timeline import data_table, display_table, timelines
 
     told = timelines(found, asked)
     if not told:
@@ -71,4 +71,4 @@ def command(
             raise BadInput(
                 "nothing that was chosen has such figures", resolution="`matrix results` shows what there is"
             )
-    answer((shown(told, most=rows) if form in SHOWN else tidy(told)).with_notes(left_out), form, to)
+    answer((display_table(told, most=rows) if form in SHOWN else data_table(told)).with_notes(left_out), form, to)

@@ -71,7 +71,7 @@ def command(
     store: str | None,
 ) -> None:
     """Make a run of fio's JSON FILES that were measured elsewhere, in results/ and in the store."""
-    from runner.analysis.fio_import import groups
+    from runner.analysis.fio_import import parse_groups
     from runner.base.errors import Exit
     from runner.results.journal import Journal
     from runner.results.live_sync import Feed
@@ -81,7 +81,7 @@ def command(
     address = address_of(store, results)
     contents = _new(files, results)
     read = sorted(
-        ((file, group) for file, content in contents.items() for group in groups(_text(content), str(file))),
+        ((file, group) for file, content in contents.items() for group in parse_groups(_text(content), str(file))),
         key=lambda one: one[1].started,
     )
     # Everything that may be refused comes before anything is made.
@@ -95,14 +95,14 @@ def command(
     ):
         for content in contents.values():
             _keep(folder, content)
-        journal.remember({cell.id: cell for cell, _ in recorded}.values())
-        done = journal.finished()
+        journal.add_cells({cell.id: cell for cell, _ in recorded}.values())
+        done = journal.recorded_identities()
         for _, trial in recorded:
             if (trial.cell, trial.block) not in done:
                 journal.record(trial)
             feed.add(trial)
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        feed.end(folder.with_manifest(finished=True, ended=now))
+        feed.end(folder.update_manifest(finished=True, ended=now))
     _tell(folder, recorded)
     _tell_places(read, recorded)
     measured = {file for file, group in read if group.figures}
@@ -161,10 +161,10 @@ def _folder_of(content: bytes) -> str:
 
 def _keep(folder: RunFolder, content: bytes) -> None:
     from runner.base.atomic_files import write_atomically
-    from runner.results.database_errors import named
+    from runner.results.database_errors import translate_errors
 
     kept = folder.path / _folder_of(content) / _KEPT
-    with named(kept):
+    with translate_errors(kept):
         kept.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(kept, content)
 
@@ -256,9 +256,9 @@ def _begun_before(results: Path, wanted: Manifest) -> RunFolder | None:
 
 
 def _content(file: Path) -> bytes:
-    from runner.results.database_errors import named
+    from runner.results.database_errors import translate_errors
 
-    with named(file):
+    with translate_errors(file):
         return file.read_bytes()
 
 

@@ -80,11 +80,11 @@ def command(
 def _found(
     run: str, wanted: Sequence[str], metric: str, results: Path, store: str | None
 ) -> tuple[RunRow, list[Samples], int, Recommendation]:
-    from runner.analysis.samples import read
-    from runner.analysis.selectors import wanted as chosen
+    from runner.analysis.samples import read_samples
+    from runner.analysis.selectors import select_cells as chosen
     from runner.analysis.stored_guidelines import as_measured, share_of
     from runner.base.errors import BadInput
-    from runner.guidelines.recommend import recommended, to_choose_from
+    from runner.guidelines.recommend import possible_choices, recommend_settings
     from runner.language.metrics import KNOWN
     from runner.language.suggestions import did_you_mean
 
@@ -104,10 +104,10 @@ def _found(
             cells = chosen(None, wanted, there)
         except BadInput as error:
             raise BadInput(error.brief.replace("--only", "--for"), resolution=error.resolution) from None
-        samples = read(shared, [row], KNOWN[metric].columns, cells)
+        samples = read_samples(shared, [row], KNOWN[metric].columns, cells)
     measured = [as_measured(one) for one in samples]
-    among = to_choose_from(measured)
-    found = recommended(among, KNOWN[metric], row.confidence, share_of(samples))
+    among = possible_choices(measured)
+    found = recommend_settings(among, KNOWN[metric], row.confidence, share_of(samples))
     return row, samples, len(measured) - len(among), found
 
 

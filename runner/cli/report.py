@@ -47,7 +47,7 @@ def folder_of(run: Path, results: Path) -> Path:
 
 
 def _latest(results: Path) -> Path:
-    from runner.analysis.selectors import why_passed_over
+    from runner.analysis.selectors import explain_later_run
     from runner.base.errors import BadInput
     from runner.results.observe import has_results, readable_runs
 
@@ -59,7 +59,7 @@ def _latest(results: Path) -> Path:
     ordered = sorted(every, key=lambda run: run.manifest.made_up)
     found = next(filter(has_results, ordered), ordered[0])
     if found is not every[0]:
-        why = why_passed_over(every[0].path.name, measured=has_results(every[0]))
+        why = explain_later_run(every[0].path.name, measured=has_results(every[0]))
         echo(f"note: {why}", err=True)
     return found.path
 

@@ -87,9 +87,9 @@ def command(
 ) -> None:
     """Show what was measured: of some runs or all, some cells or all."""
     from runner.analysis.rates import RATES
-    from runner.analysis.samples import read, read_some
-    from runner.analysis.selectors import wanted
-    from runner.analysis.tables import cells_grid, shown, shown_trials, trials_grid, unfinished
+    from runner.analysis.samples import read_few_runs, read_samples
+    from runner.analysis.selectors import select_cells
+    from runner.analysis.tables import cells_grid, describe_unfinished, display_table, display_trials, trials_grid
     from runner.base.errors import BadInput
 
     _check(pivot, familiar, metrics, scale=scale, by_trial=by_trial)
@@ -98,13 +98,13 @@ def command(
     unread = 0
     with opened(store, results) as shared:
         among = chosen_runs(shared, runs)
-        cells = wanted(None, only, shared.different_cells() if only else ())
+        cells = select_cells(None, only, shared.different_cells() if only else ())
         if some:
-            found, unread = read_some(shared, among, asked, cells, rows)
+            found, unread = read_few_runs(shared, among, asked, cells, rows)
         else:
-            found = of_outcome(read(shared, among, asked, cells), outcome)
+            found = of_outcome(read_samples(shared, among, asked, cells), outcome)
         runs_shown = [one.run for one in found]
-        notes = unfinished(runs_shown, shared.recorded({run.id for run in runs_shown if not run.finished}))
+        notes = describe_unfinished(runs_shown, shared.trial_counts({run.id for run in runs_shown if not run.finished}))
     if not found and not (only or outcome):
         from runner.space.notes import few
 
@@ -124,9 +124,9 @@ def command(
         grid = along(found, pivot, asked if metrics else (), form)
         grid = _at_most(grid, rows) if form == "table" else grid
     elif by_trial:
-        grid = shown_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
+        grid = display_trials(found, asked, most=rows) if form == "table" else trials_grid(found, asked)
     elif form in SHOWN:
-        grid = shown(found, asked, most=rows if form == "table" else None, unread=unread)
+        grid = display_table(found, asked, most=rows if form == "table" else None, unread=unread)
     else:
         grid = cells_grid(found, asked)
     answer(grid.with_notes(*notes), form, to)
@@ -153,10 +153,10 @@ def checked(metrics: Sequence[str]) -> tuple[str, ...]:
     """Figures that were asked for, as guidelines write them (`read.bw`) or the tables; refused if there is none."""
     from difflib import get_close_matches
 
-    from runner.analysis.metrics import METRICS, written
+    from runner.analysis.metrics import METRICS, figure_name
     from runner.base.errors import BadInput
 
-    names = [written(metric) for metric in metrics]
+    names = [figure_name(metric) for metric in metrics]
     for metric, name in zip(metrics, names, strict=True):
         if name not in METRICS:
             near = get_close_matches(metric, METRICS, n=2)
@@ -200,17 +200,17 @@ def _pivoted(found: list[Samples], axis: str, metrics: tuple[str, ...], form: st
 
 
 def _scaled(found: list[Samples], axis: str, metrics: tuple[str, ...], form: str) -> Grid:
-    from runner.analysis.scaling import plain_scaled, scaled
+    from runner.analysis.scaling import data_scaling, display_scaling
     from runner.analysis.tables import full_name
 
-    told = scaled if form in SHOWN else plain_scaled
+    told = display_scaling if form in SHOWN else data_scaling
     return told(found, full_name(axis, found), metrics[0] if metrics else None)
 
 
 def _familiar(program: str, found: list[Samples], form: str, most: int) -> Grid:
-    from runner.analysis.legacy_columns import plain_as, shown_as
+    from runner.analysis.legacy_columns import data_as, display_as
 
     if form not in SHOWN:
-        return plain_as(program, found)
-    grid = shown_as(program, found)
+        return data_as(program, found)
+    grid = display_as(program, found)
     return _at_most(grid, most) if form == "table" else grid

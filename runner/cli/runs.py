@@ -47,24 +47,24 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
     """List the runs, the latest first: their state, when they began, their cells and verdicts."""
     import orjson
 
-    from runner.analysis.run_list import document, of_names, table
+    from runner.analysis.run_list import list_document, list_table, select_by_name
     from runner.reports.table_formats import as_sheet
     from runner.results.observe import readable_runs
-    from runner.results.store import described
+    from runner.results.store import describe_run
 
     folders, unreadable = readable_runs(results)
     notes = _not_readable(unreadable)
     with _opened(store, results, notes) as shared:
         by_id = {folder.manifest.identity: folder for folder in folders}
         elsewhere = [(run, None) for run in shared.runs() if run.id not in by_id] if shared else []
-        every = [*((described(folder), folder) for folder in folders), *elsewhere]
+        every = [*((describe_run(folder), folder) for folder in folders), *elsewhere]
         every.sort(key=lambda one: (one[0].started, one[0].name), reverse=True)
-        chosen = of_names([run for run, _ in every], names)
+        chosen = select_by_name([run for run, _ in every], names)
         there = {id(run): folder for run, folder in every}
         listed = [_listed(run, there[id(run)], shared, notes) for run in chosen[:rows]]
     left_out = len(chosen) - len(listed)
     if as_json:
-        click.echo(orjson.dumps(document(listed, left_out, notes), option=orjson.OPT_INDENT_2).decode())
+        click.echo(orjson.dumps(list_document(listed, left_out, notes), option=orjson.OPT_INDENT_2).decode())
         return
     for note in notes:
         echo(f"note: {note}", err=True)
@@ -72,7 +72,7 @@ def command(names: tuple[str, ...], rows: int, as_json: bool, results: Path, sto
         echo(f"there is no run below {results}/; `matrix run MATRIX` makes one")
         return
     more = f"{left_out:,} more; `--rows` shows more" if left_out else ""
-    show(replace(as_sheet(table(listed)), spare=_SPARE), sys.stdout)
+    show(replace(as_sheet(list_table(listed)), spare=_SPARE), sys.stdout)
     if more:
         echo(more)
 
@@ -111,17 +111,17 @@ def _opened(store: str | None, results: Path, notes: list[str]) -> Iterator[Shar
 def _listed(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
     from runner.analysis.run_list import ListedRun
     from runner.base.errors import MatrixError
-    from runner.results.observe import observed, progress_of
-    from runner.results.run_progress import State, state_of_run
+    from runner.results.observe import observe_run, read_progress
+    from runner.results.run_progress import State, derive_state
 
     if folder is None:
-        state = state_of_run(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED
+        state = derive_state(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED
         return ListedRun(run, state, shared.progress(run.id) if shared else None, {}, "")
-    folder, holder = observed(folder)
+    folder, holder = observe_run(folder)
     manifest = folder.manifest
-    state = state_of_run(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
+    state = derive_state(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
     try:
-        progress = progress_of(folder)
+        progress = read_progress(folder)
     except MatrixError as problem:
         notes.append(problem.brief)
         progress = None

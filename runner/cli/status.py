@@ -36,11 +36,11 @@ def command(run: Path | None, as_json: bool, results: Path) -> None:
     """Show how far a run is that is under way, from another terminal; without RUN, every run that is."""
     import orjson
 
-    from runner.analysis.run_status import document
+    from runner.analysis.run_status import status_document
 
     found, running = _named(run, results) if run else _running_or_last(results)
     if as_json:
-        documents = [document(one) for one in found]
+        documents = [status_document(one) for one in found]
         click.echo(orjson.dumps({"running": running, "runs": documents}, option=orjson.OPT_INDENT_2).decode())
     else:
         if not running and not run:
@@ -61,12 +61,12 @@ def _named(run: Path, results: Path) -> tuple[list[RunStatus], bool]:
 
 def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
     """Every run that a process is at, the latest first; if there is none, the one that began last."""
-    from runner.results.observe import holder_of, readable_runs
+    from runner.results.observe import find_holder, readable_runs
 
     runs, unreadable = readable_runs(results)
     if unreadable:
         echo(f"note: cannot be read, so not looked at: {', '.join(unreadable)}", err=True)
-    held = [_status(run) for run in runs if not run.manifest.finished and holder_of(run.path)]
+    held = [_status(run) for run in runs if not run.manifest.finished and find_holder(run.path)]
     running = [one for one in held if one.running]
     return running or [_status(run) for run in runs[:1]], bool(running)
 
@@ -74,14 +74,14 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 def _status(folder: RunFolder) -> RunStatus:
     from runner.analysis.run_status import RunStatus
     from runner.base.errors import MatrixError
-    from runner.results.observe import observed, progress_of
-    from runner.results.run_progress import Progress, state_of_run
+    from runner.results.observe import observe_run, read_progress
+    from runner.results.run_progress import Progress, derive_state
 
-    folder, holder = observed(folder)
+    folder, holder = observe_run(folder)
     manifest = folder.manifest
-    state = state_of_run(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
+    state = derive_state(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
     try:
-        progress = progress_of(folder, holder.since if holder else None)
+        progress = read_progress(folder, holder.since if holder else None)
     except MatrixError as problem:
         echo(f"note: {problem.brief}", err=True)
         progress = Progress()
@@ -89,10 +89,10 @@ def _status(folder: RunFolder) -> RunStatus:
 
 
 def _show(status: RunStatus) -> None:
-    from runner.analysis.run_status import facts
+    from runner.analysis.run_status import status_lines
 
     click.secho(status.folder.path.name, bold=True)
-    rows = list(facts(status))
+    rows = list(status_lines(status))
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         echo(f"{name:<{width}}  {text}")

@@ -64,7 +64,7 @@ def opened(told: str | None, results: Path) -> Iterator[SharedStore]:
     """The store, with everything in it that the runs here have recorded; what could not be added is said."""
     from runner.base.errors import BadInput
     from runner.results.backfill import bring_up_to_date
-    from runner.results.folders import folders_of_runs
+    from runner.results.folders import run_folders
     from runner.results.store_address import VARIABLE, address_of, is_named
 
     # A process that answers once and ends has no garbage worth looking for among a hundred thousand rows.
@@ -76,7 +76,7 @@ def opened(told: str | None, results: Path) -> Iterator[SharedStore]:
             resolution=f"`matrix run` and `matrix import` make one where they are told to; `touch {address}` makes one "
             "that is filled from the runs below `--results`",
         )
-    if address.file and not address.file.exists() and not folders_of_runs(results):
+    if address.file and not address.file.exists() and not run_folders(results):
         raise BadInput(
             f"there is nothing to look at: no store at {address}, and no run below {results}/",
             resolution="`matrix run` makes both; `--store` and `--results` name others",
@@ -99,10 +99,10 @@ def _there(address: Address) -> SharedStore:
 
 def chosen_runs(store: SharedStore, words: Sequence[str]) -> list[RunRow]:
     """The runs that are meant by any of these words, the latest first; all, if there is no word."""
-    from runner.analysis.selectors import passed_over, runs_named
+    from runner.analysis.selectors import explain_passed_over, runs_named
 
     runs = store.runs()
-    if told := passed_over(words, runs):
+    if told := explain_passed_over(words, runs):
         echo(f"note: {told}", err=True)
     meant = {run.id for word in words for run in runs_named(word, runs)}
     return [run for run in runs if not words or run.id in meant]

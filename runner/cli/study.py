@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runner.results.store import RunRow, SharedStore
     from runner.space.space import Space
     from runner.space.studies import Study
-    from runner.studies.compare import Held
+    from runner.studies.compare import ComparedFigure
 
 _EPILOG = """\b
 Examples:
@@ -80,7 +80,7 @@ class Done:
     study: Study
     runs: Sequence[RunRow]
     samples: Sequence[Samples]
-    held: list[Held]
+    held: list[ComparedFigure]
     judgements: list[Judgement]
 
 
@@ -101,29 +101,29 @@ def _declared(path: Path) -> tuple[Path, Space, Study]:
 
 def _beside(path: Path, space: Space, study: Study, shared: SharedStore, among: list[RunRow]) -> Done:
     from runner.analysis import stored_guidelines as advice
-    from runner.analysis.samples import read
-    from runner.studies.compare import columns_of, held_against
+    from runner.analysis.samples import read_samples
+    from runner.studies.compare import columns_of, compare_published
 
     matrix = space.matrix
     columns = dict.fromkeys([*columns_of(study.published), *advice.columns_of(matrix.guidelines)])
-    samples = read(shared, among, list(columns), histograms=False)
+    samples = read_samples(shared, among, list(columns), histograms=False)
     _check_alike(path, space, samples)
     judgements = advice.judged_in_store(matrix.guidelines, samples)
     made_up = any(run.made_up for run in among)
     share = advice.share_of(samples)
-    held = held_against(study.published, map(advice.as_measured, samples), made_up=made_up, share=share)
+    held = compare_published(study.published, map(advice.as_measured, samples), made_up=made_up, share=share)
     return Done(path, matrix, study, among, samples, held, judgements)
 
 
 def _check_alike(path: Path, space: Space, samples: Sequence[Samples]) -> None:
     """Several runs count together cell by cell: refuse those of a matrix that had the name, and none of the cells."""
-    from runner.analysis.no_overlap import strangers
+    from runner.analysis.no_overlap import unrelated_runs
     from runner.base.errors import BadInput
 
     cells: dict[str, set[str]] = {}
     for one in samples:
         cells.setdefault(one.run.name, set()).add(one.cell.id)
-    others = strangers(cells, {cell.id for cell in space.cells()})
+    others = unrelated_runs(cells, {cell.id for cell in space.cells()})
     if others:
         raise BadInput(
             f"{path}: not all of these runs are of this matrix as it is now, so they cannot count together",
@@ -164,17 +164,17 @@ def _together(done: Sequence[Done], *, people: bool) -> Grid:
     """All of them as one table."""
     from dataclasses import replace
 
-    from runner.studies.page import line, shown, tidy
+    from runner.studies.page import data_table, display_table, summary_line
 
     if not people:
-        grids = [tidy(one.study.published.source, one.held) for one in done]
+        grids = [data_table(one.study.published.source, one.held) for one in done]
         return replace(grids[0], rows=[row for grid in grids for row in grid.rows])
-    grids = [shown(one.held) for one in done]
+    grids = [display_table(one.held) for one in done]
     if len(done) == 1:
         return grids[0]
     notes = [f"{one.path.parent.name}: {note}" for one, grid in zip(done, grids, strict=True) for note in grid.notes]
     rows = [(one.path.parent.name, *row) for one, grid in zip(done, grids, strict=True) for row in grid.rows]
-    total = f"all of them: {line([row for one in done for row in one.held])}"
+    total = f"all of them: {summary_line([row for one in done for row in one.held])}"
     return replace(grids[0], columns=("study", *grids[0].columns), rows=rows, notes=(*notes, total))
 
 
@@ -182,7 +182,7 @@ def _write(done: Done) -> None:
     from runner.base.atomic_files import write_atomically
     from runner.base.errors import BadInput
     from runner.space.load import text_of
-    from runner.studies.page import blank, page, put_into
+    from runner.studies.page import new_page, page, replace_generated
 
     if any(run.made_up for run in done.runs):
         raise BadInput(
@@ -192,8 +192,8 @@ def _write(done: Done) -> None:
     readme = done.path.with_name("README.md")
     about = " ".join(_about(run, done.samples) for run in done.runs)
     made = page(done.study.published.source, done.held, done.judgements, about)
-    before = text_of(readme) if readme.exists() else blank(done.matrix.name, done.matrix.description)
-    write_atomically(readme, put_into(before, made, str(readme)).encode())
+    before = text_of(readme) if readme.exists() else new_page(done.matrix.name, done.matrix.description)
+    write_atomically(readme, replace_generated(before, made, str(readme)).encode())
     echo(f"written to {readme}", err=True)
 
 

@@ -73,7 +73,7 @@ def command(
 def _night(words: Sequence[str], against: str | None, results: Path, store: str | None) -> Night:
     from runner.analysis.nightly import Night
     from runner.analysis.rates import RATES
-    from runner.analysis.samples import read
+    from runner.analysis.samples import read_samples
     from runner.analysis.selectors import good_before, runs_named
     from runner.base.errors import BadInput
 
@@ -83,8 +83,8 @@ def _night(words: Sequence[str], against: str | None, results: Path, store: str 
         if against:
             runs_named(against, every)  # a slip of the pen is no night without a comparison
         before = {one.id: one for run in among if (one := good_before(run, every))}
-        recorded = shared.recorded({run.id for run in among})
-        found = read(shared, among, RATES)
+        recorded = shared.trial_counts({run.id for run in among})
+        found = read_samples(shared, among, RATES)
         judgements, unjudged = _judged(shared, among, results)
     a = against or ",".join(map(_word, before.values()))
     comparison, alone = None, "No run before it, of the same part in the same place, ended well."
@@ -98,14 +98,14 @@ def _night(words: Sequence[str], against: str | None, results: Path, store: str 
 
 def _judged(shared: SharedStore, runs: Sequence[RunRow], results: Path) -> tuple[list[Judgement], str]:
     """What the runs say of their guidelines, or why nobody can tell: the rest is to be said all the same."""
-    from runner.analysis.samples import read
+    from runner.analysis.samples import read_samples
     from runner.analysis.stored_guidelines import columns_of, judged_in_store
     from runner.base.errors import BadInput
     from runner.cli.guidelines import of_runs
 
     try:
         guidelines = of_runs(runs, results)
-        return judged_in_store(guidelines, read(shared, runs, columns_of(guidelines))) if guidelines else [], ""
+        return judged_in_store(guidelines, read_samples(shared, runs, columns_of(guidelines))) if guidelines else [], ""
     except BadInput as problem:
         return [], f"nobody can tell: {problem.brief}. {problem.details}"
 

@@ -34,13 +34,13 @@ _IN_TURN = 4
 
 def set_up(stack: Stack, disks: Below) -> float:
     """After so many seconds building a stack is given up."""
-    return SET_UP + sum(layer.waits + _written(layer, below) / _CRAWL for layer, below in levels(stack, disks))
+    return SET_UP + sum(layer.wait_seconds + _written(layer, below) / _CRAWL for layer, below in levels(stack, disks))
 
 
 def _written(layer: Layer, below: Below) -> int:
     """What building a layer writes; a first resync, where there may be one to wait for, goes over all there is."""
     resync = getattr(layer, "sync", "") in {"auto", "wait"} and "sync" not in layer.idle(dict(layer))
-    return layer.writes(below) + (sum(device.size for device in below.devices) if resync else 0)
+    return layer.bytes_written(below) + (sum(device.size for device in below.devices) if resync else 0)
 
 
 def expected(workload: Workload) -> float:

@@ -156,7 +156,7 @@ def _laid_out(cells: tuple[Cell, ...]) -> Iterator[int]:
 
 def resync_of(array: Array) -> int:
     """How much building the array writes, where a first resync has to be waited for."""
-    return sum(layer.resynced(below) for layer, below in levels(array.stack.value, array.disks))
+    return sum(layer.resync_bytes(below) for layer, below in levels(array.stack.value, array.disks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +171,8 @@ class Building:
 def building_of(array: Array, pace: Pace) -> Building:
     """Estimate bringing a rig up and building an array on it, up to its first trial."""
     found = list(levels(array.stack.value, array.disks))
-    written = sum(layer.writes(below) for layer, below in found)
-    waits = sum(layer.waits for layer, _ in found) if pace.costs.waits else 0.0
+    written = sum(layer.bytes_written(below) for layer, below in found)
+    waits = sum(layer.wait_seconds for layer, _ in found) if pace.costs.waits else 0.0
     known = pace.arrays.get(array.key, pace.set_up)
     if known is not None:
         return Building(written, known, known + (0.0 if array.key in pace.arrays else waits))

@@ -153,7 +153,7 @@ class Executor:
                 keep = partial(self._standing.begins, array.key)
             built = await ArrayOnRig.build(self._matrix, array, rig, context.machine, context.own_templates, keep)
             seconds = time.monotonic() - clock
-            context.journal.visited(block, array.key, seconds)
+            context.journal.record_set_up(block, array.key, seconds)
             self.scheduler.spending.built(array, seconds)
             context.listen(RigUp(array.label, seconds, rig.facts))
         return built

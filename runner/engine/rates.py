@@ -29,7 +29,7 @@ def disks_at_work(array: Array) -> int:
     """Count the disks that a large write keeps busy."""
     devices = array.disks.devices
     for layer, below in levels(array.stack.value, array.disks):
-        devices = below.devices if isinstance(layer, Fs) else layer.above(below)
+        devices = below.devices if isinstance(layer, Fs) else layer.devices_above(below)
     return max(1, sum(device.stripes for device in devices))
 
 
@@ -82,5 +82,5 @@ def mkfs_writes(layer: Layer, below: Below) -> int:
     if not isinstance(layer, Fs):
         return 0
     if layer.type in EXT:
-        return below.smallest - layer.above(below)[0].size
+        return below.smallest - layer.devices_above(below)[0].size
     return _XFS_LOG if layer.type == "xfs" else 0

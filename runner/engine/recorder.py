@@ -55,12 +55,12 @@ class Recorder:
         Trials that were under way when the host itself went down count as attempts; those of a killed runner do not.
         """
         cells = self._scheduler.plan.selection.cells()
-        self._journal.remember(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
-        self._scheduler.start(self._journal.trials(), self._journal.attempts(), self._journal.retried())
-        for begun in self._journal.begun():
+        self._journal.add_cells(CellRow(cell.id, cell.name, cell.axes) for cell in cells)
+        self._scheduler.start(self._journal.trials(), self._journal.attempts(), self._journal.retry_counts())
+        for begun in self._journal.unended_attempts():
             if begun.boot_id != self._context.boot_id:
                 self.lose(begun.cell, begun.block, begun.started, RigLost("the host went down while it ran"))
-        self._scheduler.charge(self._journal.visited_arrays(), self._journal.trials())
+        self._scheduler.charge(self._journal.set_up_times(), self._journal.trials())
 
     def record(self, cell: Cell, trial: Trial) -> None:
         self._journal.record(trial)
@@ -83,7 +83,7 @@ class Recorder:
         """Record an attempt that lost its rig."""
         attempt = Attempt(cell, block, self._scheduler.next_attempt(cell, block), started, lost.brief, lost.tail)
         self._scheduler.lose(attempt, seconds)
-        self._journal.lost(attempt)
+        self._journal.record_lost(attempt)
         return attempt
 
     def lose_trial(

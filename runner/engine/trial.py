@@ -16,7 +16,7 @@ from runner.engine.error_line import evidence
 from runner.engine.trial_result import Finding, finding, notes_of, told_apart
 from runner.language.metrics import DECIMALS
 from runner.machines.base import RigLost, Step
-from runner.results.monitor.trial_monitor import behind_caches, buses, notes, seen
+from runner.results.monitor.trial_monitor import buses, count_cache_flushes, notes, observe_use
 from runner.results.record import UNSETTLED
 from runner.scripts.cell import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
 from runner.simdisks.overload import overload_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from runner.language.workload import Workload
     from runner.machines.base import Machine, Rig, StepResult
     from runner.results.fio_json import Figures
-    from runner.results.monitor.trial_monitor import Beside
+    from runner.results.monitor.trial_monitor import TrialUse
     from runner.scripts.stack import Built
     from runner.simdisks.clib import Report
     from runner.space.space import Array, Cell
@@ -155,7 +155,7 @@ class ArrayOnRig:
         found = finding(heard.steps)
         done = service.since(sum(one.seconds for one in heard.steps if one.name != "measure"))
         strain = strained(done, work, self._matrix.machine.strain)
-        beside = seen(heard.before, heard.after, found.readings, found.figures, work)
+        beside = observe_use(heard.before, heard.after, found.readings, found.figures, work)
         return Measured(
             finding=found,
             started=started.isoformat(timespec="milliseconds"),
@@ -179,14 +179,14 @@ class ArrayOnRig:
         )
 
     def _held_back(
-        self, beside: Beside | None, figures: Figures | None, work: Workload, done: Sequence[Report], strain: str
+        self, beside: TrialUse | None, figures: Figures | None, work: Workload, done: Sequence[Report], strain: str
     ) -> dict[str, str]:
         """What was seen beside the work, in words."""
         if beside is None or figures is None:
             return {}
         spares = sum(getattr(layer, "spare", 0) for layer in self._array.stack.value)
         links = buses(self._matrix.every_disk(), done, beside.seconds)
-        return notes(behind_caches(beside, done), figures, work, spares, links, strain)
+        return notes(count_cache_flushes(beside, done), figures, work, spares, links, strain)
 
     async def _aftermath(self) -> str:
         """How the array stands now that its disks failed; raises RigLost."""

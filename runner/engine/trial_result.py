@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from runner.engine.error_line import evidence
 from runner.machines.base import StepResult
-from runner.results.fio_json import Figures, FioFailed, document, figures_of, jobs_of, unsettled
-from runner.results.fio_profile import at_places, made_up, over_positions, over_time
-from runner.results.monitor.counters import NODE, split
+from runner.results.fio_json import Figures, FioFailed, figures_of, find_json, jobs_of, missed_steady_states
+from runner.results.fio_profile import mark_synthetic, table_by_position, table_by_sample, table_by_time
+from runner.results.monitor.counters import NODE, split_counters
 from runner.results.record import Outcome, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.language.workload import Workload
-    from runner.results.monitor.counters import Counted
+    from runner.results.monitor.counters import CounterSnapshot
 
 #: Where the kernel says how it deals with memory.
 MEMORY = "/proc/sys/vm/"
@@ -41,8 +41,8 @@ class Heard:
     """What the steps of a trial said, told apart: up to the measurement, and what was seen beside it."""
 
     steps: tuple[StepResult, ...]
-    before: Counted | None
-    after: Counted | None
+    before: CounterSnapshot | None
+    after: CounterSnapshot | None
     #: How the measurement went, as files of the trial.
     files: Mapping[str, str]
     notes: Mapping[str, str]
@@ -53,7 +53,7 @@ def told_apart(results: Sequence[StepResult], work: Workload, *, invented: bool 
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
     for result in results:
         if result.name == "measure":
-            output, before, after = split(result.output)
+            output, before, after = split_counters(result.output)
             unasked, output = as_it_is(output)
             # It was read back, only later; so it is told with the rest of that.
             steps = [replace(one, output=one.output + unasked) if one.name == "verify" else one for one in steps]
@@ -71,10 +71,10 @@ def told_apart(results: Sequence[StepResult], work: Workload, *, invented: bool 
 
 def _course(told: str, work: Workload, *, invented: bool) -> str:
     if work.profile == "time":
-        table = over_time(told, work.course)
+        table = table_by_time(told, work.course)
     else:
-        table = at_places(told, work.bs) if work.each else over_positions(told)
-    return made_up(table) if invented else table
+        table = table_by_sample(told, work.bs) if work.each else table_by_position(told)
+    return mark_synthetic(table) if invented else table
 
 
 def readings_of(output: str) -> tuple[Reading, ...]:
@@ -167,7 +167,7 @@ def finding(results: Sequence[StepResult]) -> Finding:
     if last.name != "measure":
         return Finding(Outcome.BROKEN, f"{_WHAT[last.name]}: {evidence(last.output)}", readings=readings)
     try:
-        jobs = jobs_of(document(last.output), last.output)
+        jobs = jobs_of(find_json(last.output), last.output)
         figures = figures_of(jobs, last.output)
     except FioFailed as failed:
         return Finding(Outcome.BROKEN, _fio_failed(failed, last), readings=readings)
@@ -175,4 +175,4 @@ def finding(results: Sequence[StepResult]) -> Finding:
         said = evidence(_beside_json(last.output))
         reason = said if said.startswith("not as declared") else f"fio failed: exit status {last.status}: {said}"
         return Finding(Outcome.BROKEN, reason, readings=readings)
-    return Finding(Outcome.MEASURED, figures=figures, unsettled=unsettled(jobs), readings=readings)
+    return Finding(Outcome.MEASURED, figures=figures, unsettled=missed_steady_states(jobs), readings=readings)

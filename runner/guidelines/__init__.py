@@ -1,1 +1,1 @@
-"""Claims on figures, and what trials say of them: values in, verdicts out."""
+"""Guidelines: claims about figures, and verdicts from trials."""

@@ -1,18 +1,18 @@
-"""Which cells are measured on, so that guidelines are decided.
+"""Selection of cells for more trials until guidelines are decided.
 
-Whoever looks at a verdict after every trial and stops when there is one, stops above all when chance looked like one.
-Two things keep that in bounds: it is looked seldom, at the minimum and then whenever there are half as many trials
-again, and each look uses a part of the stated chance of error (`judge.SHARE`). Ten looks, which reach from 3 trials to
-94, then err together as often as one look is allowed to; `bench.guidelines` shows how often.
+A test after every trial that stops at the first verdict stops too often by chance. Two rules limit this: looks are rare
+(at the minimum, then whenever the number of trials has grown by half), and each look uses a part of the stated error
+rate (`verdicts.SHARE`). Ten looks, from 3 to 94 trials, then err together as often as one look may; `bench.guidelines`
+shows the rate.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.guidelines.samples import of_cell
+from runner.guidelines.samples import measured_cell
 from runner.guidelines.verdict import Verdict
-from runner.guidelines.verdicts import SHARE, judged
+from runner.guidelines.verdicts import SHARE, judge_guidelines
 from runner.statistics.stopping import Rule
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from runner.language.guidelines import Guideline
     from runner.results.record import CellRow, Trial
 
-#: No cell is measured more often, whatever the budget.
+#: The most trials of a cell, for any budget.
 MOST = 200
-#: How cells are judged that stopped for what guidelines said, not for their own doubt.
+#: The stopping rule of cells that guidelines stop, not their own precision.
 UNWATCHED = Rule(1, MOST)
 
 
 def looks(least: int) -> Iterator[int]:
-    """After so many blocks it is looked."""
+    """Yield the numbers of blocks after which to look."""
     blocks = max(least, 2)
     while blocks <= MOST:
         yield blocks
@@ -37,7 +37,7 @@ def looks(least: int) -> Iterator[int]:
 
 
 class Steering:
-    """Keeps what was measured, and says where more of it would decide something."""
+    """Collects trials, and selects cells for more trials."""
 
     def __init__(self, guidelines: Sequence[Guideline], cells: Iterable[CellRow], least: int) -> None:
         self._open = list(guidelines)
@@ -46,23 +46,22 @@ class Steering:
         self._columns = {column for one in guidelines for column in one.claimed.figure.columns}
         self._looks = frozenset(looks(least))
         self._wanted: dict[str, float] = {}
-        #: The block before which it was looked last.
+        #: The block before which the last look took place.
         self._looked = 0
 
     @property
     def blocks(self) -> range:
-        """At most so many, counted from 1."""
+        """Return the possible blocks, counted from 1."""
         return range(1, MOST + 1)
 
     def add(self, trial: Trial) -> None:
-        """One more trial is recorded."""
         self._trials.setdefault(trial.cell, []).append(trial)
 
     def wanted(self, block: int) -> dict[str, float]:
-        """The cells that are to be measured in a block, those that would soon decide something with the most weight.
+        """Return the cells to measure in a block, with weights; the highest weight is closest to a verdict.
 
-        Nothing is left of it once all is decided, or nothing more can be. What the block itself adds changes nothing of
-        that: a verdict given in its midst would be one more look. So whoever goes on after a kill looks as before.
+        Empty if all guidelines are decided or cannot be. Trials of the block itself do not count: a verdict in its
+        midst would be one more look. So a resumed run decides as before.
         """
         if not self._looked or (block - 1 in self._looks and block != self._looked):
             self._looked = block
@@ -73,17 +72,18 @@ class Steering:
 
     def _judged_before(self, block: int) -> list[Judgement]:
         found = (
-            of_cell("", cell, self._before(block, id_), UNWATCHED, self._columns) for id_, cell in self._cells.items()
+            measured_cell("", cell, self._before(block, id_), UNWATCHED, self._columns)
+            for id_, cell in self._cells.items()
         )
-        return judged(self._open, found, share=SHARE)
+        return judge_guidelines(self._open, found, share=SHARE)
 
     def _before(self, block: int, cell: str) -> list[Trial]:
-        """What a cell had when the block before was over."""
+        """Return the trials of a cell up to the previous block."""
         return sorted((one for one in self._trials.get(cell, ()) if one.block < block), key=_block)
 
 
 def _weighed(undecided: Iterable[Judgement]) -> dict[str, float]:
-    """By cell, the weight of the guideline that would be decided first."""
+    """Return by cell the weight of the guideline that is closest to a verdict."""
     weights: dict[str, float] = {}
     for judgement in undecided:
         weight = 1 / (judgement.more or MOST)

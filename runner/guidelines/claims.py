@@ -1,4 +1,4 @@
-"""From a claim to questions that figures can answer: does such a product of figures lie between such bounds?"""
+"""Translation of claims into questions: does a product of figures lie between bounds?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING
 
 from runner.base.quantities import parse_percent, parse_size, parse_time
-from runner.guidelines.pairing import alone, compared, fitting, partitioned
+from runner.guidelines.pairing import match_along, match_compared, matching_cells, unmatched_cells
 from runner.language.guidelines import Best, Bound, Claim, Compare, Effect, Monotone, Profile, RatioOf, Scaling, SumOf
 from runner.space.guideline_references import narrowed
 from runner.space.rules import BadRule, axis_named, rule_of
@@ -17,19 +17,19 @@ from runner.space.rules import BadRule, axis_named, rule_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.guidelines.pairing import Context, Matched
+    from runner.guidelines.pairing import Context, Matches
     from runner.language.filter import Condition
     from runner.results.record import CellRow
     from runner.space.rules import Rule
 
 
 class NotTested(Exception):
-    """The claim is about cells that nobody measured; says which."""
+    """The claim concerns cells without measurements. The message names them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A figure, or the sum of that of several cells, so many times, to a power: 1 above the fraction line, -1 below."""
+    """A figure, or the sum over several cells, with a factor and a power: 1 in the numerator, -1 in the denominator."""
 
     power: float
     cells: tuple[str, ...]
@@ -38,41 +38,40 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether the product of these terms lies between the bounds."""
+    """Does the product of these terms lie between the bounds?"""
 
     label: str
     terms: tuple[Term, ...]
     low: float = 0.0
     high: float = inf
-    #: It is about the figure itself and not about a ratio.
+    #: It concerns one figure, not a ratio.
     absolute: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Ids of all cells that it rests on."""
+        """Return the ids of all cells that it uses."""
         return tuple(dict.fromkeys(cell for term in self.terms for cell in term.cells))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a claim comes to: it holds if all of its questions are answered with yes."""
+class ClaimQuestions:
+    """The questions of a claim. The claim holds if all answers are yes."""
 
     questions: tuple[Question, ...]
-    #: Of an effect: the same for every context by itself. They decide nothing.
+    #: For an effect: the same question for each context. These do not affect the verdict.
     contexts: tuple[Question, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """The cells of a run, and every axis with its values."""
+class ClaimScope:
+    """The cells of a run, and all values of every axis."""
 
     cells: Sequence[CellRow]
     values: Mapping[str, set[str]]
 
     @classmethod
-    def of(cls, cells: Sequence[CellRow]) -> Field:
-        """All that can be asked about these cells."""
+    def of(cls, cells: Sequence[CellRow]) -> ClaimScope:
         values: dict[str, set[str]] = {}
         for cell in cells:
             for axis, value in cell.axes.items():
@@ -80,7 +79,7 @@ class Field:
         return cls(cells, values)
 
     def rule(self, *conditions: Condition) -> Rule:
-        """What holds where all of these do. Raises NotTested."""
+        """Return the rule that combines all of these rules. Raise NotTested."""
         found: Rule | None = {}
         for condition in conditions:
             try:
@@ -92,8 +91,8 @@ class Field:
         return found
 
     def chosen(self, *conditions: Condition) -> list[CellRow]:
-        """The cells of which all of this is true. Raises NotTested where there is none."""
-        found = fitting(self.cells, self.rule(*conditions))
+        """Return the cells that fit all of these rules. Raise NotTested if there are no cells."""
+        found = matching_cells(self.cells, self.rule(*conditions))
         if not found:
             raise NotTested(
                 f"no cell is {', '.join(f'{key}={one}' for part in conditions for key, one in part.items())}"
@@ -101,7 +100,7 @@ class Field:
         return found
 
     def axis(self, name: str) -> str:
-        """The full name of an axis. Raises NotTested."""
+        """Return the full name of an axis. Raise NotTested."""
         try:
             return axis_named(name, self.values)
         except BadRule as error:
@@ -109,29 +108,29 @@ class Field:
 
 
 @singledispatch
-def asked(claim: Claim, field: Field) -> Asked:  # noqa: ARG001
-    """What a claim asks of these cells. Raises NotTested."""
+def questions_of(claim: Claim, field: ClaimScope) -> ClaimQuestions:  # noqa: ARG001
+    """Return the questions of a claim for these cells. Raise NotTested."""
     raise TypeError(f"no such claim: {claim!r}")
 
 
-@asked.register
-def _(claim: Compare, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Compare, field: ClaimScope) -> ClaimQuestions:
     return _of_pairs(claim, claim.of, claim.to, field, 1 / (1 + claim.within), 1 + claim.within)
 
 
-@asked.register
-def _(claim: RatioOf, field: Field) -> Asked:
+@questions_of.register
+def _(claim: RatioOf, field: ClaimScope) -> ClaimQuestions:
     return _of_pairs(claim, claim.of, claim.to, field, claim.at_least or 0.0, claim.at_most or inf)
 
 
-@asked.register
-def _(claim: Effect, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Effect, field: ClaimScope) -> ClaimQuestions:
     each = _of_pairs(claim, claim.of, claim.over, field, claim.at_least or 0.0, claim.at_most or inf)
-    return Asked((averaged(each.questions),), each.questions, each.notes)
+    return ClaimQuestions((mean_question(each.questions),), each.questions, each.notes)
 
 
-def averaged(contexts: Sequence[Question]) -> Question:
-    """The same question about the mean of all contexts."""
+def mean_question(contexts: Sequence[Question]) -> Question:
+    """Return the same question about the mean of all contexts."""
     first, share = contexts[0], 1 / len(contexts)
     if len(contexts) == 1:
         return first
@@ -139,8 +138,8 @@ def averaged(contexts: Sequence[Question]) -> Question:
     return Question(f"mean over {len(contexts)} contexts", terms, first.low, first.high)
 
 
-@asked.register
-def _(claim: Best, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Best, field: ClaimScope) -> ClaimQuestions:
     along = field.axis(claim.along)
     (chosen,) = field.rule({along: claim.value}).values()
     best, more = next(iter(chosen)), claim.figure.more_is_better
@@ -152,11 +151,11 @@ def _(claim: Best, field: Field) -> Asked:
         for value, cell in row.items()
         if value != best
     ]
-    return _some(found, f"nothing was measured beside {along}={best}")
+    return _some(found, f"only {along}={best} was measured")
 
 
-@asked.register
-def _(claim: Monotone, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Monotone, field: ClaimScope) -> ClaimQuestions:
     back = 1 + claim.tolerance
     low, high = (1 / back, inf) if claim.direction == "rises" else (0.0, back)
     rows = _rows(claim, field.axis(claim.along), field)
@@ -168,33 +167,33 @@ def _(claim: Monotone, field: Field) -> Asked:
     return _some(found, f"{claim.along} has a single value")
 
 
-@asked.register
-def _(claim: Scaling, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Scaling, field: ClaimScope) -> ClaimQuestions:
     found = list[Question]()
     for row, label in _labelled(_rows(claim, field.axis(claim.along), field)):
         (first, start), *others = [(value, number_of(value)) for value in row]
         for value, number in others:
             if not start or not number:
-                raise NotTested(f"{claim.along}={value if start else first} is no number to scale with")
+                raise NotTested(f"{claim.along}={value if start else first} is not a number, so it cannot scale")
             terms = (Term(1, (row[value].id,), start / number), Term(-1, (row[first].id,)))
             asks = _told(f"{value} / {first} for each of {number / start:g}", label)
             found.append(Question(asks, terms, claim.at_least or 0.0, claim.at_most or inf))
     return _some(found, f"{claim.along} has a single value")
 
 
-@asked.register
-def _(claim: Bound, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Bound, field: ClaimScope) -> ClaimQuestions:
     low = claim.at_least.value if claim.at_least else 0.0
     high = claim.at_most.value if claim.at_most else inf
     cells = field.chosen(claim.where)
-    return Asked(tuple(Question(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
+    return ClaimQuestions(tuple(Question(one.name, (Term(1, (one.id,)),), low, high, absolute=True) for one in cells))
 
 
-@asked.register
-def _(claim: SumOf, field: Field) -> Asked:
+@questions_of.register
+def _(claim: SumOf, field: ClaimScope) -> ClaimQuestions:
     sides = [field.rule(claim.where, one) for one in (claim.whole, *claim.parts)]
-    among = [_some_of(fitting(field.cells, rule)) for rule in sides]
-    found = compared(among, _compared(sides))
+    among = [_some_of(matching_cells(field.cells, rule)) for rule in sides]
+    found = match_compared(among, _compared(sides))
     labels = _labels([context.places for context in found.contexts])
     questions = [
         Question(
@@ -206,11 +205,11 @@ def _(claim: SumOf, field: Field) -> Asked:
         for context, label in zip(found.contexts, labels, strict=True)
         for whole, *parts in (context.cells,)
     ]
-    return _some(questions, "no whole was measured where its parts were", _notes(among, found))
+    return _some(questions, "no position has both the whole and its parts", _notes(among, found))
 
 
-@asked.register
-def _(claim: Profile, field: Field) -> Asked:
+@questions_of.register
+def _(claim: Profile, field: ClaimScope) -> ClaimQuestions:
     found, level = list[Question](), geometric_mean(claim.follows)
     for row, label in _labelled(_rows(claim, field.axis(claim.along), field)):
         if len(row) != len(claim.follows):
@@ -224,7 +223,7 @@ def _(claim: Profile, field: Field) -> Asked:
 
 
 def number_of(value: str) -> float | None:
-    """What a value of an axis is as a number, if it is one."""
+    """Return the value of an axis as a number, or None."""
     for parse in (float, parse_size, parse_percent, parse_time):
         try:
             return float(parse(value))
@@ -233,21 +232,21 @@ def number_of(value: str) -> float | None:
     return None
 
 
-def _of_pairs(claim: Claim, of: Condition, to: Condition, field: Field, low: float, high: float) -> Asked:
+def _of_pairs(claim: Claim, of: Condition, to: Condition, field: ClaimScope, low: float, high: float) -> ClaimQuestions:
     field.chosen(claim.where, of), field.chosen(claim.where, to)
     sides = [field.rule(claim.where, one) for one in (of, to)]
-    among, named = [fitting(field.cells, rule) for rule in sides], _compared(sides)
-    found = compared(among, named)
+    among, named = [matching_cells(field.cells, rule) for rule in sides], _compared(sides)
+    found = match_compared(among, named)
     labels = _labels([{**context.places, **_against(context, named)} for context in found.contexts])
     questions = [
         Question(label, _ratio(*context.cells), low, high)
         for context, label in zip(found.contexts, labels, strict=True)
     ]
-    return _some(questions, "the cells of both sides differ in more than what is compared", _notes(among, found))
+    return _some(questions, "the cells of both sides differ in other axes, too", _notes(among, found))
 
 
 def _compared(rules: Sequence[Rule]) -> set[str]:
-    """The axes on which rules are about different values."""
+    """Return the axes on which the rules have different values."""
     named = {axis for rule in rules for axis in rule}
     return {axis for axis in named if len({rule.get(axis) for rule in rules}) > 1}
 
@@ -256,22 +255,22 @@ def _ratio(above: CellRow, below: CellRow) -> tuple[Term, ...]:
     return (Term(1, (above.id,)), Term(-1, (below.id,)))
 
 
-def _rows(claim: Claim, along: str, field: Field) -> list[dict[str, CellRow]]:
-    """The cells of a claim along an axis, once for each place on all other axes; in the order of its numbers."""
+def _rows(claim: Claim, along: str, field: ClaimScope) -> list[dict[str, CellRow]]:
+    """Return the cells of a claim along an axis, one row for each position on the other axes, in numeric order."""
     groups: dict[str, list[CellRow]] = {}
     for cell in field.chosen(claim.where):
         if along in cell.axes:
             groups.setdefault(cell.axes[along], []).append(cell)
     numbers = {value: number_of(value) for value in groups}
     order = sorted(groups, key=lambda value: (numbers[value] is None, numbers[value] or 0.0))
-    return [row for row in partitioned({value: groups[value] for value in order}, along) if len(row) > 1]
+    return [row for row in match_along({value: groups[value] for value in order}, along) if len(row) > 1]
 
 
-def _some(questions: Iterable[Question], lacking: str, notes: tuple[str, ...] = ()) -> Asked:
+def _some(questions: Iterable[Question], lacking: str, notes: tuple[str, ...] = ()) -> ClaimQuestions:
     found = tuple(one for one in questions if len(one.cells) > 1)
     if not found:
         raise NotTested(lacking)
-    return Asked(found, notes=notes)
+    return ClaimQuestions(found, notes=notes)
 
 
 def _some_of(cells: list[CellRow]) -> list[CellRow]:
@@ -280,25 +279,25 @@ def _some_of(cells: list[CellRow]) -> list[CellRow]:
     return cells
 
 
-def _notes(sides: Sequence[Sequence[CellRow]], found: Matched) -> tuple[str, ...]:
-    """What is compared as well, and what is not although it was named."""
+def _notes(sides: Sequence[Sequence[CellRow]], found: Matches) -> tuple[str, ...]:
+    """Note the axes that change along with the compared one, and named axes that do not differ."""
     tied = (
         f"{axis} differs as well: {' against '.join('|'.join(sorted(one)) for one in values)}"
         for axis, values in found.tied.items()
     )
-    left = [cell.name for cell in alone(sides, found.contexts)]
+    left = [cell.name for cell in unmatched_cells(sides, found.contexts)]
     told = f"{left[0]}{f' and {len(left) - 1} more' if len(left) > 1 else ''}" if left else ""
-    return (*tied, *((f"held against nothing, as no cell of the other side is like it: {told}",) if left else ()))
+    return (*tied, *((f"left out, because the other side has no matching cell: {told}",) if left else ()))
 
 
 def _against(context: Context, named: Iterable[str]) -> dict[str, str]:
-    """What is compared, as a place: which it is, where a side has several."""
+    """Return the compared values as a position."""
     values = {axis: [cell.axes[axis] for cell in context.cells if axis in cell.axes] for axis in named}
     return {axis: " against ".join(dict.fromkeys(several)) for axis, several in values.items() if several}
 
 
 def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:
-    """What tells contexts apart, in as few words as it takes."""
+    """Return the shortest labels that distinguish the contexts."""
     axes = dict.fromkeys(axis for places in contexts for axis in places)
     kept = [axis for axis in axes if len({places.get(axis) for places in contexts}) > 1]
     apart = _count(contexts, kept)
@@ -309,7 +308,7 @@ def _labels(contexts: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _count(contexts: Sequence[Mapping[str, str]], axes: Sequence[str]) -> int:
-    """How many of them can be told apart by these axes."""
+    """Return how many contexts these axes distinguish."""
     return len({tuple(places.get(axis) for axis in axes) for places in contexts})
 
 
@@ -318,7 +317,7 @@ def _labelled(rows: Sequence[Mapping[str, CellRow]]) -> Iterator[tuple[Mapping[s
 
 
 def _places(row: Mapping[str, CellRow]) -> dict[str, str]:
-    """Where all cells of a row stand."""
+    """Return the common position of all cells of a row."""
     *_, last = cells = list(row.values())
     return {
         axis: value for axis, value in last.axes.items() if all(one.axes.get(axis, value) == value for one in cells)

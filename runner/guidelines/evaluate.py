@@ -1,19 +1,18 @@
-"""What figures answer to a question: yes, no, or not yet, and how much more of them it would take.
+"""Answers to questions from figures: yes, no or undecided, and how many more trials it would take.
 
-All is done on logarithms, block by block, as `stats.compare.paired` does and with its assumptions: what a block does to
-all cells alike cancels, and so does the doubt that stopping early would bias. A figure by itself (`absolute`) has
-nothing to cancel with: its interval is wider where its cell stopped early. What is judged of it is its geometric mean,
-which is less than the mean by half the square of its noise: by 0.1 % where trials scatter by 5 %.
+The computation uses logarithms, block by block, like `stats.compare.paired` and with its assumptions. Effects of a
+block on all cells cancel, and so does the bias of early stops. A single figure (`absolute`) has no such pair, so its
+interval is wider where its cell stopped early. Its geometric mean is judged, which is below the mean by half the square
+of the noise: 0.1 % at a scatter of 5 %.
 
-*Yes* is an interval that lies between the bounds: at a confidence of 95 % the chance of a false one is at most 2.5 %,
-and not larger where all of several questions must be answered so (each false one would have to slip through). *No* is
-one that lies beyond a bound; as one such answer is enough, it is asked at a confidence that is corrected (Bonferroni)
-for how many are asked together. So of claims on the very edge of truth, where either verdict says too much, at most
-5 % get one.
+*Yes* requires an interval between the bounds. At 95 % confidence a false yes has a chance of at most 2.5 %, also where
+several questions must all be yes. *No* requires an interval beyond a bound. One such answer is enough, so its
+confidence is corrected (Bonferroni) for the number of questions. At the very edge of a claim, at most 5 % get a wrong
+verdict.
 
-A mean that no run has all contexts of (parts of a matrix, nights in which different cells broke) is put together from
-the means of those that the same runs share. Runs are no blocks, and one may have a say in several of these parts, so
-nothing is taken to cancel: the half-widths of the parts, at a confidence corrected for how many there are, add up.
+If no run has all contexts of a mean (parts of a matrix, nights with different broken cells), the mean combines those of
+the contexts that the same runs share. Runs are no blocks, and a run may be in several parts, so the computation assumes
+no cancellation: the half-widths of the parts, with a confidence corrected for their number, add up.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from math import dist, exp, fsum, inf, log, log1p, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import averaged
+from runner.guidelines.claims import mean_question
 from runner.guidelines.verdict import Verdict
 from runner.statistics.ratios import bounded_exp
 from runner.statistics.stopping import StopReason
@@ -36,59 +35,59 @@ if TYPE_CHECKING:
     from runner.guidelines.samples import Measured
     from runner.language.metrics import Metric
 
-#: Nobody measures a cell more often; what would take more lies on the edge.
+#: The limit for a useful number of trials. A question that needs more is at the edge.
 MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How sure an answer has to be."""
+    """The confidence of answers."""
 
     confidence: float
-    #: How many questions are asked together.
+    #: The number of simultaneous questions.
     together: int = 1
-    #: So much of the chance of error is used: less, where it was looked at again and again until it was decided.
+    #: The used part of the error rate: below 1 if there are repeated looks until a verdict.
     share: float = 1.0
 
     @property
     def yes(self) -> float:
-        """Of intervals that are to lie between the bounds."""
+        """Return the confidence of intervals that must lie between the bounds."""
         return 1 - self.share * (1 - self.confidence)
 
     @property
     def no(self) -> float:
-        """Of intervals that are to lie beyond."""
+        """Return the confidence of intervals that must lie beyond a bound."""
         return 1 - self.share * (1 - self.confidence) / self.together
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A question, what was measured, and whether that is enough."""
+    """A question, its measured value, and whether the data decide it."""
 
     question: Question
     verdict: Verdict
-    #: The ratio, or the figure itself; None where a cell has no figures.
+    #: The ratio, or the figure; None if a cell has no figures.
     value: float | None = None
     low: float = 0.0
     high: float = inf
-    #: Blocks, or runs where there are several.
+    #: Blocks, or runs if there are several.
     n: int = 0
-    #: So many blocks would decide it, if things go on as they did; None: nobody can tell, or more than `MOST`.
+    #: The number of blocks that would decide it at the current scatter; None if unknown or above `MOST`.
     enough: int | None = None
     strained: int = 0
-    #: A mean is put together from so many parts, where no run has all of it.
+    #: The number of parts of a mean, if no run has all contexts.
     parts: int = 1
-    #: Of so many runs each is one of its values; of a single one, its blocks are.
+    #: The number of runs. With several, each run is one value; with one, each block is.
     runs: int = 1
 
     @property
     def seems(self) -> bool:
-        """Whether it looks like a yes."""
+        """Return whether the point estimate is a yes."""
         return self.value is not None and self.question.low <= self.value <= self.question.high
 
 
-def answered(question: Question, runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level) -> Answer:
-    """What the runs say; each has its cells by their ids."""
+def answer_question(question: Question, runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level) -> Answer:
+    """Return the answer from the runs; each maps cell ids to figures."""
     known = [run for run in runs if all(cell in run for cell in question.cells)]
     values = [found for run in known if (found := _values(question, run, metric))]
     strained = _strained(question, known)
@@ -99,20 +98,20 @@ def answered(question: Question, runs: Sequence[Mapping[str, Measured]], metric:
     return replace(said, strained=strained, runs=len(values))
 
 
-def answered_in_mean(
+def answer_mean(
     contexts: Sequence[Question], runs: Sequence[Mapping[str, Measured]], metric: Metric, level: Level
 ) -> Answer:
-    """What they say of the mean of contexts, each of which has values in some run.
+    """Return the answer for the mean of contexts, each with values in some run.
 
-    Runs that have all contexts say it by themselves; where there is none, it is put together.
+    Use the runs with all contexts; without any, combine parts.
     """
-    question = averaged(contexts)
-    whole = answered(question, runs, metric, level)
+    question = mean_question(contexts)
+    whole = answer_question(question, runs, metric, level)
     if whole.value is not None:
         return whole
     parts = _parted(contexts, runs, metric)
     values = [
-        (len(part) / len(contexts), [found for run in runs if (found := _values(averaged(part), run, metric))])
+        (len(part) / len(contexts), [found for run in runs if (found := _values(mean_question(part), run, metric))])
         for part in parts
     ]
     strained = sum(_strained(one, [run for run in runs if _blocks(one, run, metric)]) for one in contexts)
@@ -123,7 +122,7 @@ def answered_in_mean(
 def _parted(
     contexts: Sequence[Question], runs: Sequence[Mapping[str, Measured]], metric: Metric
 ) -> list[list[Question]]:
-    """Contexts that the very same runs have, each in blocks that they share."""
+    """Group the contexts that the same runs have, in blocks that they share."""
     found: dict[tuple[int, ...], list[tuple[list[Question], list[set[int]]]]] = {}
     for one in contexts:
         known = {at: blocks for at, run in enumerate(runs) if (blocks := _blocks(one, run, metric))}
@@ -143,14 +142,14 @@ def _strained(question: Question, runs: Sequence[Mapping[str, Measured]]) -> int
 
 
 def _blocks(question: Question, run: Mapping[str, Measured], metric: Metric) -> set[int]:
-    """The blocks of a run in which all of its cells were measured."""
+    """Return the blocks of a run in which all cells were measured."""
     if not all(cell in run for cell in question.cells):
         return set()
     return set.intersection(*(set(run[cell].blocks(metric)) for cell in question.cells))
 
 
 def _values(question: Question, run: Mapping[str, Measured], metric: Metric) -> list[float]:
-    """The logarithm of the product in each block that measured all of its cells."""
+    """Return the logarithm of the product in each complete block."""
     if not all(cell in run for cell in question.cells):
         return []
     blocks = {cell: run[cell].blocks(metric) for cell in question.cells}
@@ -163,7 +162,7 @@ def _values(question: Question, run: Mapping[str, Measured], metric: Metric) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Values, as far as their mean and its doubt go, and what share they have in the whole."""
+    """The mean and scatter of values, and their weight in the whole."""
 
     share: float
     mean: float
@@ -172,26 +171,26 @@ class _Part:
 
     @classmethod
     def of(cls, share: float, runs: Sequence[Sequence[float]]) -> _Part:
-        """Of the blocks of a run; where there are several, each of them is one value."""
+        """Use the blocks of a single run; with several runs, each run is one value."""
         values = runs[0] if len(runs) == 1 else [fmean(one) for one in runs]
         n, mean = len(values), fmean(values)
         return cls(share, mean, dist(values, (mean,) * n) / sqrt(n - 1) if n > 1 else 0.0, n)
 
     def half(self, confidence: float, more: int) -> float:
-        """Its share of half the width of an interval, with so many values more."""
+        """Return the weighted half-width of an interval with `more` further values."""
         n = self.n + more
         return inf if n < 2 else self.share * t_factor(n - 1, confidence) * self.deviation / sqrt(n)
 
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """A mean and its doubt."""
+    """A mean and its scatter."""
 
     parts: tuple[_Part, ...]
 
     @classmethod
     def of(cls, values: Sequence[tuple[float, Sequence[Sequence[float]]]]) -> _Spread:
-        """Of the values of runs, part by part, with the share of each."""
+        """Combine the values of runs, part by part, each with its weight."""
         return cls(tuple(_Part.of(share, runs) for share, runs in values))
 
     @property
@@ -200,17 +199,17 @@ class _Spread:
 
     @property
     def n(self) -> int:
-        """What it rests on: no more than its weakest part."""
+        """Return the number of values of the weakest part."""
         return min(one.n for one in self.parts)
 
     def half(self, confidence: float, n: int | None = None) -> float:
-        """Half the width of an interval, with so many values."""
+        """Return half the width of an interval with `n` values."""
         more = 0 if n is None else n - self.n
         each = 1 - (1 - confidence) / len(self.parts)
         return fsum(one.half(each, more) for one in self.parts)
 
     def enough(self, distance: float, confidence: float) -> int | None:
-        """With how many values an interval would be narrower than that to either side."""
+        """Return the number of values at which the half-width falls below `distance`."""
         certain = not any(one.deviation for one in self.parts)
         if self.n < 2 or certain or distance <= 0 or self.half(confidence, MOST) >= distance:
             return None
@@ -236,9 +235,9 @@ def _judged(question: Question, spread: _Spread, level: Level, alone: Measured |
 
 
 def _bounds(spread: _Spread, confidence: float, alone: Measured | None) -> tuple[float, float]:
-    """Of the interval of the mean; where it is one figure of one cell, as wide as its having stopped early makes it.
+    """Return the interval of the mean. A single figure of one cell gets a wider one for an early stop.
 
-    That is what `stopping.interval_of` does with means that are not of logarithms.
+    This is `stopping.interval_of`, but for means of logarithms.
     """
     if alone is None or alone.rule.until is None:
         half = spread.half(confidence)

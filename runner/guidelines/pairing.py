@@ -1,4 +1,4 @@
-"""Which cells are held against which: those that differ in what is compared, and in nothing else."""
+"""Matching of cells that differ only in the compared axes."""
 
 from __future__ import annotations
 
@@ -12,52 +12,51 @@ if TYPE_CHECKING:
 
 
 class Context(NamedTuple):
-    """One cell of every side, and where all of them stand."""
+    """One cell of every side, and their common position."""
 
     cells: tuple[CellRow, ...]
     places: Mapping[str, str]
 
 
-class Matched(NamedTuple):
-    """All of them, and what else is compared because it never is the same."""
+class Matches(NamedTuple):
+    """All contexts, and the axes that always change along with the compared one."""
 
     contexts: list[Context]
     #: The values of each such axis, side by side.
     tied: Mapping[str, tuple[frozenset[str], ...]]
 
 
-def fitting(cells: Iterable[CellRow], rule: Mapping[str, frozenset[str]]) -> list[CellRow]:
-    """The cells that a rule is about."""
+def matching_cells(cells: Iterable[CellRow], rule: Mapping[str, frozenset[str]]) -> list[CellRow]:
     return [cell for cell in cells if all(cell.axes.get(axis) in values for axis, values in rule.items())]
 
 
-def compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matched:
-    """Every way to take a cell of each side so that all stand on the same places of the axes that they share.
+def match_compared(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matches:
+    """Return every combination of one cell of each side with equal values on the shared axes.
 
-    `named` axes are what is compared: what each of their values is held against is found by itself, as it does not
-    take the same to be like a RAID 1 and like a RAID 10.
+    `named` axes are compared. Each of their values is matched on its own, because the axes of a RAID 1 differ from
+    those of a RAID 10.
     """
     contexts, tied = list[Context](), dict[str, tuple[frozenset[str], ...]]()
     for several in product(*(_by_place(side, sorted(named)) for side in sides)):
-        found = matched(several, named)
+        found = match_sides(several, named)
         contexts += found.contexts
         for axis, values in found.tied.items() if found.contexts else ():
             before = tied.get(axis, (frozenset[str](),) * len(values))
             tied[axis] = tuple(map(frozenset.union, before, values))
-    return Matched(contexts, dict(sorted(tied.items())))
+    return Matches(contexts, dict(sorted(tied.items())))
 
 
-def alone(sides: Sequence[Sequence[CellRow]], contexts: Iterable[Context]) -> list[CellRow]:
-    """The cells that are held against nothing."""
+def unmatched_cells(sides: Sequence[Sequence[CellRow]], contexts: Iterable[Context]) -> list[CellRow]:
+    """Return the cells without a partner."""
     used = {cell.id for context in contexts for cell in context.cells}
     return [cell for side in sides for cell in side if cell.id not in used]
 
 
-def matched(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matched:
-    """The same of sides that have one place each on what is compared.
+def match_sides(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Matches:
+    """Match sides with one position each on the compared axes.
 
-    An axis that has other values on every side, and is of the same kind (of the stack, of the tunables, of the work),
-    changes along with them and is compared with them: the level with the name of a layout.
+    An axis with different values on every side, and of the same kind (stack, tunables or workload), changes along with
+    them and counts as compared: the level with the name of a layout.
     """
     values = [_values(side) for side in sides]
     shared = {axis for axis in values[0] if all(axis in one for one in values)} - set(named) if values else set()
@@ -67,13 +66,13 @@ def matched(sides: Sequence[Sequence[CellRow]], named: Collection[str]) -> Match
     rows = [Context((), {})]
     for side in sides:
         rows = _joined(rows, side, ignored)
-    return Matched(rows, {axis: tuple(frozenset(one[axis]) for one in values) for axis in sorted(tied)})
+    return Matches(rows, {axis: tuple(frozenset(one[axis]) for one in values) for axis in sorted(tied)})
 
 
-def partitioned(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dict[str, CellRow]]:
-    """The same along an axis: `groups` has the cells by its values.
+def match_along(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dict[str, CellRow]]:
+    """Match cells along an axis; `groups` maps its values to cells.
 
-    A place where one of these was never to be measured has the others all the same.
+    A position that excludes one value still has the others.
     """
     sides = list(groups.values())
     values = [_values(side) for side in sides]
@@ -88,18 +87,18 @@ def partitioned(groups: Mapping[str, Sequence[CellRow]], along: str) -> list[dic
     return [
         dict(zip(part, context.cells, strict=True))
         for part in parts.values()
-        for context in matched(list(part.values()), {along, *tied}).contexts
+        for context in match_sides(list(part.values()), {along, *tied}).contexts
     ]
 
 
 def kind_of(axis: str) -> str:
-    """What an axis is about: the work, a tunable, or else the stack."""
+    """Return what an axis concerns: the workload, a tunable or the stack."""
     kind = axis.partition(".")[0]
     return kind if kind in {"tune", "workload"} else "stack"
 
 
 def _parts_of(named: str, values: Sequence[Mapping[str, set[str]]]) -> set[str]:
-    """Of names of layouts or workloads: the axes that are what these are made of, one value for each that has it."""
+    """Return the axes that the name of a layout or workload determines: one value for each name that has the axis."""
     if named not in {"layout", "workload"}:
         return set()
     axes = {axis for one in values for axis in one if kind_of(axis) == kind_of(named)}
@@ -139,5 +138,5 @@ def _values(cells: Iterable[CellRow]) -> dict[str, set[str]]:
 
 
 def _apart(values: Sequence[set[str]]) -> bool:
-    """Whether no two sides have a value in common."""
+    """Return whether no two sides share a value."""
     return len(values) > 1 and not any(one & other for one, other in combinations(values, 2))

@@ -1,4 +1,4 @@
-"""Which stack of a run is fastest at each workload, and which others are as fast or may be."""
+"""Ranking of the stacks of a run at each workload, with those that are as fast or may be."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from runner.guidelines.evaluate import Level
-from runner.guidelines.recommend import best_first, by_setting, to_choose_from
+from runner.guidelines.recommend import group_by_setting, possible_choices, sort_by_figure
 from runner.language.metrics import KNOWN, is_large
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 #: Differences up to this size count as equal.
 EQUAL = 0.05
-#: The figures of a trial that a ranking needs.
+#: The figures that a ranking needs.
 COLUMNS = ("read_bw", "write_bw", "read_iops", "write_iops")
 
 
 class Standing(StrEnum):
-    """How a stack compares with the fastest one."""
+    """The comparison of a stack with the fastest one."""
 
     FASTEST = "fastest"
     EQUAL = "equal"
@@ -40,19 +40,19 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A stack with its tunables, and what it reached."""
+    """A stack with its tunables, and its figure."""
 
     cell: CellRow
-    #: The mean over its trials, as tables show it.
+    #: The mean over its trials, as in tables.
     level: float
     standing: Standing
-    #: How many times as fast the fastest one is; None of itself, and without a round in common.
+    #: How many times as fast the fastest one is; None for itself, and without a common round.
     behind: Ratio | None
     host_limited: bool
 
     @property
     def apart(self) -> float | None:
-        """The largest difference from the fastest one that the interval allows (0.1: 10 %); None if unlimited."""
+        """Return the largest difference from the fastest one within the interval (0.1: 10 %); None if unlimited."""
         if self.behind is None or not self.behind.low or not isfinite(self.behind.high):
             return None
         return max(self.behind.high, 1 / self.behind.low) - 1
@@ -74,7 +74,7 @@ class Ranking:
 
     @property
     def fastest(self) -> Stack:
-        """The one with the best figure."""
+        """Return the stack with the best figure."""
         return self.stacks[0]
 
     @property
@@ -89,23 +89,22 @@ class Ranking:
 
     @property
     def slower(self) -> list[Stack]:
-        """The others."""
         return [one for one in self.stacks if one.standing is Standing.SLOWER]
 
 
-def ranked(found: Iterable[Measured], confidence: float = 0.95, share: float = 1.0) -> list[Ranking]:
+def rank_stacks(found: Iterable[Measured], confidence: float = 0.95, share: float = 1.0) -> list[Ranking]:
     """Rank the stacks of one run, workload by workload; workloads of a single stack are left out.
 
-    `share`: so much of the stated chance of error is used, as where guidelines are judged.
+    `share` is the used part of the error rate, as for guidelines.
     """
     rankings = (_ranking(several, confidence, share) for several in _by_workload(list(found)))
     return [one for one in rankings if one and len(one.stacks) + len(one.missing) > 1]
 
 
 def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Places, Measured]]]:
-    """Settings that did the same work under the same faults."""
+    """Group settings with the same workload under the same faults."""
     workloads: dict[tuple[str, Places], dict[Places, Mapping[Places, Measured]]] = {}
-    for place, several in by_setting(found).items():
+    for place, several in group_by_setting(found).items():
         for work, one in several.items():
             workloads.setdefault((one.cell.axes.get("faults", ""), work), {})[place] = {work: one}
     return list(workloads.values())
@@ -114,7 +113,7 @@ def _by_workload(found: Sequence[Measured]) -> list[Mapping[Places, Mapping[Plac
 def _without_lost_disks(
     settings: Mapping[Places, Mapping[Places, Measured]],
 ) -> Mapping[Places, Mapping[Places, Measured]]:
-    kept = {one.cell.id for one in to_choose_from([one for several in settings.values() for one in several.values()])}
+    kept = {one.cell.id for one in possible_choices([one for several in settings.values() for one in several.values()])}
     return {place: work for place, work in settings.items() if all(one.cell.id in kept for one in work.values())}
 
 
@@ -122,7 +121,7 @@ def _ranking(declared: Mapping[Places, Mapping[Places, Measured]], confidence: f
     settings = _without_lost_disks(declared)
     cells = {one.cell.id: one for several in settings.values() for one in several.values()}
     metric = headline(cells.values())
-    ordered = best_first(settings, metric, Level(confidence, share=share).yes)
+    ordered = sort_by_figure(settings, metric, Level(confidence, share=share).yes)
     if not ordered:
         return None
     there = {cell for one in ordered for cell in one.cells}
@@ -138,7 +137,7 @@ def _ranking(declared: Mapping[Places, Mapping[Places, Measured]], confidence: f
 
 
 def headline(cells: Iterable[Measured]) -> Metric:
-    """The figure of a workload that people compare: bytes per second of large requests, IOPS of small ones."""
+    """Return the usual figure of a workload: bandwidth for large requests, IOPS for small ones."""
     bw, iops = (
         sum(value for one in cells for value in one.blocks(metric).values())
         for metric in (KNOWN["total.bw"], KNOWN["total.iops"])

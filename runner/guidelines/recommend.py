@@ -1,4 +1,6 @@
-"""Which setting is best for some work, which others cannot be told apart from it, and what the rest would cost."""
+"""Recommendation of the best setting for a workload, with those that are not distinguishable, and the cost of the
+others.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,23 @@ Places = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A stack with its tunables, and what it did: the cells of all the work that was asked for."""
+    """A stack with its tunables, and its cells of the requested workloads."""
 
     places: Places
     cells: tuple[str, ...]
-    #: The figure of a single workload, the geometric mean of several.
+    #: The figure of one workload, or the geometric mean over several.
     level: float
-    #: It, as a part of the best one; None of the best itself, and where they share no block.
+    #: The ratio to the best one; None for the best itself, and without a common block.
     ratio: Ratio | None
-    #: Whether it may be the best one in truth.
+    #: It may be the true best.
     candidate: bool
-    #: Trials in which the host could not keep up with modelled disks.
+    #: Trials that are host-limited.
     strained: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Settings, the best first; and those of which something was not measured."""
+    """Settings, best first, and those with incomplete measurements."""
 
     metric: Metric
     settings: tuple[Setting, ...]
@@ -51,25 +53,24 @@ class Recommendation:
 
     @property
     def best(self) -> Setting:
-        """The one that looks best."""
         return self.settings[0]
 
     @property
     def level(self) -> list[Setting]:
-        """Others that cannot be told apart from it."""
+        """Return the settings that are not distinguishable from the best."""
         return [one for one in self.settings[1:] if one.candidate]
 
 
-def to_choose_from(found: Sequence[Measured]) -> list[Measured]:
-    """What somebody can choose: no faults, and no array that has lost a disk unless there are no others.
+def possible_choices(found: Sequence[Measured]) -> list[Measured]:
+    """Return the possible choices: without faults, and without degraded arrays unless there are no others.
 
-    BadInput where it is not said which faults are meant.
+    Raise BadInput if the faults are ambiguous.
     """
     faults = sorted({one.cell.axes["faults"] for one in found if "faults" in one.cell.axes})
     if len(faults) > 1:
         raise BadInput(
-            f"this was measured with different faults ({', '.join(faults)}), and nobody chooses those",
-            resolution=f"say which are meant: --for 'faults={faults[0]}'",
+            f"this was measured with different faults ({', '.join(faults)}), and a recommendation needs one of them",
+            resolution=f"choose one: --for 'faults={faults[0]}'",
         )
     return [one for one in found if _has_all_disks(one)] or list(found)
 
@@ -78,23 +79,23 @@ def _has_all_disks(one: Measured) -> bool:
     return all(value == "clean" for axis, value in one.cell.axes.items() if axis.endswith(".state"))
 
 
-def recommended(
+def recommend_settings(
     found: Sequence[Measured], metric: Metric, confidence: float = 0.95, share: float = 1.0
 ) -> Recommendation:
-    """What to take, by cells of one run; BadInput if nothing of it has the figure.
+    """Recommend settings from cells of one run. Raise BadInput if no cell has the figure.
 
-    `share`: so much of the stated chance of error is used, as where guidelines are judged.
+    `share` is the used part of the error rate, as for guidelines.
     """
     having = [one for one in found if one.has(metric)]
     if not any(one.blocks(metric) for one in having):
-        raise BadInput(f"nothing that was asked for has {metric.name}", resolution="--metric names another figure")
-    settings = by_setting(having)
+        raise BadInput(f"no selected cell has {metric.name}", resolution="--metric names another figure")
+    settings = group_by_setting(having)
     works = {work for several in settings.values() for work in several}
     complete = {place: several for place, several in settings.items() if works == set(several)}
-    ordered = best_first(complete, metric, Level(confidence, share=share).yes)
+    ordered = sort_by_figure(complete, metric, Level(confidence, share=share).yes)
     if not ordered:
         raise BadInput(
-            f"no setting has {metric.name} of all of this work in the same blocks",
+            f"no setting has {metric.name} of all these workloads in the same blocks",
             details=f"work: {'; '.join(sorted(map(_told, works)))}",
             resolution="narrow it with --for",
         )
@@ -102,10 +103,10 @@ def recommended(
     return Recommendation(metric, ordered, told, len(settings) - len(ordered), confidence)
 
 
-def best_first(
+def sort_by_figure(
     settings: Mapping[Places, Mapping[Places, Measured]], metric: Metric, sure: float
 ) -> tuple[Setting, ...]:
-    """Order settings that did the same work by a figure; those without it are left out."""
+    """Order settings with the same workloads by a figure. Leave out those without it."""
     samples = {place: _together(several, metric) for place, several in settings.items()}
     samples = {place: sample for place, sample in samples.items() if sample}
     extreme = find_extreme(list(samples.values()), sure, lowest=not metric.more_is_better)
@@ -126,11 +127,11 @@ def _behind(one: Setting, sign: int) -> tuple[bool, float]:
     return one.ratio is None, sign * (one.ratio.ratio if one.ratio else one.level)
 
 
-def by_setting(found: Sequence[Measured]) -> dict[Places, dict[Places, Measured]]:
-    """What each setting did, by the work.
+def group_by_setting(found: Sequence[Measured]) -> dict[Places, dict[Places, Measured]]:
+    """Group cells by setting and by workload.
 
-    Work on files and on devices is the same if it has one name, and all that both have in common is the same: how many
-    files there are says nothing of devices. Unless that would be one name for several works of a setting.
+    Workloads on files and on devices are equal if they have one name and agree on all common axes: the number of files
+    means nothing for devices. They stay separate if one name would then cover several workloads of a setting.
     """
     common: dict[str, set[str]] = {}
     for one in found:
@@ -150,12 +151,12 @@ def _name(one: Measured) -> str:
 
 
 def _set(one: Measured) -> Places:
-    """What is set: the stack and its tunables."""
+    """Return the stack and its tunables."""
     return tuple((axis, value) for axis, value in one.cell.axes.items() if kind_of(axis) != "workload")
 
 
 def _work(one: Measured, axes: Collection[str] | None = None) -> Places:
-    """What is done there, as far as these axes tell."""
+    """Return the workload, as far as these axes describe it."""
     done = ((axis, value) for axis, value in one.cell.axes.items() if kind_of(axis) == "workload")
     return tuple((axis, value) for axis, value in done if axes is None or axis in axes)
 
@@ -165,7 +166,7 @@ def _told(work: Places) -> str:
 
 
 def _together(several: Mapping[Places, Measured], metric: Metric) -> dict[int, float]:
-    """The figure by block; of several workloads the geometric mean, so that each counts alike."""
+    """Return the figure by block; for several workloads the geometric mean, so that each has equal weight."""
     figures = [one.blocks(metric) for one in several.values()]
     shared = set.intersection(*(set(one) for one in figures))
     return {block: geometric_mean(one[block] for one in figures) for block in sorted(shared)}

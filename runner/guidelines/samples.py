@@ -1,4 +1,4 @@
-"""What one run knows of one cell, as guidelines look at it."""
+"""The figures of one cell in one run, as guidelines use them."""
 
 from __future__ import annotations
 
@@ -16,33 +16,36 @@ if TYPE_CHECKING:
     from runner.results.record import CellRow, Trial
 
 _NOTED = frozenset(BESIDE.values())
-#: The side on which nothing is done.
+#: The direction without I/O, by kind of workload.
 _SILENT = {"read": "write", "randread": "write", "write": "read", "randwrite": "read"}
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A cell in a run: its figures by column and block, and how it came to have so many."""
+    """A cell in a run: its figures by column and block, and its stopping rule."""
 
     run: str
     cell: CellRow
     columns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     rule: Rule = Rule(1, 1)  # noqa: RUF009 - frozen
     stopped: StopReason = StopReason.FIXED
-    #: So many trials have figures.
+    #: The number of trials with figures.
     trials: int = 0
-    #: Trials in which the host could not keep up with modelled disks.
+    #: Trials that are host-limited.
     strained: int = 0
 
     def has(self, metric: Metric) -> bool:
-        """Whether it has such a figure, or would if it had been measured: what only reads has none of writing."""
+        """Return whether it has such a figure, or would have after a measurement.
+
+        A read workload has no write figures.
+        """
         if self.trials:
             return any(self.columns.get(column) for column in metric.columns)
         silent = _SILENT.get(self.cell.axes.get("workload.rw", ""), "")
         return not silent or not all(column.startswith(silent) for column in metric.columns)
 
     def blocks(self, metric: Metric) -> dict[int, float]:
-        """A figure by block; where a direction did nothing it adds nothing, and a share of nothing is a small one."""
+        """Return a figure by block. A direction without I/O counts as zero in sums."""
         found: dict[int, float] = {}
         for column in metric.columns:
             for block, value in self.columns.get(column, {}).items():
@@ -51,16 +54,16 @@ class Measured:
         return {block: value for block, value in floored.items() if value > 0}
 
 
-def measured(
+def measured_cells(
     run: str, cells: Iterable[CellRow], trials: Mapping[str, Sequence[Trial]], rule: Rule, columns: Collection[str]
 ) -> Iterator[Measured]:
-    """The cells of a run, with those figures that somebody asks about."""
+    """Yield the cells of a run with the requested figures."""
     for cell in cells:
-        yield of_cell(run, cell, trials.get(cell.id, ()), rule, columns)
+        yield measured_cell(run, cell, trials.get(cell.id, ()), rule, columns)
 
 
-def of_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
-    """One of them; its trials are in the order of their blocks."""
+def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, columns: Collection[str]) -> Measured:
+    """Return one cell. Its trials are in order of blocks."""
     found = [(one, figures) for one in trials if (figures := one.counted)]
     values: dict[str, dict[int, float]] = {}
     for trial, figures in found:
@@ -81,6 +84,6 @@ def _figure(figures: Figures, column: str) -> float | None:
 
 
 def _noted(trial: Trial, column: str) -> float | None:
-    """What was counted beside the work."""
+    """Return a number from the notes of a trial."""
     text = trial.notes.get(column)
     return float(text) if text else None

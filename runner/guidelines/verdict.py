@@ -1,4 +1,4 @@
-"""What is said of a claim."""
+"""The possible verdicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """Of a guideline, or of one of the questions that it comes to."""
+    """The verdict on a guideline, or on one of its questions."""
 
     HOLDS = "holds"
     FAILS = "fails"

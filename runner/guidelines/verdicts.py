@@ -1,4 +1,4 @@
-"""Guidelines and what was measured, into verdicts."""
+"""Verdicts on guidelines."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import Asked, Field, NotTested, asked
-from runner.guidelines.evaluate import Level, answered, answered_in_mean
+from runner.guidelines.claims import ClaimQuestions, ClaimScope, NotTested, questions_of
+from runner.guidelines.evaluate import Level, answer_mean, answer_question
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdict import Verdict
 
@@ -20,15 +20,14 @@ if TYPE_CHECKING:
     from runner.language.guidelines import Claim, Guideline
     from runner.results.record import CellRow
 
-#: Where it is looked again and again until a claim is decided, so much of the stated chance of error is used each
-#: time: with looks that lie farther and farther apart (`steering.looks`), all of them together err no more than stated.
-#: By simulation (`bench.guidelines`).
+#: The part of the error rate that each look uses if looks repeat until a verdict. The distance of looks grows
+#: (`adaptive.looks`), so all of them together err no more than stated. From simulation (`bench.guidelines`).
 SHARE = 0.12
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A guideline, what is said of it, and on what grounds."""
+    """A guideline, its verdict, and the evidence."""
 
     guideline: Guideline
     verdict: Verdict
@@ -36,36 +35,36 @@ class Judgement:
     #: Why it was not tested.
     why: str = ""
     notes: tuple[str, ...] = ()
-    #: No figure of it was measured: a verdict on nothing.
+    #: The figures are synthetic, so the verdict is about no real disk.
     made_up: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """Ids of the cells that it rests on: what nothing was measured of bears nothing."""
+        """Return the ids of the cells behind it, without those that were not measured."""
         return tuple(dict.fromkeys(cell for one in self.answers if one.n for cell in one.question.cells))
 
     @property
     def failed(self) -> bool:
-        """Whether this is a claim that measurements have refuted."""
+        """Return whether measurements refute the claim."""
         return self.verdict is Verdict.FAILS and not self.made_up
 
     @property
     def telling(self) -> Answer | None:
-        """The answer that the verdict comes from, or is still waiting for."""
+        """Return the answer that decides the verdict, or that is still open."""
         order = {Verdict.HOLDS: _nearness, Verdict.FAILS: _nearness, Verdict.INCONCLUSIVE: _patience}
         fitting = [one for one in self.answers if one.value is not None and one.verdict is self.verdict]
         return min(fitting, key=order.get(self.verdict, _nearness), default=None) if fitting else None
 
     @property
     def more(self) -> int | None:
-        """So many more blocks would decide it, if things go on as they did; None: nobody can tell."""
+        """Return the number of further blocks that would decide it at the current scatter, or None if unknown."""
         if self.verdict is not Verdict.INCONCLUSIVE:
             return 0
         return None if self.deciding is None else _needed(self.deciding)
 
     @property
     def deciding(self) -> Answer | None:
-        """The answer that would decide it: the first that may refute it, or else the last; None: nobody can tell."""
+        """Return the answer that would decide it: a possible refutation, else the slowest answer, else None."""
         refuting = [one for one in self.answers if not one.seems]
         left = [one for one in refuting or self.answers if one.verdict is Verdict.INCONCLUSIVE]
         known = [one for one in left if one.enough is not None]
@@ -75,36 +74,34 @@ class Judgement:
 
 
 def _needed(answer: Answer) -> int:
-    """So many more blocks, of an answer of which that is known."""
+    """Return the further blocks of an answer with a known number."""
     return max(1, (answer.enough or 0) - answer.n)
 
 
 def _nearness(answer: Answer) -> float:
-    """How far it is from the bound that is nearest, as a factor; below it, less than 1."""
+    """Return the distance to the nearest bound as a factor; below 1 means beyond it."""
     assert answer.value is not None  # noqa: S101 - whoever asks has chosen those with one
     bounds = (answer.value / (answer.question.low or 1e-300), answer.question.high / answer.value)
     return min(bounds)
 
 
 def _patience(answer: Answer) -> float:
-    """Those that would take longest come first."""
+    """Sort key: the slowest answers come first."""
     return -(answer.enough or float("inf"))
 
 
-def judged(
+def judge_guidelines(
     guidelines: Iterable[Guideline], found: Iterable[Measured], *, made_up: bool = False, share: float = 1.0
 ) -> list[Judgement]:
-    """What is said of each; `share`: so much of the stated chance of error is used (`SHARE`, where trials were
-    steered).
-    """
+    """Return a judgement of each guideline. `share` is the used part of the error rate (`SHARE` for steered trials)."""
     runs: dict[str, dict[str, Measured]] = {}
     for one in found:
         runs.setdefault(one.run, {})[one.cell.id] = one
     return [_judgement(one, runs, made_up=made_up, share=share) for one in guidelines]
 
 
-def beyond_judging(guidelines: Sequence[Guideline], cells: Iterable[CellRow]) -> Iterator[tuple[int, str]]:
-    """Those that no figures of these cells could decide, by their places, and why."""
+def undecidable_guidelines(guidelines: Sequence[Guideline], cells: Iterable[CellRow]) -> Iterator[tuple[int, str]]:
+    """Yield the index of each guideline that figures of these cells cannot decide, with the reason."""
     run = {cell.id: Measured("", cell) for cell in cells}
     for at, guideline in enumerate(guidelines):
         claim = guideline.claimed
@@ -130,14 +127,14 @@ def _judgement(
         why = (_without_figure(claim, runs) if any(one.cells for one in fields.values()) else "") or str(lacking)
         return Judgement(guideline, Verdict.NOT_TESTED, why=why, made_up=made_up)
     alone = Level(guideline.confidence, len(wanted.contexts) or 1, share)
-    contexts = [answered(one, runs, claim.figure, alone) for one in wanted.contexts]
+    contexts = [answer_question(one, runs, claim.figure, alone) for one in wanted.contexts]
     kept = [one.question for one in contexts if one.value is not None]
-    # A mean needs all that it is made of; what there is of it is better than nothing.
+    # A mean needs all of its contexts. If some are missing, use the others.
     level = Level(guideline.confidence, 1 if kept else len(wanted.questions), share)
     answers = (
-        (answered_in_mean(kept, runs, claim.figure, level),)
+        (answer_mean(kept, runs, claim.figure, level),)
         if kept
-        else tuple(answered(one, runs, claim.figure, level) for one in wanted.questions)
+        else tuple(answer_question(one, runs, claim.figure, level) for one in wanted.questions)
     )
     verdict = _together([one.verdict for one in answers])
     without = [one.question for one in (contexts or answers) if one.value is None]
@@ -154,22 +151,22 @@ def _judgement(
     )
 
 
-def _field(claim: Claim, run: Mapping[str, Measured]) -> Field:
-    """The cells of a run that have, or would have, what it is about."""
-    return Field.of([one.cell for one in run.values() if one.has(claim.figure)])
+def _field(claim: Claim, run: Mapping[str, Measured]) -> ClaimScope:
+    """Return the cells of a run that have the figure of the claim, or may have it."""
+    return ClaimScope.of([one.cell for one in run.values() if one.has(claim.figure)])
 
 
-def _asked_of_all(claim: Claim, fields: Mapping[str, Field]) -> Asked:
-    """The questions that any run can answer, each once. Raises NotTested."""
-    found, lacking = dict[str, Asked](), list[NotTested]()
+def _asked_of_all(claim: Claim, fields: Mapping[str, ClaimScope]) -> ClaimQuestions:
+    """Return the questions that any run can answer, each once. Raise NotTested."""
+    found, lacking = dict[str, ClaimQuestions](), list[NotTested]()
     for run, field in fields.items():
         try:
-            found[run] = asked(claim, field)
+            found[run] = questions_of(claim, field)
         except NotTested as why:
             lacking.append(why)
     if not found:
         raise _lacking(claim, list(fields.values()), lacking)
-    return Asked(
+    return ClaimQuestions(
         _told_apart({run: each.questions for run, each in found.items()}),
         _told_apart({run: each.contexts for run, each in found.items()}),
         tuple(dict.fromkeys(note for each in found.values() for note in each.notes)),
@@ -177,28 +174,28 @@ def _asked_of_all(claim: Claim, fields: Mapping[str, Field]) -> Asked:
 
 
 def _without_figure(claim: Claim, runs: Iterable[Mapping[str, Measured]]) -> str:
-    """That there are such cells, but not with that figure; empty where that is not why."""
+    """Report cells without the figure; empty if that is not the reason."""
     for run in runs:
         with suppress(NotTested):
-            asked(claim, Field.of([one.cell for one in run.values()]))
-            return f"cells that it is about have no {claim.metric}"
+            questions_of(claim, ClaimScope.of([one.cell for one in run.values()]))
+            return f"its cells have no {claim.metric}"
     return ""
 
 
 def _without_cells(answers: Sequence[Answer], runs: Sequence[Mapping[str, Measured]], claim: Claim) -> str:
-    """Which cells lack what every one of its questions would have needed."""
+    """Report the cells that every question lacks."""
     known = {id_ for run in runs for id_, one in run.items() if one.blocks(claim.figure)}
     names = {id_: one.cell.name for run in runs for id_, one in run.items()}
     wanted = dict.fromkeys(cell for one in answers for cell in one.question.cells)
     lacking = [names[cell] for cell in wanted if cell not in known]
     if not lacking:
-        return f"its cells have {claim.metric}, but never of one block together"
+        return f"its cells have {claim.metric}, but no common block"
     more = f" and {len(lacking) - 3:,} more" if len(lacking) > 3 else ""
     return f"no {claim.metric} of {'; '.join(lacking[:3])}{more}"
 
 
 def _told_apart(by_run: Mapping[str, Sequence[Question]]) -> tuple[Question, ...]:
-    """Each once; what tells questions apart within a run may not do so among several: then its run is named."""
+    """Remove duplicates. If questions of several runs have equal labels, add the run to the label."""
     each = {one.terms: (run, one) for run, questions in by_run.items() for one in questions}
     counts = Counter(one.label for _, one in each.values()) if len(by_run) > 1 else Counter[str]()
     return tuple(replace(one, label=_of_run(one, run)) if counts[one.label] > 1 else one for run, one in each.values())
@@ -208,23 +205,21 @@ def _of_run(question: Question, run: str) -> str:
     return ", ".join(filter(None, (question.label, f"run {run[:8]}")))
 
 
-def _lacking(claim: Claim, fields: Sequence[Field], lacking: Sequence[NotTested]) -> NotTested:
-    """Why no run can answer: for want of cells, or because they are those of different runs."""
+def _lacking(claim: Claim, fields: Sequence[ClaimScope], lacking: Sequence[NotTested]) -> NotTested:
+    """Return why no run can answer: missing cells, or cells in different runs."""
     if not lacking:
         return NotTested("nothing was measured")
     if not any(field.cells for field in fields):
         return NotTested(f"no cell has {claim.metric}")
     if len(fields) > 1:
         with suppress(NotTested):
-            asked(claim, Field.of([cell for field in fields for cell in field.cells]))
-            return NotTested(
-                "its cells were measured in different runs, which `matrix compare` holds against each other"
-            )
+            questions_of(claim, ClaimScope.of([cell for field in fields for cell in field.cells]))
+            return NotTested("its cells were measured in different runs; `matrix compare` compares these")
     return lacking[0]
 
 
 def _together(verdicts: Sequence[Verdict]) -> Verdict:
-    """A claim fails if any of its questions is answered with no, and holds if all are with yes."""
+    """Return fails if any answer is no, and holds if all are yes."""
     if Verdict.FAILS in verdicts:
         return Verdict.FAILS
     if all(one is Verdict.HOLDS for one in verdicts):
@@ -233,7 +228,7 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def _untested(without: Sequence[Question], verdict: Verdict) -> list[str]:
-    """What nothing is known of."""
+    """Report the parts without measurements."""
     if not without or verdict is Verdict.NOT_TESTED:
         return []
     more = f" and {len(without) - 3} more" if len(without) > 3 else ""
@@ -241,14 +236,14 @@ def _untested(without: Sequence[Question], verdict: Verdict) -> list[str]:
 
 
 def _put_together(answers: Sequence[Answer]) -> list[str]:
-    """That a mean is less sure than it would be had one run measured all of it."""
+    """Report that a combined mean is less certain than one within a run."""
     parts = max((one.parts for one in answers), default=1)
-    told = f"no run measured all of it together: put together from {parts} parts, the doubts of which add up"
+    told = f"no run has all cells: combined from {parts} parts, whose half-widths add up"
     return [told] if parts > 1 else []
 
 
 def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
-    """Where an effect is another than on average: so much so that there the verdict would be another."""
+    """Report contexts in which the verdict would differ from the average."""
     counts = Counter(one.verdict for one in contexts)
     decided = {Verdict.HOLDS, Verdict.FAILS} - {verdict}
     if verdict is Verdict.INCONCLUSIVE and not all(counts[one] for one in decided):
@@ -256,9 +251,9 @@ def _interactions(verdict: Verdict, contexts: Sequence[Answer]) -> list[str]:
     against = [one for one in contexts if one.verdict in decided]
     told = [f"{one.question.label} ({one.value:.2f}\u00d7 {one.verdict})" for one in against[:4]]
     more = f" and {len(against) - 4} more" if len(against) > 4 else ""
-    return [f"by itself another verdict at {'; '.join(told)}{more}"] if told else []
+    return [f"separately, another verdict at {'; '.join(told)}{more}"] if told else []
 
 
 def _strained(answers: Sequence[Answer], verdict: Verdict) -> list[str]:
     count = 0 if verdict is Verdict.NOT_TESTED else max((one.strained for one in answers), default=0)
-    return ["rests on trials in which the host could not keep up with modelled disks"] if count else []
+    return ["uses host-limited trials: the host was too slow for its simulated disks"] if count else []

@@ -19,7 +19,7 @@ from runner.base.atomic_files import write_atomically
 from runner.base.errors import HarnessBroken
 from runner.hosts.signatures import OwnMarks
 from runner.hosts.wear import Ledger, counter_increase
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +65,7 @@ def lease_records(state: Path, reach: str | None = None) -> tuple[LeaseRecord, .
 def write_record(state: Path, one: LeaseRecord) -> None:
     """Write the record durably, before the disk is touched."""
     path = _record_path(state, one.identity, one.reach)
-    with named(path):
+    with translate_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, one.model_dump_json(indent=1).encode())
 
@@ -144,7 +144,7 @@ def uncounted_bytes(state: Path, run: str, counters: Mapping[str, int], boot: st
 
 @contextmanager
 def _locked(state: Path) -> Iterator[None]:
-    with named(state):
+    with translate_errors(state):
         state.mkdir(parents=True, exist_ok=True)
         file = (state / ".wear.lock").open("a")
     with file:
@@ -160,7 +160,7 @@ def _record_path(state: Path, identity: str, reach: str) -> Path:
 
 def _read_bytes(path: Path) -> bytes | None:
     """Return None if the file is gone: another run may have deleted it since it was listed."""
-    with named(path):
+    with translate_errors(path):
         try:
             return path.read_bytes()
         except FileNotFoundError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.hosts.inventory import parse_census
-from runner.results.disk_health import heard
+from runner.results.disk_health import parse_report
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
@@ -32,7 +32,7 @@ def take_census(connection: Connection | None, script: str) -> Census:
 def query_health(connection: Connection | None, script: str) -> dict[str, Smart]:
     """Return the health that each disk reports, by path; empty if the host cannot report it."""
     with suppress(HarnessBroken):
-        return heard(run_query(connection, script))
+        return parse_report(run_query(connection, script))
     return {}
 
 

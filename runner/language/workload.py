@@ -191,9 +191,9 @@ class Workload(Model):
     def problems(self) -> Iterator[Problem]:
         """What fio or the kernel would refuse, whatever the layout."""
         if self.direct and self.bs % 512:
-            yield Problem("bs", "direct I/O goes in whole sectors of 512 bytes")
+            yield Problem("bs", "direct I/O needs whole sectors of 512 bytes")
         if self.direct and self.skip % 512:
-            yield Problem("skip", "direct I/O goes in whole sectors of 512 bytes")
+            yield Problem("skip", "direct I/O needs whole sectors of 512 bytes")
         if self.direct and self.ioengine == "mmap":
             yield Problem("ioengine", "mmap always goes through memory; write `direct: false` with it")
         if self.profile == "position":

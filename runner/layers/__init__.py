@@ -1,4 +1,4 @@
-"""The layers of layouts: each is a module here, a line in LAYERS, and a folder in `templates/`."""
+"""The registry of layers. Each layer is a module here, an entry in LAYERS and a folder in `templates/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks as they are, and choosing among devices."""
+"""Plain disks, and the choice of one device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import Field
 
-from runner.layers.base import Ground, Layer, Problem, View
+from runner.layers.base import BuildContext, Layer, Problem, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,65 +14,57 @@ if TYPE_CHECKING:
     from runner.layers.geometry import Below, Shape
 
 
-def _not_at_the_bottom(layer: Layer, below: Below) -> Problem:
-    """It would do nothing above others, or not what somebody expects who reads it."""
+def _refuse_above_others(layer: Layer, below: Below) -> Problem:
     return Problem(
         "",
-        f"`{layer.kind}` stands at the bottom: it is about disks, and below it are {below.noun}; "
-        "take it out for all of them, or `pick: {number: 1}` for one",
+        f"`{layer.kind}` is only possible as the lowest layer, on disks; below it are {below.noun}; "
+        "remove it to use all of them, or write `pick: {number: 1}` for one",
     )
 
 
 class OneDisk(Layer):
-    """One disk as it is."""
+    """One disk, unchanged."""
 
     kind: ClassVar[str] = "disk"
     noun: ClassVar[str] = "disks"
     number: Annotated[int, Field(ge=0, description="which of the declared disks, counted from 0")] = 0
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        """A disk that is not there."""
         if below.noun != self.noun:
-            yield _not_at_the_bottom(self, below)
+            yield _refuse_above_others(self, below)
         elif self.number >= below.count:
             yield Problem("number", f"there is no disk {self.number}: {below.count} are declared, counted from 0")
 
-    def above(self, below: Below) -> tuple[Shape, ...]:
-        """That disk."""
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
         return (below.devices[self.number],)
 
-    def views(self, ground: Ground) -> tuple[View, ...]:
-        """Return what is built of it on `ground`, from its first device to its last."""
-        disk = ground.devices[self.number]
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        disk = context.devices[self.number]
         return (View(kind="disk", members=(disk,), tops=(disk,), holds=False),)
 
 
 class SomeDisks(Layer):
-    """The first so many disks as they are."""
+    """The first `count` disks, unchanged."""
 
     kind: ClassVar[str] = "disks"
     noun: ClassVar[str] = "disks"
     tunable: ClassVar[bool] = False
-    count: Annotated[int | None, Field(ge=1, description="the first so many of the disks; all if not given")] = None
+    count: Annotated[int | None, Field(ge=1, description="the number of disks, from the first; default all")] = None
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        """More than there are."""
         if below.noun != self.noun:
-            yield _not_at_the_bottom(self, below)
+            yield _refuse_above_others(self, below)
         elif self.count is not None and self.count > below.count:
-            yield Problem("count", f"{self.count} disks are more than there are: {below.told}")
+            yield Problem("count", f"{self.count} disks are too many: {below.description}")
 
-    def settled(self, below: Below) -> Self:
-        """All, as a number."""
+    def resolve(self, below: Below) -> Self:
         return self.model_copy(update={"count": self.count or below.count})
 
-    def above(self, below: Below) -> tuple[Shape, ...]:
-        """The first of them."""
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
         return below.devices[: self.count]
 
-    def views(self, ground: Ground) -> tuple[View, ...]:
-        """Return what is built of it on `ground`, from its first device to its last."""
-        disks = ground.devices[: self.count]
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        disks = context.devices[: self.count]
         return (View(kind="disk", members=disks, tops=disks, holds=False),)
 
 
@@ -85,19 +77,15 @@ class Pick(Layer):
     number: Annotated[int, Field(ge=1, description="which of the devices below, counted from 1")]
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        """A device that is not there."""
         if self.number > below.count:
-            yield Problem("number", f"there is no number {self.number}: {below.told}")
+            yield Problem("number", f"there is no number {self.number}: {below.description}")
 
-    def called(self, below: Below) -> str:
-        """What they are called below."""
+    def noun_above(self, below: Below) -> str:
         return below.noun
 
-    def above(self, below: Below) -> tuple[Shape, ...]:
-        """That device."""
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
         return (below.devices[self.number - 1],)
 
-    def views(self, ground: Ground) -> tuple[View, ...]:
-        """Return what is built of it on `ground`, from its first device to its last."""
-        chosen = ground.devices[self.number - 1]
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        chosen = context.devices[self.number - 1]
         return (View(kind="pick", members=(chosen,), tops=(chosen,), holds=False),)

@@ -1,4 +1,4 @@
-"""dm-crypt: every device below encrypted, one mapping each."""
+"""dm-crypt: one encrypted mapping on each device below."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from runner.base.quantities import format_size
 from runner.base.units import Size
-from runner.layers.base import Ground, Layer, Problem, View
+from runner.layers.base import BuildContext, Layer, Problem, View
 from runner.layers.mapping import DmView, mappings_of
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 MIB = 2**20
-#: What a header takes at the beginning of a device, by format.
+#: Size of the header at the start of a device, by format.
 HEADERS = {"plain": 0, "luks1": 2 * MIB, "luks2": 16 * MIB}
 SECTORS = (512, 1024, 2048, 4096)
-#: Flags as dm-crypt itself calls them, in the order of its table.
+#: Flags in the names of dm-crypt, in the order of its table.
 FLAGS = ("allow_discards", "same_cpu_crypt", "submit_from_crypt_cpus", "no_read_workqueue", "no_write_workqueue")
 
 
@@ -36,46 +36,48 @@ Sector = Annotated[Size, AfterValidator(_sector), WithJsonSchema({"enum": ["512B
 
 
 class Crypt(Layer):
-    """dm-crypt on every device below, under a fixed test key that is no secret."""
+    """dm-crypt on every device below, with a fixed test key that is public."""
 
     kind: ClassVar[str] = "crypt"
     noun: ClassVar[str] = "encrypted devices"
     maps: ClassVar[bool] = True
-    #: Zeros below are noise above.
+    #: Zeros below read as noise above.
     keeps_zeros: ClassVar[bool] = False
     format: Annotated[
         Literal["luks2", "luks1", "plain"], Field(description="plain has no header on disk; luks1 has one of 2MiB")
     ] = "luks2"
     cipher: Annotated[
-        str, Field(pattern=r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$", description="as cryptsetup writes it")
+        str,
+        Field(
+            pattern=r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$", description="a cipher in the notation of cryptsetup"
+        ),
     ] = "aes-xts-plain64"
     key_size: Annotated[
         Literal[128, 192, 256, 384, 512] | None, Field(description="bits; 512 for xts, which halves it, else 256")
     ] = None
-    sector_size: Annotated[Sector, Field(description="how much is encrypted at once; luks1 has only 512B")] = 512
+    sector_size: Annotated[Sector, Field(description="unit of encryption; luks1 has only 512B")] = 512
     allow_discards: Annotated[bool, Field(description="pass discards on to the devices below")] = False
     same_cpu_crypt: Annotated[bool, Field(description="encrypt on the CPU that sent the request")] = False
-    submit_from_crypt_cpus: Annotated[bool, Field(description="no thread of its own sorts and submits writes")] = False
+    submit_from_crypt_cpus: Annotated[
+        bool, Field(description="submit writes directly, without a separate thread that sorts them")
+    ] = False
     no_read_workqueue: Annotated[bool, Field(description="decrypt where the request ended")] = False
     no_write_workqueue: Annotated[bool, Field(description="encrypt where the request came from")] = False
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """The oldest format knows one sector size."""
         return {"sector_size": "luks1 has only sectors of 512B"} if values["format"] == "luks1" else {}
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Also what reads its table."""
         return ("cryptsetup", "dmsetup")
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The target; ciphers are loaded by the kernel as they are asked for."""
+        """Return the target. The kernel loads ciphers on demand."""
         return ("dm_mod", "dm_crypt")
 
-    def settled(self, below: Below) -> Self:  # noqa: ARG002
-        """The key size filled in."""
+    def resolve(self, below: Below) -> Self:  # noqa: ARG002
         return self.model_copy(update={"key_size": self.key_size or (512 if self._is_xts else 256)})
 
     @property
@@ -83,39 +85,40 @@ class Crypt(Layer):
         return "-xts-" in self.cipher
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        """What cryptsetup or the kernel would refuse."""
         if self._is_xts and self.key_size == 128:
             yield Problem("key_size", "xts halves the key: write 256 or 512")
         if not self._is_xts and self.key_size is not None and self.key_size > 256:
             yield Problem("key_size", "only xts, which halves the key, takes more than 256 bits")
-        if self._taken(below.devices[0]) + MIB > below.smallest:
+        if self._header_size(below.devices[0]) + MIB > below.smallest:
             taken = format_size(HEADERS[self.format])
             yield Problem(
-                "format", f"{self.format} keeps {taken} for itself, and there are {format_size(below.smallest)}"
+                "format",
+                f"the header of {self.format} takes {taken}, but the smallest device has {format_size(below.smallest)}",
             )
 
-    def above(self, below: Below) -> tuple[Shape, ...]:
-        """Each device without its header."""
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
         return tuple(
             replace(
                 device,
-                size=max(0, device.size - self._taken(device)) // 4096 * 4096,
+                size=max(0, device.size - self._header_size(device)) // 4096 * 4096,
                 sector=max(device.sector, self.sector_size),
             )
             for device in below.devices
         )
 
-    def _taken(self, device: Shape) -> int:
-        """At most; data begins at what the kernel takes for a whole stripe, which over arrays of arrays is several."""
+    def _header_size(self, device: Shape) -> int:
+        """Return an upper bound.
+
+        Data begins at a full stripe as the kernel sees it; over nested arrays that is several stripes.
+        """
         header = HEADERS[self.format]
         return header + 8 * (device.full_stripe or 0) if header else 0
 
-    def views(self, ground: Ground) -> tuple[View, ...]:
-        """Return what is built of it on `ground`, from its first device to its last."""
-        return _views(self, ground)
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        return _views(self, context)
 
 
-#: What everything is encrypted with. It protects nothing: it is the same everywhere, and every script shows it.
+#: The test key. It protects no data: it is the same everywhere, and every script shows it.
 TEST_KEY = "matrix test key, not a secret.  " + "the second half of it, for xts. "
 
 
@@ -132,9 +135,8 @@ class CryptView(DmView):
     flags: tuple[tuple[str, str], ...]
 
 
-def _views(layer: Crypt, ground: Ground) -> tuple[View, ...]:
-    """Every device encrypted."""
-    mappings = mappings_of(layer, ground, layer.format.upper())
+def _views(layer: Crypt, context: BuildContext) -> tuple[View, ...]:
+    mappings = mappings_of(layer, context, layer.format.upper())
     key_size = layer.key_size or 0
     how = (f"--cipher={layer.cipher}", f"--key-size={key_size}")
     sector = () if layer.format == "luks1" else (f"--sector-size={layer.sector_size}",)
@@ -142,7 +144,7 @@ def _views(layer: Crypt, ground: Ground) -> tuple[View, ...]:
     return (
         CryptView(
             kind="crypt",
-            members=ground.devices,
+            members=context.devices,
             tops=tuple(one.path for one in mappings),
             mappings=mappings,
             key=TEST_KEY[: key_size // 8] if layer.format == "plain" else TEST_KEY,
@@ -162,7 +164,7 @@ def _views(layer: Crypt, ground: Ground) -> tuple[View, ...]:
 
 
 def _derivation(layer: Crypt) -> tuple[str, ...]:
-    """A thousand rounds: what makes a password hard to guess would take an emulated processor minutes."""
+    """Use 1000 iterations. The default strength would take an emulated processor minutes."""
     function = ("--pbkdf=pbkdf2",) if layer.format == "luks2" else ()
     return (*function, "--pbkdf-force-iterations=1000")
 

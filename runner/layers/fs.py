@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.quantities import format_size, parse_size
 from runner.base.units import Size
-from runner.layers.base import Ground, Layer, Problem, View, as_uuid, mark, power_of_two
+from runner.layers.base import BuildContext, Layer, Problem, View, as_uuid, mark, power_of_two
 from runner.layers.geometry import Shape
 
 if TYPE_CHECKING:
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 MIB = 2**20
-#: The largest block that every kernel takes: a page of memory.
+#: The largest block size that every kernel accepts: one page of memory.
 PAGE = 4096
 EXT = frozenset({"ext2", "ext3", "ext4"})
-#: They never write where something stands already, so work changes how a file lies on the disk.
+#: They write to a new place each time, so a workload changes the layout of a file on the disk.
 COPY_ON_WRITE = frozenset({"btrfs", "f2fs"})
-#: Smaller than that its mkfs refuses, or leaves no room worth measuring.
+#: Below this size mkfs refuses, or leaves too little room to measure.
 LEAST = {"ext2": 32 * MIB, "ext3": 32 * MIB, "ext4": 32 * MIB, "xfs": 300 * MIB, "btrfs": 128 * MIB, "f2fs": 64 * MIB}
-#: There mkfs makes eight groups, of which one must hold the log.
+#: On stripes, mkfs makes eight groups, and one group must hold the log.
 XFS_ON_STRIPES = 600 * MIB
-#: Devices that each profile of btrfs needs at least.
+#: The fewest devices for each profile of btrfs.
 LEAST_DEVICES = {"single": 1, "dup": 1, "raid0": 1, "raid1": 2, "raid10": 2, "raid5": 2, "raid6": 3}
 
-#: Mount options that are not for a layout, and why.
+#: Mount options that a layout may not set, and why.
 NOT_OPTIONS = {
-    "ro": "a workload must be able to lay its files out",
+    "ro": "a workload must be able to write its files",
     "remount": "it is mounted once",
     "bind": "it is mounted once",
     "loop": "devices come from the layers below",
     "offset": "devices come from the layers below",
     "device": "devices come from the layers below",
-    "noauto": "/etc/fstab has no part in this",
-    "nofail": "/etc/fstab has no part in this",
+    "noauto": "it is an option for /etc/fstab",
+    "nofail": "it is an option for /etc/fstab",
 }
 _OPTIONS = r"^[A-Za-z0-9_.:/+=-]+(,[A-Za-z0-9_.:/+=-]+)*$"
 _ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]*)\s*")
@@ -49,7 +49,7 @@ _ALIGN = re.compile(r"\s*(\S+)\s+x\s+([1-9][0-9]*)\s*")
 
 def _options(value: object) -> object:
     if not isinstance(value, str):
-        raise ValueError("mount options are one text, as mount -o takes them: noatime,data=writeback")  # noqa: TRY004
+        raise ValueError("mount options must be one text, as for mount -o: noatime,data=writeback")  # noqa: TRY004
     options = [option for option in value.replace(" ", "").split(",") if option and option != "defaults"]
     for option in options:
         key = option.partition("=")[0]
@@ -58,7 +58,7 @@ def _options(value: object) -> object:
                 f"'{option}' is no option for a layout: {NOT_OPTIONS.get(key, 'the kernel never sees it')}"
             )
     if options and not re.fullmatch(_OPTIONS, ",".join(options)):
-        raise ValueError("mount options are words with commas between them: noatime,data=writeback")
+        raise ValueError("mount options are words separated by commas: noatime,data=writeback")
     return ",".join(options)
 
 
@@ -74,12 +74,12 @@ def _align(value: object) -> object:
 Profile = Literal["single", "dup", "raid0", "raid1", "raid10", "raid5", "raid6"]
 
 
-#: What tells how a file system was made.
+#: Programs that show the geometry of a file system.
 READ_BACK = {**dict.fromkeys(EXT, ("dumpe2fs",)), "xfs": ("xfs_spaceman",), "btrfs": ("btrfs",)}
 
 
 class Fs(Layer):
-    """A file system, mounted; workloads on it work on files."""
+    """A mounted file system. Workloads on it use files."""
 
     kind: ClassVar[str] = "fs"
     noun: ClassVar[str] = "file systems"
@@ -97,7 +97,9 @@ class Fs(Layer):
         WithJsonSchema(
             {"anyOf": [{"enum": ["auto", "off", False]}, {"type": "string", "pattern": r"^\s*\S+\s+x\s+\d+"}]}
         ),
-        Field(description="to the stripes below (auto), to none (off), or to so many units in a stripe: 64KiB x 3"),
+        Field(
+            description="to the stripes below (auto), to none (off), or to a unit and its count in a stripe: 64KiB x 3"
+        ),
     ] = "auto"
     journal: Annotated[
         Literal["internal", "none"],
@@ -111,40 +113,38 @@ class Fs(Layer):
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Fields that mean nothing for these values, and why."""
         kind = values["type"]
         idle: dict[str, str] = {}
         if kind in COPY_ON_WRITE:
             idle["block_size"] = f"{kind} has blocks of 4KiB and no others"
-            idle["align"] = f"{kind} knows of no stripes"
+            idle["align"] = f"{kind} has no stripe options"
         if kind != "ext4":
-            idle["journal"] = f"only of ext4 the journal can be left away, not of {kind}"
+            idle["journal"] = f"only ext4 can omit the journal, not {kind}"
         if kind != "btrfs":
             idle |= dict.fromkeys(("data", "metadata"), f"{kind} has no profiles; btrfs has")
         return idle
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What makes it, and tells of it."""
         return (f"mkfs.{self.type}", *READ_BACK.get(self.type, ()))
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The driver; that of ext4 takes ext2 and ext3 as well."""
+        """Return the driver. The driver of ext4 also mounts ext2 and ext3."""
         return ("ext4",) if self.type in EXT else (self.type,)
 
     @property
     def in_place(self) -> bool:
-        """Whether overwriting a file leaves it where it was on the disk."""
+        """Return whether an overwrite keeps the place of a file on the disk."""
         return self.type not in COPY_ON_WRITE
 
     @property
     def bypasses_memory(self) -> bool:
-        """Whether direct I/O is direct: some take it, and go through the page cache all the same."""
+        """Return whether direct I/O skips the page cache. Some file systems accept O_DIRECT and use the cache."""
         return self.type not in COPY_ON_WRITE and "data=journal" not in self.options.split(",")
 
     def alignment(self, below: Below) -> tuple[int, int] | None:
-        """Bytes in a row on one disk, and how many such make a stripe; None if there is nothing to align to."""
+        """Return the chunk in bytes and the chunks of a stripe, or None without a stripe to align to."""
         if self.type in COPY_ON_WRITE or self.align == "off":
             return None
         if self.align == "auto":
@@ -153,8 +153,7 @@ class Fs(Layer):
         unit, _, count = self.align.partition(" x ")
         return parse_size(unit), int(count)
 
-    def settled(self, below: Below) -> Self:
-        """With what mkfs would choose filled in, and alignment as the figures it comes to."""
+    def resolve(self, below: Below) -> Self:
         if self.type == "btrfs":
             mirrored: Profile = "raid1" if below.count > 1 else "dup"
             return self.model_copy(update={"data": self.data or "single", "metadata": self.metadata or mirrored})
@@ -165,11 +164,10 @@ class Fs(Layer):
         return self.model_copy(update={"align": align, "block_size": self.block_size or PAGE})
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        """What mkfs or the kernel would refuse."""
         if below.count > 1 and self.type != "btrfs":
             yield Problem(
                 "type",
-                f"{self.type} stands on one device, and {below.told}: put md or lvm between them, or `pick` one; "
+                f"{self.type} uses one device, but {below.description}: put md or lvm between them, or `pick` one; "
                 "only btrfs takes several",
             )
         least = LEAST[self.type]
@@ -177,7 +175,7 @@ class Fs(Layer):
             least = XFS_ON_STRIPES
         if below.smallest < least:
             what = f"{self.type} needs devices of at least {format_size(least)}"
-            yield Problem("type", f"{what}; there may be no more than {format_size(below.smallest)}")
+            yield Problem("type", f"{what}; the smallest has {format_size(below.smallest)}")
         yield from self._block_problems(below)
         yield from self._profile_problems(below)
 
@@ -197,17 +195,16 @@ class Fs(Layer):
         for field, profile in (("data", self.data), ("metadata", self.metadata)):
             if profile is not None and LEAST_DEVICES[profile] > below.count:
                 least = LEAST_DEVICES[profile]
-                yield Problem(field, f"{profile} needs at least {least} devices; {below.told}")
+                yield Problem(field, f"{profile} needs at least {least} devices; {below.description}")
 
-    def above(self, below: Below) -> tuple[Shape, ...]:
-        """Files."""
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
         room = {"xfs": _xfs_room, "btrfs": self._btrfs_room, "f2fs": _f2fs_room}.get(self.type, _ext_room)
-        # Where direct work may go through memory, it may be of any size.
+        # Buffered work may have any size.
         sector = max(device.sector for device in below.devices) if self.bypasses_memory else 512
         return (Shape(max(0, room(below)), files=True, sector=sector),)
 
     def _btrfs_room(self, below: Below) -> int:
-        """Space is given out in chunks, of which some are metadata's: what is left is never known to the byte."""
+        """Return an estimate. btrfs allocates chunks for data and metadata, so the exact size is unknown."""
         devices, profile = below.count, self.data or "single"
         lost = {"raid5": 1, "raid6": 2}.get(profile, 0)
         copies = 2 if profile in {"dup", "raid1", "raid10"} else 1
@@ -215,28 +212,27 @@ class Fs(Layer):
         each = size - size // 100 - min(640 * MIB, max(96 * MIB, size // 6))
         return each * (devices - lost) // copies
 
-    def views(self, ground: Ground) -> tuple[View, ...]:
-        """Return what is built of it on `ground`, from its first device to its last."""
-        return _views(self, ground)
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        return _views(self, context)
 
 
 def _ext_room(below: Below) -> int:
-    """Inodes take a sixteenth of one below 512MiB, a sixty-fourth of others; the journal a part up to 1GiB."""
+    """Return an estimate: inodes take 1/16 below 512 MiB, else 1/64; the journal takes up to 1 GiB."""
     size = below.smallest
     return size - size // (14 if size < 600 * MIB else 48) - min(2**30, max(17 * MIB, size // 24))
 
 
 def _xfs_room(below: Below) -> int:
-    """Its log takes 64MiB and more, its indices of free space some percent."""
+    """Return an estimate: the log takes at least 64 MiB, and the indices of free space some percent."""
     return below.smallest - below.smallest // 16 - 96 * MIB
 
 
 def _f2fs_room(below: Below) -> int:
-    """A part is kept free to be moved into."""
+    """Return an estimate: f2fs reserves a part for moves."""
     return below.smallest - below.smallest // 24 - 48 * MIB
 
 
-#: Where the kernel writes an option in another way than it is given: each word that means the same.
+#: Options that the kernel shows in another spelling, with all spellings of the same meaning.
 SAME = {
     "barrier=0": ("nobarrier",),
     "barrier=1": ("barrier",),
@@ -245,7 +241,7 @@ SAME = {
     "autodefrag": ("autodefrag",),
     "discard=sync": ("discard",),
 }
-#: Options of which the kernel shows that they are set by not showing their opposite.
+#: Options that the kernel does not show. They are set if it does not show their opposites.
 UNSHOWN = {
     "strictatime": ("relatime", "noatime"),
     "atime": ("noatime",),
@@ -253,7 +249,7 @@ UNSHOWN = {
     "suid": ("nosuid",),
     "nodiscard": ("discard", "discard=sync", "discard=async"),
 }
-#: They discard what is deleted, whether they were told to or not, on every device that can (btrfs since Linux 6.2).
+#: They discard deleted blocks by default on every device that can (btrfs since Linux 6.2).
 DISCARDING = frozenset({"btrfs", "f2fs"})
 _SIZED = re.compile(r"(\d+)([kKmMgG]?)")
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
@@ -261,7 +257,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A mount option, the ways in which the kernel may write it, and what must not be there if it writes nothing."""
+    """A mount option and its spellings in the kernel. If the kernel shows no spelling, `opposites` must be absent."""
 
     text: str
     key: str
@@ -274,46 +270,44 @@ class FsView(View):
     """One file system."""
 
     type: str
-    #: Where it is mounted.
+    #: The mount point.
     directory: str
-    #: What stands on the devices to know it by: its UUID, or its label where mkfs takes no UUID.
+    #: Its UUID, or its label if mkfs accepts no UUID.
     mark: str
     mkfs: tuple[str, ...]
     mount: tuple[str, ...]
     options: tuple[Option, ...]
-    #: What its tools or sysfs must say: setting and value, in the tool's own units (blocks).
+    #: The expected output of its tools or sysfs: setting and value, in the units of the tool (blocks).
     facts: dict[str, str]
-    #: Nothing was said of discards, so there must be none.
+    #: The user sets no discard option, so the kernel must show no discard.
     keeps_deleted: bool
-    #: Whether overwriting a file leaves it where it was.
+    #: An overwrite keeps the place of a file.
     in_place: bool
-    #: Whether direct I/O is direct.
+    #: Direct I/O skips the page cache.
     bypasses_memory: bool
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Of its superblocks."""
         return (self.mark,)
 
 
-def _views(layer: Fs, ground: Ground) -> tuple[View, ...]:
-    """A file system on the device, or for btrfs on the devices."""
-    digits = mark(layer, ground.devices)
-    made = _Made(layer, ground, as_uuid(digits), f"matrix-{digits}")
-    directory = f"/run/matrix/mnt-{ground.bay}-{ground.depth}"
+def _views(layer: Fs, context: BuildContext) -> tuple[View, ...]:
+    digits = mark(layer, context.devices)
+    made = _Mkfs(layer, context, as_uuid(digits), f"matrix-{digits}")
+    directory = f"/run/matrix/mnt-{context.bay}-{context.depth}"
     return (
         FsView(
             kind="fs",
-            members=ground.devices,
+            members=context.devices,
             tops=(),
             type=layer.type,
             directory=directory,
             mark=made.label if layer.type == "f2fs" else made.uuid,
-            mkfs=(f"mkfs.{layer.type}", *made.arguments(), *ground.devices),
-            mount=(*_mount_options(layer, ground.devices), ground.devices[0], directory),
+            mkfs=(f"mkfs.{layer.type}", *made.arguments(), *context.devices),
+            mount=(*_mount_options(layer, context.devices), context.devices[0], directory),
             options=tuple(_option(text) for text in layer.options.split(",") if text),
             facts=made.facts(),
-            keeps_deleted=not _says_of_discards(layer),
+            keeps_deleted=not _sets_discard(layer),
             in_place=layer.in_place,
             bypasses_memory=layer.bypasses_memory,
         ),
@@ -321,22 +315,22 @@ def _views(layer: Fs, ground: Ground) -> tuple[View, ...]:
 
 
 def _mount_options(layer: Fs, devices: tuple[str, ...]) -> tuple[str, ...]:
-    """The kernel is told of further devices here: udev, which would, may not be there."""
-    still = ["nodiscard"] if layer.type in DISCARDING and not _says_of_discards(layer) else []
+    """Name further devices in a mount option, because the usual way, udev, may be missing."""
+    still = ["nodiscard"] if layer.type in DISCARDING and not _sets_discard(layer) else []
     options = [*(f"device={device}" for device in devices[1:]), *still, *filter(None, [layer.options])]
     return ("-t", layer.type, *(("-o", ",".join(options)) if options else ()))
 
 
-def _says_of_discards(layer: Fs) -> bool:
+def _sets_discard(layer: Fs) -> bool:
     return any(option.partition("=")[0] in {"discard", "nodiscard"} for option in layer.options.split(","))
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """What mkfs is told, and what must come of it."""
+class _Mkfs:
+    """Arguments of mkfs, and the geometry that must result."""
 
     layer: Fs
-    ground: Ground
+    context: BuildContext
     uuid: str
     label: str
 
@@ -346,12 +340,12 @@ class _Made:
 
     @property
     def stripe(self) -> tuple[int, int]:
-        """Stride (unit) and width of a stripe in blocks; nothing where it is not aligned."""
-        found = self.layer.alignment(self.ground.below)
+        """Return stride (unit) and width of a stripe in blocks, or zeros if it is not aligned."""
+        found = self.layer.alignment(self.context.below)
         return (0, 0) if found is None else (found[0] // self.block, found[0] * found[1] // self.block)
 
     def arguments(self) -> tuple[str, ...]:
-        """Without questions, and without discarding: what the disks hold is not for mkfs to decide."""
+        """Return options that avoid questions and discards. The matrix decides about discards, not mkfs."""
         kind = self.layer.type
         if kind == "xfs":
             return self._xfs()
@@ -361,14 +355,14 @@ class _Made:
         return ("-q", "-f", "-t", "0", "-l", self.label) if kind == "f2fs" else self._ext()
 
     def _ext(self) -> tuple[str, ...]:
-        """Nothing lazy: tables that are written in the background would be written beside the measurement."""
+        """Switch lazy initialisation off, because the kernel would write tables during the measurement."""
         stride, width = self.stripe
         extended = f"nodiscard,lazy_itable_init=0,lazy_journal_init=0,stride={stride},stripe_width={width}"
         journal = ("-O", "^has_journal") if self.layer.journal == "none" else ()
         return ("-q", "-F", "-U", self.uuid, "-L", self.label[:16], "-b", str(self.block), "-E", extended, *journal)
 
     def _xfs(self) -> tuple[str, ...]:
-        found = self.layer.alignment(self.ground.below)
+        found = self.layer.alignment(self.context.below)
         align = "noalign" if found is None else f"su={found[0]},sw={found[1]}"
         return (
             *("-q", "-f", "-K", "-m", f"uuid={self.uuid}", "-L", self.label[:12]),
@@ -376,7 +370,6 @@ class _Made:
         )
 
     def facts(self) -> dict[str, str]:
-        """What is read back."""
         stride, width = (str(blocks) for blocks in self.stripe)
         if self.layer.type == "xfs":
             return {"block_size": str(self.block), "sunit": stride, "swidth": width}
@@ -384,7 +377,7 @@ class _Made:
             return {
                 "data": str(self.layer.data),
                 "metadata": str(self.layer.metadata),
-                "devices": str(len(self.ground.devices)),
+                "devices": str(len(self.context.devices)),
             }
         if self.layer.type not in EXT:
             return {}
@@ -407,7 +400,7 @@ def _option(text: str) -> Option:
 
 
 def _spellings(value: str) -> list[str]:
-    """256k is 262144 for one file system and 256k for another."""
+    """Return both forms: file systems show 256k as 262144 or as 256k."""
     match = _SIZED.fullmatch(value)
     if match is None:
         return []

@@ -1,4 +1,4 @@
-"""dm-integrity on its own: every device below with a checksum beside each sector, one mapping each."""
+"""dm-integrity without encryption: one mapping with checksums on each device below."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from runner.base.quantities import format_size
 from runner.base.units import Size
-from runner.layers.base import Ground, Layer, Problem, View, power_of_two
+from runner.layers.base import BuildContext, Layer, Problem, View, power_of_two
 from runner.layers.crypt import Sector
 from runner.layers.geometry import Shape
 from runner.layers.mapping import DmView, mappings_of
@@ -25,16 +25,16 @@ MIB = 2**20
 #: Bytes of each checksum.
 ALGORITHMS = {"crc32": 4, "crc32c": 4, "xxhash64": 8, "sha1": 20, "sha256": 32, "sha512": 64}
 DEFAULT_INTERLEAVE = 16 * MIB
-#: The kernel gives a journal a 128th of the device, and no more than this.
+#: The kernel gives a journal 1/128 of the device, up to this size.
 LARGEST_JOURNAL = 64 * MIB
-#: The superblock has one, and the tags of every area fill whole ones.
+#: The superblock has one page, and the tags of every area fill whole pages.
 PAGE = 4 * KIB
-#: A journal is whole sections, of less than this.
+#: A journal consists of whole sections, each smaller than this.
 SECTION = 256 * KIB
 
 
 class Integrity(Layer):
-    """dm-integrity on every device below. It is wiped when it is made: what was never written could not be read."""
+    """dm-integrity on every device below. Set-up wipes it, because a read of an unwritten sector would fail."""
 
     kind: ClassVar[str] = "integrity"
     noun: ClassVar[str] = "integrity devices"
@@ -44,11 +44,11 @@ class Integrity(Layer):
         Literal["journal", "bitmap", "direct"],
         Field(description="data and tags through a journal, regions marked in a bitmap, or neither (not crash safe)"),
     ] = "journal"
-    sector_size: Annotated[Sector, Field(description="how much has one tag")] = 512
+    sector_size: Annotated[Sector, Field(description="bytes of data with one tag")] = 512
     tag_size: Annotated[
         int | None, Field(ge=1, le=64, description="bytes of a tag; the whole checksum if not given")
     ] = None
-    interleave: Annotated[Size, Field(description="so much data, then its tags; 16MiB if not given")] = (
+    interleave: Annotated[Size, Field(description="bytes of data before each area of tags; 16MiB if not given")] = (
         DEFAULT_INTERLEAVE
     )
     journal_size: Annotated[
@@ -57,62 +57,56 @@ class Integrity(Layer):
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Only a journal has a size."""
         if values["mode"] == "journal":
             return {}
         return {"journal_size": f"mode {values['mode']} keeps no journal"}
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Also what reads its table."""
         return ("integritysetup", "dmsetup")
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The target; checksums are loaded by the kernel as they are asked for."""
+        """Return the target. The kernel loads checksums on demand."""
         return ("dm_mod", "dm_integrity")
 
-    def settled(self, below: Below) -> Self:  # noqa: ARG002
-        """The tag size filled in."""
+    def resolve(self, below: Below) -> Self:  # noqa: ARG002
         return self.model_copy(update={"tag_size": self.tag_bytes})
 
     @property
     def tag_bytes(self) -> int:
-        """Bytes beside each sector."""
+        """Return the bytes of a tag, one for each sector."""
         return self.tag_size or ALGORITHMS[self.algorithm]
 
-    def writes(self, below: Below) -> int:
-        """All of it is wiped."""
+    def bytes_written(self, below: Below) -> int:
         return sum(device.size for device in below.devices)
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        """What integritysetup or the kernel would refuse."""
         yield from power_of_two("interleave", self.interleave, 4 * KIB, "interleave")
         if self.interleave > 1024 * MIB:
             yield Problem("interleave", "the kernel interleaves at most 1GiB at once")
         if self.tag_bytes > ALGORITHMS[self.algorithm]:
             yield Problem("tag_size", f"more than {self.algorithm} has, which is {ALGORITHMS[self.algorithm]} bytes")
         least = "journal_size" if self.journal_size is not None else "mode"
-        if self._left(below.smallest) < MIB:
-            yield Problem(least, f"nothing is left of a device of {format_size(below.smallest)}")
+        if self._data_size(below.smallest) < MIB:
+            yield Problem(least, f"needs more space than a device of {format_size(below.smallest)} has")
 
-    def above(self, below: Below) -> tuple[Shape, ...]:
-        """Each device without its tags. They lie between the data, so what was aligned below is not above."""
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
+        """Return each device without its tags. Tags lie between the data, so the alignment below is lost above."""
         return tuple(
-            Shape(self._left(device.size), sector=max(device.sector, self.sector_size)) for device in below.devices
+            Shape(self._data_size(device.size), sector=max(device.sector, self.sector_size)) for device in below.devices
         )
 
-    def _left(self, size: int) -> int:
-        """What is left at least: without superblock, journal, and the tags of every area, each rounded up."""
+    def _data_size(self, size: int) -> int:
+        """Return a lower bound without superblock, journal and tags, each rounded up."""
         journal = self.journal_size if self.journal_size is not None else min(LARGEST_JOURNAL, size // 128)
         tags = self.interleave // self.sector_size * self.tag_bytes
         area = -(-tags // PAGE) * PAGE
         areas = size // self.interleave + 1
         return max(0, size - PAGE - journal - areas * area - SECTION) // PAGE * PAGE
 
-    def views(self, ground: Ground) -> tuple[View, ...]:
-        """Return what is built of it on `ground`, from its first device to its last."""
-        return _views(self, ground)
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        return _views(self, context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,21 +120,20 @@ class IntegrityView(DmView):
     sector_size: int
     tag_size: int
     interleave: int
-    #: Asked for; empty if the kernel decides.
+    #: The declared size; empty if the kernel decides.
     journal_size: str
 
 
 MODE_OPTIONS = {"journal": (), "bitmap": ("--integrity-bitmap-mode",), "direct": ("--integrity-no-journal",)}
 
 
-def _views(layer: Integrity, ground: Ground) -> tuple[View, ...]:
-    """Every device with checksums."""
-    mappings = mappings_of(layer, ground, "INTEGRITY")
+def _views(layer: Integrity, context: BuildContext) -> tuple[View, ...]:
+    mappings = mappings_of(layer, context, "INTEGRITY")
     journal = "" if layer.journal_size is None else str(layer.journal_size)
     return (
         IntegrityView(
             kind="integrity",
-            members=ground.devices,
+            members=context.devices,
             tops=tuple(one.path for one in mappings),
             mappings=mappings,
             mode=layer.mode,

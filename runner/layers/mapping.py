@@ -1,31 +1,30 @@
-"""Mappings of the device mapper, as crypt and integrity make them."""
+"""Mappings of the device mapper, shared by crypt and integrity."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runner.layers.base import Ground, Layer, View, as_uuid, mark
+from runner.layers.base import BuildContext, Layer, View, as_uuid, mark
 
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """One device below and what is mapped onto it."""
+    """One device below and its mapping."""
 
     member: str
-    #: Its name carries our mark, as not every kind of mapping has another place for it.
+    #: It contains our mark, because some kinds of mappings have no other place for it.
     name: str
-    #: The mark as it is on disk, where the kind has a place for it.
+    #: The mark on disk, if the kind has a place for it.
     mark: str
-    #: How the kernel's uuid of the mapping begins if it is ours, under whatever name.
+    #: The prefix of the kernel's uuid of our mappings, under any name.
     owner: str
-    #: All of that uuid.
+    #: The full uuid.
     uuid: str
-    #: Data must begin at a multiple of so many bytes, or what is striped below is not above.
+    #: Data must begin at a multiple of this many bytes, or the alignment below is lost above.
     stripe: int
 
     @property
     def path(self) -> str:
-        """The device on top."""
         return f"/dev/mapper/{self.name}"
 
 
@@ -38,18 +37,18 @@ class DmView(View):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Of the headers, where there are any that have a place for one."""
+        """Return the marks in the headers, if the format has a place for one."""
         return tuple(one.mark for one in self.mappings)
 
 
-def mappings_of(layer: Layer, ground: Ground, kind: str) -> tuple[Mapping, ...]:
-    return tuple(_mapping(layer, ground, at, kind) for at in range(len(ground.devices)))
+def mappings_of(layer: Layer, context: BuildContext, kind: str) -> tuple[Mapping, ...]:
+    return tuple(_mapping(layer, context, at, kind) for at in range(len(context.devices)))
 
 
-def _mapping(layer: Layer, ground: Ground, at: int, kind: str) -> Mapping:
-    member = ground.devices[at]
+def _mapping(layer: Layer, context: BuildContext, at: int, kind: str) -> Mapping:
+    member = context.devices[at]
     digits = mark(layer, (member,))
-    name = f"{ground.name(at, len(ground.devices))}-{digits[:8]}"
+    name = f"{context.name(at, len(context.devices))}-{digits[:8]}"
     if kind.startswith("LUKS"):
         written = as_uuid(digits)
         owner = f"CRYPT-{kind}-{written.replace('-', '')}-"
@@ -57,4 +56,4 @@ def _mapping(layer: Layer, ground: Ground, at: int, kind: str) -> Mapping:
     else:
         written = f"matrix {digits}"
         owner = uuid = f"CRYPT-{kind}-{name}"
-    return Mapping(member, name, written, owner, uuid, ground.below.devices[at].full_stripe or 0)
+    return Mapping(member, name, written, owner, uuid, context.below.devices[at].full_stripe or 0)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.quantities import format_size
 from runner.base.units import Size
-from runner.layers.base import Expectation, Ground, Grouped, Problem, View, mark, power_of_two
+from runner.layers.base import BuildContext, Expectation, Grouped, Problem, View, mark, power_of_two
 from runner.layers.geometry import Shape, common
 from runner.layers.md_superblock import usable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_CHUNK = 512 * 1024
-#: The kernel's numbers of the ways RAID 5 and 6 can lay their parity out.
+#: The kernel's numbers of the parity layouts of RAID 5 and 6.
 PARITY_LAYOUTS = {
     "left-asymmetric": 0,
     "right-asymmetric": 1,
@@ -30,7 +30,7 @@ PARITY_LAYOUTS = {
     "parity-first": 4,
     "parity-last": 5,
 }
-#: RAID 6 has more: those of another format, and those of RAID 5 with the second parity on a disk of its own.
+#: RAID 6 has more: DDF layouts, and RAID 5 layouts with the second parity on a separate disk.
 RAID6_LAYOUTS = {
     **PARITY_LAYOUTS,
     "ddf-zero-restart": 8,
@@ -42,7 +42,7 @@ RAID6_LAYOUTS = {
     "right-symmetric-6": 19,
     "parity-first-6": 20,
 }
-#: A mirror has no chunks, but mdadm gives it a whole number of these.
+#: A mirror has no chunks, but mdadm rounds its size to a multiple of this.
 _MIRRORED = 64 * 1024
 STRIPED = frozenset({0, 4, 5, 6, 10})
 PARITY = frozenset({4, 5, 6})
@@ -55,7 +55,7 @@ def _level(value: object) -> object:
 
 
 def _metadata(value: object) -> object:
-    """YAML reads 1.2 as a number and 0.90 as 0.9."""
+    """Accept numbers: YAML reads 1.2 as a number and 0.90 as 0.9."""
     return {0.9: "0.90", 1.0: "1.0", 1.1: "1.1", 1.2: "1.2"}.get(value, value) if isinstance(value, float) else value
 
 
@@ -79,23 +79,23 @@ def _off(value: object) -> object:
 
 def _ppl(value: object) -> object:
     if not isinstance(value, bool):
-        raise ValueError("write true or false; none and internal are values of `bitmap` alone")  # noqa: TRY004 - pydantic's way
+        raise ValueError("write true or false; only `bitmap` has the values none and internal")  # noqa: TRY004 - pydantic's way
     return value
 
 
 def _journal(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError("write on how many of the last devices it lies: 1, or 0 for none")  # noqa: TRY004 - pydantic's way
+        raise ValueError("write the number of journal devices, from the last: 0 or 1")  # noqa: TRY004 - pydantic's way
     return value
 
 
 def _state(value: object) -> object:
-    """`{degraded: 2}` is two disks lost; one is just `degraded`."""
+    """Accept `{degraded: 2}` for two lost disks; one is `degraded`."""
     if isinstance(value, dict) and list(value) == ["degraded"]:
         lost = value["degraded"]
         if lost in {1, 2, 3, 4} and not isinstance(lost, bool):
             return "degraded" if lost == 1 else f"degraded-{lost}"
-        raise ValueError("write how many disks are lost: degraded: 1 to degraded: 4")
+        raise ValueError("write the number of lost disks: degraded: 1 to degraded: 4")
     return value
 
 
@@ -112,8 +112,8 @@ Metadata = Annotated[
 Sync = Annotated[
     Literal["auto", "wait", "assume-clean", "background"],
     Field(
-        description="first resync: waited for, ruled out on disks that are known zero (auto: whichever is true), "
-        "or measured beside"
+        description="first resync: wait for it, rule it out on disks that are known zero (auto: rule it out if "
+        "possible), or measure during it"
     ),
 ]
 State = Annotated[
@@ -132,7 +132,7 @@ State = Annotated[
             ]
         }
     ),
-    Field(description="measured whole, with disks lost, or while a lost disk is rebuilt onto"),
+    Field(description="state during measurement: complete, with lost disks, or during a rebuild"),
 ]
 
 
@@ -147,7 +147,7 @@ class Md(Grouped):
         Field(description="stripe chunk: a power of two, with RAID 0 any multiple of 4KiB; 512KiB if not given"),
     ] = None
     devices: Annotated[
-        int | None, Field(ge=1, description="active devices; all but spares and journal if not given")
+        int | None, Field(ge=1, description="active devices; default: all without spares and journal")
     ] = None
     layout: Annotated[
         Annotated[str, BeforeValidator(_layout), WithJsonSchema({"type": "string", "pattern": _LAYOUT})] | None,
@@ -167,11 +167,12 @@ class Md(Grouped):
     journal: Annotated[
         int,
         BeforeValidator(_journal),
-        Field(ge=0, le=1, description="RAID 4, 5, 6: so many of the last devices hold a write journal"),
+        Field(ge=0, le=1, description="RAID 4, 5, 6: the number of devices, from the last, that hold a write journal"),
     ] = 0
     spare: Annotated[int, Field(ge=0)] = 0
     write_mostly: Annotated[
-        int, Field(ge=0, description="RAID 1: so many of the last active devices are read only when they must")
+        int,
+        Field(ge=0, description="RAID 1: the number of active devices, from the last, that are only read if they must"),
     ] = 0
     size: Annotated[Size | None, Field(description="bytes used of every device; all if not given")] = None
     sync: Sync = "auto"
@@ -179,7 +180,6 @@ class Md(Grouped):
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Fields that mean nothing for these values, and why."""
         level = values["level"]
         name = level if level == "linear" else f"RAID {level}"
         idle: dict[str, str] = {}
@@ -199,44 +199,40 @@ class Md(Grouped):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """What builds arrays, and tells of them."""
         return ("mdadm",)
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Kernel modules without which it cannot be built."""
         return ({"linear": "linear", 0: "raid0", 1: "raid1", 10: "raid10"}.get(self.level, "raid456"),)
 
     @property
     def title(self) -> str:
-        """What people call it."""
         return "md linear" if self.level == "linear" else f"RAID {self.level}"
 
     @property
     def copies(self) -> int:
-        """How many copies RAID 10 keeps of each block."""
+        """Return the number of copies of each block in RAID 10."""
         return int(self.layout[1:]) if self.layout and self.layout[1:].isdigit() else 2
 
     @property
-    def lost(self) -> int:
-        """Disks that are lost before measuring."""
+    def lost_count(self) -> int:
+        """Return the number of disks that fail before measurement."""
         if self.state == "clean":
             return 0
         return int(self.state.removeprefix("degraded-")) if self.state.startswith("degraded-") else 1
 
     @property
-    def bears(self) -> int:
-        """Disks that may be lost without losing data, whichever they are."""
+    def tolerated_losses(self) -> int:
+        """Return how many disks may fail without loss of data, in the worst case."""
         if self.level == 1:
             return (self.devices or 2) - 1
         return {4: 1, 5: 1, 6: 2, 10: self.copies - 1}.get(self.level if self.level != "linear" else 0, 0)
 
     def active(self, count: int) -> int:
-        """How many devices hold data."""
+        """Return the number of devices with data."""
         return self.devices if self.devices is not None else count - self.spare - self.journal
 
-    def part_settled(self, below: Below) -> Self:
-        """With everything that was left open filled in."""
+    def resolve_part(self, below: Below) -> Self:
         layouts = {10: "n2", 5: "left-symmetric", 6: "left-symmetric"}
         open_fields = {
             "chunk": self.chunk or DEFAULT_CHUNK if self.level in STRIPED else None,
@@ -246,7 +242,6 @@ class Md(Grouped):
         return self.model_copy(update=open_fields)
 
     def part_problems(self, below: Below) -> Iterator[Problem]:
-        """What the kernel or mdadm would refuse."""
         flaws = [
             *self._chunk_problems(below.smallest),
             *self._count_problems(below),
@@ -257,10 +252,10 @@ class Md(Grouped):
             *self._state_problems(below),
         ]
         yield from flaws
-        if not flaws and not self.over(below).size:
+        if not flaws and not self.group_shape(below).size:
             what = "metadata and whole chunks" if self.level in STRIPED else "metadata"
             field = "chunk" if self.chunk is not None else "level"
-            yield Problem(field, f"{what} leave nothing of {below.noun} of {format_size(below.smallest)}")
+            yield Problem(field, f"{what} need more space than {below.noun} of {format_size(below.smallest)} have")
 
     def _count_problems(self, below: Below) -> Iterator[Problem]:
         count, active = below.count, self.active(below.count)
@@ -274,11 +269,11 @@ class Md(Grouped):
         if active + self.spare + self.journal > count:
             blamed = "spare" if self.devices is None else "devices"
             wanted = f"{active} devices" + (f" and {self.spare} spare" if self.spare else "")
-            yield Problem(blamed, f"{wanted} are more than there are: {below.told}")
+            yield Problem(blamed, f"{wanted} are too many: {below.description}")
         elif active < least and self.devices is not None:
             yield Problem("devices", f"{what} needs at least {least} devices, not {active}")
         elif active < least:
-            yield Problem("level", f"{what} needs at least {least} {below.noun}; {below.told}{taken}")
+            yield Problem("level", f"{what} needs at least {least} {below.noun}; {below.description}{taken}")
 
     def _chunk_problems(self, size: int) -> Iterator[Problem]:
         if self.chunk is None or self.level not in STRIPED:
@@ -301,35 +296,34 @@ class Md(Grouped):
             yield Problem("layout", f"'{self.layout}' is no layout of {self.title}; it has {right}")
 
     def _metadata_problems(self, below: Below) -> Iterator[Problem]:
-        """What the old format has no place for."""
         if self.metadata != "0.90":
             return
         if self.level == 0:
             yield Problem(
-                "metadata", "0.90 has no place for the layout of RAID 0, so mdadm refuses it; use 1.0, 1.1 or 1.2"
+                "metadata", "0.90 cannot store the layout of RAID 0, so mdadm refuses it; use 1.0, 1.1 or 1.2"
             )
         if self.ppl or self.journal:
-            yield Problem("metadata", "0.90 has no place for a partial parity log or a journal")
+            yield Problem("metadata", "0.90 cannot store a partial parity log or a journal")
         if self.active(below.count) + self.spare > 27:
-            yield Problem("metadata", "0.90 has places for 27 devices")
+            yield Problem("metadata", "0.90 supports at most 27 devices")
         if self.level in REDUNDANT and min(below.smallest, self.size or below.smallest) > 4 * 2**40:
             yield Problem("metadata", "0.90 uses at most 4TiB of a device")
 
     def _log_problems(self, below: Below) -> Iterator[Problem]:
         if self.ppl and (self.bitmap != "none" or self.journal):
-            yield Problem("ppl", "a partial parity log stands instead of a bitmap or a journal, not beside it")
+            yield Problem("ppl", "a partial parity log excludes a bitmap and a journal; use one of them")
         if self.ppl and self.active(below.count) > 64:
             yield Problem("ppl", "a partial parity log goes with at most 64 devices")
         if self.journal and self.bitmap != "none":
-            yield Problem("journal", "a journal stands instead of a bitmap, not beside it")
+            yield Problem("journal", "a journal excludes a bitmap; use one of them")
 
     def _member_problems(self, below: Below) -> Iterator[Problem]:
         if self.level == 1 and self.write_mostly >= self.active(below.count) and self.write_mostly:
-            yield Problem("write_mostly", "at least one device must be left to read from")
+            yield Problem("write_mostly", "at least one device must stay readable")
         room = min((self._usable(member, below.devices[0]) for member in below.devices), default=0)
         if self.size is not None and self.size > room:
-            told = format_size(room // 1024 * 1024)
-            yield Problem("size", f"more than the smallest of the {below.noun} has beside md's metadata ({told})")
+            limit = format_size(room // 1024 * 1024)
+            yield Problem("size", f"more than the smallest of the {below.noun} has beside md's metadata ({limit})")
         elif self.size is not None and self.size % 1024:
             yield Problem("size", "md counts in whole KiB")
 
@@ -337,17 +331,20 @@ class Md(Grouped):
         if self.level not in REDUNDANT or self.state == "clean":
             return
         whole = self.model_copy(update={"devices": self.active(below.count)})
-        if self.lost > whole.bears:
-            least = "clean" if not whole.bears else "degraded" if whole.bears == 1 else f"{{degraded: {whole.bears}}}"
-            told = f"{self.title} does not survive the loss of {self.lost}"
-            yield Problem("state", f"{told}: on {whole.devices} devices it bears {whole.bears}; write state: {least}")
+        if self.lost_count > whole.tolerated_losses:
+            possible = whole.tolerated_losses
+            state = {0: "clean", 1: "degraded"}.get(possible, f"{{degraded: {possible}}}")
+            yield Problem(
+                "state",
+                f"{self.title} cannot lose {self.lost_count} disks: on {whole.devices} devices it can lose {possible}; "
+                f"write state: {state}",
+            )
         if self.spare:
-            yield Problem("state", "a spare would take the place of a lost disk at once; leave it away")
+            yield Problem("state", "a spare would replace a lost disk at once; remove `spare`")
         if self.sync == "background":
-            yield Problem("sync", "an array that has lost a disk does not resync as well")
+            yield Problem("sync", "a degraded array cannot resync; remove `sync`")
 
-    def over(self, below: Below) -> Shape:
-        """The array."""
+    def group_shape(self, below: Below) -> Shape:
         active = self.active(below.count)
         members = below.devices[:active]
         chunk, stripes = common(members)
@@ -362,22 +359,22 @@ class Md(Grouped):
         chunks = sum(size // unit for size in sizes) if self.level == 0 else self._chunks(each // unit, active)
         return Shape(chunks * unit, unit, self._data(active), sector=sector)
 
-    def resynced(self, below: Below) -> int:
-        """All that is there more than once, if the resync is waited for in any case."""
+    def resync_bytes(self, below: Below) -> int:
+        """Return the redundant bytes, if set-up always waits for the resync."""
         if self.sync != "wait":
             return 0
-        data = sum(array.size for array in self.above(below))
+        data = sum(array.size for array in self.devices_above(below))
         active = self.active(below.count // self.groups)
         if self.level in {1, 10}:
             return data * ((active if self.level == 1 else self.copies) - 1)
         return data * (active - self._data(active)) // self._data(active)
 
-    def component(self) -> int | None:
-        """Bytes that are used of every member, where that was asked for."""
+    def component_size(self) -> int | None:
+        """Return the declared bytes of each member, if any."""
         return None if self.size is None else self.size // (self.chunk or 1024) * (self.chunk or 1024)
 
     def _chunks(self, each: int, active: int) -> int:
-        """Chunks of data in so many chunks of every member."""
+        """Return the chunks of data for this many chunks of each member."""
         if self.level != 10:
             return each * self._data(active)
         if (self.layout or "n2").startswith("n"):
@@ -385,22 +382,21 @@ class Md(Grouped):
         return each // self.copies * active
 
     def _usable(self, member: Shape, first: Shape) -> int:
-        """What md leaves of a member: all of an array keep as much for metadata as its first."""
+        """Return the space of a member without metadata. All members reserve as much as the first."""
         chunk = self.chunk or DEFAULT_CHUNK if self.level in STRIPED else 0
         kept = first.size - usable(first.size, self.metadata, chunk, ppl=self.ppl)
         own = usable(member.size, self.metadata, chunk, ppl=self.ppl)
         return own if self.metadata in {"0.90", "1.0"} else max(0, member.size - kept)
 
     def _data(self, active: int) -> int:
-        """Devices with data in one full stripe, as the kernel counts them."""
+        """Return the devices with data in one full stripe, as the kernel counts them."""
         if self.level == 10:
             near = self.copies if (self.layout or "n2").startswith("n") else 1
             return active // near if active % near == 0 else active
         return active - {4: 1, 5: 1, 6: 2}.get(self.level if self.level != "linear" else 0, 0)
 
-    def views(self, ground: Ground) -> tuple[View, ...]:
-        """Return what is built of it on `ground`, from its first device to its last."""
-        return _views(self, ground)
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        return _views(self, context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,38 +406,36 @@ class MdView(View):
     name: str
     uuid: str
     options: tuple[str, ...]
-    #: The members as mdadm --create takes them: all but the journal, which is an option.
+    #: The members for mdadm --create. A journal is not among them, but an option.
     arguments: tuple[str, ...]
-    #: What the kernel must say each member is to the array: its state and its place.
+    #: The expected state and slot of each member.
     roles: tuple[tuple[str, str, str], ...]
-    #: Members that are read only when they must be.
+    #: Members that md reads only if it must.
     write_mostly: tuple[str, ...]
-    #: Bytes of one full stripe; empty if nothing is striped.
+    #: Bytes of one full stripe; empty without striping.
     stripe_width: str
     redundant: bool
     level: str
     state: str
-    #: Members that are failed and taken out before measuring.
+    #: Members that the script fails and removes before measurement.
     lost: tuple[str, ...]
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Of the superblocks."""
         return (self.uuid,)
 
 
-def _views(layer: Md, ground: Ground) -> tuple[View, ...]:
-    """An array of each group."""
+def _views(layer: Md, context: BuildContext) -> tuple[View, ...]:
     return tuple(
-        _array(layer, part, ground.name(at, layer.groups)) for at, part in enumerate(ground.parts(layer.groups))
+        _array(layer, part, context.name(at, layer.groups)) for at, part in enumerate(context.parts(layer.groups))
     )
 
 
-def _array(layer: Md, ground: Ground, name: str) -> MdView:
-    active = layer.active(len(ground.devices))
-    members = ground.devices[: active + layer.spare + layer.journal]
+def _array(layer: Md, context: BuildContext, name: str) -> MdView:
+    active = layer.active(len(context.devices))
+    members = context.devices[: active + layer.spare + layer.journal]
     digits = mark(layer, members)
-    resync = _resync(layer, zeroed=ground.zeroed)
+    resync = _resync(layer, zeroed=context.zeroed)
     under_way = "recover" if layer.state == "rebuilding" else "resync" if resync == "background" else ""
     return MdView(
         kind="md",
@@ -454,21 +448,21 @@ def _array(layer: Md, ground: Ground, name: str) -> MdView:
         arguments=members[: active + layer.spare],
         roles=tuple(_roles(layer, members, active)),
         write_mostly=members[active - layer.write_mostly : active] if layer.write_mostly else (),
-        stripe_width=str(layer.over(ground.below).full_stripe) if layer.level in STRIPED else "",
+        stripe_width=str(layer.group_shape(context.below).full_stripe) if layer.level in STRIPED else "",
         redundant=layer.level in REDUNDANT,
         level=_level_word(layer),
         resync=resync,
         state=layer.state,
         under_way=under_way,
-        lost=members[active - layer.lost : active] if layer.lost else (),
+        lost=members[active - layer.lost_count : active] if layer.lost_count else (),
     )
 
 
 def _roles(layer: Md, members: tuple[str, ...], active: int) -> Iterator[tuple[str, str, str]]:
-    """What each member must be, as `state/slot` of sysfs."""
+    """Return the expected `state/slot` of each member in sysfs."""
     for number, member in enumerate(members):
         setting = f"member{number + 1}"
-        if active - layer.lost <= number < active:
+        if active - layer.lost_count <= number < active:
             state, slot = ("spare", str(number)) if layer.state == "rebuilding" else ("", "")
         elif number < active:
             state, slot = "in_sync", str(number)
@@ -492,7 +486,6 @@ def _level_word(layer: Md) -> str:
 
 
 def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
-    """What mdadm --create is told, beyond the members."""
     options = [f"--level={layer.level}", f"--raid-devices={layer.devices}", f"--metadata={layer.metadata}"]
     if layer.chunk is not None:
         options.append(f"--chunk={layer.chunk // 1024}K")
@@ -512,7 +505,7 @@ def _options(layer: Md, members: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
-    """What /sys/block/mdX must hold."""
+    """Return the expected content of /sys/block/mdX."""
     yield Expectation("level", "md/level", _level_word(layer))
     yield Expectation("devices", "md/raid_disks", str(layer.devices))
     yield Expectation("metadata", "md/metadata_version", layer.metadata)
@@ -522,8 +515,8 @@ def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
     if layer.layout is not None:
         yield Expectation("layout", "md/layout", str(layout_number(layer.layout)))
     if layer.level in REDUNDANT:
-        component = layer.component()
-        yield Expectation("degraded", "md/degraded", str(layer.lost))
+        component = layer.component_size()
+        yield Expectation("degraded", "md/degraded", str(layer.lost_count))
         yield Expectation("sync_action", "md/sync_action", under_way or "idle")
         yield Expectation("bitmap", "md/bitmap/location", layer.bitmap)
         yield Expectation("consistency_policy", "md/consistency_policy", _policy(layer))
@@ -531,7 +524,7 @@ def _expectations(layer: Md, under_way: str) -> Iterator[Expectation]:
 
 
 def _policy(layer: Md) -> str:
-    """How the array comes to agree with itself after a crash."""
+    """Return how the array becomes consistent after a crash."""
     if layer.journal:
         return "journal"
     if layer.ppl:
@@ -540,7 +533,7 @@ def _policy(layer: Md) -> str:
 
 
 def layout_number(layout: str) -> int:
-    """The kernel's number for a layout.
+    """Return the kernel's number of a layout.
 
     RAID 10 (n2, f2, o2 …): near copies in the low byte, far copies in the next, bit 16 for offset.
     """

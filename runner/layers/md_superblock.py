@@ -1,6 +1,6 @@
-"""What md keeps of its members for itself, so that what an array holds is known before it is built.
+"""The space that md reserves on its members, so that the size of an array is known before it is built.
 
-After mdadm's own rules (super0.c, super1.c); wherever a rule hangs on something unknown, the larger of the two.
+It follows the rules of mdadm (super0.c, super1.c). If a rule depends on an unknown, take the larger reserve.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _PPL = MIB
 
 
 def usable(size: int, metadata: str, chunk: int, *, ppl: bool) -> int:
-    """At least so many bytes of a member of this size hold data, if it is the first of its array or as large."""
+    """Return a lower bound of the data bytes of a member, if it is the first of its array or as large."""
     sectors = size // SECTOR
     if metadata == "0.90":
         left = sectors // 128 * 128 - 128
@@ -25,10 +25,10 @@ def usable(size: int, metadata: str, chunk: int, *, ppl: bool) -> int:
 
 
 def data_offset(sectors: int, chunk: int, *, ppl: bool) -> int:
-    """Where data begin on a member with its metadata in front, in sectors.
+    """Return the start of data in sectors on a member with metadata at its start.
 
-    Most of it is room to reshape into: a thousandth of the member, but two chunks at least. Members that are a little
-    larger than we know (`sectors` is a lower bound) may get twice that.
+    Most of the space is for a reshape: 1/1000 of the member, but at least two chunks. `sectors` is a lower bound; a
+    slightly larger member may get twice that.
     """
     most = sectors + sectors // 64
     headroom = GIB // 8
@@ -38,7 +38,7 @@ def data_offset(sectors: int, chunk: int, *, ppl: bool) -> int:
 
 
 def _log(sectors: int, *, ppl: bool) -> int:
-    """Sectors kept for a bitmap, whether there is one or not, or for the partial parity log."""
+    """Return the sectors for a bitmap (reserved in any case) or for the partial parity log."""
     if ppl:
         return _PPL
     return 256 if sectors >= 200 * GIB else 128 if sectors > 8 * GIB else 8

@@ -1,4 +1,4 @@
-"""What is written on devices before anything is built on them or measured: a new SSD is no used one."""
+"""Writes before set-up or measurement, because a new SSD is faster than a used one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 
 from runner.base.quantities import format_size, format_time
 from runner.base.units import Percent, Size, Time
-from runner.layers.base import Ground, Layer, Problem, View
+from runner.layers.base import BuildContext, Layer, Problem, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 KIB = 1024
-#: What is written at once where nothing is said.
+#: Default block sizes.
 BLOCKS = {"fill": 1024 * KIB, "random-fill": 4 * KIB, "until-steady": 4 * KIB}
 
 
 class Precondition(Layer):
-    """Every device below, written over once a set-up; the devices are passed on as they are."""
+    """Writes over every device below once in each set-up, and passes the devices on."""
 
     kind: ClassVar[str] = "precondition"
     noun: ClassVar[str] = "devices"
-    #: One that does nothing is no layer at all (see `absent`).
+    #: A precondition without effect is no layer at all (see `is_absent`).
     keeps_zeros: ClassVar[bool] = False
     how: Annotated[
         Literal["none", "fill", "random-fill", "until-steady"],
@@ -46,67 +46,61 @@ class Precondition(Layer):
     within: Annotated[Percent, Field(gt=0, description="steady: how large slope or deviation may be, of the mean")] = (
         0.05
     )
-    window: Annotated[Time, Field(ge=2, description="steady: for so long")] = 60.0
-    limit: Annotated[Time, Field(ge=2, description="after so long it is given up, which is recorded")] = 1800.0
+    window: Annotated[Time, Field(ge=2, description="steady: length of the window")] = 60.0
+    limit: Annotated[Time, Field(ge=2, description="steady: stop after this time; the result records it")] = 1800.0
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Fields that mean nothing for these values, and why."""
         idle: dict[str, str] = {}
         if values["how"] != "until-steady":
-            idle |= dict.fromkeys(("criterion", "within", "window", "limit"), f"how: {values['how']} waits for nothing")
+            idle |= dict.fromkeys(
+                ("criterion", "within", "window", "limit"), f"how: {values['how']} does not wait for a steady state"
+            )
         if values["how"] == "none":
-            idle |= dict.fromkeys(("block_size", "iodepth"), "how: none writes nothing")
+            idle |= dict.fromkeys(("block_size", "iodepth"), "how: none does not write")
         return idle
 
     @property
-    def absent(self) -> bool:
-        """Whether it does nothing."""
+    def is_absent(self) -> bool:
         return self.how == "none" and not self.discard
 
     @property
-    def waits(self) -> float:
-        """The steady state is waited for so long at most."""
+    def wait_seconds(self) -> float:
         return self.limit if self.how == "until-steady" else 0.0
 
-    def settled(self, below: Below) -> Self:  # noqa: ARG002
-        """The block size filled in."""
+    def resolve(self, below: Below) -> Self:  # noqa: ARG002
         return self.model_copy(update={"block_size": self.block_size or BLOCKS.get(self.how)})
 
     def problems(self, below: Below) -> Iterator[Problem]:
-        """What fio would refuse."""
         if self.block_size is not None and self.block_size % 512:
-            yield Problem("block_size", "direct I/O goes in whole sectors of 512 bytes")
+            yield Problem("block_size", "direct I/O needs whole sectors of 512 bytes")
         elif self.block_size is not None and self.block_size > below.smallest:
-            yield Problem("block_size", f"more than the smallest of them has ({format_size(below.smallest)})")
+            yield Problem("block_size", f"larger than the smallest device ({format_size(below.smallest)})")
         if self.how == "until-steady" and self.window > self.limit:
-            yield Problem("window", "it would be given up before one window is over: raise `limit`")
+            yield Problem("window", "longer than `limit`: raise `limit`")
 
-    def writes(self, below: Below) -> int:
-        """All of it once; what is written until it is steady nobody knows beforehand."""
+    def bytes_written(self, below: Below) -> int:
+        """Return one pass over all devices. The writes until a steady state are unknown beforehand."""
         return 0 if self.how == "none" else sum(device.size for device in below.devices)
 
-    def called(self, below: Below) -> str:
-        """What they are called below."""
+    def noun_above(self, below: Below) -> str:
         return below.noun
 
-    def above(self, below: Below) -> tuple[Shape, ...]:
-        """The same devices."""
+    def devices_above(self, below: Below) -> tuple[Shape, ...]:
         return below.devices
 
-    def views(self, ground: Ground) -> tuple[View, ...]:
-        """Return what is built of it on `ground`, from its first device to its last."""
-        return _views(self, ground)
+    def views(self, context: BuildContext) -> tuple[View, ...]:
+        return _views(self, context)
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One time that fio goes over all of the devices."""
+    """One run of fio over all devices."""
 
-    #: What is done, for the record.
+    #: A description for the record.
     words: str
     options: tuple[str, ...]
-    #: It goes on until it is steady, which fio then has to say.
+    #: It ends at a steady state, and fio must report it.
     steady: bool = False
 
 
@@ -116,18 +110,17 @@ class PreconditionView(View):
 
     discard: bool
     passes: tuple[Pass, ...]
-    #: A job for each device, all at the same time.
+    #: One job for each device, all at the same time.
     jobs: tuple[str, ...]
 
 
-def _views(layer: Precondition, ground: Ground) -> tuple[View, ...]:
-    """All devices at once."""
-    escaped = [path.replace(":", "\\:") for path in ground.devices]
+def _views(layer: Precondition, context: BuildContext) -> tuple[View, ...]:
+    escaped = [path.replace(":", "\\:") for path in context.devices]
     return (
         PreconditionView(
             kind="precondition",
-            members=ground.devices,
-            tops=ground.devices,
+            members=context.devices,
+            tops=context.devices,
             holds=False,
             discard=layer.discard,
             passes=_passes(layer),
@@ -143,7 +136,7 @@ def _passes(layer: Precondition) -> tuple[Pass, ...]:
     if layer.how == "none" or layer.block_size is None:
         return ()
     if layer.how == "until-steady":
-        # Where nothing was written yet, the first writes are the fast ones and say nothing of a steady state.
+        # On an unwritten device, the first writes are fast and do not show a steady state.
         return (Pass("fill, blocks of 1MiB", ("--rw=write", "--bs=1048576", depth)), _until_steady(layer, depth))
     rw = "write" if layer.how == "fill" else "randwrite"
     words = f"{layer.how}, blocks of {format_size(layer.block_size)}"

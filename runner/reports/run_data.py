@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import COLUMNS, ranked
-from runner.guidelines.samples import measured
+from runner.guidelines.ranking import COLUMNS, rank_stacks
+from runner.guidelines.samples import measured_cells
 from runner.guidelines.verdicts import SHARE
 from runner.reports.summary import summary
 from runner.statistics.changes import drift
@@ -92,8 +92,8 @@ class Recorded:
     @cached_property
     def rankings(self) -> Sequence[Ranking]:
         """Which stack is fastest at each workload."""
-        found = measured("", self.cells, self.by_cell, self.rule, COLUMNS)
-        return ranked(found, self.confidence, SHARE if self.steered else 1.0)
+        found = measured_cells("", self.cells, self.by_cell, self.rule, COLUMNS)
+        return rank_stacks(found, self.confidence, SHARE if self.steered else 1.0)
 
     @property
     def warning(self) -> str:

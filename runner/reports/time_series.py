@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.reports.charts import Tick, step
 from runner.reports.number_format import figure
-from runner.results.fio_profile import pieces
+from runner.results.fio_profile import parse_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ class Curve:
 def curves(recorded: Recorded) -> Iterator[Curve]:
     """Of every cell whose trials kept the course of their rate, in the order of the cells."""
     for one in recorded.summaries:
-        told = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in pieces(table)]
+        told = [piece for table in recorded.courses.get(one.cell.id, ()) for piece in parse_pieces(table)]
         if made := _curve(one.cell.name, told, "write" if "read_bw" not in one.figures else "read"):
             yield made
 

@@ -1,1 +1,1 @@
-"""What fio is told, and what it answers."""
+"""Records of measurements: journal, run folder, shared store, fio output and monitor counters."""

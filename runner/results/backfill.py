@@ -1,11 +1,11 @@
-"""What the journals of runs have and the shared store has not, added by whoever reads it."""
+"""Copies finished trials from the journals of runs into the shared store."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from runner.base.errors import MatrixError
-from runner.results.folders import folders_of_runs, state_of
+from runner.results.folders import run_folders, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,21 +15,20 @@ if TYPE_CHECKING:
 
 
 def bring_up_to_date(store: SharedStore, results: Path) -> list[str]:
-    """Add what the runs below a folder have and the store has not; returns what could not be added, and why."""
-    settled = store.settled()
-    waiting = [path for path in folders_of_runs(results) if state_of(path) not in settled]
+    """Add the trials of runs below a folder that the store lacks.
+
+    Return the runs that could not be added, with reasons.
+    """
+    settled = store.complete_states()
+    waiting = [path for path in run_folders(results) if state_of(path) not in settled]
     if store.fixed:
         which = _few([path.name for path in waiting])
-        return (
-            [f"{store.address} cannot be written and is taken as it is; it may lack trials of {which}"]
-            if waiting
-            else []
-        )
+        return [f"{store.address} is read-only; it may lack trials of {which}"] if waiting else []
     return _added(store, waiting) if waiting else []
 
 
 def _added(store: SharedStore, waiting: Sequence[Path]) -> list[str]:
-    """What is needed for it is slow to import, and mostly nothing is missing."""
+    """Import late: the modules are slow to import, and usually all trials are in the store."""
     from runner.results.run_folder import InUse
 
     failed: dict[str, list[str]] = {}
@@ -37,12 +36,12 @@ def _added(store: SharedStore, waiting: Sequence[Path]) -> list[str]:
         try:
             _add_run(store, path)
         except InUse:
-            continue  # whoever is at it feeds the store himself
+            continue  # the process that measures this run feeds the store itself
         except MatrixError as trouble:
             failed.setdefault(trouble.brief, []).append(path.name)
         except Exception as trouble:  # noqa: BLE001 - whatever is odd about one run, the others can be answered from
             failed.setdefault(f"{type(trouble).__name__}: {trouble}", []).append(path.name)
-    return [f"not in the store as it is: {_few(names)}: {brief}" for brief, names in failed.items()]
+    return [f"not completely in the store: {_few(names)}: {brief}" for brief, names in failed.items()]
 
 
 def _few(names: Sequence[str]) -> str:

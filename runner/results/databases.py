@@ -1,4 +1,4 @@
-"""How databases are opened: the one place that knows what SQLite and PostgreSQL each want."""
+"""Connections to SQLite and PostgreSQL, with the settings that each needs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-#: Seconds. A server that is gone must not hold a run up for long.
+#: Seconds. An unreachable server must not delay a run for long.
 _CONNECT = 5
-#: Seconds between two looks whether a file that another process makes is made.
+#: Seconds between checks for a file that another process is creating.
 _GLANCE = 0.01
 _POSTGRESQL = {
     "connect_timeout": _CONNECT,
@@ -28,15 +28,18 @@ _POSTGRESQL = {
 
 
 def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
-    """A file of ours. `durable`: what is committed outlives a host that loses power; else the last of it may not."""
+    """Open a file for writing.
+
+    With `durable`, commits survive a power loss of the host; without, the last may be lost.
+    """
     engine = _engine(sa.URL.create("sqlite", database=str(path)), poolclass=sa.NullPool if durable else sa.StaticPool)
 
     def configure(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # transactions are ours to begin; the driver would begin them late
+        connection.isolation_level = None  # we begin transactions ourselves, because the driver begins them late
         connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
-        into_wal(connection, busy_ms / 1000)
+        switch_to_wal(connection, busy_ms / 1000)
         for pragma in (
-            # In WAL mode anything less than FULL may lose the last transactions when the host loses power.
+            # In WAL mode, less than FULL may lose the last transactions at a power loss.
             f"synchronous = {'FULL' if durable else 'NORMAL'}",
             "foreign_keys = ON",
         ):
@@ -47,8 +50,8 @@ def sqlite_engine(path: Path, *, busy_ms: int, durable: bool) -> sa.Engine:
     return engine
 
 
-def into_wal(connection: Any, patience: float) -> None:
-    """Have the file keep a log. Of several who make it at the same moment, some are told at once: they try again."""
+def switch_to_wal(connection: Any, patience: float) -> None:
+    """Switch to WAL mode. If several processes do so at once, SQLite fails some of them at once, so retry."""
     until = time.monotonic() + patience
     while True:
         try:
@@ -62,9 +65,9 @@ def into_wal(connection: Any, patience: float) -> None:
 
 
 def sqlite_reader(path: Path) -> sa.Engine:
-    """A file that may not be written, not even beside itself, where SQLite wants to keep its log.
+    """Open a file read-only, without a log beside it.
 
-    Where there is a log already (of a process that is at it, or was killed), what stands in it is read too.
+    If a log exists (another process writes, or was killed), read its content, too.
     """
     log, shared = (path.with_name(f"{path.name}-{name}") for name in ("wal", "shm"))
     unchanging = {} if log.exists() and (log.stat().st_size or shared.exists()) else {"immutable": "1"}
@@ -77,21 +80,20 @@ def sqlite_reader(path: Path) -> sa.Engine:
 
 
 def memory_engine() -> sa.Engine:
-    """A database that is gone with its engine."""
     return _engine(sa.URL.create("sqlite"), poolclass=sa.StaticPool)
 
 
 def postgresql_engine(url: sa.URL) -> sa.Engine:
-    """A server. What the URL says itself counts more than what we would."""
+    """Connect to a server. Parameters in the URL take precedence over our defaults."""
     ours = {name: value for name, value in _POSTGRESQL.items() if name not in url.query}
     return _engine(url.set(drivername="postgresql+psycopg"), pool_size=1, pool_pre_ping=True, connect_args=ours)
 
 
 def upsert(engine: sa.Engine, table: sa.Table, columns: Collection[str]) -> Any:
-    """An insert which, where the key exists, replaces only the named columns; without any, leaves the row as it is."""
+    """Return an insert that replaces only the named columns of an existing row. Without columns, it keeps the row."""
     if engine.dialect.name == "sqlite":
         from sqlalchemy.dialects.sqlite import insert
-    else:  # slow to import, and most never have a server
+    else:  # slow to import, and rarely needed
         from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
     statement: Any = insert(table)
     key = list(table.primary_key)
@@ -112,6 +114,6 @@ def _engine(url: sa.URL, **how: Any) -> sa.Engine:
 
 
 def _begin(connection: sa.Connection) -> None:
-    """A transaction that reads before it writes must take the write lock first, or it may find it cannot have it."""
+    """Take the write lock at the start: a transaction that reads first may fail to get it later."""
     immediate = connection.get_execution_options().get("immediate")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

@@ -1,4 +1,4 @@
-"""What a disk says of its own health, as smartctl passes it on."""
+"""SMART health of a disk before and after a run, from smartctl."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _REALLOCATED, _PENDING, _WRITTEN = 5, 197, 241
 
 @dataclass(frozen=True, slots=True)
 class Smart:
-    """What matters of it before and after a run; None is what it does not say."""
+    """The SMART values that matter; None if the disk does not report a value."""
 
     passed: bool | None = None
     celsius: int | None = None
     hours: int | None = None
     reallocated: int | None = None
     pending: int | None = None
-    #: Bytes, in its life.
+    #: Bytes over its lifetime.
     written: int | None = None
-    #: Of what it was made for, percent.
+    #: Percentage of the rated endurance.
     used: int | None = None
     model: str = ""
     serial: str = ""
     firmware: str = ""
-    #: Why there is nothing of all this.
+    #: Why there are no values.
     absent: str = ""
 
     def worse_than(self, before: Smart) -> tuple[str, ...]:
-        """What a run did to it that somebody should know."""
+        """Return the changes that need attention."""
         return () if before.absent or self.absent else tuple(_worse(before, self))
 
     def __str__(self) -> str:
@@ -42,7 +42,7 @@ class Smart:
 
 
 class Health(BaseModel):
-    """What a disk said of itself before a run had it, and after."""
+    """The SMART values of a disk before and after a run."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,45 +52,45 @@ class Health(BaseModel):
     worse: tuple[str, ...] = Field(default=(), description="what became worse meanwhile")
 
     def over(self, after: Smart) -> Health:
-        """The run is done with it, for now. What has its path by then may be another disk, after a boot."""
+        """Add the values after the run. After a reboot, the path may belong to another disk."""
         if self.before.serial and after.serial and self.before.serial != after.serial:
             return self
         return self.model_copy(update={"after": after, "worse": after.worse_than(self.before)})
 
     @property
     def alarm(self) -> str:
-        """What somebody has to hear; empty if there is nothing."""
+        """Return a warning, or an empty text."""
         now = self.after or self.before
-        failing = ["it says that it is failing"] if now.passed is False else []
+        failing = ["it reports that it is failing"] if now.passed is False else []
         words = dict.fromkeys([*failing, *self.worse])
-        return f"{self.disk} is not well: {'; '.join(words)}. Save what is on it, and use another" if words else ""
+        return f"{self.disk} has a problem: {'; '.join(words)}. Save its data, and use another disk" if words else ""
 
 
-def first_seen(known: Sequence[Health], found: Mapping[str, Smart]) -> tuple[Health, ...]:
-    """Before a run has them. What an earlier process of it saw stays: what happened since did so in this run."""
+def keep_first_health(known: Sequence[Health], found: Mapping[str, Smart]) -> tuple[Health, ...]:
+    """Keep the values that an earlier process of this run read, so that changes count from the start of the run."""
     before = {one.disk: one for one in known if not one.before.absent}
     return tuple(
         before[disk].over(smart) if disk in before else Health(disk=disk, before=smart) for disk, smart in found.items()
     )
 
 
-def unknown(health: Sequence[Health]) -> str:
-    """Why nothing is known of the health of some disks, once for all of which it is the same; empty if all is known."""
+def describe_missing_health(health: Sequence[Health]) -> str:
+    """Return why the health of some disks is unknown, once for each reason; empty if all is known."""
     whys: dict[str, list[str]] = {}
     for one in health:
         if one.before.absent:
             whys.setdefault(one.before.absent, []).append(one.disk)
-    return "; ".join(f"nobody knows how well {', '.join(disks)} may be: {why}" for why, disks in whys.items())
+    return "; ".join(f"the health of {', '.join(disks)} is unknown: {why}" for why, disks in whys.items())
 
 
-def heard(said: str) -> dict[str, Smart]:
-    """Of what `templates/disks/smart.sh` wrote, by the path of each disk."""
+def parse_report(said: str) -> dict[str, Smart]:
+    """Parse the output of `templates/disks/smart.sh`; keys are the paths of disks."""
     lines = (line.split("\t", 2) for line in said.split("\n"))
     return {words[1]: parse(words[2]) for words in lines if len(words) == 3 and words[0] == "smart"}
 
 
 class _Reading(BaseModel):
-    """Smartctl says a great deal more, and each version something else."""
+    """Accepts unknown keys: smartctl reports much more, and each version differs."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -142,7 +142,7 @@ class _Answer(_Reading):
 
 
 def parse(said: str) -> Smart:
-    """Of what `smartctl --json --all` wrote; what is none of that is said as the reason why nothing is known."""
+    """Parse `smartctl --json --all`. Other output becomes the reason for missing values."""
     try:
         data: Any = orjson.loads(said)
         answer = _Answer.model_validate(data)
@@ -156,13 +156,13 @@ def parse(said: str) -> Smart:
         hours=answer.power_on_time.hours,
         reallocated=raw.get(_REALLOCATED, answer.grown_defects),
         pending=answer.nvme.media_errors if answer.nvme else raw.get(_PENDING),
-        # NVMe counts in thousands of 512 bytes, ATA in logical blocks.
+        # NVMe counts units of 512,000 bytes, ATA logical blocks.
         written=units * 512_000 if units is not None else _in_bytes(raw.get(_WRITTEN), answer.logical_block_size),
         used=answer.nvme.percentage_used if answer.nvme else None,
     )
     told = found != Smart()
     return replace(
-        found if told else Smart(absent="the disk tells nothing of its health"),
+        found if told else Smart(absent="the disk reports no health"),
         model=answer.model_name or answer.scsi_model_name,
         serial=answer.serial_number,
         firmware=answer.firmware_version or answer.scsi_revision,
@@ -170,7 +170,6 @@ def parse(said: str) -> Smart:
 
 
 def _words(smart: Smart) -> Iterator[str]:
-    """What of it a user wants to see."""
     if smart.passed is not None:
         yield "passed" if smart.passed else "FAILING"
     for value, words in (
@@ -190,10 +189,10 @@ def _in_bytes(blocks: int | None, size: int) -> int | None:
 
 def _worse(before: Smart, after: Smart) -> Iterator[str]:
     if before.passed is not False and after.passed is False:
-        yield "it says that it is failing"
+        yield "it reports that it is failing"
     for what, was, now in (
         ("reallocated sectors", before.reallocated, after.reallocated),
         ("sectors that it could not read", before.pending, after.pending),
     ):
         if now is not None and now > (was or 0):
-            yield f"{what}: {was if was is not None else 'not told'} before, {now} after"
+            yield f"{what}: {was if was is not None else 'unknown'} before, {now} after"

@@ -1,4 +1,4 @@
-"""What a run was done with: the host, the disks, the files that made it. Two runs are compared by what differs here."""
+"""The environment of a run: host, disks and input files. Runs are compared by its differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Host(BaseModel):
-    """The computer that was measured on: the one that the runner itself ran on, or the one behind ssh."""
+    """The computer that was measured: the one of the runner, or the one behind ssh."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -29,7 +29,7 @@ class Host(BaseModel):
 
 
 class Revision(BaseModel):
-    """Where the matrix lies in a git repository."""
+    """The git revision of the folder of the matrix."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -39,7 +39,7 @@ class Revision(BaseModel):
 
 
 class DiskFacts(BaseModel):
-    """One disk: what it is, if it exists; what it was told to be, if it is modelled."""
+    """A physical disk's identity, or a simulated disk's settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,7 +53,7 @@ class DiskFacts(BaseModel):
 
 
 class Digests(BaseModel):
-    """Equal digests: equal files."""
+    """Digests of the input files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -61,10 +61,10 @@ class Digests(BaseModel):
     templates: str = ""
 
 
-def flat(
+def flatten_environment(
     host: Host, disks: Iterable[DiskFacts], digests: Digests, versions: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
-    """Everything by one name each; what is not known is not there."""
+    """Flatten the environment into names and values. Unknown values are absent."""
     found = {f"host.{name}": _text(value) for name, value in host.model_dump().items() if not isinstance(value, dict)}
     for name in ("mitigations", "versions"):
         found |= {f"host.{name}.{key}": text for key, text in getattr(host, name).items()}

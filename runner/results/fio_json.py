@@ -1,12 +1,12 @@
-"""fio's `json+` into the figures we keep.
+"""Parser of fio's `json+` output.
 
-Every latency is the total one (`lat_ns`): from the moment a request is submitted until it is complete. md and others
-may block inside the submission, which fio's completion latency (`clat_ns`, its default) leaves out.
+Latencies are total ones (`lat_ns`), from submission to completion. md may block inside the submission, which fio's
+default (`clat_ns`) leaves out.
 
-Percentiles come from fio's own histogram (`lat_ns.bins`, which `lat_percentiles=1` asks for), merged over jobs before
-anything is read off it (`runner.statistics.histogram`), and kept, to be merged over trials. For one job group this
-therefore equals fio's own `lat_ns.percentile`, except that none is above the longest latency, as the middle of the last
-bin may be, and that those of which there is too little to tell are not there.
+Percentiles come from fio's histogram (`lat_ns.bins`), merged over jobs first (`runner.statistics.histogram`). The
+histogram is kept, to merge it over trials. For one job group the result equals fio's `lat_ns.percentile`, with two
+exceptions: no percentile exceeds the longest latency (the middle of the last bin may), and percentiles with too few
+requests are absent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from runner.statistics.percentile import needs, percentiles
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-#: The percentiles that are told, by the names of their figures.
+#: Percentiles by the names of their figures.
 PERCENTILES: dict[str, float] = {
     "lat_p50": 50,
     "lat_p90": 90,
@@ -35,15 +35,15 @@ PERCENTILES: dict[str, float] = {
     "lat_p999": 99.9,
     "lat_p9999": 99.99,
 }
-#: What stands for fio's version where nothing was measured.
+#: The fio version of a synthetic trial.
 MADE_UP = "made up by the dry machine"
-_EVIDENCE = 2000  # characters of output that an error carries along
+_EVIDENCE = 2000  # characters of output in an error
 
 
 class FioFailed(HarnessBroken):
-    """fio gave no result one could use; `evidence` is what it gave instead."""
+    """fio gave no usable result; `evidence` is its output."""
 
-    #: There is no result at all, so that all there is to know is in what it said.
+    #: There is no JSON at all, so the output is the only evidence.
     silent = False
 
     def __init__(self, brief: str, *, evidence: str = "", resolution: str = "") -> None:
@@ -52,17 +52,17 @@ class FioFailed(HarnessBroken):
 
 
 class NoJson(FioFailed):
-    """fio ended before it could write anything."""
+    """fio ended before it wrote JSON."""
 
     silent = True
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """What fio says of one direction. Rates are per second of fio's own run time.
+    """fio's figures of one direction. Rates are per second of fio's own run time.
 
-    Latencies are total ones, submission and completion, in nanoseconds, and None where fio was told not to measure them
-    (`gtod_reduce`, plain `json`, no `lat_percentiles`).
+    Latencies are total ones in nanoseconds. They are None if fio did not measure them (`gtod_reduce`, plain `json`, no
+    `lat_percentiles`).
     """
 
     bw: float  # bytes/s
@@ -77,62 +77,60 @@ class Direction:
     lat_p999: float | None
     lat_p9999: float | None
     lat_max: float | None
-    #: How many requests took how long; None where fio was not told to say.
+    #: The latency histogram; None if fio did not print one.
     latencies: Histogram | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one measured trial. A direction that did no I/O is None, never a zero."""
+    """The figures of one measured trial. A direction without I/O is None, never zero."""
 
     read: Direction | None
     write: Direction | None
-    runtime: float  # s, of the job that ran longest
-    cpu_usr: float  # %, of one CPU, averaged over jobs by their run time
+    runtime: float  # s, of the longest job
+    cpu_usr: float  # %, of one CPU, mean over jobs weighted by run time
     cpu_sys: float  # %
-    errors: int  # I/O errors that the job was told to carry on after
+    errors: int  # I/O errors that the job ignored on request (`continue_on_error`)
 
     @property
     def total_bw(self) -> float:
-        """Bytes/s of reading and writing together."""
         return sum(side.bw for side in (self.read, self.write) if side)
 
     @property
     def total_iops(self) -> float:
-        """Requests per second of reading and writing together."""
         return sum(side.iops for side in (self.read, self.write) if side)
 
 
 def parse(text: str) -> Figures:
-    """Read fio's output; lines before the JSON (warnings, notes) are passed over. Raises FioFailed."""
-    return figures_of(jobs_of(document(text), text), text)
+    """Parse fio's output, without the lines before the JSON (warnings, notes). Raise FioFailed."""
+    return figures_of(jobs_of(find_json(text), text), text)
 
 
 def figures_of(jobs: Sequence[Mapping[str, Any]], text: str) -> Figures:
-    """What these jobs measured side by side; `text` is where they were read from. Raises FioFailed."""
+    """Return the figures of jobs that ran side by side. `text` is the evidence for FioFailed."""
     _refuse_failed(jobs)
     try:
         figures = _figures(jobs)
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise FioFailed(f"fio's JSON lacks what we read from it: {problem!r}", evidence=_clip(text)) from problem
+        raise FioFailed(f"fio's JSON lacks a required value: {problem!r}", evidence=_clip(text)) from problem
     if figures.read is None and figures.write is None:
         raise FioFailed(
             "fio finished without a single read or write",
             evidence=_clip(text),
-            resolution="check size, offset and runtime of the workload: nothing lay between start and end",
+            resolution="check size, offset and runtime of the workload: its range may be empty",
         )
     return figures
 
 
-def unsettled(jobs: Iterable[Mapping[str, Any]]) -> str:
-    """What jobs were told to attain and did not (fio's `steadystate`), in words; empty if there is nothing."""
+def missed_steady_states(jobs: Iterable[Mapping[str, Any]]) -> str:
+    """Return the steady states (fio's `steadystate`) that jobs did not reach, as text."""
     told = [found for job in jobs if isinstance(found := job.get("steadystate"), dict) and not found.get("attained")]
-    words = (f"{one.get('ss')} over {one.get('duration')} s not attained: {one.get('criterion')}" for one in told)
+    words = (f"{one.get('ss')} over {one.get('duration')} s not reached: {one.get('criterion')}" for one in told)
     return "; ".join(dict.fromkeys(words))
 
 
-def added_up(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
-    """Histograms as fio prints them (bin value in ns, as text, to count), merged."""
+def merge_histograms(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
+    """Merge histograms as fio prints them: bin value in ns, as text, to count."""
     total: Counter[int] = Counter()
     for histogram in histograms:
         for value, count in histogram.items():
@@ -141,15 +139,15 @@ def added_up(histograms: Iterable[Mapping[str, int]]) -> Counter[int]:
 
 
 def jobs_of(whole: Any, text: str) -> list[dict[str, Any]]:
-    """The jobs of a document. Raises FioFailed."""
+    """Return the jobs of a document. Raise FioFailed."""
     jobs = whole.get("jobs") if isinstance(whole, dict) else None
     if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
         raise FioFailed("fio's JSON names no jobs", evidence=_clip(text))
     return jobs
 
 
-def document(text: str) -> Any:
-    """The JSON object in the text: from the first line that begins with a brace to the last one that does."""
+def find_json(text: str) -> Any:
+    """Return the JSON object between the first line with an opening brace and the last with a closing one."""
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith("{")), None)
     if first is None:
@@ -163,12 +161,12 @@ def document(text: str) -> Any:
 
 
 def _refuse_failed(jobs: Iterable[Mapping[str, Any]]) -> None:
-    """A job that stopped on an error has no result. With `continue_on_error` fio counts the errors instead."""
+    """Raise FioFailed if a job stopped on an error. With `continue_on_error`, fio only counts errors."""
     for job in jobs:
         if "mixed" in job:
             raise FioFailed(
                 "fio reported reads and writes as one figure",
-                resolution="take `unified_rw_reporting` out of the workload; directions are kept apart here",
+                resolution="remove `unified_rw_reporting` from the workload; matrix needs separate directions",
             )
         number = job.get("error", 0)
         if number and "total_err" not in job:
@@ -196,7 +194,7 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
     if not busy:
         return None
     longest = max((float(side["lat_ns"]["max"]) for side in busy if _counted(side)), default=None)
-    bins = added_up(side.get("lat_ns", {}).get("bins", {}) for side in busy)
+    bins = merge_histograms(side.get("lat_ns", {}).get("bins", {}) for side in busy)
     histogram = Histogram.of(bins) if bins else None
     return Direction(
         bw=float(sum(side["bw_bytes"] for side in busy)),
@@ -211,16 +209,18 @@ def _direction(sides: Iterable[Mapping[str, Any]]) -> Direction | None:
 
 
 def _completed(side: Mapping[str, Any]) -> int:
-    """fio counts requests when they are made, and their bytes and times when they end: those that were under way at the
-    end of a ramp are in the latter alone, as many as the queue is deep."""
+    """Return the completed requests.
+
+    fio counts requests at submission, but bytes and times at completion. Requests in flight at the end of a ramp (up to
+    the queue depth) are in the latter only.
+    """
     return max(int(side["total_ios"]), int(side.get("lat_ns", {}).get("N", 0)))
 
 
 def _iops(side: Mapping[str, Any]) -> float:
-    """In the time in which all that were completed came to an end."""
     counted, completed = side["total_ios"], _completed(side)
     if not counted:
-        # Told in whole milliseconds; of a side of none, fio tells no rate either.
+        # runtime is in milliseconds, and zero for a direction without requests, which has no rate
         return float(completed * 1000 / side["runtime"]) if side["runtime"] else 0.0
     return float(side["iops"]) * completed / int(counted)
 
@@ -230,7 +230,7 @@ def _percentiles(
 ) -> dict[str, float | None]:
     if histogram:
         found = percentiles(histogram.unpack(), [*PERCENTILES.values()])
-    elif len(busy) == 1:  # plain `json` has no histogram; of one job, fio's own are what it would give
+    elif len(busy) == 1:  # plain `json` has no histogram; for one job, fio's own percentiles are equivalent
         told = busy[0].get("lat_ns", {}).get("percentile", {})
         count = _completed(busy[0])
         found = [told.get(f"{one:.6f}") if count >= needs(one) else None for one in PERCENTILES.values()]
@@ -246,16 +246,16 @@ def _mean_latency(busy: Iterable[Mapping[str, Any]]) -> float | None:
 
 
 def _counted(side: Mapping[str, Any]) -> bool:
-    """Whether fio measured latencies at all; where it did not, its zeros mean nothing."""
+    """Return whether fio measured latencies. If not, its zeros have no meaning."""
     return bool(side.get("lat_ns", {}).get("N"))
 
 
 def _weighted(values: Sequence[float], weights: Sequence[float]) -> float | None:
-    """Mean of the values by weight; None when nothing has any weight."""
+    """Return the weighted mean, or None if all weights are zero."""
     total = sum(weights)
     return sum(value * weight for value, weight in zip(values, weights, strict=True)) / total if total else None
 
 
 def _clip(text: str) -> str:
-    """The end of a text, where the interesting part of an output usually is."""
+    """Return the end of an output, because the cause of an error is usually there."""
     return text if len(text) <= _EVIDENCE else "…" + text[-_EVIDENCE:]

@@ -1,4 +1,4 @@
-"""The course of a rate, over a device or over time, as `profile.sh` tells it."""
+"""Profiles of a rate over a device or over time, as `profile.sh` prints them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _READ, _WRITE = 0, 1
 _POSITIONS = ("offset", "bytes", "seconds", "bw")
 
 
-def over_positions(told: str) -> str:
-    """As a table: where, and how fast it was there, if everything was gone over: a place ends where the next begins."""
+def table_by_position(told: str) -> str:
+    """Return a CSV table of a full pass: offset and rate. Each place ends where the next begins."""
     rows, before = [], 0
     for offset, moved, _, last in sorted(_numbers(told, 4)):
         rows.append(_row(offset, moved, last - before))
@@ -24,8 +24,8 @@ def over_positions(told: str) -> str:
     return _csv(_POSITIONS, rows)
 
 
-def at_places(told: str, bs: int) -> str:
-    """The same, if much was left out between places: how fast it was from the first answer at one to the last."""
+def table_by_sample(told: str, bs: int) -> str:
+    """Return the same table for samples: the rate from the first to the last completion at each place."""
     rows = [_row(offset, moved - bs, last - first) for offset, moved, first, last in sorted(_numbers(told, 4))]
     return _csv(_POSITIONS, rows)
 
@@ -35,8 +35,8 @@ def _row(offset: int, moved: int, milliseconds: int) -> tuple[int, int, str, str
     return offset, moved, f"{seconds:.3f}", f"{moved / seconds:.0f}" if seconds > 0 else ""
 
 
-def over_time(told: str, stretch: float) -> str:
-    """As a table: when, counted from the start of the work to the end of a stretch, and how fast it was then."""
+def table_by_time(told: str, stretch: float) -> str:
+    """Return a CSV table of rates at the end of each stretch, in seconds from the start of the workload."""
     rates = {(number, direction): rate * 1024 for number, direction, rate in _numbers(told, 3)}
     numbers = sorted({number for number, _ in rates})
     rows = [
@@ -47,20 +47,20 @@ def over_time(told: str, stretch: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What was moved at one place of a device, or in one stretch of time."""
+    """The data moved at one place of a device, or in one stretch of time."""
 
-    #: The column that says where it is: `offset` or `seconds`.
+    #: The column of the position: `offset` or `seconds`.
     along: str
     at: float
     length: float
-    #: The direction; empty if the table does not tell, as there is but one.
+    #: The direction; empty if the table has only one.
     side: str
     moved: float
     seconds: float
 
 
-def pieces(table: str) -> Iterator[Piece]:
-    """A table as it was written, read again; what somebody made of it since that is no number is left out."""
+def parse_pieces(table: str) -> Iterator[Piece]:
+    """Parse a table. Skip rows that users have edited into something else."""
     for row in csv.DictReader(StringIO(table)):
         with suppress(KeyError, TypeError, ValueError):
             yield from _over_a_device(row) if "offset" in row else _in_time(row)
@@ -76,14 +76,14 @@ def _in_time(row: Mapping[str, str]) -> list[Piece]:
     return [Piece("seconds", at, 0.0, side, float(row[f"{side}_bw"]), 1.0) for side in ("read", "write")]
 
 
-def made_up(table: str) -> str:
-    """A table that says in every row that nothing of it was measured."""
+def mark_synthetic(table: str) -> str:
+    """Mark every row of a table as synthetic."""
     head, *rows = table.splitlines()
     return "".join(f"{line}\n" for line in (f"{head},made_up", *(f"{row},true" for row in rows)))
 
 
 def _numbers(told: str, count: int) -> Iterator[tuple[int, ...]]:
-    """The lines that hold so many whole numbers."""
+    """Return the lines with exactly `count` whole numbers."""
     for line in told.splitlines():
         words = line.split("\t")
         if len(words) == count and all(word.isdecimal() for word in words):

@@ -1,25 +1,25 @@
-"""Where runs lie, and whether anything about one is new; without reading what they are, which takes longer."""
+"""Run folders below a results folder, and whether one has changed, without the cost of loading them."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MANIFEST = "manifest.json"
-#: How the name of a run ends that is being made; it begins with a dot.
+#: Suffix of a run folder under construction. Its name begins with a dot.
 HALF = ".half"
 
 
-def folders_of_runs(results: Path) -> list[Path]:
-    """Their folders, whatever is in their manifests."""
+def run_folders(results: Path) -> list[Path]:
+    """Return the run folders, even those with an unreadable manifest."""
     if not results.is_dir():
         return []
-    with named(results):
+    with translate_errors(results):
         return sorted(folder for folder in results.iterdir() if _is_run(folder))
 
 
@@ -29,11 +29,11 @@ def _is_run(folder: Path) -> bool:
     try:
         return (folder / MANIFEST).is_file()
     except OSError:
-        return True  # nobody lets us look: whoever opens it is told why
+        return True  # permission denied: the error appears when someone opens it
 
 
 def state_of(folder: Path) -> str:
-    """Another one whenever the manifest of the run in a folder is; empty if it cannot be read."""
+    """Return a text that changes with the manifest of a run; empty if it is unreadable."""
     try:
         return blake2b((folder / MANIFEST).read_bytes(), digest_size=16).hexdigest()
     except OSError:

@@ -1,7 +1,7 @@
-"""The journal of a run: what was measured, durable before the next trial begins.
+"""The journal of a run: trials, durable before the next one begins.
 
-A journal belongs to one thread at a time. Several processes may have it open: writers wait for each other, readers
-never do.
+A journal belongs to one thread at a time. Several processes may open it: writers wait for each other, readers never
+wait.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import journal_tables as schema
-from runner.results.database_errors import damaged, named
+from runner.results.database_errors import damage_error, translate_errors
 from runner.results.databases import memory_engine, sqlite_engine, sqlite_reader, upsert
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 from runner.results.rows import COLUMNS, latencies_of, row_of, trial_of
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-#: Outcome, attempts, when it began.
+#: Outcome, attempts and start.
 State = tuple[Any, ...]
 _BATCH = 1000
 _BUSY_MS = 30_000
 
 
 class AlreadyRecorded(HarnessBroken):
-    """The same trial, or the same lost attempt, was about to be counted twice."""
+    """The trial or the lost attempt is in the journal already."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """An attempt that was begun and of which no end is known: its runner or its host died while it was under way."""
+class UnendedAttempt:
+    """An attempt without an end: its runner or its host died."""
 
     cell: str
     block: int
@@ -50,15 +50,15 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Took:
-    """What things took so far, in mean seconds; None where nothing was measured yet."""
+class MeanTimes:
+    """Mean durations in seconds, and the write rate; None without a measurement."""
 
-    setup: float | None  # bringing an array up, over all visits
-    overhead: float | None  # the part of a measured trial that was not fio's own run time
-    write_rate: float | None  # bytes/s, over the trials that wrote
-    scatter: tuple[float, ...] = ()  # of the trials of each cell that has several: deviation, as a part of the mean
+    setup: float | None  # building a stack, over all batches
+    overhead: float | None  # the time of a measured trial beside fio's run time
+    write_rate: float | None  # bytes/s, over trials that write
+    scatter: tuple[float, ...] = ()  # relative standard deviation of each cell with several trials
     cells: Mapping[str, float] = field(default_factory=dict)  # seconds of a measured trial
-    arrays: Mapping[str, float] = field(default_factory=dict)  # seconds of bringing it up; the quickest of each
+    arrays: Mapping[str, float] = field(default_factory=dict)  # seconds of the fastest build
 
 
 def _pairs(rows: Iterable[Sequence[Any]]) -> dict[str, float]:
@@ -66,17 +66,17 @@ def _pairs(rows: Iterable[Sequence[Any]]) -> dict[str, float]:
 
 
 class Journal:
-    """See the module. Get one by `open` or `existing`; close it, or use it as a context manager."""
+    """A journal file. Create it with `open` or `existing`, then close it or use it as a context manager."""
 
     def __init__(self, engine: sa.Engine, name: Path | str) -> None:
         self._engine = engine
         self._name = name
-        with self._closed_on_trouble(), named(name):
+        with self._closed_on_trouble(), translate_errors(name):
             self._connection = engine.connect()
 
     @classmethod
     def open(cls, path: Path, *, made_up: bool | None = None) -> Self:
-        """Open a journal file to record in; a missing one is made. `made_up`: noted in it, if that is known."""
+        """Open a journal for recording, and create it if it is missing. `made_up` marks it as synthetic."""
         journal = cls(_engine(path), path)
         with journal._closed_on_trouble():
             journal._prepare(made_up)
@@ -84,7 +84,7 @@ class Journal:
 
     @classmethod
     def existing(cls, path: Path) -> Self:
-        """Open a journal file that there is, to read it."""
+        """Open an existing journal for reading."""
         if not path.exists():
             raise BadInput(f"there is no journal at {path}", resolution="name the folder of a run")
         fixed = not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
@@ -97,10 +97,10 @@ class Journal:
         return journal
 
     def _copy_to_memory(self) -> None:
-        """What may not be written is brought up to date here, for as long as it is read."""
+        """Migrate a copy in memory, because the file is read-only."""
         engine = memory_engine()
         connection = engine.connect()
-        with named(self._name):
+        with translate_errors(self._name):
             read, written = (cast("Any", one.connection.driver_connection) for one in (self._connection, connection))
             read.backup(written)
         connection.rollback()
@@ -116,7 +116,6 @@ class Journal:
             raise
 
     def close(self) -> None:
-        """Let go of the file. What was recorded is on disk already."""
         if connection := getattr(self, "_connection", None):
             connection.close()
         self._engine.dispose()
@@ -129,8 +128,8 @@ class Journal:
     ) -> None:
         self.close()
 
-    def remember(self, cells: Iterable[CellRow]) -> None:
-        """Make cells known; the same cell may come again and again. Cells must be known before their trials."""
+    def add_cells(self, cells: Iterable[CellRow]) -> None:
+        """Add cells; repeats are harmless. Cells must be known before their trials."""
         rows = ({"id": cell.id, "name": cell.name, "axes": dict(cell.axes)} for cell in cells)
         while batch := list(islice(rows, _BATCH)):
             with self._transaction() as connection:
@@ -139,35 +138,35 @@ class Journal:
                 connection.execute(self._upsert(schema.cells, "name", "axes"), numbered)
 
     def begin(self, cell: str, block: int, attempt: int, boot_id: str, started: str = "") -> None:
-        """Note, durably, that an attempt is about to start: should it take the host down, the next run will know."""
+        """Record the start of an attempt durably. If it crashes the host, the next run can see that."""
         row = {"cell": cell, "block": block, "attempt": attempt, "boot_id": boot_id, "started": started}
         with self._transaction() as connection:
             connection.execute(self._upsert(schema.begun, "boot_id", "started"), row)
 
     def withdraw(self, cell: str, block: int) -> None:
-        """Forget that an attempt was begun: it was given up by the user, which says nothing about the cell."""
+        """Remove a started attempt that the user interrupted. That is no failure of the cell."""
         with self._transaction() as connection:
             connection.execute(
                 sa.delete(schema.begun).where(schema.begun.c.cell == cell, schema.begun.c.block == block)
             )
 
     def record(self, trial: Trial) -> None:
-        """Keep a trial. When this returns it is on disk; a second one of the same cell and block is refused."""
+        """Record a trial durably. Raise AlreadyRecorded for a second trial of the same cell and block."""
         ended = sa.delete(schema.begun).where(schema.begun.c.cell == trial.cell, schema.begun.c.block == trial.block)
         try:
             with self._transaction() as connection:
                 connection.execute(sa.insert(schema.trials), row_of(trial) | latencies_of(trial))
                 connection.execute(ended)
         except IntegrityError as problem:
-            if (trial.cell, trial.block) in self.finished():
+            if (trial.cell, trial.block) in self.recorded_identities():
                 raise AlreadyRecorded(f"trial {trial.block} of cell {trial.cell} is recorded already") from problem
-            raise HarnessBroken(f"cell {trial.cell} was never made known to the journal") from problem
+            raise HarnessBroken(f"cell {trial.cell} is not in the journal") from problem
 
     def take_back(self) -> list[Trial]:
-        """Take back every trial without figures, so that it is tried again; what it had come to is kept beside."""
+        """Remove the trials without figures, so that the run repeats them. Keep their outcomes beside."""
         table, kept = schema.trials, schema.retried.c
         unmeasured = table.c.outcome != Outcome.MEASURED.value
-        # A skipped trial was recorded without an attempt.
+        # A skipped trial has no attempt.
         tries = sa.case((table.c.outcome == Outcome.SKIPPED.value, 0), else_=table.c.attempts)
         columns = (kept.cell, kept.block, kept.attempts, kept.outcome, kept.reason, kept.started)
         values = (table.c.cell, table.c.block, tries, table.c.outcome, table.c.reason, table.c.started)
@@ -178,15 +177,15 @@ class Journal:
             connection.execute(sa.delete(table).where(unmeasured))
         return taken
 
-    def retried(self) -> dict[tuple[str, int], int]:
-        """How many attempts each trial had had when it was last taken back."""
+    def retry_counts(self) -> dict[tuple[str, int], int]:
+        """Return the attempts that each trial had when it was last taken back."""
         table = schema.retried.c
         with self._transaction() as connection:
             most = sa.select(table.cell, table.block, sa.func.max(table.attempts)).group_by(table.cell, table.block)
             return {(cell, block): attempts for cell, block, attempts in connection.execute(most).all()}
 
-    def lost(self, attempt: Attempt) -> None:
-        """Keep that an attempt lost its rig."""
+    def record_lost(self, attempt: Attempt) -> None:
+        """Record an attempt that lost its rig."""
         row = {name: getattr(attempt, name) for name in ("cell", "block", "number", "started", "reason", "tail")}
         begun = schema.begun.c
         ended = sa.delete(schema.begun).where(
@@ -200,70 +199,68 @@ class Journal:
             which = f"attempt {attempt.number} at trial {attempt.block} of cell {attempt.cell}"
             raise AlreadyRecorded(f"{which} is recorded already") from problem
 
-    def visited(self, block: int, array: str, seconds: float) -> None:
-        """Keep how long it took to bring an array up."""
+    def record_set_up(self, block: int, array: str, seconds: float) -> None:
+        """Record the seconds that a stack took to build."""
         with self._transaction() as connection:
             connection.execute(sa.insert(schema.visits), {"block": block, "array": array, "seconds": seconds})
 
-    def visited_arrays(self) -> list[tuple[str, float]]:
-        """Every array that came up, as often as it did, with the seconds that took."""
+    def set_up_times(self) -> list[tuple[str, float]]:
+        """Return the name and build time of every stack, once for each build."""
         table = schema.visits.c
         return [(key, seconds) for key, seconds in self._rows(sa.select(table.array, table.seconds).order_by(table.id))]
 
-    def finished(self) -> set[tuple[str, int]]:
-        """Identities (cell, block) of all recorded trials."""
+    def recorded_identities(self) -> set[tuple[str, int]]:
+        """Return the identities (cell, block) of all recorded trials."""
         rows = self._rows(sa.select(schema.trials.c.cell, schema.trials.c.block))
         return {(row[0], row[1]) for row in rows}
 
     def states(self) -> dict[tuple[str, int], State]:
-        """Of every recorded trial, by its identity, what tells whether it is still the one that it was."""
+        """Return a state of each recorded trial, to detect changes."""
         table = schema.trials.c
         query = sa.select(table.cell, table.block, table.outcome, table.attempts, table.started)
         return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query)}
 
     def trials_of(self, identities: Collection[tuple[str, int]]) -> list[Trial]:
-        """Some of the trials, in the order they were recorded."""
+        """Return some of the trials in order of recording."""
         table = schema.trials.c
         cells = sorted({cell for cell, _ in identities})
         rows = self._rows(sa.select(*COLUMNS).where(table.cell.in_(cells)).order_by(table.id))
         return [trial_of(row) for row in rows if (row[0], row[1]) in identities]
 
     def trials(self) -> Iterator[Trial]:
-        """All trials, in the order they were recorded."""
+        """Yield all trials in order of recording."""
         query = sa.select(*COLUMNS).order_by(schema.trials.c.id)
         return map(trial_of, self._rows(query))
 
     def cells(self) -> list[CellRow]:
-        """All known cells, in the order they were first made known."""
+        """Return all cells in the order in which they were added."""
         table = schema.cells.c
         query = sa.select(table.id, table.name, table.axes, table.position).order_by(table.position, table.id)
         return [CellRow(*row) for row in self._rows(query)]
 
     def attempts(self) -> list[Attempt]:
-        """All attempts that lost their rig."""
+        """Return all attempts that lost their rig."""
         return [Attempt(*row) for row in self._rows(_sorted(schema.attempts, "cell", "block", "number"))]
 
-    def begun(self) -> list[Begun]:
-        """All attempts that were begun and never ended."""
-        return [Begun(*row) for row in self._rows(_sorted(schema.begun, "cell", "block", "attempt"))]
+    def unended_attempts(self) -> list[UnendedAttempt]:
+        """Return all attempts without an end."""
+        return [UnendedAttempt(*row) for row in self._rows(_sorted(schema.begun, "cell", "block", "attempt"))]
 
     def cell(self, id_: str) -> CellRow:
-        """A known cell."""
         table = schema.cells.c
         ((name, axes, position),) = self._rows(sa.select(table.name, table.axes, table.position).where(table.id == id_))
         return CellRow(id_, name, axes, position)
 
-    def troubled(self, at: str, what: str) -> None:
-        """Keep that something went wrong beside the measuring."""
+    def record_trouble(self, at: str, what: str) -> None:
+        """Record trouble outside of measurements."""
         with self._transaction() as connection:
             connection.execute(sa.insert(schema.troubles), {"at": at, "what": what})
 
     def troubles(self) -> list[str]:
-        """What went wrong beside the measuring."""
         return [what for (what,) in self._rows(sa.select(schema.troubles.c.what).order_by(schema.troubles.c.id))]
 
-    def took(self) -> Took:
-        """What set-up and trials took so far, for an estimate of what is to come."""
+    def mean_times(self) -> MeanTimes:
+        """Return mean durations so far, for estimates."""
         trials = schema.trials.c
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
         ((overhead, written),) = self._rows(means.where(trials.outcome == Outcome.MEASURED.value))
@@ -272,7 +269,7 @@ class Journal:
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
         visits = schema.visits.c
         arrays = self._rows(sa.select(visits.array, sa.func.min(visits.seconds)).group_by(visits.array))
-        return Took(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(arrays))
+        return MeanTimes(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(arrays))
 
     def _scatter(self) -> Iterator[float]:
         trials = schema.trials.c
@@ -284,7 +281,7 @@ class Journal:
                 yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean
 
     def _prepare(self, made_up: bool | None = None) -> None:
-        """Make it if there is nothing at all in the file, and bring it up to date."""
+        """Create the tables in an empty file, or migrate older ones."""
         with self._transaction(immediate=True) as connection:
             self._check(connection)
             schema.JOURNAL.prepare(connection, self._name)
@@ -293,7 +290,7 @@ class Journal:
                 connection.execute(self._upsert(schema.meta, "value"), row)
 
     def _understood(self) -> int:
-        """Its version; refused if it is damaged, not ours, or from the future."""
+        """Return the schema version. Raise for a damaged, foreign or newer file."""
         with self._transaction() as connection:
             self._check(connection)
             return schema.JOURNAL.understood(connection, self._name)
@@ -301,20 +298,20 @@ class Journal:
     def _check(self, connection: sa.Connection) -> None:
         verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         if verdict != "ok":
-            raise damaged(self._name, str(verdict))
+            raise damage_error(self._name, str(verdict))
 
     def _upsert(self, table: sa.Table, *columns: str) -> Any:
         return upsert(self._engine, table, columns)
 
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
-        with named(self._name):
+        with translate_errors(self._name):
             self._connection.execution_options(immediate=immediate)
             with self._connection.begin():
                 yield self._connection
 
     def _rows(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
-        """Everything at once: an open cursor would keep the log from being folded back into the file."""
+        """Fetch all rows at once: an open cursor would block the checkpoint of the log."""
         with self._transaction() as connection:
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).all())
 

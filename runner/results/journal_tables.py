@@ -1,7 +1,7 @@
-"""The tables of a journal: one place for names, types and the version they belong to.
+"""The tables of a journal and their migrations.
 
-Every figure is a column of its own: `select cell, avg(read_bw) from trials group by cell` needs nothing of ours.
-Whether any of them was measured is in `meta`: `select value from meta where key = 'made_up'`.
+Every figure has a column, so that `select cell, avg(read_bw) from trials group by cell` works in plain SQL. Synthetic
+journals are marked in `meta`: `select value from meta where key = 'made_up'`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DIRECTION: tuple[str, ...] = (
 )
 _COUNTS = {"bytes", "ios"}
 
-#: Under which key `meta` says that the figures were invented by a dry run. Journals of older versions say nothing.
+#: The key in `meta` that marks synthetic figures. Older journals lack it.
 MADE_UP = "made_up"
 
 tables = MetaData()
@@ -71,14 +71,13 @@ cells = Table(
 
 
 def direction_columns(side: str) -> list[Column[float]]:
-    """The figures of one direction."""
     return [Column(f"{side}_{name}", BigInteger if name in _COUNTS else Float) for name in DIRECTION]
 
 
 trials = Table(
     "trials",
     tables,
-    # Order of recording; the identity is the pair below.
+    # Order of recording. The identity is the pair below.
     Column("id", Integer, primary_key=True, autoincrement=True),
     Column("cell", ForeignKey("cells.id"), nullable=False),
     Column("block", Integer, nullable=False),
@@ -124,7 +123,7 @@ begun = Table(
     Column("started", String, nullable=False),
 )
 
-#: Trials that were taken back because the user asked for another go at them.
+#: Trials that the user asked to repeat.
 retried = Table(
     "retried",
     tables,
@@ -146,7 +145,7 @@ visits = Table(
     Column("seconds", Float, nullable=False),
 )
 
-#: What went wrong beside the measuring, and was gone on without.
+#: Trouble outside of measurements that did not stop the run.
 troubles = Table(
     "troubles",
     tables,
@@ -157,13 +156,16 @@ troubles = Table(
 
 
 def _with_retries_and_troubles(connection: Connection) -> None:
-    """Version 2. Some journals of version 1 have `retried` already."""
+    """Migrate to version 2. Some journals of version 1 already have `retried`."""
     retried.create(connection, checkfirst=True)
     troubles.create(connection)
 
 
 def with_more_percentiles(connection: Connection) -> None:
-    """Two more for each direction; and those of a tail that was hardly met, which said something of one request, go."""
+    """Add two percentiles for each direction.
+
+    Remove tail percentiles with too few requests, which described one request.
+    """
     for side in ("read", "write"):
         for name in ("lat_p90", "lat_p95"):
             connection.execute(text(f"ALTER TABLE trials ADD COLUMN {side}_{name} FLOAT"))
@@ -173,7 +175,7 @@ def with_more_percentiles(connection: Connection) -> None:
 
 
 def _with_histograms(connection: Connection) -> None:
-    """Version 3. What older journals have are percentiles alone, which nobody can merge."""
+    """Migrate to version 3. Older journals have only percentiles, which cannot be merged."""
     with_more_percentiles(connection)
     for side in ("read", "write"):
         connection.execute(text(f"ALTER TABLE trials ADD COLUMN {side}_latencies BLOB"))

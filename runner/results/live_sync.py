@@ -1,8 +1,7 @@
-"""From a run's journal to the shared store, while the run goes on. Whatever becomes of the store, it does not stop.
+"""Copies trials from the journal of a run to the shared store during the run.
 
-A thread of its own does it, with a connection to the journal of its own: a server that keeps silent must not keep
-anybody from measuring. What could not be added is added by a later trial, at the run's end, or by the next command that
-reads the store.
+A thread with its own connection does this, so that a silent server does not delay measurement. Trials that it could not
+add are added with a later trial, at the end of the run, or by the next command that reads the store.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ if TYPE_CHECKING:
     from runner.results.run_folder import RunFolder
     from runner.results.store_address import Address
 
-#: Seconds until a store that failed is tried again: trials must not wait for it over and over.
+#: Seconds before another attempt at a failed store, so that trials do not wait for it each time.
 _PATIENCE = 30.0
-#: Seconds that the end of a run waits for a store that does not get on, and for one that does.
+#: Seconds that the end of a run waits: for a store without progress, and for one with progress.
 _SILENCE, _LAST = 10.0, 60.0
-#: So many trials wait to be added; of more, the journal is asked again.
+#: Capacity of the queue of trials. Beyond it, the thread reads the journal again.
 _WAITING = 1000
 
 
 class Feed:
-    """Adds the trials of one run, whose lock the caller holds, to one store. A context manager."""
+    """Adds the trials of one run to a store. The caller holds the lock of the run. A context manager."""
 
     def __init__(
         self,
@@ -47,31 +46,34 @@ class Feed:
     ) -> None:
         self._address, self._folder = address, folder
         self._notice, self._clock = notice, clock
-        #: What is to be said, by the thread of the run.
+        #: Notices for the user. The thread of the run prints them.
         self._to_say: SimpleQueue[str] = SimpleQueue()
         self._work: Queue[Callable[[], object] | None] = Queue(_WAITING)
-        #: There was no room for a trial.
+        #: The queue was full, so a trial is missing.
         self._behind = False
         self._over = False
-        # What only the thread that feeds touches:
+        # Only the feeding thread uses these:
         self._held = ExitStack()
         self._journal: Journal | None = None
         self._store: SharedStore | None = None
         self._said = False
-        #: When the store is tried again; None while it works.
+        #: The time of the next attempt; None while the store works.
         self._again: float | None = None
         self._work.put(self._catch_up)
-        # A daemon: the process must be able to end while it waits for an answer that never comes.
+        # A daemon thread, so that the process can end while it waits for a silent server.
         self._thread = Thread(target=self._feed, name="feed", daemon=True)
         self._thread.start()
 
     def add(self, trial: Trial) -> None:
-        """Pass on a trial that is in the journal; nothing is waited for."""
+        """Queue a trial that is in the journal. This never waits."""
         self._do(lambda: self._one(trial))
         self._tell()
 
-    def caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
-        """Wait until everything passed on so far was tried; no longer than the store gets on, nor than `last`."""
+    def wait_until_caught_up(self, silence: float = _SILENCE, last: float = _LAST) -> bool:
+        """Wait until all queued trials were tried.
+
+        Give up after `silence` seconds without progress, or after `last` seconds.
+        """
         done = Event()
         until = time.monotonic() + last
         if self._do(done.set, late=True):
@@ -83,17 +85,17 @@ class Feed:
         return done.is_set()
 
     def end(self, folder: RunFolder, silence: float = _SILENCE, last: float = _LAST) -> bool:
-        """Add what is missing; whether everything is there now. `folder`: with its manifest as it is in the end."""
+        """Add missing trials, and return whether the store is complete. `folder` has the final manifest."""
         self._do(lambda: self._finish(folder), late=True)
-        complete = self.caught_up(silence, last) and self._again is None
+        complete = self.wait_until_caught_up(silence, last) and self._again is None
         self._over = True
         self._do(None, late=True)
         if complete:
             self._thread.join(silence)
         else:
             self._notice(
-                f"note: not everything is in the store {self._address}; the run's own journal has it, and "
-                "`matrix results` adds what is missing"
+                f"note: the store {self._address} lacks trials; the journal of the run has them, and "
+                "`matrix results` adds them"
             )
         return complete
 
@@ -103,13 +105,16 @@ class Feed:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Where a run does not come to its end, neither is there anything more to add."""
+        """Add no more trials if the run failed."""
         if not self._over:
             self._do(None, late=True)
             self._thread.join(_SILENCE)
 
     def _do(self, work: Callable[[], object] | None, *, late: bool = False) -> bool:
-        """`late`: after all that waits, which is dropped if it is too much: the journal has it."""
+        """Queue work.
+
+        With `late`, it runs after queued trials; if they are too many, drop them, because the journal has them.
+        """
         while True:
             try:
                 self._work.put_nowait(work)
@@ -177,12 +182,12 @@ class Feed:
         self._said = True
         told = f"{trouble.brief}" + (f" ({trouble.details})" if trouble.details else "")
         self._to_say.put(
-            f"note: the shared store cannot be fed: {told}; the run goes on, its journal keeps every trial"
+            f"note: cannot write to the shared store: {told}; the run continues, and its journal keeps every trial"
             + (f" → {trouble.resolution}" if trouble.resolution else "")
         )
         if self._journal is not None:
-            with suppress(MatrixError):  # if the journal is in trouble too, the run will say so
-                self._journal.troubled(datetime.now(UTC).isoformat(timespec="seconds"), f"shared store: {told}")
+            with suppress(MatrixError):  # if the journal fails, too, the run reports it
+                self._journal.record_trouble(datetime.now(UTC).isoformat(timespec="seconds"), f"shared store: {told}")
 
     def _let_go(self) -> None:
         store, self._store = self._store, None

@@ -1,7 +1,6 @@
-"""Versions of a schema: an older database is brought up to date with all that is in it, one from the future refused.
+"""Schema versions of databases: migrations of older ones, and refusal of newer ones.
 
-Every step is one plain function in one transaction with all others, so a kill leaves either the old version or the
-new one. There is no way back down: an older program says that it does not know the version.
+All steps run in one transaction, so a kill leaves either the old or the new version. There are no downgrades.
 """
 
 from __future__ import annotations
@@ -17,28 +16,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-#: Any number that no other program is likely to lock by: two that make the tables at once would trip over each other.
+#: An arbitrary lock number, so that two processes do not create the tables at once.
 _PREPARING = 0x6D617472
 
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """A schema, and how every older version becomes the next: the first step leads from version 1 to 2."""
+    """A schema and its migrations. The first step leads from version 1 to 2."""
 
     what: str
     tables: sa.MetaData
     meta: sa.Table
     steps: tuple[Callable[[sa.Connection], None], ...]
-    stranger: str  # what to do about a database that is not ours
-    newer: str  # what to do about one from the future
+    stranger: str  # remedy for a foreign database
+    newer: str  # remedy for a newer database
 
     @property
     def version(self) -> int:
-        """The one that this program writes."""
+        """Return the version that this program writes."""
         return len(self.steps) + 1
 
     def prepare(self, connection: sa.Connection, name: Path | str) -> None:
-        """Make the tables where there are none, bring older ones up to date. In a transaction that may write."""
+        """Create the tables, or migrate older ones. The caller opens a transaction that may write."""
         if connection.dialect.name == "postgresql":
             connection.execute(sa.text(f"select pg_advisory_xact_lock({_PREPARING})"))
         if not sa.inspect(connection).get_table_names():
@@ -52,16 +51,16 @@ class Versioned:
             connection.execute(sa.update(self.meta).filter_by(key="schema").values(value=str(self.version)))
 
     def understood(self, connection: sa.Connection, name: Path | str) -> int:
-        """The version that a database has; refused if it is not ours, or comes from the future."""
+        """Return the version of a database. Raise if it is foreign or newer."""
         if not sa.inspect(connection).has_table(self.meta.name):
-            raise BadInput(f"{name} is a database, but not a {self.what} of ours", resolution=self.stranger)
+            raise BadInput(f"{name} is a database, but not a {self.what} of matrix", resolution=self.stranger)
         version = int(connection.scalar(sa.select(self.meta.c.value).filter_by(key="schema")) or 0)
         if version > self.version:
             raise BadInput(
                 f"{name} was written by a newer version of matrix",
-                details=f"its schema is version {version}; this program knows versions up to {self.version}",
+                details=f"its schema is version {version}; this program reads versions up to {self.version}",
                 resolution=self.newer,
             )
         if version < 1:
-            raise BadInput(f"{name} is not a {self.what} of ours", resolution=self.stranger)
+            raise BadInput(f"{name} is not a {self.what} of matrix", resolution=self.stranger)
         return version

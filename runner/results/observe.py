@@ -1,4 +1,4 @@
-"""Read a run folder as an observer does, who writes nothing: which process is at it, and how far it is."""
+"""Read-only view of a run folder: the process that uses it, and its progress."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from runner.base.errors import MatrixError
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 from runner.results.databases import sqlite_reader
-from runner.results.folders import MANIFEST, folders_of_runs
+from runner.results.folders import MANIFEST, run_folders
 from runner.results.journal_tables import attempts, begun, cells, trials
 from runner.results.record import Outcome
 from runner.results.run_folder import LOCK, RunFolder, load
-from runner.results.run_progress import Holder, Last, Progress, Underway, progress_by_cell
+from runner.results.run_progress import ActiveTrial, Holder, LastTrial, Progress, progress_by_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
-def holder_of(folder: Path) -> Holder | None:
-    """Find the process that holds the lock of a run; None: it is not running.
+def find_holder(folder: Path) -> Holder | None:
+    """Return the process that holds the lock of a run, or None.
 
-    A process signs the lock, and wipes the signature when it ends. A signed lock is held, or its process was killed.
-    To know which, the lock is taken for an instant, shared; `RunFolder.locked` waits that long.
+    A process signs the lock and removes the signature at its end. A signature without a lock means that the process was
+    killed. To find out, take a shared lock for an instant; `RunFolder.locked` retries that long.
     """
     try:
         file = (folder / LOCK).open()
@@ -46,23 +46,23 @@ def holder_of(folder: Path) -> Holder | None:
     return None
 
 
-def observed(folder: RunFolder) -> tuple[RunFolder, Holder | None]:
-    """Return a run as it is now, and the process that holds its lock.
+def observe_run(folder: RunFolder) -> tuple[RunFolder, Holder | None]:
+    """Return the current state of a run, and the process that holds its lock.
 
-    A run that ended, or began, after its manifest was read would look interrupted, so both are read once more.
+    Read both again without a lock: a run that ended or began after the first read would look interrupted.
     """
     if folder.manifest.finished:
         return folder, None
-    if holder := holder_of(folder.path):
+    if holder := find_holder(folder.path):
         return folder, holder
     again = load(folder.path)
-    return again, None if again.manifest.finished else holder_of(folder.path)
+    return again, None if again.manifest.finished else find_holder(folder.path)
 
 
 def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
-    """Load the runs below a folder, the latest first; and why others, by their names, cannot be read."""
+    """Load the runs below a folder, latest first. Return the unreadable ones by name, with reasons."""
     found, unreadable = [], {}
-    for folder in folders_of_runs(results):
+    for folder in run_folders(results):
         if not os.access(folder / MANIFEST, os.R_OK):
             unreadable[folder.name] = "this user may not read it"
             continue
@@ -74,15 +74,15 @@ def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
 
 
 def has_results(folder: RunFolder) -> bool:
-    """Whether at least one of its trials was measured; a damaged journal has no results."""
+    """Return whether at least one trial was measured. A damaged journal has no results."""
     measured = sa.select(trials.c.id).where(trials.c.outcome == Outcome.MEASURED.value).limit(1)
     with suppress(MatrixError), _reading(folder.journal) as connection:
         return connection is not None and bool(_rows(connection, measured))
     return False
 
 
-def progress_of(folder: RunFolder, since: datetime | None = None) -> Progress:
-    """Read how far a run is; `since`: when the process began that is at it now, without which nothing is under way."""
+def read_progress(folder: RunFolder, since: datetime | None = None) -> Progress:
+    """Read the progress of a run. `since` is the start of its process; without it, no trial counts as active."""
     with _reading(folder.journal) as connection:
         if connection is None:
             return Progress()
@@ -93,8 +93,8 @@ def progress_of(folder: RunFolder, since: datetime | None = None) -> Progress:
             found,
             recent=len(_rows(connection, sa.select(trials.c.id).where(trials.c.started >= now))) if now else 0,
             lost=len(_rows(connection, sa.select(attempts.c.cell))),
-            underway=[Underway(names[cell], *rest) for cell, *rest in _begun(connection, now)] if now else (),
-            last=next((Last(names[cell], *rest) for cell, *rest in _rows(connection, _LAST)), None),
+            underway=[ActiveTrial(names[cell], *rest) for cell, *rest in _begun(connection, now)] if now else (),
+            last=next((LastTrial(names[cell], *rest) for cell, *rest in _rows(connection, _LAST)), None),
         )
 
 
@@ -108,13 +108,13 @@ _LAST = (
 
 @contextmanager
 def _reading(journal: Path) -> Iterator[sa.Connection | None]:
-    """Open a journal that another process may be writing, of any version; None: it has not been made yet."""
+    """Open a journal of any version while another process writes it. Yield None if it does not exist yet."""
     if not journal.exists():
         yield None
         return
     engine = sqlite_reader(journal)
     try:
-        with named(journal), engine.connect() as connection, connection.begin():
+        with translate_errors(journal), engine.connect() as connection, connection.begin():
             yield connection if sa.inspect(connection).has_table(trials.name) else None
     finally:
         engine.dispose()
@@ -125,6 +125,6 @@ def _rows(connection: sa.Connection, query: sa.Executable) -> list[tuple[Any, ..
 
 
 def _begun(connection: sa.Connection, since: str) -> list[tuple[Any, ...]]:
-    """Attempts of the process that is at it now: those of a killed one stay in the journal until they are repeated."""
+    """Return the active attempts. Those of killed processes stay in the journal until the run repeats them."""
     query = sa.select(begun.c.cell, begun.c.block, begun.c.attempt, begun.c.started)
     return _rows(connection, query.where(begun.c.started >= since).order_by(begun.c.started))

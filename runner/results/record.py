@@ -1,4 +1,4 @@
-"""What is kept of a trial: the unit that everything after measuring is made from."""
+"""The record of a trial, and its parts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from runner.results.fio_json import Figures
 
 
-#: The note of a trial that never came to the steady state that was asked for.
+#: The note of a trial that did not reach its steady state.
 UNSETTLED = "unsettled"
-#: What the environment of a run has if its trials went where guidelines were not decided.
+#: The environment key of a run that chose its trials by open guidelines.
 STEERED = "until-decided"
 
 
 class Outcome(StrEnum):
-    """What became of a trial. Only `measured` has figures; `broken` is about the harness or the set-up, never speed."""
+    """The outcome of a trial.
+
+    Only `measured` has figures. `broken` means the harness or the set-up, never low speed.
+    """
 
     MEASURED = "measured"
     BROKEN = "broken"
@@ -28,18 +31,18 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CellRow:
-    """What the store and the reports know of a cell. `axes` maps full axis names (`md.chunk`) to canonical text."""
+    """A cell as the store and the reports know it. `axes` maps full axis names (`md.chunk`) to canonical text."""
 
     id: str
     name: str
     axes: Mapping[str, str]
-    #: Where it was declared among the others of its run; None where nobody noted that.
+    #: Its position in the matrix; None in old records.
     position: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One setting as it was declared (None: left alone, only recorded) and as the kernel says it is."""
+    """One setting: the declared value (None: record only) and the value in the kernel."""
 
     setting: str
     wanted: str | None
@@ -48,29 +51,29 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One repetition of a cell. (`cell`, `block`) is its identity: it exists at most once in a run."""
+    """One measurement of a cell. (`cell`, `block`) is its identity, unique in a run."""
 
     cell: str
     block: int
     outcome: Outcome
     reason: str = ""
     started: str = ""  # ISO 8601, UTC
-    seconds: float = 0.0  # wall time of the whole trial, set-up of the array not included
+    seconds: float = 0.0  # wall time of the whole trial, without the set-up of the stack
     attempts: int = 1
     figures: Figures | None = None
     readings: tuple[Reading, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)  # e.g. {"sync": "assume-clean", "resync": "idle"}
-    folder: str = ""  # where its raw output lies, relative to the run
+    folder: str = ""  # the folder of its raw output, relative to the run
 
     @property
     def counted(self) -> Figures | None:
-        """Its figures, if they are among those of its cell: measured, and in the steady state that was asked for."""
+        """Return the figures if they count for the cell: measured, and in the requested steady state."""
         return self.figures if self.outcome is Outcome.MEASURED and UNSETTLED not in self.notes else None
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try at a trial whose rig was lost (the trial itself may have succeeded on a later try)."""
+    """One attempt at a trial that lost its rig. A later attempt may have succeeded."""
 
     cell: str
     block: int

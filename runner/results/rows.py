@@ -1,4 +1,4 @@
-"""Trials to rows and back; the only place that knows both shapes."""
+"""Conversion between trials and rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _direction_values = attrgetter(*schema.DIRECTION)
 _READ = [f"read_{name}" for name in schema.DIRECTION]
 _WRITE = [f"write_{name}" for name in schema.DIRECTION]
-#: Histograms, which are large: where many trials are read at a time they lie beside.
+#: Histograms are large. Readers of many trials keep them in a separate table.
 LATENCIES = ("read_latencies", "write_latencies")
 _NOTHING = (None,) * len(schema.DIRECTION)
 
@@ -32,16 +32,15 @@ _NAMES: tuple[str, ...] = (
     *LATENCIES,
 )
 _READ_AT = _NAMES.index("read_bw")
-_AS_TEXT = {"readings", "notes"}  # JSON that is decoded here, once per distinct text
+_AS_TEXT = {"readings", "notes"}  # JSON, decoded here once for each distinct text
 
-#: The columns that `trial_of` reads, in its order.
+#: The columns that `trial_of` reads, in order.
 COLUMNS: tuple[sa.ColumnElement[Any], ...] = tuple(
     sa.cast(schema.trials.c[name], sa.Text) if name in _AS_TEXT else schema.trials.c[name] for name in _NAMES
 )
 
 
 def row_of(trial: Trial) -> dict[str, Any]:
-    """What is stored of a trial."""
     row = {
         "cell": trial.cell,
         "block": trial.block,
@@ -58,14 +57,14 @@ def row_of(trial: Trial) -> dict[str, Any]:
 
 
 def latencies_of(trial: Trial) -> dict[str, bytes | None]:
-    """What is stored of how long its requests took."""
+    """Return the histograms of a trial as stored."""
     sides = (trial.figures.read, trial.figures.write) if trial.figures else (None, None)
     kept = (side.latencies.packed if side and side.latencies else None for side in sides)
     return dict(zip(LATENCIES, kept, strict=True))
 
 
 def trial_of(row: Sequence[Any]) -> Trial:
-    """The trial a row of COLUMNS stands for."""
+    """Return the trial of a row of COLUMNS."""
     cell, block, outcome, reason, started, seconds, attempts, folder, readings, notes = row[:10]
     return Trial(
         cell=cell,
@@ -84,7 +83,7 @@ def trial_of(row: Sequence[Any]) -> Trial:
 
 @lru_cache(maxsize=4096)
 def _readings(text: str) -> tuple[Reading, ...]:
-    """Trials of a cell mostly read back the same: they share one tuple, which is most of the time a reader takes."""
+    """Cache the result: trials of a cell mostly have equal readings, and parsing takes most of the time of a reader."""
     return tuple(Reading(*reading) for reading in orjson.loads(text))
 
 

@@ -1,7 +1,7 @@
-"""A run folder: what one execution of a matrix leaves behind, and who may write to it.
+"""The run folder: the files of one execution of a matrix, and their lock.
 
-A run is made under a hidden name, and renamed when its manifest is there: so a kill leaves nothing that looks like
-one, and the next run removes it. A folder without a manifest is none of ours, or of an older version that was killed.
+A new run gets a hidden name until its manifest is complete, so a kill leaves no half run, and the next run removes the
+rest. A folder without a manifest is foreign, or from an older version that was killed.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from runner.base.atomic_files import remove_temporaries, sync_folder, write_atomically, write_durably, write_whole
 from runner.base.errors import BadInput
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 from runner.results.disk_health import Health
-from runner.results.environment import Digests, DiskFacts, Host, Revision, flat
-from runner.results.folders import HALF, folders_of_runs, state_of
+from runner.results.environment import Digests, DiskFacts, Host, Revision, flatten_environment
+from runner.results.folders import HALF, run_folders, state_of
 from runner.results.folders import MANIFEST as _MANIFEST
 from runner.results.record import STEERED
 
@@ -36,99 +36,101 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-#: Held by the process that is at a run, and signed with its number and host.
+#: The lock of the process that runs. It contains its process id and host.
 LOCK = ".lock"
-#: An observer may hold the lock of a killed run for an instant, to learn that nobody else does: so try for this long.
+#: Retries: an observer may take the lock of a killed run for an instant to test it.
 _TRIES, _INSTANT = 20, 0.005
-#: Scripts that take apart the arrays that may be up, in the folder of a run.
+#: The folder of tear-down scripts of stacks that may be up.
 STANDING = "standing"
-#: What the renaming of a folder says where the name is taken: by a folder with something in it, or by a file.
+#: Errors of a rename to a name in use: a folder with content, or a file.
 _TAKEN = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR})
 _PART = re.compile(r"[A-Za-z0-9._=,+@%-]{1,255}")
 _FOREIGN = re.compile(r"[^A-Za-z0-9._=,+@%-]+")
 
 
 class InUse(BadInput):
-    """Another process is at the run, or adds it to a store."""
+    """Another process uses the run, or adds it to a store."""
 
 
 class Manifest(BaseModel):
-    """What a run was: enough to know, years later, what its numbers are numbers of."""
+    """The description of a run, complete enough to interpret its numbers years later."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal[2, 3] = 3
-    id: str = Field(default="", description="of this run alone, wherever it is kept; see `identity`")
+    id: str = Field(default="", description="unique id of this run; see `identity`")
     matrix: str = Field(description="name of the matrix")
     fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
     machine: str
-    made_up: bool = Field(description="no number in this run was measured")
+    made_up: bool = Field(description="all numbers of this run are synthetic")
     seed: int
     command: tuple[str, ...] = Field(description="the command line that started it")
-    text: str = Field(description="the matrix as it was written")
-    used: dict[str, str] = Field(default_factory=dict, description="the files it uses, as they were written")
+    text: str = Field(description="the text of the matrix")
+    used: dict[str, str] = Field(default_factory=dict, description="the texts of the files it uses")
     versions: dict[str, dict[str, str]] = Field(
-        default_factory=dict, description="fio, mdadm, qemu … by the release of the kernel that ran"
+        default_factory=dict, description="versions of fio, mdadm, qemu …, by kernel release"
     )
     host: Host
     disks: tuple[DiskFacts, ...] = ()
-    health: tuple[Health, ...] = Field(default=(), description="of disks that exist: what they said of themselves")
+    health: tuple[Health, ...] = Field(default=(), description="health of physical disks, as they report it")
     digests: Digests = Field(default_factory=Digests)
-    revision: Revision | None = Field(default=None, description="of the folder that the matrix is in")
+    revision: Revision | None = Field(default=None, description="git revision of the folder of the matrix")
     started: str = Field(description="ISO 8601, UTC")
     ended: str = Field(default="", description="when it was last finished or interrupted")
-    planned: int = Field(ge=0, description="trials the plan asks for")
+    planned: int = Field(ge=0, description="planned trials")
     confidence: float = Field(default=0.95, description="confidence of the intervals")
-    until: float | None = Field(default=None, description="half width asked for, as a part of the mean")
-    least: int = Field(default=2, description="trials of a cell before it is first asked whether they are enough")
-    most: int | None = Field(default=None, description="trials of a cell at most; null: not noted, in older runs")
-    steered: bool = Field(default=False, description="trials went where guidelines were not decided, until they were")
-    part: str = Field(default="", description="which of its cells, as asked for: --only, --shard; empty: all")
+    until: float | None = Field(default=None, description="requested half width, relative to the mean")
+    least: int = Field(default=2, description="least trials of a cell")
+    most: int | None = Field(default=None, description="most trials of a cell; null in older runs")
+    steered: bool = Field(default=False, description="open guidelines chose the cells to measure")
+    part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
     finished: bool = False
-    exit: int | None = Field(default=None, description="what the program ended with when it was finished")
+    exit: int | None = Field(default=None, description="exit code at the end")
 
     @property
     def identity(self) -> str:
-        """What it is known by in a store. Runs of format 2 were given none; theirs follows from what they are."""
+        """Return its id in a store. Runs of format 2 have no id, so derive it from their content."""
         named = (self.matrix, self.machine, self.fingerprint, self.started, self.host.hostname, *self.command)
         return self.id or blake2b("\0".join(map(str, named)).encode(), digest_size=8).hexdigest()
 
     @property
     def environment(self) -> dict[str, str]:
-        """Everything that it was done with, by name."""
         steered = {STEERED: "yes"} if self.steered else {}
-        return {"seed": str(self.seed), **steered, **flat(self.host, self.disks, self.digests, self.versions)}
+        return {
+            "seed": str(self.seed),
+            **steered,
+            **flatten_environment(self.host, self.disks, self.digests, self.versions),
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """One folder below `results/`, with the manifest as it was when the folder was found or made."""
+    """One folder below `results/`, with its manifest as of loading or creation."""
 
     path: Path
     manifest: Manifest
 
     @property
     def journal(self) -> Path:
-        """Where the journal lies."""
         return self.path / "journal.sqlite"
 
     def cell(self, name: str) -> Path:
-        """Folder of a cell, from its hierarchical name. A name that could lead elsewhere is refused."""
+        """Return the folder of a cell by its hierarchical name. Refuse a name that leads elsewhere."""
         return self.path.joinpath("cells", *parts_of(name))
 
     def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Keep the scripts of a cell and the outputs of one trial; returns the trial's folder, relative to the run.
+        """Save the scripts of a cell and the outputs of one trial. Return the folder of the trial, relative to the run.
 
-        A script that is not the one of the cell's earlier trials goes to the trial's own folder. Not forced to disk,
-        which would cost as much as a short trial: the figures are in the journal, and it is. But whole or not there:
-        half a script, run by hand, may well pass.
+        A script that differs from earlier trials of the cell goes to the folder of the trial. Files are not synced,
+        which would cost as much as a short trial; the journal is. But each file is complete or absent, because half a
+        script may pass when run by hand.
         """
         folder = self.cell(cell)
         trial = folder / f"trial-{block}"
-        with named(trial):
+        with translate_errors(trial):
             try:
                 trial.mkdir(parents=True)
-            except FileExistsError:  # there was an attempt before, which may have been killed in here
+            except FileExistsError:  # an earlier attempt, perhaps killed here
                 remove_temporaries(folder)
                 remove_temporaries(trial)
             there = {name: _content(folder / name) for name in scripts}
@@ -138,49 +140,47 @@ class RunFolder:
         return str(trial.relative_to(self.path))
 
     def stands(self, array: str, tear_down: str) -> None:
-        """Keep what takes an array apart before it is built where it could outlive the process that builds it."""
-        with named(self.standing):
+        """Save the tear-down script of a stack before it is built, because it may outlive its process."""
+        with translate_errors(self.standing):
             self.standing.mkdir(exist_ok=True)
         write_atomically(self.standing / f"{array}.sh", tear_down.encode())
 
     def stands_no_more(self, array: str) -> None:
-        """It was taken apart."""
         (self.standing / f"{array}.sh").unlink(missing_ok=True)
 
     @property
     def standing(self) -> Path:
-        """Where these scripts lie."""
         return self.path / STANDING
 
     def set_aside(self, cell: str, block: int, attempts: int) -> None:
-        """Put the outputs of a trial that is tried again under another name, so that nothing of them is mixed in."""
+        """Rename the outputs of a trial before it is repeated, so that outputs do not mix."""
         trial = self.cell(cell) / f"trial-{block}"
         if trial.is_dir():
-            with named(trial):
+            with translate_errors(trial):
                 trial.rename(trial.with_name(f"{trial.name}-attempt-{attempts}"))
 
-    def with_manifest(self, **changes: object) -> RunFolder:
-        """The same folder with some fields of its manifest replaced, on disk too."""
+    def update_manifest(self, **changes: object) -> RunFolder:
+        """Replace fields of the manifest, also on disk."""
         manifest = Manifest.model_validate(self.manifest.model_dump() | changes)
         write_atomically(self.path / _MANIFEST, _json(manifest))
         return RunFolder(self.path, manifest)
 
     def state(self) -> str:
-        """Another one whenever the manifest is."""
+        """Return a text that changes with the manifest."""
         return state_of(self.path)
 
     @contextmanager
     def feeding(self, *, wait: bool) -> Iterator[None]:
-        """Be the one who writes of this run to shared stores. Measuring has another lock: neither holds up the other.
+        """Hold the lock for writing this run to shared stores. Measurement has a separate lock.
 
-        `wait`: until whoever is at it is done; else that is an error. Where nothing can be written nobody is kept out:
-        what cannot be written here is not run here either.
+        With `wait`, wait for another holder; without, raise InUse. On a read-only file system there is no lock, because
+        no run can write there.
         """
         if not os.access(self.path, os.W_OK):
             yield
             return
         lock = self.path / ".feeding"
-        with named(lock):
+        with translate_errors(lock):
             file = lock.open("a+")
         with file:
             try:
@@ -191,31 +191,31 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder while a run is at it. The kernel lets go of it when the process ends, however it ends."""
+        """Hold the lock of a run. The kernel releases it at any end of the process."""
         lock = self.path / LOCK
-        with named(lock):
+        with translate_errors(lock):
             file = lock.open("a+")
         with file:
             if not _locks(file):
                 raise _taken(self.path, lock.read_text().strip())
-            with named(lock):
+            with translate_errors(lock):
                 _sign(file)
                 remove_temporaries(self.path)
             try:
                 yield
             finally:
-                file.truncate(0)  # a process that is no longer at it must not be named
+                file.truncate(0)  # remove the signature, because the process no longer holds the lock
 
 
 def _content(path: Path) -> bytes | None:
-    """What is in a file; None if it is not there, or is empty, as a host that went down may leave it."""
+    """Return the bytes of a file, or None if it is missing or empty (a host crash can leave it empty)."""
     return (path.read_bytes() or None) if path.is_file() else None
 
 
 def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFolder:
-    """Make the folder of a new run, with its manifest and a copy of the matrix: all of it, or nothing."""
+    """Create the folder of a new run with its manifest and a copy of the matrix, or no folder at all."""
     content = _json(manifest)
-    with named(results):
+    with translate_errors(results):
         results.mkdir(parents=True, exist_ok=True)
         _sweep_halves(results)
         half = results / f".{token_hex(8)}{HALF}"
@@ -234,7 +234,7 @@ def create(results: Path, manifest: Manifest, name: str | None = None) -> RunFol
 
 
 def _sweep_halves(results: Path) -> None:
-    """Remove what was left of runs that were killed while they were made. An empty one may be about to be held."""
+    """Remove the unfinished folders of killed runs. An empty one may be in use soon, so skip locked ones."""
     for half in results.glob(f".*{HALF}"):
         with suppress(OSError), _held(half, wait=False) as held:
             if held and any(half.iterdir()):
@@ -243,7 +243,7 @@ def _sweep_halves(results: Path) -> None:
 
 @contextmanager
 def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Be the only one who is at a folder; False where somebody else is, or the file system locks no folders."""
+    """Lock a folder. Yield False if another process has it, or the file system cannot lock folders."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
@@ -258,40 +258,39 @@ def _held(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def load(folder: Path) -> RunFolder:
-    """The run in a folder; BadInput when there is none."""
+    """Load the run in a folder. Raise BadInput if there is none."""
     manifest = folder / _MANIFEST
-    with named(manifest):
+    with translate_errors(manifest):
         if not manifest.is_file():
             raise BadInput(
                 f"{folder} is not the folder of a run",
                 details=f"it holds no {_MANIFEST}",
-                resolution="`matrix runs` lists runs; --results says where they are",
+                resolution="`matrix runs` lists runs; --results names their folder",
             )
         content = manifest.read_bytes()
     try:
         return RunFolder(folder, Manifest.model_validate_json(content))
     except ValidationError as problem:
         raise BadInput(
-            f"{manifest} is not a manifest this program understands",
+            f"{manifest} is not a manifest of this version of matrix",
             details=str(problem),
-            resolution="it was changed, or written by another version of matrix; `--fresh` starts a new run",
+            resolution="it was edited, or written by another version of matrix; `--fresh` starts a new run",
         ) from problem
 
 
 def find_unfinished(results: Path, fingerprint: str) -> RunFolder | None:
-    """The latest run of this fingerprint that was not finished. What is no readable run is passed over."""
+    """Return the latest unfinished run of this fingerprint. Skip unreadable folders."""
     found = [run for run in runs(results) if run.manifest.fingerprint == fingerprint and not run.manifest.finished]
     return latest(found)
 
 
 def latest(found: Iterable[RunFolder]) -> RunFolder | None:
-    """The one that was begun last."""
+    """Return the run with the latest start."""
     return max(found, key=lambda run: (run.manifest.started, run.path.stat().st_mtime_ns), default=None)
 
 
 def runs(results: Path) -> Iterator[RunFolder]:
-    """Every run below a results folder."""
-    for folder in folders_of_runs(results):
+    for folder in run_folders(results):
         try:
             yield load(folder)
         except BadInput:
@@ -299,7 +298,7 @@ def runs(results: Path) -> Iterator[RunFolder]:
 
 
 def _put_in_place(half: Path, name: str) -> Path:
-    """`rename` is the referee: of two that want the same name, one gets it and the other takes the next."""
+    """Rename atomically. Of two processes with one name, one gets it and the other takes the next."""
     for number in count(1):
         folder = half.with_name(name if number == 1 else f"{name}-{number}")
         try:
@@ -317,7 +316,7 @@ def _readable_name(manifest: Manifest) -> str:
 
 
 def parts_of(name: str) -> list[str]:
-    """The parts of a name as those of a path; refused if one could lead elsewhere or needs quoting in a shell."""
+    """Split a name into path parts. Refuse one that leads elsewhere or needs quotes in a shell."""
     parts = name.split("/")
     for part in parts:
         if not _PART.fullmatch(part) or part in {".", ".."}:
@@ -340,7 +339,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _locks(file: TextIO) -> bool:
-    """Take the lock; False: another process holds it."""
+    """Try to take the lock. Return False if another process holds it."""
     for _ in range(_TRIES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -352,7 +351,7 @@ def _locks(file: TextIO) -> bool:
 
 
 def _sign(lock: TextIO) -> None:
-    """Write into the lock who holds it."""
+    """Write this process into the lock file."""
     lock.truncate(0)
     lock.write(f"{os.getpid()} on {socket.gethostname()}\n")
     lock.flush()

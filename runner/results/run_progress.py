@@ -1,4 +1,4 @@
-"""The state of a run and how far it is, as plain values."""
+"""The state and the progress of a run as values."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """What a user has to know of a run before its figures."""
+    """The state of a run."""
 
     RUNNING = "running"
     INTERRUPTED = "interrupted"
     FINISHED = "finished"
-    BROKEN = "broken"  # finished, and something broke or nothing was measured
-    UNFINISHED = "unfinished"  # known from a store alone: it may be running elsewhere
+    BROKEN = "broken"  # finished, but a trial broke or no trial was measured
+    UNFINISHED = "unfinished"  # known from a store only; it may be running elsewhere
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that is at a run."""
+    """The process that holds the lock of a run."""
 
     pid: str
     host: str
@@ -35,8 +35,8 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class Underway:
-    """A trial that was begun and has no end yet."""
+class ActiveTrial:
+    """A trial in progress."""
 
     name: str
     block: int
@@ -45,8 +45,8 @@ class Underway:
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
-    """The trial that was recorded last."""
+class LastTrial:
+    """The latest recorded trial."""
 
     name: str
     block: int
@@ -56,37 +56,36 @@ class Last:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is recorded so far."""
+    """The recorded part of a run."""
 
     cells: int = 0
     #: Cells with a measured trial.
     measured: int = 0
-    #: Why cells broke, by their names.
+    #: Broken cells by name, with reasons.
     broken: Mapping[str, str] = field(default_factory=dict)
     #: Trials by outcome.
     outcomes: Mapping[str, int] = field(default_factory=dict)
-    #: Trials recorded by the process that is at it now.
+    #: Trials that the current process recorded.
     recent: int = 0
     #: Attempts that lost their rig.
     lost: int = 0
-    underway: Sequence[Underway] = ()
-    last: Last | None = None
+    underway: Sequence[ActiveTrial] = ()
+    last: LastTrial | None = None
 
     @property
     def trials(self) -> int:
-        """How many are recorded."""
         return sum(self.outcomes.values())
 
 
-def state_of_run(*, finished: bool, exit: int | None, held: bool) -> State:  # noqa: A002 - as in the manifest
-    """Tell the state from the manifest and the lock. A finished run may be held while its reports are written anew."""
+def derive_state(*, finished: bool, exit: int | None, held: bool) -> State:  # noqa: A002 - as in the manifest
+    """Derive the state from manifest and lock. A finished run may be locked while its reports are rewritten."""
     if finished:
         return State.BROKEN if exit == Exit.BROKEN else State.FINISHED
     return State.RUNNING if held else State.INTERRUPTED
 
 
 def progress_by_cell(names: Mapping[str, str], by_cell: Sequence[tuple[Any, ...]]) -> Progress:
-    """Sum up rows of a cell, an outcome, how many of its trials had it, and a reason."""
+    """Sum up rows of cell, outcome, number of trials, and reason."""
     outcomes = Counter[str]()
     for _, outcome, count, _ in by_cell:
         outcomes[outcome] += count

@@ -1,7 +1,7 @@
-"""The shared store: trials of many runs in one database, SQLite by default, PostgreSQL by its URL.
+"""The shared store: trials of many runs in one database, SQLite by default, or PostgreSQL.
 
-It is fed from the journals of runs, which stay the truth: whatever is missing here can be added again, in any order and
-any number of times, with the same outcome. A run is written by whoever feeds it (`RunFolder.feeding`), and nobody else.
+The journals of runs are the source. Missing trials can be added again, in any order and any number of times, with the
+same result. Only the holder of `RunFolder.feeding` writes a run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results import store_tables as tables
-from runner.results.database_errors import named
+from runner.results.database_errors import translate_errors
 from runner.results.databases import memory_engine, postgresql_engine, sqlite_engine, sqlite_reader, upsert
 from runner.results.record import STEERED, UNSETTLED, CellRow, Outcome
 from runner.results.rows import LATENCIES, latencies_of, row_of
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from runner.results.store_address import Address
 
 _BATCH = 500
-#: Another writer is done in milliseconds. Whoever keeps the store locked for longer must not hold a run up.
+#: Milliseconds. Other writers finish fast; a longer lock must not delay a run.
 _BUSY_MS = 5_000
-#: So many values in a condition are left to the database; of more, everything is read and chosen from here.
+#: Up to this many values go into a condition. Beyond it, read all rows and filter here.
 _FEW = 400
 _KEY = ("run", "cell", "block")
 _BLANK: dict[str, Any] = dict.fromkeys(column.name for column in tables.trials.columns)
@@ -47,7 +47,7 @@ _TRIAL_COLUMNS = tuple(column.name for column in tables.trials.columns if column
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """What the store knows of a run."""
+    """A run as the store knows it."""
 
     id: str
     name: str
@@ -66,18 +66,18 @@ class RunRow:
     environment: Mapping[str, str]
     part: str = ""
     exit: int | None = None
-    #: It has results: at least one of its trials was measured.
+    #: At least one of its trials was measured.
     measured: bool = True
 
     @property
     def steered(self) -> bool:
-        """Whether its trials went where guidelines were not decided."""
+        """Return whether open guidelines chose its trials."""
         return STEERED in self.environment
 
 
 @dataclass(frozen=True, slots=True)
 class CellOfRun:
-    """A cell, as one run had it."""
+    """A cell of one run."""
 
     run: str
     cell: CellRow
@@ -93,13 +93,13 @@ _RUN_ROW = (
 
 
 class SharedStore:
-    """See the module. Get one by `open` or `existing`; close it, or use it as a context manager."""
+    """A store. Create it with `open` or `existing`, then close it or use it as a context manager."""
 
     def __init__(self, engine: sa.Engine, address: Address, *, fixed: bool = False) -> None:
         self._engine, self.address = engine, address
-        #: It cannot be written.
+        #: The store is read-only.
         self.fixed = fixed
-        #: Transactions so far: whether it gets on.
+        #: Number of transactions, as a sign of progress.
         self.turns = 0
         self._trials = upsert(engine, tables.trials, _TRIAL_COLUMNS)
         self._cells = upsert(engine, tables.cells, ("name", "axes", "position"))
@@ -109,14 +109,14 @@ class SharedStore:
 
     @classmethod
     def open(cls, address: Address) -> Self:
-        """Open a store to add to it; where there is none, it is made."""
+        """Open a store for writing, and create it if it is missing."""
         return cls(_engine(address), address)._prepared()
 
     @classmethod
     def existing(cls, address: Address) -> Self:
-        """Open a store to read it: it may be one that cannot be written, or a database in which nothing is yet."""
+        """Open a store for reading. It may be read-only, or an empty database."""
         if address.file and not address.file.exists():
-            raise BadInput(f"there is no store at {address}", resolution="`matrix run` makes one; or name another")
+            raise BadInput(f"there is no store at {address}", resolution="`matrix run` creates one; or name another")
         fixed = address.file is not None and not all(
             os.access(path, os.W_OK) for path in (address.file, address.file.parent)
         )
@@ -126,10 +126,10 @@ class SharedStore:
             version = 0 if empty else tables.SHARED.understood(connection, str(address))
             if fixed and version < tables.SHARED.version:
                 raise BadInput(
-                    f"the store {address} is of an older version of matrix, and cannot be written: it stays so",
+                    f"the store {address} is of an older version of matrix, and is read-only",
                     details=f"its schema is version {version}, this program reads version {tables.SHARED.version}",
-                    resolution="copy it to where you may write, and name the copy with `--store`; or name an empty "
-                    "file: what the runs below `--results` have recorded is added to it",
+                    resolution="copy it to a writable folder, and name the copy with `--store`; or name a new "
+                    "file, which gets all runs below `--results`",
                 )
         return store if fixed or version == tables.SHARED.version else store._prepared()
 
@@ -147,7 +147,6 @@ class SharedStore:
             raise
 
     def close(self) -> None:
-        """Let go of it."""
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -159,14 +158,15 @@ class SharedStore:
         self.close()
 
     def add(self, run: str, cell: CellRow, trial: Trial) -> None:
-        """Add a trial of a run, or replace what it was before."""
+        """Add a trial of a run, or replace it."""
         with self._transaction(immediate=True) as connection:
             self._put(connection, run, [cell], [trial])
 
     def catch_up(self, folder: RunFolder, journal: Journal) -> int:
-        """Make what is here of a run the same as its journal; whoever does is feeding it. How many trials were added.
+        """Make the store equal to the journal of a run, and return the number of added trials. The caller holds
+        `feeding`.
 
-        In batches, so that others may write in between; of few cells each, as the journal is asked by cells.
+        Write in batches of few cells, so that other processes can write in between.
         """
         run = folder.manifest.identity
         state = folder.state()
@@ -187,7 +187,7 @@ class SharedStore:
         return len(missing)
 
     def _put_in_order(self, run: str, journal: Journal) -> None:
-        """What an older version of the program put here without the order in which cells were declared."""
+        """Add the positions of cells, which older versions did not store."""
         table = tables.cells.c
         query = sa.select(table.id).where(table.run == run, table.position.is_(None))
         if unplaced := {id_ for (id_,) in self._rows(query)}:
@@ -232,43 +232,43 @@ class SharedStore:
                 )
                 connection.execute(which, gone)
 
-    def settled(self) -> set[str]:
-        """States of runs of which everything is here."""
+    def complete_states(self) -> set[str]:
+        """Return the states of runs that are complete in the store."""
         query = sa.select(tables.runs.c.settled).where(tables.runs.c.settled != "")
         return {one for (one,) in self._rows(query)}
 
     def states(self, run: str) -> dict[tuple[str, int], State]:
-        """Which trials of a run are here, and as what."""
+        """Return the state of each stored trial of a run, to detect changes."""
         table = tables.trials.c
         query = sa.select(table.cell, table.block, table.outcome, table.attempts, table.started)
         return {(row[0], row[1]): tuple(row[2:]) for row in self._rows(query.where(table.run == run))}
 
     def runs(self) -> list[RunRow]:
-        """All runs, the latest first."""
+        """Return all runs, latest first."""
         order = (tables.runs.c.started.desc(), tables.runs.c.name.desc(), tables.runs.c.id)
         return [RunRow(*row) for row in self._rows(sa.select(*_RUN_ROW).order_by(*order))]
 
     def progress(self, run: str) -> Progress:
-        """How far a run is, as far as it is here: of its cells those that have a trial."""
+        """Return the progress of a run; cells without a trial are unknown here."""
         table = tables.trials.c
         counts = sa.select(table.cell, table.outcome, sa.func.count(), sa.func.max(table.reason))
         by_cell = self._rows(counts.where(table.run == run).group_by(table.cell, table.outcome))
         return progress_by_cell({one.cell.id: one.cell.name for one in self.cells({run})}, by_cell)
 
-    def recorded(self, runs: Collection[str]) -> dict[str, int]:
-        """How many trials there are of each of these runs."""
+    def trial_counts(self, runs: Collection[str]) -> dict[str, int]:
+        """Return the number of trials of each run."""
         table = tables.trials.c
         query = sa.select(table.run, sa.func.count()).where(*_among({table.run: runs})).group_by(table.run)
         return {run: count for run, count in self._rows(query) if run in runs}
 
     def different_cells(self) -> list[CellRow]:
-        """All cells as the runs have them, each once."""
+        """Return the distinct cells of all runs."""
         table = tables.cells.c
         rows = self._rows(sa.select(table.id, table.name, sa.cast(table.axes, sa.Text)).distinct())
         return [CellRow(id_, name, orjson.loads(axes)) for id_, name, axes in rows]
 
     def cells(self, runs: Collection[str] | None = None, ids: Collection[str] | None = None) -> list[CellOfRun]:
-        """Cells of runs of which there are trials. Equal axes are one object: there are as many as distinct ones."""
+        """Return the cells with trials. Equal axes share one object, to save memory."""
         table = tables.cells.c
         axes = sa.cast(table.axes, sa.Text)
         query = sa.select(table.run, table.id, table.name, axes, table.position)
@@ -286,7 +286,7 @@ class SharedStore:
     def trials(
         self, columns: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
     ) -> Sequence[tuple[Any, ...]]:
-        """Of the trials of these runs and cells (None: of all) these columns, as plain rows, in order of their keys."""
+        """Return columns of trials as plain rows, ordered by key. None for runs or cells means all."""
         table = tables.trials.c
         query = sa.select(*map(_column, columns)).where(*_among({table.run: runs, table.cell: cells}))
         query = query.order_by(table.run, table.cell, table.block)
@@ -297,13 +297,13 @@ class SharedStore:
     def latencies(
         self, names: Sequence[str], runs: Collection[str] | None = None, cells: Collection[str] | None = None
     ) -> Sequence[tuple[Any, ...]]:
-        """Of the same trials run, cell, block and histograms, as they are packed."""
+        """Return run, cell, block and packed histograms of the same trials."""
         table = tables.latencies.c
         query = sa.select(*(table[name] for name in (*_KEY, *names)))
         return self._plain(query.where(*_among({table.run: runs, table.cell: cells})))
 
     def _plain(self, query: sa.Executable) -> Sequence[tuple[Any, ...]]:
-        """Straight from the driver: a hundred thousand rows need nothing done to them, and that is most of the time."""
+        """Fetch rows from the driver without conversion, which would take most of the time for 100,000 rows."""
         with self._transaction() as connection:
             return cast("Sequence[tuple[Any, ...]]", connection.execute(query).cursor.fetchall())
 
@@ -314,21 +314,21 @@ class SharedStore:
     @contextmanager
     def _transaction(self, *, immediate: bool = False) -> Iterator[sa.Connection]:
         try:
-            with named(str(self.address), store=True), self._engine.connect() as connection:
+            with translate_errors(str(self.address), store=True), self._engine.connect() as connection:
                 connection.execution_options(immediate=immediate)
                 with connection.begin():
                     yield connection
                 self.turns += 1
-        except DBAPIError as problem:  # whatever a database may come up with, a run goes on without
+        except DBAPIError as problem:  # a run continues after any database error
             raise HarnessBroken(
                 f"the store {self.address} failed",
                 details=str(problem.orig).strip(),
-                resolution="nothing is lost: the journals of the runs have everything that is to be in it",
+                resolution="the journals of the runs keep all trials",
             ) from problem
 
 
 def _column(name: str) -> sa.ColumnElement[Any]:
-    """A column of a trial, the sum of both directions, or else what its notes say under that name, as a number."""
+    """Return the expression of a column of trials, of the sum of both directions, or of a numeric note."""
     table = tables.trials.c
     if name in table:
         return table[name]
@@ -339,14 +339,13 @@ def _column(name: str) -> sa.ColumnElement[Any]:
     return sa.cast(table.notes[name].as_string(), sa.Float)
 
 
-def described(folder: RunFolder) -> RunRow:
-    """What a store would know of the run in a folder."""
+def describe_run(folder: RunFolder) -> RunRow:
+    """Return the row that a store would have for a run folder."""
     known = run_row(folder, "")
     return RunRow(**{name: known[name] for name in RunRow.__dataclass_fields__ if name in known})
 
 
 def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
-    """What is kept of a run."""
     manifest = folder.manifest
     revision = manifest.revision
     return {
@@ -382,7 +381,7 @@ def _engine(address: Address) -> sa.Engine:
         return postgresql_engine(address.url)
     if address.file is None:
         return memory_engine()
-    with named(address.file, store=True):
+    with translate_errors(address.file, store=True):
         address.file.parent.mkdir(parents=True, exist_ok=True)
     return sqlite_engine(address.file, busy_ms=_BUSY_MS, durable=False)
 
@@ -392,9 +391,10 @@ def _among(wanted: Mapping[sa.ColumnElement[str], Collection[str] | None]) -> It
 
 
 def _clean(value: Any) -> Any:
-    """PostgreSQL keeps every text but NUL, which a console may well have said; both databases are to hold the same.
+    """Remove NUL, which PostgreSQL refuses in text, so that both databases have the same content. Consoles may print
+    it.
 
-    Names of files need not be UTF-8, and neither database keeps those.
+    File names need not be UTF-8, and databases refuse such text.
     """
     if isinstance(value, str):
         text = value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()

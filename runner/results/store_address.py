@@ -1,4 +1,4 @@
-"""Where the shared store is: a file, or a database by its URL."""
+"""The address of the shared store: a file, or the URL of a database."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from sqlalchemy.exc import ArgumentError
 
 from runner.base.errors import BadInput
 
-#: Overruled by `--store`.
+#: The option `--store` takes precedence.
 VARIABLE = "MATRIX_STORE"
 _FILE = "store.db"
-#: Where passwords stand in a URL: in its query; between a colon and the last @; where a port belongs, if @ is missing.
+#: Places of passwords in a URL: in the query; between colon and last @; in place of the port if @ is missing.
 _PASSWORDS = (
     re.compile(r"([?&][^=&?\s]*pass[^=&?\s]*=)[^&\s]*", re.IGNORECASE),
     re.compile(r"(://[^:/\s]*:)\S*(?=@)"),
@@ -25,7 +25,7 @@ _PASSWORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One of the two, or none: a store that nobody else sees."""
+    """A file, a URL, or neither: a store in memory."""
 
     file: Path | None = None
     url: sa.URL | None = None
@@ -36,19 +36,19 @@ class Address:
         return str(self.file) if self.file else "in memory"
 
 
-#: Gone with the process: for answers where nothing can be written.
+#: In memory, for queries where no file can be written.
 IN_MEMORY = Address()
 
 
 def without_passwords(text: str) -> str:
-    """A text that may hold URLs, as it may be shown and kept. What only looks like a password is hidden too."""
+    """Replace passwords of URLs in a text. This may hide harmless text, too."""
     for password in _PASSWORDS:
         text = password.sub(r"\1***", text)
     return text
 
 
 def address_of(told: str | None, results: Path) -> Address:
-    """What the command line says, else the environment, else a file beside the runs."""
+    """Return the address from the command line, else from the environment, else a file beside the runs."""
     text = told if told is not None else os.environ.get(VARIABLE) or None
     if text is None:
         return Address(file=results / _FILE)
@@ -58,7 +58,7 @@ def address_of(told: str | None, results: Path) -> Address:
 
 
 def is_named(told: str | None) -> bool:
-    """Whether somebody says where the store is."""
+    """Return whether the user named a store."""
     return told is not None or bool(os.environ.get(VARIABLE))
 
 
@@ -66,19 +66,19 @@ def _url(text: str) -> Address:
     try:
         url = sa.make_url(text)
     except (ArgumentError, ValueError):
-        raise _unusable(text, "it is no URL that can be understood") from None
+        raise _unusable(text, "it is not a valid URL") from None
     kind = url.get_backend_name()
     if kind == "sqlite" and url.database:
         return Address(file=Path(url.database))
     if kind in {"postgresql", "postgres"}:
         if "@" in (url.host or ""):
-            raise _unusable(text, "a host has no @ in its name; in a password, @ is written %40")
+            raise _unusable(text, "a host name has no @; in a password, write %40 for @")
         return Address(url=url)
-    raise _unusable(text, f"'{kind}' is no database that a store can be in")
+    raise _unusable(text, f"'{kind}' is not a supported database")
 
 
 def _unusable(text: str, why: str) -> BadInput:
     return BadInput(
-        f"the store '{without_passwords(text)}' cannot be: {why}",
+        f"the store '{without_passwords(text)}' is not valid: {why}",
         resolution=f"`--store` (or {VARIABLE}) takes a file, or postgresql://USER@HOST/DATABASE",
     )

@@ -1,7 +1,7 @@
-"""The tables of the shared store, which holds the trials of many runs.
+"""The tables of the shared store and their migrations.
 
-Rows of `trials` are narrow, as whole runs of them are read at a time: what was read back lies beside, once for all
-trials that read back the same, and how long every request took. A trial's key is (run, cell, block).
+Rows of `trials` are narrow, because queries read whole runs. Readings are in a separate table, once for all trials with
+equal readings, and so are histograms. The key of a trial is (run, cell, block).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 tables = MetaData()
 
-#: Not `meta`, by which a journal is known.
+#: Not `meta`, which identifies a journal.
 meta = Table(
     "store",
     tables,
@@ -30,13 +30,13 @@ runs = Table(
     "runs",
     tables,
     Column("id", String, primary_key=True),
-    Column("name", Text, nullable=False),  # of its folder
+    Column("name", Text, nullable=False),  # the name of its folder
     Column("matrix", Text, nullable=False),
     Column("machine", Text, nullable=False),
     Column("made_up", Boolean, nullable=False),
     Column("fingerprint", Text, nullable=False),
     Column("host", Text, nullable=False),
-    Column("revision", Text, nullable=False),  # commit of git, with a plus behind it if something was changed
+    Column("revision", Text, nullable=False),  # git commit, with a plus if files were changed
     Column("started", String, nullable=False),
     Column("finished", Boolean, nullable=False),
     Column("planned", Integer, nullable=False),
@@ -45,9 +45,9 @@ runs = Table(
     Column("least", Integer, nullable=False, server_default="2"),
     Column("most", Integer),
     Column("environment", JSON, nullable=False),
-    Column("part", Text, nullable=False, server_default=""),  # of its matrix, as asked for; empty: all of it
-    Column("exit", Integer),  # what `matrix run` ended with when it was finished
-    # Digest of the manifest with which everything was here; empty while something may be missing.
+    Column("part", Text, nullable=False, server_default=""),  # the requested part of its matrix; empty: all
+    Column("exit", Integer),  # exit code of `matrix run` at the end
+    # Digest of the manifest at which the store was complete; empty while trials may be missing.
     Column("settled", Text, nullable=False),
 )
 
@@ -58,7 +58,7 @@ cells = Table(
     Column("id", String, primary_key=True),
     Column("name", Text, nullable=False),
     Column("axes", JSON, nullable=False),
-    Column("position", Integer),  # as declared, among the cells of its run
+    Column("position", Integer),  # position among the cells of its run
     sqlite_with_rowid=False,
 )
 
@@ -82,14 +82,14 @@ trials = Table(
     Column("errors", Integer),
     *direction_columns("read"),
     *direction_columns("write"),
-    Column("readings", String, nullable=False),  # digest of theirs
+    Column("readings", String, nullable=False),  # digest of the readings
     Column("notes", JSON, nullable=False),
     Column("folder", Text, nullable=False),
     Index("trials_of_a_cell", "cell", "run"),
     sqlite_with_rowid=False,
 )
 
-#: Histograms of how long requests took: large, and read only where percentiles of several trials are asked for.
+#: Latency histograms: large, and only needed for percentiles over several trials.
 latencies = Table(
     "latencies",
     tables,
@@ -112,14 +112,14 @@ readings = Table(
 
 
 def _with_how_long(connection: Connection) -> None:
-    """Version 2: how often cells are measured, which only the manifests know; so all are looked at once more."""
+    """Migrate to version 2: add repeats, which only manifests have, so check all runs again."""
     connection.execute(text("ALTER TABLE runs ADD COLUMN least INTEGER NOT NULL DEFAULT 2"))
     connection.execute(text("ALTER TABLE runs ADD COLUMN most INTEGER"))
     connection.execute(runs.update().values(settled=""))
 
 
 def _with_histograms_and_order(connection: Connection) -> None:
-    """Version 3. The journals of the runs that are here have no histograms, but know in which order cells stand."""
+    """Migrate to version 3. Existing journals lack histograms but have the order of cells."""
     with_more_percentiles(connection)
     connection.execute(text("ALTER TABLE trials ADD COLUMN unsettled TEXT NOT NULL DEFAULT ''"))
     latencies.create(connection)
@@ -128,7 +128,7 @@ def _with_histograms_and_order(connection: Connection) -> None:
 
 
 def _with_endings(connection: Connection) -> None:
-    """Version 4: how runs ended, and what part of their matrix they are, which their manifests know."""
+    """Migrate to version 4: add exit code and part of the matrix, which manifests have."""
     connection.execute(text("ALTER TABLE runs ADD COLUMN part TEXT NOT NULL DEFAULT ''"))
     connection.execute(text("ALTER TABLE runs ADD COLUMN exit INTEGER"))
     connection.execute(runs.update().values(settled=""))
@@ -139,6 +139,6 @@ SHARED = Versioned(
     tables,
     meta,
     (_with_how_long, _with_histograms_and_order, _with_endings),
-    stranger="name another file or database with `--store`; an empty one is made a store",
-    newer="use the newer program, or name another store with `--store`; the runs' own journals hold everything it does",
+    stranger="name another file or database with `--store`; an empty one becomes a store",
+    newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
 )

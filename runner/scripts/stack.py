@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.layers.base import Ground, View, tops
+from runner.layers.base import BuildContext, View, tops
 from runner.layers.fs import FsView
 from runner.space.layouts import axis_names, levels
 
@@ -72,7 +72,7 @@ def built(stack: Stack, disks: Sequence[str], below: Below, *, zeroed: bool) -> 
     bay = bay_of(disks)
     prefix = "matrix" if all(map(_GIVEN.search, disks)) else f"matrix-{bay}"
     for depth, (layer, ground) in enumerate(levels(stack, below)):
-        made = _named(layer.views(Ground(devices, ground, depth, zeroed, bay, prefix)), axes[depth])
+        made = _named(layer.views(BuildContext(devices, ground, depth, zeroed, bay, prefix)), axes[depth])
         for view in made:
             names = {**dict(zip(view.tops, view.names, strict=False)), **names}  # what only passes on renames nothing
         devices = tops(made) or devices  # a file system leaves no device

@@ -176,7 +176,7 @@ def _connection_for(reach: str, place: str) -> Connection | None:
 def _lent(held: tuple[LeasedDisk, ...], host: Reached, lease: Lease, request: Asked, folder: RunFolder) -> Borrowed:
     """What a run has in disks that it holds."""
     from runner.hosts.write_budget import WriteBudget
-    from runner.results.disk_health import first_seen
+    from runner.results.disk_health import keep_first_health
 
     by_identity = {one.node.identity: one.declared for one in held}
     counted, bound = partial(host.read_write_counters, held), partial(host.limit_writes, held)
@@ -186,7 +186,7 @@ def _lent(held: tuple[LeasedDisk, ...], host: Reached, lease: Lease, request: As
         _facts(one, smart.get(one.declared.id), _bus(one, bus) if lease.inside else "its own")
         for one, bus in zip(held, buses, strict=True)
     )
-    health = first_seen(folder.manifest.health, smart)
+    health = keep_first_health(folder.manifest.health, smart)
     return Borrowed(() if lease.inside else host.paths(held), held, write_budget, facts, health, host)
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from runner.base.atomic_files import write_atomically
 from runner.base.errors import Exit
 from runner.guidelines.adaptive import UNWATCHED
-from runner.guidelines.samples import measured
-from runner.guidelines.verdicts import SHARE, judged
+from runner.guidelines.samples import measured_cells
+from runner.guidelines.verdicts import SHARE, judge_guidelines
 from runner.reports.write import recorded, write_reports
 from runner.results.record import Outcome
 from runner.space.studies import PUBLISHED
-from runner.studies.compare import columns_of, held_against
+from runner.studies.compare import columns_of, compare_published
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runner.results.journal import Journal
     from runner.results.run_folder import RunFolder
     from runner.space.studies import Study
-    from runner.studies.compare import Held
+    from runner.studies.compare import ComparedFigure
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Ending:
     #: Nothing more will be measured.
     finished: bool = True
     #: What its study published, beside what was measured.
-    held: Sequence[Held] = ()
+    held: Sequence[ComparedFigure] = ()
 
     @property
     def outcomes(self) -> Counter[Outcome]:
@@ -88,10 +88,10 @@ class Ending:
 
     def _published(self) -> Iterator[str]:
         """How much of what the study published was met."""
-        from runner.studies.page import line  # brings tables along
+        from runner.studies.page import summary_line  # brings tables along
 
         if self.held:
-            yield f"published: {line(self.held)} (published.md)"
+            yield f"published: {summary_line(self.held)} (published.md)"
 
     @property
     def where(self) -> str:
@@ -124,7 +124,7 @@ def report(
     over = not interrupted and not short
     content = recorded(folder, journal, over=over)
     content = replace(content, judgements=judgements(folder, content, guidelines))
-    held: Sequence[Held] = ()
+    held: Sequence[ComparedFigure] = ()
     if study:
         from runner.studies.page import section  # brings tables along
 
@@ -143,18 +143,18 @@ def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guidel
         return []
     columns = {column for one in guidelines for column in one.claimed.figure.columns}
     found = _figures(folder, content, columns)
-    return judged(guidelines, found, made_up=content.made_up, share=_share(folder))
+    return judge_guidelines(guidelines, found, made_up=content.made_up, share=_share(folder))
 
 
-def beside_published(folder: RunFolder, content: Recorded, published: Published) -> list[Held]:
+def beside_published(folder: RunFolder, content: Recorded, published: Published) -> list[ComparedFigure]:
     """What the trials of a run say of what was published."""
     found = _figures(folder, content, columns_of(published))
-    return held_against(published, found, made_up=content.made_up, share=_share(folder))
+    return compare_published(published, found, made_up=content.made_up, share=_share(folder))
 
 
 def _figures(folder: RunFolder, content: Recorded, columns: Collection[str]) -> Iterator[Measured]:
     rule = UNWATCHED if folder.manifest.steered else content.rule
-    return measured(folder.manifest.identity, content.cells, content.by_cell, rule, columns)
+    return measured_cells(folder.manifest.identity, content.cells, content.by_cell, rule, columns)
 
 
 def _share(folder: RunFolder) -> float:

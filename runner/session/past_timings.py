@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from runner.language.matrix import Matrix
     from runner.machines.base import Machine, RigSpec
-    from runner.results.journal import Took
+    from runner.results.journal import MeanTimes
     from runner.results.run_folder import RunFolder
 
 #: Older runs say little about today.
@@ -109,12 +109,12 @@ def recorded_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace
     )
 
 
-def _taken(past: Iterable[RunFolder]) -> Iterable[Took]:
+def _taken(past: Iterable[RunFolder]) -> Iterable[MeanTimes]:
     """Read what runs took; one that cannot be read is passed over, as planning needs none."""
     for run in past:
         try:
             with Journal.existing(run.journal) as journal:
-                took = journal.took()
+                took = journal.mean_times()
         except MatrixError:
             continue
         if took.overhead is not None:

@@ -114,7 +114,7 @@ def _lacking_kernels(space: Space, place: str) -> Iterator[Flaw]:
 
 def _beyond_judging(space: Space) -> Iterator[Flaw]:
     """Guidelines that no measuring would decide."""
-    from runner.guidelines.verdicts import beyond_judging
+    from runner.guidelines.verdicts import undecidable_guidelines
     from runner.language.yaml_source import Flaw
     from runner.results.record import CellRow
 
@@ -123,7 +123,7 @@ def _beyond_judging(space: Space) -> Iterator[Flaw]:
     if len(cells) > FORESEEN:
         return
     rows = [CellRow(cell.id, cell.name, cell.axes) for cell in cells]
-    for at, why in beyond_judging(guidelines, rows):
+    for at, why in undecidable_guidelines(guidelines, rows):
         yield Flaw(("guidelines", at, guidelines[at].shape), f"no cells of this matrix can decide it: {why}")
 
 

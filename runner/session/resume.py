@@ -39,7 +39,7 @@ class Chosen:
         if not self.retry:
             return self.folder
         # First, so that a kill from here on leaves a run that is gone on with.
-        folder = self.folder.with_manifest(finished=False)
+        folder = self.folder.update_manifest(finished=False)
         names = {cell.id: cell.name for cell in journal.cells()}
         for trial in journal.take_back():
             folder.set_aside(names[trial.cell], trial.block, trial.attempts)

@@ -20,7 +20,7 @@ from runner.engine.spending import Spending
 from runner.hosts.write_budget import run_within_budget
 from runner.machines import Where, machine, swept
 from runner.machines.base import Wishes
-from runner.results.disk_health import unknown
+from runner.results.disk_health import describe_missing_health
 from runner.results.journal import Journal
 from runner.results.live_sync import Feed
 from runner.results.store_address import address_of, is_named
@@ -137,7 +137,7 @@ def run(prepared: Prepared, observer_of: Callable[[Order, int], Observer], stop:
     if options.folder_to:
         write_atomically(options.folder_to, f"{folder.path}\n".encode())
     with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
-        observer = observer_of(order, len(journal.finished()))
+        observer = observer_of(order, len(journal.recorded_identities()))
         this = _Run(options, order, level, chosen.prepared(journal), journal, observer, stop)
         with observer:
             for text in _notes(this, prepared.one_at_a_time, chosen.told(observer.done)):
@@ -217,9 +217,9 @@ def _record_disks(this: _Run) -> None:
     disks, observer = this.disks, this.observer
     for word in disks.warnings(this.folder.manifest.disks):
         observer.trouble(word)
-    if word := unknown(disks.health):
+    if word := describe_missing_health(disks.health):
         observer.notice(word)
-    this.folder = this.folder.with_manifest(disks=disks.facts, health=disks.health)
+    this.folder = this.folder.update_manifest(disks=disks.facts, health=disks.health)
 
 
 def _tell_estimate(this: _Run) -> Pace:
@@ -241,7 +241,7 @@ def _carry_out(this: _Run, spending: Spending, feed: Feed) -> Ending:
     order, disks, observer = this.order, this.disks, this.observer
     scheduler = Scheduler(order.request.plan, spending=spending, steering=order.steering())
     if order.until_decided:
-        this.folder = this.folder.with_manifest(steered=True)
+        this.folder = this.folder.update_manifest(steered=True)
     executor = Executor(scheduler, _context(this, feed), this.level)
     done, worn = False, ""
     try:
@@ -275,7 +275,7 @@ def _context(this: _Run, feed: Feed) -> RunContext:
             found = {event.facts["kernel"]: _versions(event.facts)}
             if versions | found != versions:
                 # At once: a process that resumes after a kill may not bring up a rig any more.
-                this.folder = this.folder.with_manifest(versions=versions | found)
+                this.folder = this.folder.update_manifest(versions=versions | found)
         elif isinstance(event, TrialDone):
             feed.add(event.trial)
         observer.event(event)
@@ -300,7 +300,7 @@ def _return_disks(this: _Run) -> bool:
     for alarm in filter(None, (after.alarm for after in health)):
         this.observer.trouble(alarm)
     digests = this.order.digests().model_dump()
-    this.folder = this.folder.with_manifest(digests=digests, health=health, **this.order.texts())
+    this.folder = this.folder.update_manifest(digests=digests, health=health, **this.order.texts())
     return kept
 
 
@@ -329,7 +329,7 @@ def _write_reports(reports: Callable[[], Ending], folder: RunFolder, feed: Feed,
 def _close(folder: RunFolder, feed: Feed, end: Exit, *, finished: bool) -> None:
     """Record whether anything is still to be measured, and how the run ended."""
     ended = datetime.now(UTC).isoformat(timespec="milliseconds")
-    feed.end(folder.with_manifest(finished=finished, ended=ended, exit=int(end) if finished else None))
+    feed.end(folder.update_manifest(finished=finished, ended=ended, exit=int(end) if finished else None))
 
 
 def _versions(facts: Mapping[str, str]) -> dict[str, str]:

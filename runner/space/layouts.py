@@ -97,7 +97,7 @@ def _untrue(layer: Layer, step: _Step) -> Iterator[Problem]:
     """Members that do not read as zeros are no clean array."""
     if getattr(layer, "sync", "") == "assume-clean":
         for below in step.layers:
-            if not (below.value.keeps_zeros or below.value.absent):
+            if not (below.value.keeps_zeros or below.value.is_absent):
                 yield Problem(
                     "sync", f"assume-clean is only true where there are zeros, and {below.value.kind} leaves none"
                 )
@@ -130,9 +130,9 @@ class _Declared:
                 coords = (("layout", self.layout), *step.coords, *self._coords(layer, values))
                 findings.flaw_of(coords, place_of(self.base, choice, problem.field), problem.message)
             if not problems:
-                settled = layer.settled(step.top)
-                top = Below(settled.above(step.top), settled.called(step.top))
-                yield _Step((*step.layers, self._variant(layer, settled, values)), top)
+                resolved = layer.resolve(step.top)
+                top = Below(resolved.devices_above(step.top), resolved.noun_above(step.top))
+                yield _Step((*step.layers, self._variant(layer, resolved, values)), top)
 
     def _coords(self, layer: Layer, values: dict[str, Any]) -> Coords:
         return tuple((f"{self.axis}.{name}", text) for name, text in texts(layer, values).items())
@@ -190,7 +190,7 @@ def _wrong_anywhere(layer: _Declared) -> Iterator[Flaw]:
 
 def _present(layers: tuple[Variant[Layer], ...]) -> tuple[Variant[Layer], ...]:
     """Without those that do nothing: the stack is the one in which they are not written."""
-    return tuple(layer for layer in layers if not layer.value.absent) or layers
+    return tuple(layer for layer in layers if not layer.value.is_absent) or layers
 
 
 def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Iterator[_Step]:
@@ -217,10 +217,10 @@ def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
     below = disks
     for layer in stack:
         yield layer, below
-        below = Below(layer.above(below), layer.called(below))
+        below = Below(layer.devices_above(below), layer.noun_above(below))
 
 
 def top_of(stack: Stack, matrix: Matrix) -> tuple[Shape, ...]:
     """The devices on top of a stack."""
     *_, (layer, below) = levels(stack, disks_of(matrix))
-    return layer.above(below)
+    return layer.devices_above(below)

@@ -1,7 +1,7 @@
-"""What a study published, held against what was measured here.
+"""Comparison of published figures with measured ones.
 
-A published ratio is judged like any claim: that its counterpart lies within 15 % of it, either way. The figures of
-cells that a row does not tell apart count as their geometric mean, as in an `effect`.
+A published ratio is judged like a claim: the measured ratio must lie within 15 % of it. Figures of cells that a row
+does not distinguish count as their geometric mean, as in an `effect`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from runner.guidelines.claims import Field, NotTested, Question, Term
-from runner.guidelines.evaluate import Level, answered
+from runner.guidelines.claims import ClaimScope, NotTested, Question, Term
+from runner.guidelines.evaluate import Level, answer_question
 from runner.guidelines.verdict import Verdict
-from runner.guidelines.verdicts import judged
+from runner.guidelines.verdicts import judge_guidelines
 from runner.language.guidelines import Guideline
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from runner.language.published import Published, Row, Table
 
 _ANY = "0.000000001"
-#: So far apart may two ratios be and still be called the same.
+#: The largest relative difference of equal ratios.
 MARGIN = 0.15
 
 
-class Said(StrEnum):
-    """Of a published ratio, by what was measured."""
+class RatioVerdict(StrEnum):
+    """The verdict on a published ratio."""
 
     WITHIN = "within 15 %"
     BEYOND = "not within"
@@ -40,54 +40,54 @@ class Said(StrEnum):
 
 
 _BY_VERDICT = {
-    Verdict.HOLDS: Said.WITHIN,
-    Verdict.FAILS: Said.BEYOND,
-    Verdict.INCONCLUSIVE: Said.UNKNOWN,
-    Verdict.NOT_TESTED: Said.MISSING,
+    Verdict.HOLDS: RatioVerdict.WITHIN,
+    Verdict.FAILS: RatioVerdict.BEYOND,
+    Verdict.INCONCLUSIVE: RatioVerdict.UNKNOWN,
+    Verdict.NOT_TESTED: RatioVerdict.MISSING,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A published figure beside its counterpart."""
+class ComparedFigure:
+    """A published figure and its measured counterpart."""
 
     table: Table
     row: Row
-    #: How many times the base was published; None of the base itself.
+    #: The published ratio to the base; None for the base itself.
     ratio: float | None
-    said: Said | None
-    #: Of the ratio, and of the figure itself, as they were measured.
+    said: RatioVerdict | None
+    #: The measured ratio, and the measured figure.
     answer: Answer | None
     level: Answer | None
-    #: Why it is not within 15 %, or may not be, or was not measured.
+    #: Why it is not, or may not be, within 15 %, or was not measured.
     why: str = ""
     made_up: bool = False
 
     @property
     def near(self) -> bool:
-        """Whether the figure by itself, whatever its interval, is within the margin."""
+        """Return whether the point estimate is within the margin."""
         value = self.answer.value if self.answer else None
         return bool(self.ratio and value and 1 / (1 + MARGIN) <= value / self.ratio <= 1 + MARGIN)
 
 
 def columns_of(published: Published) -> list[str]:
-    """The figures that its tables are about."""
+    """Return the figures of its tables."""
     return list(dict.fromkeys(column for one in published.tables for column in one.figure.columns))
 
 
-def tally(held: Iterable[Held]) -> Counter[Said]:
-    """How many of the ratios came out how."""
+def tally(held: Iterable[ComparedFigure]) -> Counter[RatioVerdict]:
+    """Count the ratios by verdict."""
     return Counter(one.said for one in held if one.said is not None)
 
 
-def held_against(
+def compare_published(
     published: Published, found: Iterable[Measured], *, made_up: bool = False, share: float = 1.0
-) -> list[Held]:
-    """Every row of every table, in their order."""
+) -> list[ComparedFigure]:
+    """Compare every row of every table, in order."""
     measured = list(found)
     rows = [(table, row) for table in published.tables for row in table.rows]
     claims = [_claim(table, row, f"r{at}") for at, (table, row) in enumerate(rows)]
-    judgements = judged(filter(None, claims), measured, made_up=made_up, share=share)
+    judgements = judge_guidelines(filter(None, claims), measured, made_up=made_up, share=share)
     by_claim = {one.guideline.id: one for one in judgements}
     runs: dict[str, dict[str, Measured]] = {}
     for one in measured:
@@ -99,9 +99,9 @@ def held_against(
 
 
 def _claim(table: Table, row: Row, name: str) -> Guideline | None:
-    """That the ratio is what was published, up to the margin; None where there is no base, or no counterpart.
+    """Return the claim that the ratio equals the published one; None without a base or a counterpart.
 
-    A ratio that was not published is asked for all the same: anything will do.
+    A ratio that was not published is measured as well, with bounds that always hold.
     """
     base = table.base_of(row)
     if base is None or row.unmeasured or base.unmeasured:
@@ -118,28 +118,30 @@ def _claim(table: Table, row: Row, name: str) -> Guideline | None:
     return Guideline.model_validate({"id": name, "effect": effect})
 
 
-def _held(table: Table, row: Row, judgement: Judgement | None, level: Answer | None, *, made_up: bool) -> Held:
+def _held(
+    table: Table, row: Row, judgement: Judgement | None, level: Answer | None, *, made_up: bool
+) -> ComparedFigure:
     base = table.base_of(row)
     if base is None:
-        return Held(table, row, None, None, None, level, row.unmeasured, made_up)
+        return ComparedFigure(table, row, None, None, None, level, row.unmeasured, made_up)
     ratio = table.ratio(row, base)
     if judgement is None:
-        # A row without a value is there to be named: no ratio of it was published.
-        said = None if ratio is None else Said.MISSING
-        return Held(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, made_up)
+        # A row without a value is only listed: its ratio was not published.
+        said = None if ratio is None else RatioVerdict.MISSING
+        return ComparedFigure(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, made_up)
     said = None if ratio is None else _BY_VERDICT[judgement.verdict]
-    why = table.why(row) if said in {Said.BEYOND, Said.UNKNOWN} else judgement.why
-    return Held(table, row, ratio, said, next(iter(judgement.answers), None), level, why, made_up)
+    why = table.why(row) if said in {RatioVerdict.BEYOND, RatioVerdict.UNKNOWN} else judgement.why
+    return ComparedFigure(table, row, ratio, said, next(iter(judgement.answers), None), level, why, made_up)
 
 
 def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> Answer | None:
-    """The figure itself; of several cells their geometric mean."""
+    """Return the figure, or the geometric mean over several cells."""
     metric = table.figure
-    field = Field.of([one.cell for run in runs for one in run.values() if one.has(metric)])
+    field = ClaimScope.of([one.cell for run in runs for one in run.values() if one.has(metric)])
     try:
         cells = dict.fromkeys(cell.id for cell in field.chosen(table.where, row.where)) if row.where else ()
     except NotTested:
         return None
     terms = tuple(Term(1 / len(cells), (cell,)) for cell in cells)
-    answer = answered(Question("", terms, absolute=True), runs, metric, Level(0.95)) if terms else None
+    answer = answer_question(Question("", terms, absolute=True), runs, metric, Level(0.95)) if terms else None
     return answer if answer and answer.value is not None else None

@@ -1,4 +1,4 @@
-"""What was published beside what was measured: for people, for programs, and as the page of a study."""
+"""Published and measured figures as text, as data, and as the page of a study."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runner.reports.run_data import Section
 from runner.reports.table import Grid
 from runner.reports.table_formats import as_csv, as_markdown
 from runner.reports.verdicts import shown as verdicts
-from runner.studies.compare import Said, tally
+from runner.studies.compare import RatioVerdict, tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from runner.language.filter import Condition
     from runner.language.published import Table
     from runner.reports.table import Value
-    from runner.studies.compare import Held
+    from runner.studies.compare import ComparedFigure
 
-#: Between these lines of a page stands what is made anew; the rest is somebody's own words.
+#: The generated part of a page is between these lines. People write the rest.
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"
 _COLUMNS = (
     *("source", "table", "at", "metric", "where", "published", "unit", "measured", "measured_unit"),
@@ -37,7 +37,7 @@ _RIGHT = frozenset(_SHOWN[1:6])
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a page says of the run that its figures are from."""
+    """The note about the run behind a page."""
 
     run: str
     started: str
@@ -48,9 +48,7 @@ class About:
     strained: int
 
     def __str__(self) -> str:
-        strained = f"; in {self.strained} of them the host could not keep up with the modelled disks" * bool(
-            self.strained
-        )
+        strained = f"; {self.strained} of them are host-limited" * bool(self.strained)
         kernels = f", Linux {' and '.join(self.kernels)}" if self.kernels else ""
         return (
             f"Measured by the run `{self.run}` ({self.machine}{kernels}), begun {self.started}: "
@@ -58,44 +56,44 @@ class About:
         )
 
 
-def line(held: Sequence[Held]) -> str:
-    """How many of the published ratios were met, in one line."""
+def summary_line(held: Sequence[ComparedFigure]) -> str:
+    """Return one line with the number of ratios that agree."""
     counts = tally(held)
     ratios = sum(counts.values())
     if not ratios:
         return "no published ratio"
-    near = sum(one.near for one in held if one.said is Said.UNKNOWN)
-    more = {Said.UNKNOWN: f", figures of {near} within"} if near else {}
+    near = sum(one.near for one in held if one.said is RatioVerdict.UNKNOWN)
+    more = {RatioVerdict.UNKNOWN: f", figures of {near} within"} if near else {}
     others = [
         f"{counts[said]} {said}{more.get(said, '')}"
-        for said in (Said.BEYOND, Said.MISSING, Said.UNKNOWN)
+        for said in (RatioVerdict.BEYOND, RatioVerdict.MISSING, RatioVerdict.UNKNOWN)
         if counts[said]
     ]
     rest = f" ({', '.join(others)})" if others else ""
-    made_up = "; figures are made up, so this says nothing" if any(one.made_up for one in held) else ""
-    return f"{counts[Said.WITHIN]} of {ratios} published ratios met within 15 %{rest}{made_up}"
+    made_up = "; the figures are synthetic, so this is no result" if any(one.made_up for one in held) else ""
+    return f"{counts[RatioVerdict.WITHIN]} of {ratios} published ratios met within 15 %{rest}{made_up}"
 
 
-def shown(held: Sequence[Held]) -> Grid:
-    """For people: a line for each published figure."""
+def display_table(held: Sequence[ComparedFigure]) -> Grid:
+    """Return a table for people: a row for each published figure."""
     rows = [(one.table.id, *_shown_row(one)) for one in held]
-    return Grid(("table", *_SHOWN), rows, (line(held), *_reasons(held), *_strained(held)), _RIGHT)
+    return Grid(("table", *_SHOWN), rows, (summary_line(held), *_reasons(held), *_strained(held)), _RIGHT)
 
 
-def _strained(held: Sequence[Held]) -> list[str]:
-    """What the mark means, where there is one."""
+def _strained(held: Sequence[ComparedFigure]) -> list[str]:
+    """Explain the mark of host-limited figures, if there is one."""
     marked = any(one.said and one.answer and one.answer.strained for one in held)
-    return ["(!): rests on trials in which the host could not keep up with modelled disks"] if marked else []
+    return ["(!): uses host-limited trials: the host was too slow for its simulated disks"] if marked else []
 
 
-def tidy(source: str, held: Sequence[Held]) -> Grid:
-    """For programs: plain numbers in plain units."""
+def data_table(source: str, held: Sequence[ComparedFigure]) -> Grid:
+    """Return a table for programs: plain numbers in base units."""
     return Grid(_COLUMNS, [_tidy_row(source, one) for one in held])
 
 
-def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], about: str) -> str:
-    """In Markdown: every table of the source, why what is not within is not, and what is said of the guidelines."""
-    parts = [about, f"**{line(held)}.** Source: {source}.", *_strained(held)]
+def page(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Judgement], about: str) -> str:
+    """Return Markdown: every table, the reasons for differences, and the verdicts on guidelines."""
+    parts = [about, f"**{summary_line(held)}.** Source: {source}.", *_strained(held)]
     for name in dict.fromkeys(one.table.id for one in held):
         rows = [one for one in held if one.table.id == name]
         parts += _of_table(rows[0].table, rows)
@@ -104,38 +102,40 @@ def page(source: str, held: Sequence[Held], judgements: Sequence[Judgement], abo
     return "\n\n".join(parts) + "\n"
 
 
-def section(source: str, held: Sequence[Held], judgements: Sequence[Judgement], about: str) -> Section:
-    """The part of a run's reports that is about the study it repeats."""
+def section(source: str, held: Sequence[ComparedFigure], judgements: Sequence[Judgement], about: str) -> Section:
+    """Return the part of a report for the study that the run repeats."""
     files = {
         "published.md": page(source, held, judgements, about).lstrip().encode(),
-        "published.csv": as_csv(tidy(source, held)),
+        "published.csv": as_csv(data_table(source, held)),
     }
-    return Section("Published and measured", source, shown(held), files)
+    return Section("Published and measured", source, display_table(held), files)
 
 
-def blank(name: str, description: str) -> str:
-    """A page to begin with."""
+def new_page(name: str, description: str) -> str:
+    """Return a new page."""
     return "\n\n".join(filter(None, (f"# {name}", description, f"{BEGIN}\n{END}"))) + "\n"
 
 
-def put_into(text: str, made: str, name: str) -> str:
-    """A page with what was made in the place of what was there before."""
+def replace_generated(text: str, made: str, name: str) -> str:
+    """Replace the generated part of a page."""
     found = list(re.finditer(re.escape(BEGIN) + ".*?" + re.escape(END), text, re.DOTALL))
     if len(found) != 1:
         raise BadInput(
-            f"{name}: there is no place for what was measured" if not found else f"{name}: has several such places",
+            f"{name} has no place for measured figures"
+            if not found
+            else f"{name} has several places for measured figures",
             resolution=f"two lines mark it:\n{BEGIN}\n{END}",
         )
     return f"{text[: found[0].start()]}{BEGIN}\n\n{made}\n{END}{text[found[0].end() :]}"
 
 
-def _of_table(table: Table, held: Sequence[Held]) -> list[str]:
+def _of_table(table: Table, held: Sequence[ComparedFigure]) -> list[str]:
     remarks = any(one.row.remark for one in held)
     rows = [(*_shown_row(one), *((one.row.remark,) if remarks else ())) for one in held]
     said = tally(held)
     grid = Grid((*_SHOWN, *(("remark",) if remarks else ())), rows, right=_RIGHT)
-    about = ", ".join(filter(None, (table.at, f"`{table.metric}`", where_of(table.where))))
-    met = f"; {said[Said.WITHIN]} of {said.total()} within 15 %" if said else ""
+    about = ", ".join(filter(None, (table.at, f"`{table.metric}`", cells_text(table.where))))
+    met = f"; {said[RatioVerdict.WITHIN]} of {said.total()} within 15 %" if said else ""
     reasons = [f"- {reason}" for reason in _reasons(held)]
     return [
         f"### {table.title or table.id}",
@@ -149,28 +149,28 @@ def _markdown(grid: Grid) -> str:
     return as_markdown(grid).decode().rstrip("\n")
 
 
-def _reasons(held: Iterable[Held]) -> list[str]:
-    """Why, with all rows for which that is so; of what may yet be met, if there is a reason why it might not be."""
+def _reasons(held: Iterable[ComparedFigure]) -> list[str]:
+    """Return each reason with all rows that it concerns. Include undecided rows with a known reason."""
     told: dict[tuple[str, str], list[str]] = {}
     for one in held:
-        if one.said in {Said.BEYOND, Said.MISSING} or (one.said is Said.UNKNOWN and one.why):
+        if one.said in {RatioVerdict.BEYOND, RatioVerdict.MISSING} or (one.said is RatioVerdict.UNKNOWN and one.why):
             why = one.why or "no reason is known"
-            if one.said is Said.UNKNOWN:
-                why = f"undecided; should it not be met: {why}"
-            told.setdefault((one.table.id, why), []).append(where_of(one.row.where) or f"{one.row.value:.10g}")
+            if one.said is RatioVerdict.UNKNOWN:
+                why = f"undecided; a possible reason: {why}"
+            told.setdefault((one.table.id, why), []).append(cells_text(one.row.where) or f"{one.row.value:.10g}")
     return [f"{table}: {'; '.join(rows)}: {why}" for (table, why), rows in told.items()]
 
 
-def where_of(where: Condition) -> str:
-    """Cells in words, as rules are written."""
+def cells_text(where: Condition) -> str:
+    """Return cells as text, in the notation of rules."""
     told = ((key, "|".join(map(str, one)) if isinstance(one, tuple) else one) for key, one in where.items())
     return ", ".join(f"{key}={value}" for key, value in told)
 
 
-def _shown_row(held: Held) -> tuple[Value, ...]:
+def _shown_row(held: ComparedFigure) -> tuple[Value, ...]:
     answer, unit = held.answer, held.table.figure.unit
     return (
-        where_of(held.row.where) or held.row.unmeasured,
+        cells_text(held.row.where) or held.row.unmeasured,
         "" if held.row.value is None else f"{held.row.value:,.10g} {held.table.unit}",
         figure(held.level.value, unit) if held.level else "",
         times(held.ratio) if held.ratio is not None else "",
@@ -180,13 +180,13 @@ def _shown_row(held: Held) -> tuple[Value, ...]:
     )
 
 
-def _said(held: Held) -> str:
-    """What is said, and whether it says as much of the host as of the disks."""
+def _said(held: ComparedFigure) -> str:
+    """Return the verdict, with a mark if figures are host-limited."""
     if held.said is None:
         return ""
     strained = " (!)" if held.answer and held.answer.strained else ""
     figure_alone = ""
-    if held.said is Said.UNKNOWN and held.answer and held.answer.value is not None:
+    if held.said is RatioVerdict.UNKNOWN and held.answer and held.answer.value is not None:
         figure_alone = f", figure {'within' if held.near else 'not within'}"
     return f"{'made up: ' if held.made_up else ''}{held.said}{figure_alone}{strained}"
 
@@ -197,11 +197,11 @@ def _between(answer: Answer | None) -> str:
     return "anything" if answer.high == inf else f"{times(answer.low)} to {times(answer.high)}"
 
 
-def _tidy_row(source: str, held: Held) -> tuple[Value, ...]:
+def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
     table, row, answer = held.table, held.row, held.answer
     known = answer if answer and answer.value is not None else None
     return (
-        *(source, table.id, table.at, table.metric, where_of({**table.where, **row.where})),
+        *(source, table.id, table.at, table.metric, cells_text({**table.where, **row.where})),
         *(row.value, table.unit, held.level.value if held.level else None, table.figure.unit),
         held.ratio,
         *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from runner.analysis.fio_import import groups
+from runner.analysis.fio_import import parse_groups
 from runner.base.errors import BadInput
 
 DATA = Path(__file__).parents[1] / "data"
@@ -24,7 +24,7 @@ def changed(text: str, **options: str) -> str:
 
 
 def test_every_group_of_jobs_is_one() -> None:
-    first, second = groups(SEVERAL, "f")
+    first, second = parse_groups(SEVERAL, "f")
     assert (first.name, second.name) == ("r", "w+rw2")
     assert first.options["rw"] == "read"
     assert second.options["rw"] == "write|randrw"
@@ -40,18 +40,18 @@ def test_every_group_of_jobs_is_one() -> None:
     [("4k", "4KiB"), ("4096", "4KiB"), ("4KiB", "4KiB"), ("1m", "1MiB"), ("2G", "2GiB"), ("4k,8k", "4k,8k")],
 )
 def test_sizes_have_one_spelling(told: str, meant: str) -> None:
-    (group,) = groups(changed(GROUPED, bs=told), "f")
+    (group,) = parse_groups(changed(GROUPED, bs=told), "f")
     assert group.options["bs"] == meant
 
 
 def test_options_have_one_name_and_those_that_say_where_are_none() -> None:
-    (group,) = groups(changed(GROUPED, readwrite="read", filename="/dev/sdz", randseed="7"), "f")
+    (group,) = parse_groups(changed(GROUPED, readwrite="read", filename="/dev/sdz", randseed="7"), "f")
     assert group.options["rw"] == "read"
     assert not {"readwrite", "filename", "randseed", "name"} & set(group.options)
 
 
 def test_when_it_began() -> None:
-    (group,) = groups(GROUPED, "f")
+    (group,) = parse_groups(GROUPED, "f")
     assert group.started.isoformat(timespec="seconds") == "2026-11-21T07:42:26+00:00"
     assert group.version == "fio-3.33"
     assert group.lacks == ()
@@ -60,19 +60,19 @@ def test_when_it_began() -> None:
 @pytest.mark.parametrize("text", ["", "{", '{\n"jobs": []\n}', '{\n"jobs": 7\n}', "[1]", "\0"])
 def test_what_is_no_result_is_refused_with_its_name(text: str) -> None:
     with pytest.raises(BadInput, match=r"old\.json: fio") as caught:
-        groups(text, "old.json")
+        parse_groups(text, "old.json")
     assert caught.value.resolution
 
 
 def test_what_was_made_up_does_not_become_a_measurement() -> None:
     with pytest.raises(BadInput, match=r"old\.json was made up by the dry machine"):
-        groups(GROUPED.replace('"fio-3.33"', '"made up by the dry machine"'), "old.json")
+        parse_groups(GROUPED.replace('"fio-3.33"', '"made up by the dry machine"'), "old.json")
 
 
 def test_older_formats_are_no_guess() -> None:
     whole: dict[str, Any] = orjson.loads(GROUPED[GROUPED.index("{\n") :])
     for side in ("read", "write"):
         del whole["jobs"][0][side]["bw_bytes"]
-    (group,) = groups(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode(), "f")
+    (group,) = parse_groups(orjson.dumps(whole, option=orjson.OPT_INDENT_2).decode(), "f")
     assert group.figures is None
-    assert "lacks what we read from it: KeyError('bw_bytes')" in group.failure
+    assert "lacks a required value: KeyError('bw_bytes')" in group.failure

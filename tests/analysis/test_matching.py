@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.axes import aliases_of, keys_of, unite, with_aliases
+from runner.analysis.axes import aliases_of, keys_of, unite_axes, with_aliases
 from runner.analysis.matching import MOST, Key, TooManyRows, combinations, side_by_side
 
 PLACES = 4
@@ -79,13 +79,13 @@ def test_layers_share_names() -> None:
 
 
 def test_shared_names_are_used_where_they_unite_cells() -> None:
-    united = unite([RAID5, LVM], {"layout"})
+    united = unite_axes([RAID5, LVM], {"layout"})
     assert [one["stripe_unit"] for one in united] == ["64KiB", "64KiB"]
     assert united[1]["lvm.stripes"] == "2", "no md.devices that it could be united with"
-    assert unite([RAID5, RAID5], {"layout"}) == [RAID5, RAID5]
-    assert unite([RAID5, LVM, BOTH], {"layout"}) == [RAID5, LVM, BOTH]
-    assert unite([RAID5, LVM], {"md.chunk"}) == [RAID5, LVM], "it was asked for by its own name"
-    assert unite([RAID5], {"stripe_unit"})[0]["stripe_unit"] == "64KiB"
+    assert unite_axes([RAID5, RAID5], {"layout"}) == [RAID5, RAID5]
+    assert unite_axes([RAID5, LVM, BOTH], {"layout"}) == [RAID5, LVM, BOTH]
+    assert unite_axes([RAID5, LVM], {"md.chunk"}) == [RAID5, LVM], "it was asked for by its own name"
+    assert unite_axes([RAID5], {"stripe_unit"})[0]["stripe_unit"] == "64KiB"
 
 
 def placed(cells: list[dict[str, str]], name: str, runs: list[str] | None = None) -> list[str | None]:

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bench.null import halves, main
-from runner.analysis.samples import read
-from runner.analysis.self_compare import floor
+from runner.analysis.samples import read_samples
+from runner.analysis.self_compare import noise_floor
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.store import SharedStore
@@ -31,12 +31,12 @@ def ratio(value: float, a: int = 5, b: int = 5) -> Ratio:
 
 def test_the_floor_is_that_of_all_but_a_twentieth() -> None:
     found = [ratio(1 + number / 1000) for number in range(39)]
-    assert floor([*found, ratio(5.0), ratio(7.0), None]) == pytest.approx(1.038**0.5**0.5 - 1)
-    assert floor([]) is None
+    assert noise_floor([*found, ratio(5.0), ratio(7.0), None]) == pytest.approx(1.038**0.5**0.5 - 1)
+    assert noise_floor([]) is None
 
 
 def test_which_side_is_larger_does_not_matter() -> None:
-    assert floor([ratio(1.1)]) == pytest.approx(floor([ratio(1 / 1.1)]))
+    assert noise_floor([ratio(1.1)]) == pytest.approx(noise_floor([ratio(1 / 1.1)]))
 
 
 def trials(chance: np.random.Generator) -> list[Trial]:
@@ -64,7 +64,7 @@ def test_noise_makes_no_more_alarms_than_is_stated_and_shows_its_floor(
     store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with store:
-        found = read(store, store.runs(), ("read_bw", "write_bw"))
+        found = read_samples(store, store.runs(), ("read_bw", "write_bw"))
         seen = [halves(found, random.Random(seed)) for seed in range(60)]  # noqa: S311 - a repeatable sample
     assert {figures for figures, _, _ in seen} == {len(CELLS)}
     assert sum(alarms > 0 for _, alarms, _ in seen) <= 0.1 * len(seen)

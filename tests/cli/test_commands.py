@@ -16,7 +16,7 @@ from runner.cli.plan import volume
 from runner.cli.schema import schema_text
 from runner.engine.costs import SYNTHETIC
 from runner.reports.number_format import duration
-from runner.results.folders import folders_of_runs
+from runner.results.folders import run_folders
 from tests.support.command import Matrix
 from tests.support.matrices import SMALL, SWEEP
 
@@ -278,7 +278,7 @@ def test_what_is_rendered_is_what_runs(matrix: Matrix, tmp_path: Path) -> None:
     """On a fresh machine's disks; those that somebody names are not taken to be zeroed."""
     assert matrix("render", "small.yaml", "--on", "dry").returncode == 0
     matrix("run", "--on", "dry", "small.yaml")
-    (folder,) = folders_of_runs(tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results")
     rendered = [path for path in (tmp_path / "rendered" / "small").rglob("*") if path.is_file()]
     assert len(rendered) == 4 * 7
     for path in rendered:
@@ -291,7 +291,7 @@ def test_what_is_rendered_is_what_runs(matrix: Matrix, tmp_path: Path) -> None:
 def test_run_leaves_what_it_says(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix("run", "--on", "dry", "small.yaml")
     assert result.returncode == 0, result.stderr
-    (folder,) = folders_of_runs(tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results")
     assert f"results/{folder.name}/" in result.stdout
     trials = rows(folder / "trials.csv")
     assert len(trials) == 8
@@ -312,7 +312,7 @@ def test_what_ran_is_told_by_kernel_and_at_the_confidence_that_was_asked_for(mat
     result = matrix("run", "--on", "dry", "two.yaml")
     assert result.returncode == 0, result.stderr
     assert "80 % confidence" in result.stdout
-    (folder,) = folders_of_runs(tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results")
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["versions"] == {"debian-12": {"fio": "made up"}, "debian-13": {"fio": "made up"}}
     assert {row["confidence"] for row in rows(folder / "summary.csv")} == {"0.8"}
@@ -338,7 +338,7 @@ def test_kernels_with_strange_paths_are_rendered_where_they_belong(matrix: Matri
 def test_a_finished_run_is_left_alone_and_another_one_begins(matrix: Matrix, tmp_path: Path) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     matrix("run", "--on", "dry", "small.yaml")
-    assert len(folders_of_runs(tmp_path / "results")) == 2
+    assert len(run_folders(tmp_path / "results")) == 2
 
 
 def test_a_run_killed_at_many_moments_ends_with_exactly_the_planned_trials(tmp_path: Path) -> None:
@@ -354,14 +354,14 @@ def test_a_run_killed_at_many_moments_ends_with_exactly_the_planned_trials(tmp_p
             process.send_signal(signal.SIGKILL)
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    (folder,) = folders_of_runs(tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results")
     trials_found = rows(folder / "trials.csv")
     assert len(trials_found) == len({(row["cell"], row["trial"]) for row in trials_found}) == 20
 
 
 def test_a_second_runner_on_the_same_run_is_told_who_holds_it(matrix: Matrix, tmp_path: Path) -> None:
     matrix("run", "--on", "dry", "small.yaml")
-    (folder,) = folders_of_runs(tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results")
     manifest = folder / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"finished": true', '"finished": false'))
     holder = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.results.folders import folders_of_runs
+from runner.results.folders import run_folders
 from tests.support.command import Matrix
 from tests.support.matrices import SMALL
 
@@ -101,7 +101,7 @@ RUN = ("run", "--on", "dry", "small.yaml")
 
 
 def folder_of(place: Path) -> Path:
-    (folder,) = folders_of_runs(place / "results")
+    (folder,) = run_folders(place / "results")
     return folder
 
 

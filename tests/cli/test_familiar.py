@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.analysis.legacy_columns import FAMILIAR, copied
+from runner.analysis.legacy_columns import FAMILIAR, dd_summary
 from runner.cli.results import command
 from runner.results.record import CellRow, Outcome, Trial
 from tests.results import past
@@ -161,8 +161,8 @@ def test_what_no_preset_made_is_shown_and_told_of(call: Call, record: Record) ->
     found = json.loads(said.out)
     assert len(found["rows"]) == 1
     assert found["notes"] == [
-        "no workload here is a preset of iozone: these do what it does, not as it does it",
-        "1 of 4 cells are none of iozone's",
+        "no workload is a preset of iozone: these are similar, but not the same",
+        "1 of 4 cells are not workloads of iozone",
     ]
 
 
@@ -215,7 +215,7 @@ def test_a_cell_without_figures_has_a_line_without_figures(call: Call, tmp_path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--as", "bonnie"), "no cell that was chosen does what bonnie does"),
+        (("--as", "bonnie"), "no selected cell has the workload of bonnie"),
         (("--as", "dd", "--pivot", "bs"), "--as says which figures are shown, and how"),
         (("--as", "dd", "--metric", "read_bw"), "--as says which figures are shown, and how"),
         (("--as", "tar"), "'tar' is not one of 'dd', 'iozone', 'iozone-ops', 'bonnie'"),
@@ -241,7 +241,7 @@ def test_the_line_is_dds_own(size: int) -> None:
     seconds = re.search(r"copied, (\S+) s", line)
     assert seconds
     theirs, _, rate = line.rpartition(", ")
-    ours, _, our_rate = copied(size, float(seconds[1])).rpartition(", ")
+    ours, _, our_rate = dd_summary(size, float(seconds[1])).rpartition(", ")
     assert ours == theirs
     # dd divides by more digits of its seconds than it shows.
     assert float(our_rate.split()[0]) == pytest.approx(float(rate.split()[0]), rel=0.1)
@@ -252,5 +252,5 @@ def test_the_line_is_dds_own(size: int) -> None:
 def test_no_size_is_too_odd_for_it(size: int, seconds: float) -> None:
     assert re.fullmatch(
         rf"{size} bytes?( \(\d+(\.\d)? [kMGTP]?B(, \d+(\.\d)? [KMGTP]iB)?\))? copied, \S+ s, \d+(\.\d)? [kMGTP]?B/s",
-        copied(size, seconds),
+        dd_summary(size, seconds),
     )

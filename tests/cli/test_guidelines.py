@@ -62,8 +62,8 @@ def test_a_run_ends_with_what_is_said_of_its_guidelines(ran: Said, tmp_path: Pat
 BEYOND = {
     "scaling: {metric: read.bw, along: layout, at_least: 0.9 per layout}": "layout has a single value",
     "profile: {metric: read.bw, along: chunk, follows: [1, 2, 3], within: 5%}": "the shape has 3 places, and chunk 2",
-    "bound: {metric: read.bw, where: {rw: randwrite}, at_least: 1MB/s}": "cells that it is about have no read.bw",
-    "ratio: {metric: read.bw, of: {rw: read}, to: {rw: randwrite}, at_least: 2x}": "cells that it is about have no read.bw",
+    "bound: {metric: read.bw, where: {rw: randwrite}, at_least: 1MB/s}": "its cells have no read.bw",
+    "ratio: {metric: read.bw, of: {rw: read}, to: {rw: randwrite}, at_least: 2x}": "its cells have no read.bw",
 }
 
 

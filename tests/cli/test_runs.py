@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.results.folders import folders_of_runs
+from runner.results.folders import run_folders
 from runner.results.record import Outcome, Trial
 from runner.results.run_folder import InUse, load
 from tests.results import past
@@ -215,7 +215,7 @@ def test_a_killed_run_is_interrupted_and_the_same_command_continues_it(call: Cal
 
 def test_watching_writes_nothing(call: Call, tmp_path: Path) -> None:
     with at_work(tmp_path, 3):
-        (folder,) = folders_of_runs(tmp_path / "results")
+        (folder,) = run_folders(tmp_path / "results")
         before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if not path.name.endswith("-shm")}
         assert call("status").status == 0
         assert listed(call)[folder.name]["state"] == "running"
@@ -227,8 +227,8 @@ def test_a_run_starts_although_observers_look_at_its_lock(tmp_path: Path) -> Non
     """Each look holds the lock of a killed run for an instant."""
     folder = past.recorded(tmp_path / "results", [], 1, finished=False)
     (folder.path / ".lock").write_text("1 on lab1\n")
-    look = "import pathlib, sys; from runner.results.observe import holder_of\n"
-    loop = "print('looking', flush=True)\nwhile True: holder_of(pathlib.Path(sys.argv[1]))"
+    look = "import pathlib, sys; from runner.results.observe import find_holder\n"
+    loop = "print('looking', flush=True)\nwhile True: find_holder(pathlib.Path(sys.argv[1]))"
     argv = [sys.executable, "-c", look + loop, str(folder.path)]
     with subprocess.Popen(argv, env={**os.environ, **PATH}, stdout=subprocess.PIPE, text=True) as observer:
         assert observer.stdout is not None

@@ -50,7 +50,7 @@ def test_parts_are_runs_of_their_own(call: Call, matrix: str) -> None:
 
 
 def test_an_unfinished_part_is_gone_on_with_by_the_same_part(call: Call, matrix: str) -> None:
-    folder = load(ran(call, "--shard", "1/2", matrix)).with_manifest(finished=False)
+    folder = load(ran(call, "--shard", "1/2", matrix)).update_manifest(finished=False)
     assert ran(call, "--shard", "2/2", matrix) != folder.path
     assert ran(call, "--shard", "1/2", matrix) == folder.path
 

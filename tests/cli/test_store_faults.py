@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.results.backfill import bring_up_to_date
-from runner.results.folders import folders_of_runs
+from runner.results.folders import run_folders
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
 from runner.results.store_address import address_of
@@ -79,7 +79,7 @@ def test_a_read_only_folder_with_a_store_that_lacks_a_run(call: Call, tmp_path: 
     with read_only(tmp_path / "results"):
         said = call("results")
     assert said.status == 0
-    assert "cannot be written and is taken as it is; it may lack trials of run-2" in said.err
+    assert "is read-only; it may lack trials of run-2" in said.err
 
 
 def test_a_store_from_the_future(call: Call, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_damaged_store_is_called_one_and_can_be_made_anew(call: Call, tmp_path
     said = call("results")
     assert said.status in {2, 3}
     assert "the store results/store.db is damaged" in said.err
-    assert "journal of ours" not in said.err
+    assert "journal of matrix" not in said.err
     assert "--fresh" not in said.err
     assert "delete it, or move it away: the next command makes it anew" in said.err
     store.unlink()
@@ -185,7 +185,7 @@ def test_a_server_that_goes_away_in_the_middle_of_a_run(
         own_server.start()
     assert said.status == 0
     assert "8 of 8" in said.out or "[8/8]" in said.out
-    assert said.out.count("the shared store cannot be fed") == 1
+    assert said.out.count("cannot write to the shared store") == 1
     assert "does not answer" in said.out
     again = call("results", "--store", url, "--trials", "--format", "csv")
     assert len(again.out.splitlines()) == 1 + 8, "the next command that reads adds what is missing"
@@ -199,7 +199,7 @@ def test_a_server_that_takes_connections_and_keeps_silent(
     with server.silent() as url:
         said = call("run", "--on", "dry", "--store", url, "small.yaml")
     assert said.status == 0
-    assert "not everything is in the store postgresql://lab@127.0.0.1" in said.out
+    assert "the store postgresql://lab@127.0.0.1" in said.out
     for thread in threading.enumerate():
         if thread.name == "feed":  # a process of its own would have ended with it
             thread.join()
@@ -212,8 +212,8 @@ def test_a_run_is_gone_on_with_while_a_reader_adds_it_to_a_store(
     """The reader is in the middle of it, in another process as far as anybody can tell."""
     (tmp_path / "small.yaml").write_text(SMALL)
     assert call("run", "--on", "dry", "small.yaml").status == 0
-    (path,) = folders_of_runs(tmp_path / "results")
-    load(path).with_manifest(finished=False)
+    (path,) = run_folders(tmp_path / "results")
+    load(path).update_manifest(finished=False)
     monkeypatch.setattr("runner.results.live_sync.Feed.end.__defaults__", (0.05, 60.0))
     went_on: list[Said] = []
     catch_up = SharedStore.catch_up

@@ -14,7 +14,7 @@ import pytest
 
 from runner.cli import main, run
 from runner.results.environment import Host
-from runner.results.folders import folders_of_runs
+from runner.results.folders import run_folders
 from runner.results.journal import Journal
 from runner.results.run_folder import load
 from runner.results.store import SharedStore
@@ -136,9 +136,9 @@ def test_killed_at_a_hundred_random_moments(tmp_path: Path, monkeypatch: pytest.
     assert kills == KILLS, "the run is long enough for all of them"
     finished(disturbed)
     finished(undisturbed)
-    (folder,) = folders_of_runs(disturbed / "results")
+    (folder,) = run_folders(disturbed / "results")
     with Journal.existing(load(folder).journal) as journal:
-        recorded = journal.finished()
+        recorded = journal.recorded_identities()
     found = content(disturbed)
     assert len(found) == TRIALS == len(recorded)
     assert {(row[0], row[1]) for row in found} == recorded

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.analysis.metrics import METRICS
-from runner.analysis.samples import read
+from runner.analysis.samples import read_samples
 from runner.results.environment import Host
 from runner.results.fio_json import Figures
 from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
@@ -156,7 +156,7 @@ def test_how_far_whole_runs_lie_apart_is_learnt_from_earlier_ones(call: Call, tm
     nights(tmp_path / "results", 6)
     said = call("compare", "run-5", "run-6", "--metric", "read_bw", "--within", "1%")
     assert said.status == 0, "4 % are nothing there"
-    assert "how far whole runs lie apart is taken from 4 earlier ones in the same environment" in said.out
+    assert "4 earlier runs in the same environment show the difference between whole runs" in said.out
     assert "2 cannot tell" in said.out
     found = rows(call("compare", "run-5", "run-6", "--metric", "read_bw", "--format", "csv").out)
     assert {row["earlier_runs"] for row in found} == {"4"}
@@ -168,7 +168,7 @@ def test_runs_after_the_later_one_and_unlike_both_teach_nothing(call: Call, tmp_
         found = rows(call("compare", "run-2", later, "--metric", "read_bw", "--format", "csv").out)
         assert {row["earlier_runs"] for row in found} == {told}, later
     said = call("compare", "run-2", "run-3", "--metric", "read_bw", "--within", "1%")
-    assert "what stays the same all through a run" in said.out
+    assert "an effect that is constant in a run" in said.out
     assert "2 faster" in said.out, "as far as these two runs alone can tell"
 
 
@@ -177,7 +177,7 @@ def test_runs_that_differ_are_held_against_those_like_either(call: Call, tmp_pat
         of = Host(kernel="6.1.0", cpu="some", cores=2, memory=1, hostname=host)
         past.recorded(tmp_path / "results", trials(1.0 + 0.01 * (number % 3)), number, CELLS, host=of)
     said = call("compare", "run-7", "run-8", "--metric", "read_bw")
-    assert "taken from 6 earlier ones" in said.out
+    assert "6 earlier runs in the same environment" in said.out
 
 
 def test_cells_without_a_past_say_so(call: Call, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_what_never_became_steady_is_shown_and_not_averaged_in(call: Call, tmp_p
     assert "(!) 5 unsettled" in call("history", SMALL_CHUNK.name, "--metric", "read_bw").out
     said = call("compare", "run-1", "run-2")
     assert said.status == 2
-    assert "no cell in common of which both have figures" in said.err
+    assert "no common cell with figures on both sides" in said.err
 
 
 def test_every_trial(call: Call, two_runs: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_pivot(call: Call, two_runs: Path) -> None:
     assert "1 of 3 cells have no read_bw" in shown
     assert call("results", "latest", "--pivot", "chunk", "--metric", "read.bw").out == shown, "as guidelines call it"
     assert call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").status == 0
-    assert "no cell that was chosen has an axis 'x'" in call("results", "--pivot", "x").err
+    assert "no selected cell has an axis 'x'" in call("results", "--pivot", "x").err
 
 
 def stripes(count: int, rw: str) -> CellRow:
@@ -261,7 +261,7 @@ def test_how_a_figure_scales(call: Call, tmp_path: Path) -> None:
     shown = call(*scale).out
     assert "80.0 MB/s" in shown
     assert "2.01\u00d7 (2.01\u00d7 to 2.01\u00d7)" in shown
-    assert "power: the figure goes with the axis to that power" in shown
+    assert "power: the figure is proportional to the axis to that power" in shown
     assert "2.01\u00d7" in call("results", "latest", "--pivot", "stripes", "--scale").out, (
         "the rates if nothing is asked for"
     )
@@ -517,7 +517,7 @@ def test_of_cells_that_nobody_put_in_order_sizes_stand_in_theirs(tmp_path: Path)
         store._put_run(past.recorded(tmp_path / "results", (), 1), "")
         for number, name in reversed([*enumerate(names)]):
             store.add("run1", CellRow(f"{number:08}", name, {}), past.measured(f"{number:08}", 1, 1e8))
-        found = read(store, store.runs(), ("read_bw",))
+        found = read_samples(store, store.runs(), ("read_bw",))
     assert [one.cell.name for one in found] == names
 
 
@@ -544,14 +544,14 @@ def test_how_a_cell_stopped_does_not_depend_on_what_is_shown_of_it(call: Call, t
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("results", "absent"), "no run in the store is meant by 'absent'"),
+        (("results", "absent"), "no run in the store matches 'absent'"),
         (("results", "latest~7"), "there are 2 runs, the latest of them run-2"),
         (("results", "--only", "chunk=3KiB"), "no cell has md.chunk=3KiB"),
         (("results", "--only", "nonsense"), "no layout, workload or other value is called nonsense"),
         (("results", "--metric", "raed_bw"), "did you mean read_bw"),
         (("results", "--pivot", "chunk", "--trials"), "--pivot shows one figure"),
-        (("results", "--store", "oracle://x/y"), "'oracle' is no database"),
-        (("compare", "run-1", "nope"), "no run in the store is meant by 'nope'"),
+        (("results", "--store", "oracle://x/y"), "'oracle' is not a supported database"),
+        (("compare", "run-1", "nope"), "no run in the store matches 'nope'"),
         (("compare", "--by", "kernel", "5.10", "6.1"), "there are: 6.1.0-28-amd64, 6.12.57+deb13-amd64"),
         (("compare", "--by", "host", "lab1", "lab9"), "there are: lab1, lab2"),
         (("compare", "--by", "md.chunk", "64KiB", "1MiB"), "there are: 64KiB, 512KiB"),
@@ -754,7 +754,7 @@ def test_a_run_that_is_on_both_sides_counts_once(call: Call, tmp_path: Path) -> 
         assert f"on both sides, so counted for {where}" in said.out
     same = call("compare", "run-*", "run-[1-4]")
     assert same.status == 2
-    assert "run-* and run-[1-4] are the very same 4 runs" in same.err
+    assert "run-* and run-[1-4] are the same 4 runs" in same.err
 
 
 def test_many_cells_of_one_side_only_take_one_line(call: Call, tmp_path: Path) -> None:
@@ -771,7 +771,7 @@ def test_cells_of_one_side_only_are_listed(call: Call, tmp_path: Path) -> None:
     broken = [Trial(SMALL_CHUNK.id, block, Outcome.BROKEN, "it broke") for block in (1, 2)]
     past.recorded(tmp_path / "results", trials()[1:2], 2, CELLS)
     past.recorded(tmp_path / "results", [*broken, *trials()[1:2], *trials()[4:5]], 3, CELLS)
-    assert "have no cell in common" in call("compare", "run-1", "run-2").err
+    assert "have no common cell" in call("compare", "run-1", "run-2").err
     said = call("compare", "run-2", "run-3")
     assert said.status == 0
     past.recorded(tmp_path / "results", trials(), 4, CELLS)
@@ -795,14 +795,14 @@ def test_where_all_of_b_is_broken_that_is_what_is_told(call: Call, tmp_path: Pat
     assert "B has broken trials where A has figures" in said.out + said.err
     assert "one run a side" not in said.out + said.err, "there is no ratio that a mood could be part of"
     if form == "table":
-        assert "nothing to compare, as no cell has figures on both sides" in said.out
+        assert "B against A: no cell has figures on both sides" in said.out
         names = ", ".join(cell.name for cell in CELLS)
         assert f"no ratio of {names}: broken: no such device in B" in said.out
     if form == "csv":
         assert [one["verdict"] for one in rows(said.out)] == ["broken: no such device in B"] * 3
     other = call("compare", "run-2", "run-1")
     assert other.status == 2
-    assert "have no cell in common of which both have figures" in other.err
+    assert "have no common cell with figures on both sides" in other.err
     assert f"{WRITES.name}: broken: no such device in A" in other.err
 
 
@@ -841,21 +841,21 @@ def test_verdicts_that_rest_on_strained_trials_are_marked(call: Call, tmp_path: 
         [0, 1],
         [1, 0],
     )
-    assert "B (run-2) in 3 of 15 trials; 1 of 3 verdicts rest on such trials" in said.out
+    assert "B (run-2) in 3 of 15 trials; 1 of 3 verdicts use such trials" in said.out
     told = call("compare", "run-1", "run-2", "--format", "csv")
     assert {(one["name"], one["strained_a"], one["strained_b"]) for one in rows(told.out)} == {
         (SMALL_CHUNK.name, "0", "0"),
         (LARGE_CHUNK.name, "0", "3"),
         (WRITES.name, "0", "0"),
     }
-    assert "(!) the host could not keep up" in told.err
+    assert "(!) host-limited trials" in told.err
     assert "(!)" not in call("compare", "run-1", "run-1").out
 
 
 def test_a_pivot_marks_strained_trials(call: Call, tmp_path: Path) -> None:
     past.recorded(tmp_path / "results", strained(trials(), LARGE_CHUNK.id), 1, CELLS)
     shown = call("results", "latest", "--pivot", "chunk").out
-    assert "(!) in 3 of 15 trials the host could not keep up with modelled disks" in shown
+    assert "(!) 3 of 15 trials are host-limited: the host was too slow for the simulated disks" in shown
     assert sum("IOPS" in line and line.count("(!)") == 1 for line in shown.splitlines()) == 1
     told = call("results", "latest", "--pivot", "chunk", "--format", "csv")
     assert [one["strained"] for one in rows(told.out)] == ["3", "0"]
@@ -867,13 +867,13 @@ def test_made_up_figures_are_never_mixed_with_measured_ones(call: Call, two_runs
     past.recorded(two_runs, trials(3.0), 3, CELLS, made_up=True, machine="dry")
     said = call("compare", "run-1", "run-3")
     assert said.status == 2
-    assert "made-up figures are not compared with measured ones" in said.err
+    assert "synthetic figures cannot be compared with measured ones" in said.err
     assert "run-1: measured; run-3: made up" in said.err
     assert "2 slower" in call("compare", "--by", "host", "lab1", "lab2").out, "left out where nobody asked for them"
     told = json.loads(call("history", SMALL_CHUNK.name, "--format", "json").out)
     assert {row["run"] for row in told["rows"]} == {"run-1", "run-2"}
     both = call("history", SMALL_CHUNK.name, "--runs", "run-*")
-    assert "measured and made-up figures stand beside each other: those of run-3" in both.out
+    assert "measured and synthetic figures are mixed: those of run-3" in both.out
     assert "made up" in call("results", "run-3").out
     assert "made up" in call("results", "run-3", "--format", "csv").err
     alone = call("compare", "run-3", "run-3")
@@ -935,7 +935,7 @@ def test_a_run_of_the_dry_machine_is_in_the_store_at_once(call: Call, tmp_path: 
         assert run.environment["host.versions.matrix"]
         assert len(run.environment["digest.templates"]) == 32
         assert run.environment["disk0.bus"] == "virtio"
-        assert store.settled() != {""}
+        assert store.complete_states() != {""}
     assert call("results", "small").status == 0
 
 
@@ -1107,7 +1107,7 @@ def test_what_cannot_have_been_measured_is_refused_and_leaves_nothing(call: Call
     said = call("import", fio(tmp_path / "odd.json", {}, bw=bw), fio(tmp_path / "fine.json", {}))
     assert said.status == 2
     assert "odd.json: bw=" in said.err
-    assert "cannot have been measured" in said.err
+    assert "is beyond any real measurement" in said.err
     assert not (tmp_path / "results").exists()
 
 
@@ -1115,7 +1115,7 @@ def test_an_import_that_was_killed_is_gone_on_with(call: Call, tmp_path: Path) -
     shutil.copy(DATA / "fio-libaio-jobs.json", tmp_path / "old.json")
     call("import", "old.json")
     (folder,) = (tmp_path / "results").glob("imported-*")
-    load(folder).with_manifest(finished=False)
+    load(folder).update_manifest(finished=False)
     assert call("import", "old.json").status == 0
     assert len(rows(call("results", "imported", "--trials", "--format", "csv").out)) == 2
     assert len(list((tmp_path / "results").glob("imported-*"))) == 1

@@ -490,7 +490,7 @@ def test_a_trial_given_up_by_the_user_is_not_blamed_when_the_host_restarts_later
 
     asyncio.run(given_up("one"))
     asyncio.run(given_up("two"))
-    assert not bench.journal.begun()
+    assert not bench.journal.unended_attempts()
     bench.run(boot_id="three")
     assert bench.outcomes() == {Outcome.MEASURED: len(bench.planned())}
 

@@ -258,7 +258,7 @@ def test_stopped_at_any_moment_nothing_stays_up_and_nothing_is_held_against_anyb
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(stopped())
     assert (host.up, host.at_work) == (0, [])
-    assert not bench.journal.begun()
+    assert not bench.journal.unended_attempts()
     assert sum(isinstance(event, TrialDone) for event in bench.events) == len(bench.trials) < 16
     bench.run(machine=Bearing(2), boot_id="two", level=Told(4))
     assert recorded(bench) == sorted(bench.planned())

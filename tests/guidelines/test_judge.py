@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.guidelines.samples import Measured
 from runner.guidelines.verdict import Verdict
-from runner.guidelines.verdicts import judged
+from runner.guidelines.verdicts import judge_guidelines
 from runner.language.guidelines import SHAPES, Guideline
 from runner.results.record import CellRow
 from runner.statistics.ratios import paired_ratio
@@ -183,7 +183,7 @@ def test_an_effect_is_averaged_and_says_where_it_is_another() -> None:
     assert answer.question.label == "mean over 6 contexts"
     assert answer.value == pytest.approx((3 * 3 * 0.8) ** (1 / 3), rel=0.02)
     (note,) = said.notes
-    assert note.startswith("by itself another verdict at md.chunk=1MiB, workload=seq (0.80\u00d7 fails)")
+    assert note.startswith("separately, another verdict at md.chunk=1MiB, workload=seq (0.80\u00d7 fails)")
 
 
 def test_an_effect_of_which_a_part_broke_is_that_of_the_rest() -> None:
@@ -269,14 +269,14 @@ def test_what_was_named_and_is_held_against_nothing_is_told() -> None:
     ]
     said = verdict(of_layout(of={"layout": "f2"}, to={"layout": "n2"}, within="10%"), run(field, lambda _: 100.0))
     assert said.verdict is Verdict.HOLDS
-    assert said.notes[-1] == f"held against nothing, as no cell of the other side is like it: {field[-1].name}"
+    assert said.notes[-1] == f"left out, because the other side has no matching cell: {field[-1].name}"
 
 
 def test_cells_that_are_there_without_the_figure_are_told_from_none() -> None:
     reads, writes = cells(layout=["one"], workload_rw=["read", "write"])
     found = [*run([reads], lambda _: 100.0), *run([writes], lambda _: 100.0, column="write_bw")]
     claim = guideline(bound={"metric": "write.bw", "where": {"workload.rw": "read"}, "at_least": "1MB/s"})
-    assert verdict(claim, found).why == "cells that it is about have no write.bw"
+    assert verdict(claim, found).why == "its cells have no write.bw"
     nowhere = guideline(bound={"metric": "write.bw", "where": {"layout": "two"}, "at_least": "1MB/s"})
     assert "two" in verdict(nowhere, found).why
 
@@ -295,7 +295,7 @@ def test_cells_that_differ_in_their_work_as_well_are_no_pair() -> None:
     said = verdict(of_layout(within="10%"), run(field, lambda _: 100.0))
     assert (said.verdict, said.why) == (
         Verdict.NOT_TESTED,
-        "the cells of both sides differ in more than what is compared",
+        "the cells of both sides differ in other axes, too",
     )
 
 
@@ -362,7 +362,7 @@ def test_what_was_made_up_is_no_failure() -> None:
 def test_strained_trials_are_told_of() -> None:
     one, other = run(cells(layout=["raid0", "far"]), lambda _: 100.0)
     strained = Measured(other.run, other.cell, other.columns, strained=2)
-    assert "could not keep up" in verdict(of_layout(within="10%"), [one, strained]).notes[0]
+    assert "host-limited" in verdict(of_layout(within="10%"), [one, strained]).notes[0]
 
 
 @given(
@@ -419,8 +419,8 @@ def test_a_steered_run_needs_more_to_be_sure() -> None:
 def test_many_guidelines_are_judged_in_their_order() -> None:
     found = list(run(FIELD, lambda _: 100.0))
     several = [of_layout(within="10%"), of_layout("ratio", at_least=2)]
-    assert [one.verdict for one in judged(several, found)] == [Verdict.HOLDS, Verdict.FAILS]
-    assert judged([], found) == []
+    assert [one.verdict for one in judge_guidelines(several, found)] == [Verdict.HOLDS, Verdict.FAILS]
+    assert judge_guidelines([], found) == []
 
 
 def test_one_value_says_nothing_of_its_doubt() -> None:
@@ -468,14 +468,14 @@ def test_an_effect_of_which_every_run_has_a_part_is_put_together(bound: str, sai
     assert (answer.n, answer.question.label) == (5, "mean over 2 contexts")
     values = [one.answers[0].value or 0.0 for one in alone]
     assert answer.value == pytest.approx((values[0] * values[1]) ** 0.5)
-    assert both.notes == ("no run measured all of it together: put together from 2 parts, the doubts of which add up",)
+    assert both.notes == ("no run has all cells: combined from 2 parts, whose half-widths add up",)
 
 
 def test_what_is_put_together_is_the_mean_and_names_the_run_where_it_is_another() -> None:
     said = verdict(effect(at_least="1.5x"), parts(4.0, 1.0))
     assert said.verdict is Verdict.HOLDS
     assert said.answers[0].value == pytest.approx(2.0, rel=0.02)
-    assert said.notes[1].startswith("by itself another verdict at run 10123456 (1.0")
+    assert said.notes[1].startswith("separately, another verdict at run 10123456 (1.0")
 
 
 def test_nights_in_which_another_cell_broke_each_are_put_together() -> None:

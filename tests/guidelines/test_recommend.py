@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
-from runner.guidelines.recommend import recommended
+from runner.guidelines.recommend import recommend_settings
 from runner.language.metrics import KNOWN
 from runner.results.record import CellRow
 from tests.guidelines.world import cells, measured_as, run
@@ -22,7 +22,7 @@ def level(axes: dict[str, str]) -> float:
 
 
 def test_the_best_what_is_like_it_and_the_price_of_the_rest() -> None:
-    found = recommended(list(run(FIELD, level, mood=0.2)), READ)
+    found = recommend_settings(list(run(FIELD, level, mood=0.2)), READ)
     chunks = [dict(one.places)["md.chunk"] for one in found.settings]
     assert set(chunks[:2]) == {"64KiB", "256KiB"}
     assert [one.candidate for one in found.settings] == [True, True, False]
@@ -34,14 +34,14 @@ def test_the_best_what_is_like_it_and_the_price_of_the_rest() -> None:
 
 
 def test_several_workloads_count_alike() -> None:
-    found = recommended(list(run(FIELD, level, noise=1e-6)), READ)
+    found = recommend_settings(list(run(FIELD, level, noise=1e-6)), READ)
     assert found.best.level == pytest.approx((100 * 300) ** 0.5, rel=1e-3)
     assert len(found.best.cells) == 2
 
 
 def test_where_trials_were_steered_more_may_be_best() -> None:
     found = list(run(FIELD, lambda axes: 100.0 if axes["md.chunk"] == "1MiB" else 99.0, noise=0.004, mood=0.2))
-    plain, steered = recommended(found, READ), recommended(found, READ, share=0.12)
+    plain, steered = recommend_settings(found, READ), recommend_settings(found, READ, share=0.12)
     assert plain.level == []
     assert steered.level != []
     for one, other in zip(plain.settings[1:], steered.settings[1:], strict=True):
@@ -52,7 +52,7 @@ def test_where_trials_were_steered_more_may_be_best() -> None:
 
 
 def test_of_latencies_the_lowest_is_best() -> None:
-    found = recommended(list(run(FIELD, level, column="read_lat_p99")), KNOWN["read.lat_p99"])
+    found = recommend_settings(list(run(FIELD, level, column="read_lat_p99")), KNOWN["read.lat_p99"])
     assert found.best.places == (("md.chunk", "1MiB"),)
     second = found.settings[1].ratio
     assert second is not None
@@ -62,13 +62,13 @@ def test_of_latencies_the_lowest_is_best() -> None:
 def test_a_setting_of_which_a_part_is_lacking_is_left_out() -> None:
     every = list(run(FIELD, level))
     broken = [replace(measured_as(every[0].cell, {}), trials=0), *every[1:]]
-    found = recommended(broken, READ)
+    found = recommend_settings(broken, READ)
     assert (len(found.settings), found.left_out) == (2, 1)
 
 
 def test_without_figures_nothing_is_recommended() -> None:
-    with pytest.raises(BadInput, match=r"nothing that was asked for has write\.bw"):
-        recommended(list(run(FIELD, level)), KNOWN["write.bw"])
+    with pytest.raises(BadInput, match=r"no selected cell has write\.bw"):
+        recommend_settings(list(run(FIELD, level)), KNOWN["write.bw"])
 
 
 def on_both(files: list[str]) -> list[CellRow]:
@@ -82,7 +82,7 @@ def faster_raw(axes: dict[str, str]) -> float:
 
 
 def test_devices_and_file_systems_are_held_against_each_other() -> None:
-    found = recommended(list(run(on_both(["4"]), faster_raw)), READ)
+    found = recommend_settings(list(run(on_both(["4"]), faster_raw)), READ)
     assert [one.places for one in found.settings] == [(("layout", "raw"),), (("layout", "fs"),)]
     assert [len(one.cells) for one in found.settings] == [2, 2]
     assert found.left_out == 0
@@ -90,23 +90,23 @@ def test_devices_and_file_systems_are_held_against_each_other() -> None:
 
 def test_where_one_setting_did_more_with_files_it_is_other_work() -> None:
     both = list(run(on_both(["4", "8"]), faster_raw))
-    with pytest.raises(BadInput, match=r"no setting has read\.bw of all of this work") as caught:
-        recommended(both, READ)
+    with pytest.raises(BadInput, match=r"no setting has read\.bw of all these workloads") as caught:
+        recommend_settings(both, READ)
     assert caught.value.resolution == "narrow it with --for"
     assert "workload=work, bs=4KiB, files=8" in caught.value.details
     narrowed = [one for one in both if one.cell.axes.get("workload.files") != "8"]
-    assert len(recommended(narrowed, READ).settings) == 2
+    assert len(recommend_settings(narrowed, READ).settings) == 2
 
 
 def test_work_of_another_name_is_other_work_whatever_else_is_the_same() -> None:
     field = [*cells(layout=["raw"], workload=["one"], workload_bs=["4KiB"]), *cells(layout=["fs"], workload=["two"])]
     with pytest.raises(BadInput, match="no setting has"):
-        recommended(list(run(field, faster_raw)), READ)
+        recommend_settings(list(run(field, faster_raw)), READ)
 
 
 @given(st.integers(0, 10**6), st.sampled_from([0.001, 0.05, 0.5]), st.integers(1, 6))
 def test_the_best_looks_best_and_is_always_a_candidate(seed: int, noise: float, blocks: int) -> None:
-    found = recommended(list(run(FIELD, level, noise=noise, blocks=blocks, seed=seed)), READ)
+    found = recommend_settings(list(run(FIELD, level, noise=noise, blocks=blocks, seed=seed)), READ)
     assert found.best.candidate
     assert found.best.level == max(one.level for one in found.settings)
     assert len(found.settings) == 3

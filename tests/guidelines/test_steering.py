@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.guidelines.adaptive import MOST, Steering, looks
-from runner.guidelines.verdicts import Judgement, judged
+from runner.guidelines.verdicts import Judgement, judge_guidelines
 from runner.language.guidelines import Guideline
 from runner.results.fio_json import Direction, Figures
 from runner.results.record import CellRow, Outcome, Trial
@@ -81,9 +81,9 @@ def test_what_comes_in_the_midst_of_a_block_has_no_say_in_it(monkeypatch: pytest
 
     def counting(*asked: Any, **how: Any) -> list[Judgement]:
         counted[block] += 1
-        return judged(*asked, **how)
+        return judge_guidelines(*asked, **how)
 
-    monkeypatch.setattr("runner.guidelines.adaptive.judged", counting)
+    monkeypatch.setattr("runner.guidelines.adaptive.judge_guidelines", counting)
     steering = steered(compare("far", within="20%"))
     for block, noise in enumerate((0.0, 0.2, -0.2), start=1):
         feed(steering, block, far=100.0 * (1 + noise))

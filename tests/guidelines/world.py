@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from runner.guidelines.samples import Measured
-from runner.guidelines.verdicts import judged
+from runner.guidelines.verdicts import judge_guidelines
 from runner.language.guidelines import Guideline
 from runner.results.record import CellRow
 from runner.statistics.stopping import Rule, StopReason
@@ -60,5 +60,5 @@ def measured_as(cell: CellRow, values: Mapping[int, float], column: str = "read_
 
 
 def verdict(one: Guideline, found: Iterator[Measured] | list[Measured], **more: Any) -> Judgement:
-    (said,) = judged([one], found, **more)
+    (said,) = judge_guidelines([one], found, **more)
     return said

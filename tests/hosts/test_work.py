@@ -341,14 +341,14 @@ def test_what_a_disk_says_of_its_health_is_compared() -> None:
     before = parse(ATA)
     assert before == Smart(True, 31, 5, 0, 1, 1_024_000)
     after = parse(ATA.replace("true", "false").replace('"id": 5, "raw": {"value": 0}', '"id": 5, "raw": {"value": 8}'))
-    assert after.worse_than(before) == ("it says that it is failing", "reallocated sectors: 0 before, 8 after")
+    assert after.worse_than(before) == ("it reports that it is failing", "reallocated sectors: 0 before, 8 after")
     assert before.worse_than(before) == ()
     assert parse(NVME) == Smart(passed=True, pending=0, written=1_536_000, used=7)
 
 
 def test_where_nothing_is_known_of_its_health_that_is_said() -> None:
     assert parse("smartctl is not installed").absent == "smartctl is not installed"
-    assert parse("{}").absent == "the disk tells nothing of its health"
+    assert parse("{}").absent == "the disk reports no health"
 
 
 def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:

@@ -40,19 +40,19 @@ def problems(layer: Layer, size: int = GIB) -> list[str]:
     [
         (Crypt, {"key_size": 128}, GIB, "key_size: xts halves the key"),
         (Crypt, {"cipher": "aes-cbc-essiv:sha256", "key_size": 512}, GIB, "key_size: only xts"),
-        (Crypt, {}, 16 * MIB, "format: luks2 keeps 16MiB for itself, and there are 16MiB"),
+        (Crypt, {}, 16 * MIB, "format: the header of luks2 takes 16MiB, but the smallest device has 16MiB"),
         (Integrity, {"interleave": "24KiB"}, GIB, "interleave: interleave must be a power of two"),
         (Integrity, {"interleave": "2GiB"}, GIB * 4, "interleave: the kernel interleaves at most 1GiB"),
         (Integrity, {"tag_size": 8}, GIB, "tag_size: more than crc32c has, which is 4 bytes"),
-        (Integrity, {"journal_size": "1GiB"}, GIB, "journal_size: nothing is left"),
+        (Integrity, {"journal_size": "1GiB"}, GIB, "journal_size: needs more space"),
         (
             Precondition,
             {"how": "fill", "block_size": "2GiB"},
             GIB,
-            "block_size: more than the smallest of them has (1GiB)",
+            "block_size: larger than the smallest device (1GiB)",
         ),
-        (Precondition, {"how": "fill", "block_size": "1KB"}, GIB, "block_size: direct I/O goes in whole sectors"),
-        (Precondition, {"how": "until-steady", "window": "1h"}, GIB, "window: it would be given up"),
+        (Precondition, {"how": "fill", "block_size": "1KB"}, GIB, "block_size: direct I/O needs whole sectors"),
+        (Precondition, {"how": "until-steady", "window": "1h"}, GIB, "window: longer than `limit`"),
     ],
 )
 def test_what_would_be_refused(kind: type[Layer], fields: dict[str, object], size: int, wanted: str) -> None:
@@ -63,9 +63,9 @@ def test_what_would_be_refused(kind: type[Layer], fields: dict[str, object], siz
 @pytest.mark.parametrize("layer", [Crypt(), Integrity(), Precondition(how="until-steady"), Precondition()])
 def test_what_is_left_open_is_possible_and_filled_in(layer: Layer) -> None:
     below = Below((Shape(GIB),))
-    settled = layer.settled(below)
+    settled = layer.resolve(below)
     assert problems(layer) == problems(settled) == []
-    assert settled.settled(below) == settled
+    assert settled.resolve(below) == settled
 
 
 def test_two_spellings_are_one_cell() -> None:
@@ -81,7 +81,7 @@ def test_words_of_the_wrong_kind_are_told_with_their_place() -> None:
     assert "aes; reboot" in told
     assert "luks1 has only sectors of 512B" in said("[disk, crypt: {format: luks1, sector_size: 4KiB}]")
     assert "mode direct keeps no journal" in said("[disk, integrity: {mode: direct, journal_size: 1MiB}]")
-    assert "how: fill waits for nothing" in said("[disk, precondition: {how: fill, window: 10s}]")
+    assert "how: fill does not wait for a steady state" in said("[disk, precondition: {how: fill, window: 10s}]")
 
 
 def test_nothing_is_preconditioned_on_a_file_system_or_taken_for_clean_on_noise() -> None:
@@ -100,11 +100,11 @@ def test_none_is_the_same_cell_as_no_such_layer() -> None:
 
 def test_stripes_show_through_encryption_and_not_through_checksums() -> None:
     striped = Below((Shape(GIB, 64 * 1024, 3),))
-    (top,) = Crypt().above(striped)
+    (top,) = Crypt().devices_above(striped)
     assert (top.chunk, top.stripes) == (64 * 1024, 3)
-    (top,) = Integrity().above(striped)
+    (top,) = Integrity().devices_above(striped)
     assert top.chunk is None
-    assert Precondition(how="fill").above(striped) == striped.devices
+    assert Precondition(how="fill").devices_above(striped) == striped.devices
 
 
 @given(
@@ -115,7 +115,7 @@ def test_stripes_show_through_encryption_and_not_through_checksums() -> None:
 )
 def test_tags_take_what_they_take_and_little_more(size: int, algorithm: Any, sector: int, interleave: int) -> None:
     layer = Integrity.model_construct(algorithm=algorithm, sector_size=sector, interleave=1 << interleave)
-    (top,) = layer.above(Below((Shape(size),)))
+    (top,) = layer.devices_above(Below((Shape(size),)))
     tags = size // sector * layer.tag_bytes
     assert top.size <= size - tags * size // (size + tags) * 0.8
     # Beside the tags: the journal, a page for every area at most, and one area that is begun for its tags alone.

@@ -59,11 +59,11 @@ def test_spelling_does_not_make_another_file_system() -> None:
         ("{type: ext4, align: 64KiB}", "write auto, off, or a unit and a count"),
         ("{type: ext4, options: ro}", "'ro' is no option for a layout"),
         ("{type: ext4, options: 'noatime,x-mount.mkdir'}", "'x-mount.mkdir' is no option for a layout"),
-        ("{type: ext4, options: 'a;b'}", "words with commas between them"),
+        ("{type: ext4, options: 'a;b'}", "words separated by commas"),
         ("{type: btrfs, metadata: raid1}", "raid1 needs at least 2 devices; 1 array is below"),
-        ("{type: btrfs, align: off}", "nothing uses 'align': btrfs knows of no stripes"),
+        ("{type: btrfs, align: off}", "nothing uses 'align': btrfs has no stripe options"),
         ("{type: xfs, data: raid1}", "nothing uses 'data': xfs has no profiles"),
-        ("{type: ext3, journal: none}", "nothing uses 'journal': only of ext4"),
+        ("{type: ext3, journal: none}", "nothing uses 'journal': only ext4"),
     ],
 )
 def test_what_cannot_be_is_said(fs: str, said: str) -> None:
@@ -76,7 +76,7 @@ def test_what_cannot_be_is_said(fs: str, said: str) -> None:
 def test_several_devices_are_for_btrfs_alone(kind: str) -> None:
     with pytest.raises(BadInput) as error:
         space(TEXT.replace("md: {level: 5, chunk: 64KiB}, ", "") % f"{{type: {kind}}}")
-    assert f"{kind} stands on one device, and 4 disks are declared: put md or lvm between" in str(error.value.details)
+    assert f"{kind} uses one device, but 4 disks are declared: put md or lvm between" in str(error.value.details)
 
 
 def test_nothing_but_work_stands_on_a_file_system() -> None:
@@ -88,8 +88,8 @@ def test_nothing_but_work_stands_on_a_file_system() -> None:
 @given(st.sampled_from(["ext2", "ext4", "xfs", "f2fs", "btrfs"]), st.integers(300 << 20, 1 << 48), st.integers(1, 8))
 def test_a_file_system_holds_less_than_its_devices_and_most_of_large_ones(kind: str, size: int, count: int) -> None:
     below = Below((Shape(size),) * (count if kind == "btrfs" else 1))
-    layer = Fs.model_validate({"type": kind}).settled(below)
-    (shape,) = layer.above(below)
+    layer = Fs.model_validate({"type": kind}).resolve(below)
+    (shape,) = layer.devices_above(below)
     assert shape.files
     assert 0 < shape.size < size * below.count
     if size > 1 << 34:

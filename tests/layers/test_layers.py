@@ -29,8 +29,8 @@ def problems(count: int = 4, **fields: Any) -> list[str]:
         (4, {"level": 6, "spare": 1}, "level: RAID 6 needs at least 4 disks; 4 disks are declared, 1 of them spare"),
         (1, {"level": 1}, "level: RAID 1 needs at least 2 disks; 1 disk is declared"),
         (2, {"level": 10, "layout": "n3"}, "level: RAID 10 with 3 copies needs at least 3 disks; 2 disks are declared"),
-        (4, {"level": 5, "devices": 6}, "devices: 6 devices are more than there are: 4 disks are declared"),
-        (4, {"level": 5, "devices": 4, "spare": 1}, "devices: 4 devices and 1 spare are more than there are"),
+        (4, {"level": 5, "devices": 6}, "devices: 6 devices are too many: 4 disks are declared"),
+        (4, {"level": 5, "devices": 4, "spare": 1}, "devices: 4 devices and 1 spare are too many"),
         (4, {"level": 6, "devices": 3}, "devices: RAID 6 needs at least 4 devices, not 3"),
         (
             4,
@@ -51,21 +51,21 @@ def problems(count: int = 4, **fields: Any) -> list[str]:
         ),
         (4, {"level": 6, "layout": "n2"}, "layout: 'n2' is no layout of RAID 6; it has left-asymmetric"),
         (4, {"level": 10, "layout": "left-symmetric"}, "layout: 'left-symmetric' is no layout of RAID 10; it has n2"),
-        (4, {"level": 0, "metadata": "0.90"}, "metadata: 0.90 has no place for the layout of RAID 0"),
-        (4, {"level": 5, "metadata": "0.90", "ppl": True}, "metadata: 0.90 has no place for a partial parity log"),
-        (4, {"level": 5, "metadata": "0.90", "journal": 1}, "metadata: 0.90 has no place for a partial parity log"),
-        (28, {"level": 1, "metadata": "0.90"}, "metadata: 0.90 has places for 27 devices"),
+        (4, {"level": 0, "metadata": "0.90"}, "metadata: 0.90 cannot store the layout of RAID 0"),
+        (4, {"level": 5, "metadata": "0.90", "ppl": True}, "metadata: 0.90 cannot store a partial parity log"),
+        (4, {"level": 5, "metadata": "0.90", "journal": 1}, "metadata: 0.90 cannot store a partial parity log"),
+        (28, {"level": 1, "metadata": "0.90"}, "metadata: 0.90 supports at most 27 devices"),
         (65, {"level": 5, "ppl": True}, "ppl: a partial parity log goes with at most 64 devices"),
-        (4, {"level": 5, "ppl": True, "bitmap": "internal"}, "ppl: a partial parity log stands instead"),
-        (4, {"level": 5, "journal": 1, "bitmap": "internal"}, "journal: a journal stands instead of a bitmap"),
-        (4, {"level": 1, "write_mostly": 4}, "write_mostly: at least one device must be left"),
+        (4, {"level": 5, "ppl": True, "bitmap": "internal"}, "ppl: a partial parity log excludes a bitmap"),
+        (4, {"level": 5, "journal": 1, "bitmap": "internal"}, "journal: a journal excludes a bitmap"),
+        (4, {"level": 1, "write_mostly": 4}, "write_mostly: at least one device must stay"),
         (4, {"level": 5, "size": GIB}, "size: more than the smallest of the disks has beside md's metadata (1022MiB)"),
         (4, {"level": 5, "size": 2**20 + 512}, "size: md counts in whole KiB"),
-        (4, {"level": 5, "size": 4096}, "level: metadata and whole chunks leave nothing of disks of 1GiB"),
-        (4, {"level": 5, "state": "degraded-2"}, "state: RAID 5 does not survive the loss of 2"),
-        (4, {"level": 10, "layout": "f2", "state": "degraded-2"}, "state: RAID 10 does not survive the loss of 2"),
-        (4, {"level": 5, "spare": 1, "state": "degraded"}, "state: a spare would take the place of a lost disk"),
-        (4, {"level": 5, "sync": "background", "state": "rebuilding"}, "sync: an array that has lost a disk"),
+        (4, {"level": 5, "size": 4096}, "level: metadata and whole chunks need more space than disks of 1GiB have"),
+        (4, {"level": 5, "state": "degraded-2"}, "state: RAID 5 cannot lose 2 disks"),
+        (4, {"level": 10, "layout": "f2", "state": "degraded-2"}, "state: RAID 10 cannot lose 2 disks"),
+        (4, {"level": 5, "spare": 1, "state": "degraded"}, "state: a spare would replace a lost disk"),
+        (4, {"level": 5, "sync": "background", "state": "rebuilding"}, "sync: a degraded array cannot resync"),
         (4, {"level": 0, "chunk": GIB}, "chunk: larger than a quarter of a disk (1GiB)"),
     ],
 )
@@ -84,14 +84,14 @@ def test_four_disks_are_enough_for_anything(level: int, count: int) -> None:
     [(0, None, 4), (1, None, 1), (4, None, 3), (5, None, 3), (6, None, 2), (10, "n2", 2), (10, "f4", 1)],
 )
 def test_capacity(level: Any, layout: str | None, disks: int) -> None:
-    (top,) = Md.model_construct(level=level, layout=layout).above(Below((Shape(GIB),) * 4))
+    (top,) = Md.model_construct(level=level, layout=layout).devices_above(Below((Shape(GIB),) * 4))
     assert disks * GIB * 0.99 < top.size < disks * GIB
 
 
 def test_what_is_left_open_is_filled_in() -> None:
-    settled = Md.model_construct(level=10, spare=1).settled(disks(5))
+    settled = Md.model_construct(level=10, spare=1).resolve(disks(5))
     assert (settled.chunk, settled.devices, settled.layout) == (512 * 1024, 4, "n2")
-    assert Md.model_construct(level=1).settled(disks(4)).chunk is None
+    assert Md.model_construct(level=1).resolve(disks(4)).chunk is None
 
 
 def test_the_kernels_numbers_for_raid10_layouts() -> None:
@@ -134,7 +134,7 @@ def test_tunables_have_meaning_only_where_there_is_something_to_tune() -> None:
 )
 def test_what_an_array_holds_is_known_to_the_sector(fields: dict[str, Any], size: int) -> None:
     array = Md.model_construct(**fields)
-    (top,) = array.above(Below((Shape(64 << 20),) * array.active(4)))
+    (top,) = array.devices_above(Below((Shape(64 << 20),) * array.active(4)))
     assert top.size == size * 512
 
 
@@ -160,15 +160,15 @@ def real_room(size: int, metadata: str, chunk: int) -> int:
 
 def test_what_is_picked_keeps_its_name() -> None:
     below = Below((Shape(GIB),) * 2, "partitions")
-    assert Pick.model_construct(number=1).called(below) == "partitions"
+    assert Pick.model_construct(number=1).noun_above(below) == "partitions"
     (found,) = Partition.model_construct(count=2).problems(below)
-    assert found.message.startswith("partitions cannot be partitioned: the kernel looks for no table on them")
+    assert found.message.startswith("partitions cannot be partitioned: the kernel ignores tables on them")
     assert not list(Partition.model_construct(count=2).problems(Below((Shape(GIB),), "volumes")))
 
 
 def test_what_is_preconditioned_keeps_its_name() -> None:
     below = Below((Shape(GIB),) * 2, "partitions")
-    assert Precondition.model_construct(how="fill").called(below) == "partitions"
+    assert Precondition.model_construct(how="fill").noun_above(below) == "partitions"
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_on_large_sectors_a_table_is_longer_and_partitions_begin_at_whole_ones()
     layer: Any = Partition.model_construct(align=4096, count=2)
     assert not list(layer.problems(large))
     assert layer.ranges(large.devices[0])[0][0] == 6 * 4096
-    assert {shape.sector for shape in layer.above(large)} == {4096}
+    assert {shape.sector for shape in layer.devices_above(large)} == {4096}
 
 
 @pytest.mark.parametrize(
@@ -211,4 +211,4 @@ def test_on_large_sectors_a_table_is_longer_and_partitions_begin_at_whole_ones()
     ],
 )
 def test_sectors_get_no_smaller_on_the_way_up(layer: Layer, sector: int) -> None:
-    assert {shape.sector for shape in layer.above(Below((Shape(GIB, sector=2048),) * 2))} == {sector}
+    assert {shape.sector for shape in layer.devices_above(Below((Shape(GIB, sector=2048),) * 2))} == {sector}

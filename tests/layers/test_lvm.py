@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
 from runner.layers import Lvm
-from runner.layers.base import Ground, tops
+from runner.layers.base import BuildContext, tops
 from runner.layers.geometry import Below, Shape
 from runner.layers.lvm import LvmView, config
 from tests.support.matrices import space
@@ -33,14 +33,14 @@ def problems(count: int = 4, **fields: Any) -> list[str]:
 
 
 def settled(count: int = 4, **fields: Any) -> Lvm:
-    return Lvm.model_construct(**fields).settled(disks(count))
+    return Lvm.model_construct(**fields).resolve(disks(count))
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"stripes": 5}, "stripes: 5 devices are more than there are: 4 disks are declared"),
-        ({"devices": 5}, "devices: 5 devices are more than there are: 4 disks are declared"),
+        ({"stripes": 5}, "stripes: 5 devices are too many: 4 disks are declared"),
+        ({"devices": 5}, "devices: 5 devices are too many: 4 disks are declared"),
         ({"stripes": 3, "devices": 4}, "stripes: 4 devices cannot be used evenly by a striped volume that takes 3"),
         ({"type": "raid6"}, "type: a raid6 volume needs at least 3 stripes, on 5 devices; 4 disks are declared"),
         ({"type": "raid6", "stripes": 2}, "stripes: a raid6 volume needs at least 3 stripes, on 5 devices"),
@@ -61,13 +61,13 @@ def settled(count: int = 4, **fields: Any) -> Lvm:
         ({"order": "1 2 3 5"}, "order: must name each"),
         ({"stripes": 2, "order": "1 2 3 4"}, "order: must name each of the 2 devices once"),
         ({"size": 5 * GIB}, "size: there is room for "),
-        ({"size": 0}, "size: nothing would be left"),
+        ({"size": 0}, "size: too little space for one extent"),
         ({"size": "0.01%"}, "size: less than one extent (4MiB) for each stripe"),
         ({"type": "thin", "chunk": 48 * 1024}, "chunk: chunks of a thin volume are a multiple of 64KiB, up to 1GiB"),
         ({"type": "cache", "chunk": 16 * 1024}, "chunk: chunks of a cache volume are a multiple of 32KiB, up to 1GiB"),
         ({"type": "raid6", "devices": 5, "sync": "assume-clean"}, "sync: LVM always synchronises raid6"),
-        ({"type": "mirror", "sync": "background"}, "sync: a mirror cannot be made to synchronise again"),
-        ({"type": "cache", "volumes": 2}, "volumes: a cache is that of one volume; use `groups` for several"),
+        ({"type": "mirror", "sync": "background"}, "sync: a mirror cannot be synchronised again"),
+        ({"type": "cache", "volumes": 2}, "volumes: a cache serves one volume; for several, use `groups`"),
         ({"stripes": 4, "volumes": 256}, "volumes: less than one extent (4MiB) a stripe would be left for each of 256"),
         ({"volumes": 4, "size": GIB}, "size: there is room for 1020MiB each"),
     ],
@@ -111,14 +111,14 @@ def test_the_striping_study_needs_as_many_disks_as_stripes() -> None:
 def test_what_is_left_open_is_filled_in(fields: dict[str, Any], wanted: dict[str, Any]) -> None:
     found = settled(**fields)
     assert {name: getattr(found, name) for name in wanted} == wanted
-    assert found.settled(disks(4)) == found
+    assert found.resolve(disks(4)) == found
 
 
 def test_two_spellings_of_one_order_are_one_cell() -> None:
     assert len(space(MATRIX % 'order: ["1 2 3 4", "1  2 3 04", "2 1 3 4"]').arrays) == 2
     with pytest.raises(BadInput) as caught:
         space(MATRIX % "order: first")
-    assert "no order; write the numbers" in caught.value.details
+    assert "not an order; write the numbers" in caught.value.details
 
 
 @pytest.mark.parametrize(
@@ -146,29 +146,29 @@ def test_what_comes_out_is_whole_extents_and_no_more_than_there_is(
     below = disks(count)
     if list(layer.problems(below)):
         return
-    found = layer.settled(below)
-    shape, *others = found.above(below)
+    found = layer.resolve(below)
+    shape, *others = found.devices_above(below)
     assert others == [shape] * (volumes - 1)
-    assert shape == layer.above(below)[0]
+    assert shape == layer.devices_above(below)[0]
     assert shape.size % (extent * (found.stripes or 1)) == 0
-    assert 0 < shape.size * volumes < GIB * (count - found.cached) / found.copies
+    assert 0 < shape.size * volumes < GIB * (count - found.cache_devices) / found.copies
     assert shape.stripes == (found.stripes or 1)
 
 
 def test_a_concatenation_of_equal_stripes_is_striped_alike() -> None:
     stripes = Below((Shape(GIB, 65536, 4),) * 4, "volumes")
-    (shape,) = Lvm.model_construct(order="4 3 1 2").above(stripes)
+    (shape,) = Lvm.model_construct(order="4 3 1 2").devices_above(stripes)
     assert (shape.chunk, shape.stripes) == (65536, 4)
     thin = Lvm.model_construct(type="thin", stripes=4, stripe_size=65536, chunk=65536)
-    assert thin.above(disks(4))[0].chunk is None
+    assert thin.devices_above(disks(4))[0].chunk is None
 
 
 def view(count: int = 4, **fields: Any) -> LvmView:
     below = disks(count)
-    ground = Ground(
+    ground = BuildContext(
         tuple(f"/dev/disk/by-id/a.b-{one}" for one in range(count)), below, 0, zeroed=True, bay="0", prefix="matrix"
     )
-    (found,) = Lvm.model_construct(**fields).settled(below).views(ground)
+    (found,) = Lvm.model_construct(**fields).resolve(below).views(ground)
     assert isinstance(found, LvmView)
     return found
 
@@ -198,11 +198,11 @@ def test_the_first_resync_is_ruled_out_where_lvm_lets_it() -> None:
 
 def test_several_volumes_are_equal_parts_of_their_group() -> None:
     below = disks(4)
-    layer = Lvm.model_construct(groups=2, volumes=3, size="50%").settled(below)
-    assert len(layer.above(below)) == 6
-    one = Lvm.model_construct(groups=2).settled(below).above(below)[0].size
-    assert 0 <= one / 6 - layer.above(below)[0].size < 4 * MIB
-    ground = Ground(tuple(f"/dev/{letter}" for letter in "abcd"), below, 1, zeroed=True, bay="0", prefix="matrix")
+    layer = Lvm.model_construct(groups=2, volumes=3, size="50%").resolve(below)
+    assert len(layer.devices_above(below)) == 6
+    one = Lvm.model_construct(groups=2).resolve(below).devices_above(below)[0].size
+    assert 0 <= one / 6 - layer.devices_above(below)[0].size < 4 * MIB
+    ground = BuildContext(tuple(f"/dev/{letter}" for letter in "abcd"), below, 1, zeroed=True, bay="0", prefix="matrix")
     assert tops(layer.views(ground)) == (
         "/dev/mapper/matrix--1--0-volume1", "/dev/mapper/matrix--1--1-volume1",
         "/dev/mapper/matrix--1--0-volume2", "/dev/mapper/matrix--1--1-volume2",
@@ -212,17 +212,17 @@ def test_several_volumes_are_equal_parts_of_their_group() -> None:
 
 def test_linear_volumes_lie_one_behind_the_other_in_the_order_of_the_devices() -> None:
     below = Below((Shape(66 * MIB), Shape(34 * MIB)))
-    layer = Lvm.model_construct(extent_size=MIB, volumes=3, order="2 1").settled(below)
+    layer = Lvm.model_construct(extent_size=MIB, volumes=3, order="2 1").resolve(below)
     assert [layer.pieces(below, number) for number in range(3)] == [
         [(0, 0, 31)], [(1, 0, 31)], [(1, 32, 63)],
     ]  # fmt: skip
-    half = Lvm.model_construct(extent_size=MIB, size="50%").settled(below)
-    (found,) = half.views(Ground(("/dev/a:1", "/dev/b"), below, 0, zeroed=True, bay="0", prefix="matrix"))
+    half = Lvm.model_construct(extent_size=MIB, size="50%").resolve(below)
+    (found,) = half.views(BuildContext(("/dev/a:1", "/dev/b"), below, 0, zeroed=True, bay="0", prefix="matrix"))
     assert isinstance(found, LvmView)
     assert found.commands[1][-3:] == ("48", "matrix-0", "/dev/a\\:1:0-47")
     assert {one.setting: one.wanted for one in found.volumes[0].readings}["order"] == "1"
     most = half.model_copy(update={"size": "75%"})
-    (found,) = most.views(Ground(("/dev/a", "/dev/b"), below, 0, zeroed=True, bay="0", prefix="matrix"))
+    (found,) = most.views(BuildContext(("/dev/a", "/dev/b"), below, 0, zeroed=True, bay="0", prefix="matrix"))
     assert isinstance(found, LvmView)
     assert found.commands[2] == ("lvextend", "--extents", "+8", "matrix-0/volume", "/dev/b:0-7")
     assert {one.setting: one.wanted for one in found.volumes[0].readings}["order"] == "1 2"
@@ -247,8 +247,8 @@ def test_a_group_of_one_volume_is_what_it_was_before_there_could_be_several() ->
 
 def test_concatenating_unequal_devices_keeps_their_order() -> None:
     below = Below((Shape(GIB), Shape(2 * GIB)))
-    layer = Lvm.model_construct().settled(below)
-    (found,) = layer.views(Ground(("/dev/a", "/dev/b"), below, 0, zeroed=True, bay="0", prefix="matrix"))
+    layer = Lvm.model_construct().resolve(below)
+    (found,) = layer.views(BuildContext(("/dev/a", "/dev/b"), below, 0, zeroed=True, bay="0", prefix="matrix"))
     assert isinstance(found, LvmView)
     assert [command[0] for command in found.commands] == ["vgcreate", "lvcreate", "lvextend"]
     assert [command[-1] for command in found.commands[1:]] == ["/dev/a", "/dev/b"]
@@ -266,5 +266,5 @@ def test_a_linear_volume_is_linear_whatever_the_stripes_of_another() -> None:
 def test_stripes_of_a_linear_volume_are_a_contradiction() -> None:
     with pytest.raises(BadInput) as error:
         space(MATRIX % "stripes: 2, type: linear")
-    told = "sweep.yaml:3:32: nothing uses 'stripes': a linear volume has no stripes; `devices` says on how many it lies"
+    told = "sweep.yaml:3:32: nothing uses 'stripes': a linear volume has no stripes; `devices` sets how many it uses"
     assert told in error.value.details

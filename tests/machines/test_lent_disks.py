@@ -112,7 +112,7 @@ def test_a_disk_that_gets_worse_is_told_of_and_what_it_is_is_kept(disks: Bay, pl
     (place.folder / "firmware").write_text("1")
     status, output = ended(place, *RUN)
     assert status == 0, output
-    assert "disk-a is not well: reallocated sectors: 0 before, 1 after" in output
+    assert "disk-a has a problem: reallocated sectors: 0 before, 1 after" in output
     (run,) = (place.folder / "results").glob("worn-*")
     manifest = load(run).manifest
     assert (manifest.disks[0].model, manifest.disks[0].firmware) == ("IRON", "F1")

@@ -8,7 +8,7 @@ import pytest
 from runner.reports.run_data import Recorded
 from runner.reports.time_series import curves
 from runner.reports.write import recorded
-from runner.results.fio_profile import Piece, over_positions, over_time, pieces
+from runner.results.fio_profile import Piece, parse_pieces, table_by_position, table_by_time
 from runner.results.journal import Journal
 from runner.results.record import CellRow
 from runner.results.run_folder import create
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PLACES = CellRow("c1", "disk/whole", {"layout": "disk", "workload": "whole", "workload.profile": "position"})
 GIB = 1 << 30
-ZONES = over_positions("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 10_000}\n" for n in range(4)))
+ZONES = table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 10_000}\n" for n in range(4)))
 
 
 def of_tables(*tables: str) -> Recorded:
@@ -30,8 +30,8 @@ def of_tables(*tables: str) -> Recorded:
 
 
 def test_what_was_written_is_read_again() -> None:
-    assert list(pieces(ZONES))[1] == Piece("offset", GIB, GIB, "", GIB, 10.0)
-    found = list(pieces(over_time("1\t0\t2000\n1\t1\t1000\n2\t0\t3000\n", 0.5)))
+    assert list(parse_pieces(ZONES))[1] == Piece("offset", GIB, GIB, "", GIB, 10.0)
+    found = list(parse_pieces(table_by_time("1\t0\t2000\n1\t1\t1000\n2\t0\t3000\n", 0.5)))
     assert [(one.at, one.side, one.moved) for one in found] == [
         (0.5, "read", 2_048_000),
         (0.5, "write", 1_024_000),
@@ -44,12 +44,12 @@ def test_what_was_written_is_read_again() -> None:
     "spoilt", ["", "offset,bytes\n1,2\n", "what,ever\n1,2\n", "offset,bytes,seconds,bw\nx,1,1,1\n"]
 )
 def test_what_is_no_course_is_not_drawn(spoilt: str) -> None:
-    assert list(pieces(spoilt)) == []
+    assert list(parse_pieces(spoilt)) == []
     assert list(curves(of_tables(spoilt))) == []
 
 
 def test_every_place_has_what_all_trials_moved_there_in_all_their_time() -> None:
-    slower = over_positions("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 30_000}\n" for n in range(4)))
+    slower = table_by_position("".join(f"{n * GIB}\t{GIB}\t0\t{(n + 1) * 30_000}\n" for n in range(4)))
     (one,) = curves(of_tables(ZONES, slower))
     assert one.title == "disk/whole: bandwidth over the device"
     # 2 GiB in 40 s everywhere: a level line at the top.
@@ -59,9 +59,9 @@ def test_every_place_has_what_all_trials_moved_there_in_all_their_time() -> None
 
 
 def test_time_has_a_line_for_each_direction_that_was_there() -> None:
-    (mixed,) = curves(of_tables(over_time("1\t0\t2000\n1\t1\t1000\n2\t0\t1000\n2\t1\t500\n", 1)))
+    (mixed,) = curves(of_tables(table_by_time("1\t0\t2000\n1\t1\t1000\n2\t0\t1000\n2\t1\t500\n", 1)))
     assert mixed.lines == (("read", "50.5,0 99.5,50"), ("write", "50.5,50 99.5,75"))
-    (reads,) = curves(of_tables(over_time("1\t0\t2000\n2\t0\t1000\n", 1)))
+    (reads,) = curves(of_tables(table_by_time("1\t0\t2000\n2\t0\t1000\n", 1)))
     assert [side for side, _ in reads.lines] == ["read"]
     assert reads.title == "disk/whole: bandwidth over time"
 
@@ -78,7 +78,7 @@ def test_it_is_read_from_the_folders_of_trials_that_count(tmp_path: Path) -> Non
     run = create(tmp_path, manifest(matrix="sweep"))
     trials = [measured("c1", block, direction(1e8, 100)) for block in (1, 2)]
     with Journal.open(run.journal) as journal:
-        journal.remember([PLACES])
+        journal.add_cells([PLACES])
         for trial in trials:
             journal.record(trial)
         assert recorded(run, journal, over=True).courses == {"c1": []}

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from runner.guidelines.verdicts import Judgement
     from runner.reports.run_data import Section
     from runner.results.run_folder import Manifest
-    from runner.studies.compare import Held
+    from runner.studies.compare import ComparedFigure
 
 
-def of_study(held: Sequence[Held], source: str) -> Section:
+def of_study(held: Sequence[ComparedFigure], source: str) -> Section:
     return study_section(source, held, [], "")
 
 

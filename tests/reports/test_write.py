@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def test_from_the_journal_to_the_files(tmp_path: Path) -> None:
     run = create(tmp_path, manifest(matrix="sweep"))
     with Journal.open(run.journal) as journal:
-        journal.remember(RUN.cells)
+        journal.add_cells(RUN.cells)
         for trial in RUN.trials:
             journal.record(trial)
         for attempt in RUN.attempts:
-            journal.lost(attempt)
+            journal.record_lost(attempt)
         content = recorded(run, journal, over=False)
     written = write_reports(run, content)
     assert [path.name for path in written] == ["junit.xml", "trials.csv", "summary.csv", "report.html"]

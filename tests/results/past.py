@@ -76,7 +76,7 @@ def recorded(
 ) -> RunFolder:
     folder = create(results, manifest(number, **changes), f"run-{number}")
     with Journal.open(folder.journal) as journal:
-        journal.remember(cells)
+        journal.add_cells(cells)
         for trial in trials:
             journal.record(trial)
     return folder

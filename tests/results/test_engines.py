@@ -6,7 +6,7 @@ import sqlite3
 
 import pytest
 
-from runner.results.databases import into_wal
+from runner.results.databases import switch_to_wal
 
 
 class Contested:
@@ -26,10 +26,10 @@ class Contested:
 
 def test_a_file_that_several_make_at_once_is_made_by_all_of_them() -> None:
     contested = Contested(3)
-    into_wal(contested, 60)
+    switch_to_wal(contested, 60)
     assert contested.times == 0
 
 
 def test_a_file_that_stays_locked_is_given_up() -> None:
     with pytest.raises(sqlite3.OperationalError, match="locked"):
-        into_wal(Contested(10**9), 0)
+        switch_to_wal(Contested(10**9), 0)

@@ -44,7 +44,7 @@ class Run:
     def __init__(self, folder: RunFolder, journal: Journal, address: Address) -> None:
         self.folder, self.journal, self.said, self.clock = folder, journal, list[str](), Clock()
         self.feed = Feed(address, folder, self.said.append, clock=self.clock)
-        self.feed.caught_up()
+        self.feed.wait_until_caught_up()
         self.blocks = 0
 
     def trial(self, reason: str = "") -> None:
@@ -54,10 +54,10 @@ class Run:
             trial = Trial("c1", self.blocks, Outcome.BROKEN, reason)
         self.journal.record(trial)
         self.feed.add(trial)
-        self.feed.caught_up()
+        self.feed.wait_until_caught_up()
 
     def ends(self) -> bool:
-        return self.feed.end(self.folder.with_manifest(finished=True, ended="2026-03-04T06:00:00+00:00"))
+        return self.feed.end(self.folder.update_manifest(finished=True, ended="2026-03-04T06:00:00+00:00"))
 
 
 def in_store(address: Address) -> set[int]:
@@ -96,10 +96,10 @@ def test_a_store_from_the_future_does_not_stop_a_run(address: Address, begun: Ca
     assert not run.ends()
     first, last = run.said
     assert "was written by a newer version of matrix" in first
-    assert "the run goes on, its journal keeps every trial → use the newer program" in first
-    assert "not everything is in the store" in last
+    assert "the run continues, and its journal keeps every trial → use the newer program" in first
+    assert "lacks trials; the journal of the run has them" in last
     assert len(run.journal.troubles()) == 1
-    assert len(run.journal.finished()) == 3
+    assert len(run.journal.recorded_identities()) == 3
 
 
 def limit_pages(run: Run, pages: int) -> None:
@@ -112,7 +112,7 @@ def limit_pages(run: Run, pages: int) -> None:
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
 
     run.feed._do(limit)
-    run.feed.caught_up()
+    run.feed.wait_until_caught_up()
     assert not run.said
 
 
@@ -144,7 +144,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path, begun: Callable[[Address], R
             run.trial("x" * 5000)
         assert not run.ends()
         assert f"the disk that holds {disk}/ is full" in run.said[0]
-        assert len(run.journal.finished()) == run.blocks
+        assert len(run.journal.recorded_identities()) == run.blocks
         assert 1 <= len(in_store(address)) < run.blocks, "what was there before stays readable"
     elsewhere = address_of(str(tmp_path / "large.db"), tmp_path)
     with SharedStore.open(elsewhere) as store:
@@ -185,10 +185,10 @@ def test_a_server_that_is_gone_for_good(postgresql: Server, tmp_path: Path, begu
         assert not run.ends()
     finally:
         postgresql.start()
-    assert "not everything is in the store" in run.said[-1]
+    assert "lacks trials; the journal of the run has them" in run.said[-1]
     with SharedStore.existing(address) as store:
         assert bring_up_to_date(store, tmp_path / "results") == []
-        assert store.settled() == {run.folder.state()}
+        assert store.complete_states() == {run.folder.state()}
     assert in_store(address) == {1, 2, 3}
 
 
@@ -235,7 +235,7 @@ def test_a_server_that_keeps_silent_holds_nothing_up(tmp_path: Path, monkeypatch
             feed.add(trial)
         assert said == []
         assert not feed.end(folder, silence=0.05)
-    assert "not everything is in the store" in said[0]
+    assert "lacks trials; the journal of the run has them" in said[0]
     assert feed._work.qsize() <= 10, "what waits is bounded"
 
 
@@ -253,7 +253,7 @@ def test_trials_for_which_there_was_no_room_are_added_from_the_journal(
                 journal.record(trial)
                 feed.add(trial)
             assert not address.file.exists()  # type: ignore[union-attr]
-        feed.caught_up()
+        feed.wait_until_caught_up()
         assert in_store(address) == set(range(20))
         assert feed.end(folder)
 
@@ -268,7 +268,7 @@ def test_whatever_goes_wrong_the_run_goes_on(
     run = begun(address_of(None, tmp_path / "results"))
     run.trial()
     assert not run.ends()
-    assert "the shared store cannot be fed: UnicodeError: nobody thought of this" in run.said[0]
+    assert "cannot write to the shared store: UnicodeError: nobody thought of this" in run.said[0]
     assert run.journal.troubles()
 
 

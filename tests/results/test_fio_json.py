@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
-from runner.results.fio_json import PERCENTILES, FioFailed, added_up, parse, unsettled
+from runner.results.fio_json import PERCENTILES, FioFailed, merge_histograms, missed_steady_states, parse
 from runner.statistics.histogram import Distribution, Histogram
 from runner.statistics.percentile import needs
 
@@ -25,7 +25,7 @@ histograms = st.dictionaries(st.integers(1, 10**9), st.integers(1, 1000), min_si
 
 
 def read_off(printed: Iterable[Mapping[str, int]]) -> Distribution:
-    return Histogram.of(added_up(printed)).unpack()
+    return Histogram.of(merge_histograms(printed)).unpack()
 
 
 def document(text: str = GROUPED) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def test_a_tail_that_was_hardly_met_is_not_told() -> None:
 @given(histograms, histograms)
 def test_merging_loses_no_request(one: dict[int, int], two: dict[int, int]) -> None:
     printed = [{str(value): count for value, count in bins.items()} for bins in (one, two)]
-    assert sum(added_up(printed).values()) == sum(one.values()) + sum(two.values())
+    assert sum(merge_histograms(printed).values()) == sum(one.values()) + sum(two.values())
 
 
 @pytest.mark.parametrize(
@@ -173,14 +173,14 @@ def test_merging_loses_no_request(one: dict[int, int], two: dict[int, int]) -> N
     [
         ([], ""),
         ([1], ""),
-        ([0], "iops_slope:5% over 10 s not attained: 9.0%"),
-        ([1, 0, 0], "iops_slope:5% over 10 s not attained: 9.0%"),
+        ([0], "iops_slope:5% over 10 s not reached: 9.0%"),
+        ([1, 0, 0], "iops_slope:5% over 10 s not reached: 9.0%"),
     ],
 )
 def test_a_steady_state_that_was_not_attained_is_told(attained: list[int], said: str) -> None:
     told = {"ss": "iops_slope:5%", "duration": 10, "criterion": "9.0%"}
     jobs: list[dict[str, Any]] = [{"steadystate": {**told, "attained": one}} for one in attained]
-    assert unsettled([{}, *jobs]) == said
+    assert missed_steady_states([{}, *jobs]) == said
 
 
 def test_a_direction_without_requests_is_none_and_not_zero() -> None:
@@ -226,9 +226,9 @@ def test_trims_do_not_disturb() -> None:
         ('{\n"jobs": []\n}', "no jobs"),
         ('{\n"jobs": [1]\n}', "no jobs"),
         ("{\n}", "no jobs"),
-        ('{\n"jobs": [{"read": {"total_ios": 4}}]\n}', "lacks what we read"),
-        ('{\n"jobs": [{"read": 7}]\n}', "lacks what we read"),
-        ('{\n"jobs": [{}]\n}', "lacks what we read"),
+        ('{\n"jobs": [{"read": {"total_ios": 4}}]\n}', "lacks a required value"),
+        ('{\n"jobs": [{"read": 7}]\n}', "lacks a required value"),
+        ('{\n"jobs": [{}]\n}', "lacks a required value"),
     ],
 )
 def test_what_is_no_result_is_named_with_its_evidence(text: str, brief: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.results.fio_profile import at_places, made_up, over_positions, over_time
+from runner.results.fio_profile import mark_synthetic, table_by_position, table_by_sample, table_by_time
 
 
 def table(text: str) -> list[dict[str, Any]]:
@@ -14,7 +14,7 @@ def table(text: str) -> list[dict[str, Any]]:
 
 
 def test_a_place_that_was_gone_over_ends_where_the_next_begins() -> None:
-    assert table(over_positions("4096\t2000\t110\t300\n0\t1000\t5\t100\nnoise\n8192\t500\t300\t300\n")) == [
+    assert table(table_by_position("4096\t2000\t110\t300\n0\t1000\t5\t100\nnoise\n8192\t500\t300\t300\n")) == [
         {"offset": "0", "bytes": "1000", "seconds": "0.100", "bw": "10000"},
         {"offset": "4096", "bytes": "2000", "seconds": "0.200", "bw": "10000"},
         {"offset": "8192", "bytes": "500", "seconds": "0.000", "bw": ""},
@@ -22,19 +22,19 @@ def test_a_place_that_was_gone_over_ends_where_the_next_begins() -> None:
 
 
 def test_a_place_apart_is_as_fast_as_from_its_first_answer_to_its_last() -> None:
-    (row,) = table(at_places("12288\t5000\t1000\t2000\n", 1000))
+    (row,) = table(table_by_sample("12288\t5000\t1000\t2000\n", 1000))
     assert row == {"offset": "12288", "bytes": "4000", "seconds": "1.000", "bw": "4000"}
 
 
 def test_stretches_of_time_are_told_in_bytes_of_either_direction() -> None:
-    assert table(over_time("2\t0\t10\n10\t1\t1\n2\t1\t20\n", 0.5)) == [
+    assert table(table_by_time("2\t0\t10\n10\t1\t1\n2\t1\t20\n", 0.5)) == [
         {"seconds": "1", "read_bw": "10240", "write_bw": "20480"},
         {"seconds": "5", "read_bw": "0", "write_bw": "1024"},
     ]
 
 
 def test_what_nobody_measured_says_so_in_every_row() -> None:
-    rows = table(made_up(over_time("1\t0\t10\n2\t0\t20\n", 1)))
+    rows = table(mark_synthetic(table_by_time("1\t0\t10\n2\t0\t20\n", 1)))
     assert [(row["seconds"], row["made_up"]) for row in rows] == [("1", "true"), ("2", "true")]
 
 
@@ -44,7 +44,7 @@ def test_nothing_is_lost_and_all_the_time_is_accounted_for(places: dict[int, tup
     for place, (moved, took) in sorted(places.items()):
         told += f"{place}\t{moved}\t{last}\t{last + took}\n"
         last += took
-    rows = table(over_positions(told))
+    rows = table(table_by_position(told))
     assert [int(row["offset"]) for row in rows] == sorted(places)
     assert sum(int(row["bytes"]) for row in rows) == sum(moved for moved, _ in places.values())
     assert abs(sum(float(row["seconds"]) for row in rows) - last / 1000) < 1e-6

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput, HarnessBroken
 from runner.results.fio_json import Direction, Figures
-from runner.results.journal import AlreadyRecorded, Begun, Journal, Took
+from runner.results.journal import AlreadyRecorded, Journal, MeanTimes, UnendedAttempt
 from runner.results.record import Attempt, CellRow, Outcome, Trial
 from tests.results import strategies
 
@@ -26,7 +26,7 @@ READ = Direction(2e8, 190.5, 200_000_000, 190, 5e6, 4e6, 8e6, 8.5e6, 9e6, 9.5e6,
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
     with Journal.open(tmp_path / "journal.sqlite") as opened:
-        opened.remember([CELL])
+        opened.add_cells([CELL])
         yield opened
 
 
@@ -38,18 +38,18 @@ def measured(block: int = 0, *, cell: str = "c1", runtime: float = 1.0, seconds:
 def test_what_was_recorded_is_there_for_whoever_opens_the_file_next(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     with Journal.open(path) as journal:
-        journal.remember([CELL])
+        journal.add_cells([CELL])
         journal.record(measured(3))
     with Journal.open(path) as journal:
         assert list(journal.trials()) == [measured(3)]
-        assert journal.finished() == {("c1", 3)}
+        assert journal.recorded_identities() == {("c1", 3)}
         assert journal.cells() == [CELL]
 
 
 def test_another_reader_sees_a_trial_as_soon_as_record_returns(journal: Journal, tmp_path: Path) -> None:
     with Journal.existing(tmp_path / "journal.sqlite") as other:
         journal.record(measured())
-        assert other.finished() == {("c1", 0)}
+        assert other.recorded_identities() == {("c1", 0)}
 
 
 def test_a_trial_is_never_counted_twice(journal: Journal) -> None:
@@ -60,9 +60,9 @@ def test_a_trial_is_never_counted_twice(journal: Journal) -> None:
 
 
 def test_a_trial_of_an_unknown_cell_is_refused(journal: Journal) -> None:
-    with pytest.raises(HarnessBroken, match="never made known"):
+    with pytest.raises(HarnessBroken, match="is not in the journal"):
         journal.record(measured(cell="c2"))
-    assert journal.finished() == set()
+    assert journal.recorded_identities() == set()
 
 
 @settings(
@@ -71,7 +71,7 @@ def test_a_trial_of_an_unknown_cell_is_refused(journal: Journal) -> None:
 @given(trials=st.lists(strategies.trials(st.just("c1"), st.integers(0, 999)), unique_by=lambda t: t.block, max_size=4))
 def test_trials_come_back_equal_and_in_order(tmp_path_factory: pytest.TempPathFactory, trials: list[Trial]) -> None:
     with Journal.open(tmp_path_factory.mktemp("trials") / "journal.sqlite") as journal:
-        journal.remember([CELL])
+        journal.add_cells([CELL])
         for trial in trials:
             journal.record(trial)
         assert list(journal.trials()) == trials
@@ -82,26 +82,29 @@ def test_trials_come_back_equal_and_in_order(tmp_path_factory: pytest.TempPathFa
 def test_cells_come_back_equal_and_in_order(tmp_path_factory: pytest.TempPathFactory, cells: list[CellRow]) -> None:
     with Journal.open(tmp_path_factory.mktemp("cells") / "journal.sqlite") as journal:
         for _ in range(2):
-            journal.remember(cells)
+            journal.add_cells(cells)
         assert journal.cells() == cells
 
 
 def test_cells_beyond_one_batch_keep_their_order(journal: Journal) -> None:
     many = [CellRow(f"id{number}", f"name{number}", {}) for number in range(2500)]
-    journal.remember(many[:1200])
-    journal.remember(iter(many))
+    journal.add_cells(many[:1200])
+    journal.add_cells(iter(many))
     assert journal.cells() == [CELL, *many]
 
 
 def test_a_cell_that_comes_again_takes_its_new_name(journal: Journal) -> None:
-    journal.remember([CellRow("c1", "renamed", {"a": "b"})])
+    journal.add_cells([CellRow("c1", "renamed", {"a": "b"})])
     assert journal.cells() == [CellRow("c1", "renamed", {"a": "b"})]
 
 
 def test_an_attempt_without_an_end_is_remembered(journal: Journal) -> None:
     journal.begin("c1", 0, 1, "boot-a", "2026-01-01T00:00:00Z")
     journal.begin("c1", 1, 1, "boot-a")
-    assert journal.begun() == [Begun("c1", 0, 1, "boot-a", "2026-01-01T00:00:00Z"), Begun("c1", 1, 1, "boot-a")]
+    assert journal.unended_attempts() == [
+        UnendedAttempt("c1", 0, 1, "boot-a", "2026-01-01T00:00:00Z"),
+        UnendedAttempt("c1", 1, 1, "boot-a"),
+    ]
 
 
 def test_recording_ends_every_attempt_at_that_trial(journal: Journal) -> None:
@@ -109,49 +112,51 @@ def test_recording_ends_every_attempt_at_that_trial(journal: Journal) -> None:
     journal.begin("c1", 0, 2, "boot-b")
     journal.begin("c1", 1, 1, "boot-b")
     journal.record(measured(0))
-    assert journal.begun() == [Begun("c1", 1, 1, "boot-b")]
+    assert journal.unended_attempts() == [UnendedAttempt("c1", 1, 1, "boot-b")]
 
 
 def test_beginning_the_same_attempt_again_replaces_it(journal: Journal) -> None:
     journal.begin("c1", 0, 1, "boot-a")
     journal.begin("c1", 0, 1, "boot-b")
-    assert journal.begun() == [Begun("c1", 0, 1, "boot-b")]
+    assert journal.unended_attempts() == [UnendedAttempt("c1", 0, 1, "boot-b")]
 
 
 def test_a_lost_attempt_is_kept_once_and_ends_only_itself(journal: Journal) -> None:
     lost = Attempt("c1", 0, 1, "2026-01-01T00:00:00Z", "the guest panicked", "Kernel panic - not syncing")
     journal.begin("c1", 0, 1, "boot-a")
     journal.begin("c1", 0, 2, "boot-a")
-    journal.lost(lost)
+    journal.record_lost(lost)
     assert journal.attempts() == [lost]
-    assert journal.begun() == [Begun("c1", 0, 2, "boot-a")]
+    assert journal.unended_attempts() == [UnendedAttempt("c1", 0, 2, "boot-a")]
     with pytest.raises(AlreadyRecorded, match="attempt 1 at trial 0"):
-        journal.lost(lost)
+        journal.record_lost(lost)
 
 
 def test_an_empty_journal_does_not_know_what_anything_takes(journal: Journal) -> None:
-    assert journal.took() == Took(None, None, None)
+    assert journal.mean_times() == MeanTimes(None, None, None)
 
 
 def test_what_things_took_is_the_mean_of_what_was_measured(journal: Journal) -> None:
-    journal.visited(0, "raid5", 2.0)
-    journal.visited(1, "raid5", 4.0)
-    journal.visited(0, "raid0", 1.5)
+    journal.record_set_up(0, "raid5", 2.0)
+    journal.record_set_up(1, "raid5", 4.0)
+    journal.record_set_up(0, "raid0", 1.5)
     journal.record(measured(0, runtime=1.0, seconds=1.5))
     journal.record(measured(1, runtime=1.0, seconds=2.5))
     journal.record(Trial("c1", 2, Outcome.BROKEN, seconds=300.0))
-    assert journal.took() == Took(2.5, 1.0, None, (0.0,), cells={"c1": 2.0}, arrays={"raid5": 2.0, "raid0": 1.5})
+    assert journal.mean_times() == MeanTimes(
+        2.5, 1.0, None, (0.0,), cells={"c1": 2.0}, arrays={"raid5": 2.0, "raid0": 1.5}
+    )
 
 
 def test_how_trials_scatter_is_told_of_cells_that_have_several(journal: Journal) -> None:
-    assert journal.took().scatter == ()
+    assert journal.mean_times().scatter == ()
     for block, bw in enumerate((90e6, 100e6, 110e6)):
         trial = measured(block)
         assert trial.figures
         assert trial.figures.read
         read = replace(trial.figures.read, bw=bw)
         journal.record(replace(trial, figures=replace(trial.figures, read=read, write=None)))
-    (scatter,) = journal.took().scatter
+    (scatter,) = journal.mean_times().scatter
     assert scatter == pytest.approx(0.1)
 
 
@@ -183,10 +188,10 @@ def test_opening_for_reading_leaves_an_empty_file_as_it_is(tmp_path: Path) -> No
     """A runner that was killed before its journal had a table."""
     path = tmp_path / "journal.sqlite"
     path.touch()
-    with pytest.raises(BadInput, match="not a journal of ours"):
+    with pytest.raises(BadInput, match="not a journal of matrix"):
         Journal.existing(path)
     with Journal.open(path) as journal:
-        assert journal.finished() == set()
+        assert journal.recorded_identities() == set()
 
 
 def test_whether_it_is_made_up_is_noted_in_an_older_one_too_and_nowhere_where_nobody_knows(tmp_path: Path) -> None:

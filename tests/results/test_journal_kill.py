@@ -29,8 +29,8 @@ def trial(block: int) -> Trial:
 def record_forever(path: Path, acknowledge: int) -> None:
     """What the child does: go on where the journal ends, and say each block number once it is recorded."""
     with Journal.open(path) as journal:
-        journal.remember([CELL])
-        for block in count(len(journal.finished())):
+        journal.add_cells([CELL])
+        for block in count(len(journal.recorded_identities())):
             journal.begin("c1", block, 1, "boot")
             journal.record(trial(block))
             os.write(acknowledge, f"{block}\n".encode())
@@ -65,7 +65,7 @@ def test_twenty_kills_leave_exactly_what_was_acknowledged(tmp_path: Path) -> Non
         acknowledged |= set(new)
         with Journal.open(path) as journal:
             found = {trial.block: trial for trial in journal.trials()}
-            open_ends = [begun.block for begun in journal.begun()]
+            open_ends = [begun.block for begun in journal.unended_attempts()]
         # The kill may fall between the commit and the word about it: that one trial counts, and is not repeated.
         unspoken = set(found) - acknowledged
         assert len(unspoken) <= 1
@@ -85,5 +85,7 @@ def test_a_kill_while_the_journal_is_being_made(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.sqlite"
         run_and_kill(path, after=0)
         with Journal.open(path) as journal:
-            journal.remember([CELL])
-            assert len(journal.finished()) <= 1 + max((block for _, block in journal.finished()), default=-1)
+            journal.add_cells([CELL])
+            assert len(journal.recorded_identities()) <= 1 + max(
+                (block for _, block in journal.recorded_identities()), default=-1
+            )

@@ -31,7 +31,7 @@ def trial(block: int, reason: str = "") -> Trial:
 
 def filled(path: Path, count: int = 3) -> None:
     with Journal.open(path) as journal:
-        journal.remember([CELL])
+        journal.add_cells([CELL])
         for block in range(count):
             journal.record(trial(block))
 
@@ -54,7 +54,7 @@ def test_a_database_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / "journal.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table bookmarks (url text)")
-    with pytest.raises(BadInput, match="not a journal of ours"):
+    with pytest.raises(BadInput, match="not a journal of matrix"):
         Journal.open(path)
 
 
@@ -63,7 +63,7 @@ def test_an_empty_file_left_by_a_kill_becomes_a_journal(tmp_path: Path) -> None:
     path.touch()
     filled(path)
     with Journal.open(path) as journal:
-        assert len(journal.finished()) == 3
+        assert len(journal.recorded_identities()) == 3
 
 
 def test_a_journal_from_the_future(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_a_journal_that_another_program_keeps_locked(tmp_path: Path, monkeypatch
         with pytest.raises(HarnessBroken, match="locked by another program") as caught:
             journal.record(trial(7))
         assert complete(caught.value, path)
-        assert len(journal.finished()) == 3, "reading goes on beside a writer"
+        assert len(journal.recorded_identities()) == 3, "reading goes on beside a writer"
         other.execute("rollback")
         journal.record(trial(7))
-        assert len(journal.finished()) == 4
+        assert len(journal.recorded_identities()) == 4
 
 
 @contextmanager
@@ -131,15 +131,15 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None
         path = disk / "journal.sqlite"
         kept: set[tuple[str, int]] = set()
         with Journal.open(path) as journal:
-            journal.remember([CELL])
+            journal.add_cells([CELL])
             with pytest.raises(HarnessBroken, match="is full") as caught:
                 record_until_it_fails(journal, kept)
             assert complete(caught.value, disk)
             assert caught.value.brief == f"the disk that holds {disk}/ is full"
-            assert journal.finished() == kept
+            assert journal.recorded_identities() == kept
         with Journal.open(path) as journal:
             assert len(kept) > 10
-            assert journal.finished() == kept
+            assert journal.recorded_identities() == kept
 
 
 def record_until_it_fails(journal: Journal, kept: set[tuple[str, int]]) -> None:

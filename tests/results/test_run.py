@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
 from runner.results.environment import Host
-from runner.results.folders import folders_of_runs
+from runner.results.folders import run_folders
 from runner.results.journal import Journal
 from runner.results.run_folder import Manifest, RunFolder, _held, create, find_unfinished, load
 
@@ -82,7 +82,7 @@ def test_without_results_nothing_is_unfinished(tmp_path: Path) -> None:
 
 def test_a_finished_run_is_not_continued(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
-    assert run.with_manifest(finished=True) == RunFolder(run.path, manifest(finished=True))
+    assert run.update_manifest(finished=True) == RunFolder(run.path, manifest(finished=True))
     assert load(run.path).manifest.finished
     assert find_unfinished(tmp_path, "f1") is None
 
@@ -100,7 +100,7 @@ def test_half_made_and_foreign_folders_confuse_nobody(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 3}', '{"format": 2}', '{"format": 1}'])
 def test_a_manifest_nobody_understands_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
-    with pytest.raises(BadInput, match="manifest this program understands") as caught:
+    with pytest.raises(BadInput, match="is not a manifest of this version") as caught:
         load(tmp_path)
     assert caught.value.details
     assert caught.value.resolution
@@ -114,7 +114,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
 def test_a_change_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     with pytest.raises(ValueError, match="planned"):
-        run.with_manifest(planned=-1)
+        run.update_manifest(planned=-1)
     assert load(run.path) == run
 
 
@@ -166,7 +166,7 @@ def test_what_goes_wrong_inside_the_lock_is_not_taken_for_trouble_with_it(tmp_pa
 def test_the_journal_lies_in_the_folder(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     with Journal.open(run.journal) as journal:
-        assert journal.finished() == set()
+        assert journal.recorded_identities() == set()
     assert run.journal.parent == run.path
 
 
@@ -272,7 +272,7 @@ def test_a_run_that_is_killed_while_it_is_made_leaves_nothing_that_stays(tmp_pat
         finally:
             os._exit(0)
     os.waitpid(child, 0)
-    assert all((folder / "manifest.json").is_file() for folder in folders_of_runs(tmp_path))
+    assert all((folder / "manifest.json").is_file() for folder in run_folders(tmp_path))
     run = create(tmp_path, manifest(matrix="next"))
     assert run.path in tmp_path.iterdir()
     assert {load(folder).manifest.matrix for folder in tmp_path.iterdir()} <= {"chunk-sweep", "next"}
@@ -299,7 +299,7 @@ def test_a_run_that_another_is_making_is_none_yet_and_stays(tmp_path: Path) -> N
     with _held(half) as held:
         assert held
         run = create(tmp_path, manifest())
-        assert folders_of_runs(tmp_path) == [run.path]
+        assert run_folders(tmp_path) == [run.path]
         assert half.exists()
     create(tmp_path, manifest())
     assert not half.exists()

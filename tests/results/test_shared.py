@@ -135,7 +135,7 @@ def test_runs_that_are_not_finished_are_not_settled(address: Address, tmp_path: 
     past.recorded(tmp_path, past.TRIALS, finished=False)
     catch_up(address, tmp_path)
     with SharedStore.existing(address) as store:
-        assert store.settled() == set()
+        assert store.complete_states() == set()
 
 
 def test_what_was_taken_back_and_tried_again_is_replaced(address: Address, tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_a_finished_run_is_looked_at_once_until_its_manifest_changes(address: Ad
     catch_up(address, tmp_path)
     folder.journal.unlink()  # would be missed if anybody looked
     assert catch_up(address, tmp_path) == []
-    load(folder.path).with_manifest(ended="2026-03-04T06:00:00+00:00")
+    load(folder.path).update_manifest(ended="2026-03-04T06:00:00+00:00")
     (note,) = catch_up(address, tmp_path)
-    assert "not in the store as it is: run-1: there is no journal" in note
+    assert "not completely in the store: run-1: there is no journal" in note
 
 
 def test_a_run_that_somebody_is_at_is_left_to_him(address: Address, tmp_path: Path) -> None:
@@ -230,13 +230,13 @@ def test_a_database_of_something_else(address: Address, tmp_path: Path) -> None:
     with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
         shared_tables.tables.drop_all(connection)
         connection.execute(sa.text("create table bookmarks (url text)"))
-    with pytest.raises(BadInput, match="but not a shared store of ours"):
+    with pytest.raises(BadInput, match="but not a shared store of matrix"):
         SharedStore.open(address)
 
 
 def test_a_journal_is_no_shared_store(tmp_path: Path) -> None:
     folder = past.recorded(tmp_path, past.TRIALS)
-    with pytest.raises(BadInput, match="is a database, but not a shared store of ours"):
+    with pytest.raises(BadInput, match="is a database, but not a shared store of matrix"):
         SharedStore.open(address_of(str(folder.journal), tmp_path))
 
 
@@ -245,7 +245,7 @@ def test_addresses_that_cannot_be(broken: str, tmp_path: Path) -> None:
     if broken == "postgresql://":
         assert address_of(broken, tmp_path).url is not None  # libpq fills in the rest from its own variables
         return
-    with pytest.raises(BadInput, match="cannot be") as caught:
+    with pytest.raises(BadInput, match="is not valid") as caught:
         address_of(broken, tmp_path)
     assert "postgresql://USER@HOST/DATABASE" in caught.value.resolution
 
@@ -286,7 +286,7 @@ def test_passwords_are_hidden_wherever_they_stand(told: str, shown: str, tmp_pat
     ],
 )
 def test_what_is_refused_shows_no_password_either(told: str, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot be") as caught:
+    with pytest.raises(BadInput, match="is not valid") as caught:
         address_of(told, tmp_path)
     assert "ret" not in f"{caught.value} {caught.value.details}"
 
@@ -298,7 +298,7 @@ def test_a_store_of_an_older_version_that_cannot_be_written(tmp_path: Path, monk
     with SharedStore.open(address) as store, store._transaction(immediate=True) as connection:
         connection.execute(sa.update(shared_tables.meta).values(value="1"))
     monkeypatch.setattr("runner.results.store.os.access", lambda *_: False)
-    with pytest.raises(BadInput, match="is of an older version of matrix, and cannot be written") as caught:
+    with pytest.raises(BadInput, match="is of an older version of matrix, and is read-only") as caught:
         SharedStore.existing(address)
     assert "copy it" in caught.value.resolution
 
@@ -318,7 +318,7 @@ def test_an_odd_run_folder_keeps_nobody_from_the_others(
         return load_(folder)
 
     monkeypatch.setattr(run, "load", loaded)
-    assert catch_up(address, tmp_path) == ["not in the store as it is: run-1: RecursionError: nobody thought of this"]
+    assert catch_up(address, tmp_path) == ["not completely in the store: run-1: RecursionError: nobody thought of this"]
     assert {run_ for run_, *_ in identities(address)} == {"run2"}
 
 
@@ -355,7 +355,7 @@ def test_the_environment_names_a_store(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_servers_and_databases_that_are_not_there(postgresql: Server, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no such database") as caught:
+    with pytest.raises(BadInput, match="the database does not exist") as caught:
         SharedStore.open(address_of(postgresql.url("absent"), tmp_path))
     assert "createdb" in caught.value.resolution
     with pytest.raises(HarnessBroken, match="does not answer") as gone:
@@ -379,7 +379,7 @@ def test_a_user_who_may_only_read(postgresql: Server, tmp_path: Path) -> None:
     reader = address_of(url.replace("matrix@", "reader@"), tmp_path)
     with SharedStore.existing(reader) as store:
         assert len(store.trials(("cell",))) == 3
-        with pytest.raises(BadInput, match="does not let us in"):
+        with pytest.raises(BadInput, match="refuses the login"):
             store.add("run1", past.READ, Trial("c1", 9, Outcome.BROKEN))
 
 

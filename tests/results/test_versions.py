@@ -45,7 +45,7 @@ def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Pa
         assert (first.figures.read.bw, first.notes["kernel"]) == (2e8, "6.1.0-28-amd64")
         assert second.outcome is Outcome.BROKEN
         assert [attempt.tail for attempt in journal.attempts()] == ["Kernel panic"]
-        assert journal.retried() == {}
+        assert journal.retry_counts() == {}
         assert journal.troubles() == []
         assert [trial.block for trial in journal.take_back()] == [2]
     assert version(path) == "3"
@@ -58,17 +58,23 @@ def test_an_older_journal_that_may_not_be_written_is_read_all_the_same(
     """In an archive, say: brought up to date in memory, and left as it is."""
     path = from_text(tmp_path / "journal.sqlite", name)
     with Journal.existing(from_text(tmp_path / "other.sqlite", name)) as journal:
-        wanted = (list(journal.trials()), journal.cells(), journal.attempts(), journal.retried(), journal.troubles())
-        took = journal.took()
+        wanted = (
+            list(journal.trials()),
+            journal.cells(),
+            journal.attempts(),
+            journal.retry_counts(),
+            journal.troubles(),
+        )
+        took = journal.mean_times()
     before = path.read_bytes()
     monkeypatch.setattr("os.access", lambda *_: False)
     for _ in range(2):
         with Journal.existing(path) as journal:
             assert (
                 *(list(journal.trials()), journal.cells(), journal.attempts()),
-                *(journal.retried(), journal.troubles()),
+                *(journal.retry_counts(), journal.troubles()),
             ) == wanted
-            assert journal.took() == took
+            assert journal.mean_times() == took
     assert path.read_bytes() == before
     assert sorted(one.name for one in tmp_path.iterdir()) == ["journal.sqlite", "other.sqlite"]
 
@@ -113,7 +119,7 @@ def test_a_journal_of_version_1_that_has_retried_already(tmp_path: Path) -> None
         )
         connection.execute("insert into retried values (1, 'c1', 2, 3, 'broken', 'lost', '')")
     with Journal.open(path) as journal:
-        assert journal.retried() == {("c1", 2): 3}
+        assert journal.retry_counts() == {("c1", 2): 3}
 
 
 def store_from_text(address: Address, name: str) -> None:
@@ -133,7 +139,7 @@ def test_a_store_of_version_1_is_brought_up_to_date_with_its_data(address: Addre
             (run,) = store.runs()
             assert (run.name, run.least, run.most, run.environment) == ("run-1", 2, None, {"host.cpu": "some cpu"})
             assert store.trials(("run", "cell", "block", "read_bw", "write_bw")) == [("run1", "c1", 1, 2e8, None)]
-            assert store.settled() == set(), "what is not known of it is in its manifest"
+            assert store.complete_states() == set(), "what is not known of it is in its manifest"
 
 
 def test_a_store_of_version_2_is_brought_up_to_date_with_its_data(address: Address) -> None:
@@ -160,7 +166,7 @@ def test_a_store_of_version_3_is_brought_up_to_date_with_its_data(address: Addre
             (run,) = store.runs()
             assert (run.name, run.part, run.exit) == ("run-1", "", None)
             assert store.trials(("cell", "block", "outcome")) == [("c1", 1, "measured"), ("c1", 2, "broken")]
-            assert store.settled() == set(), "how it ended is in its manifest"
+            assert store.complete_states() == set(), "how it ended is in its manifest"
 
 
 def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.results.environment import Digests, flat
+from runner.results.environment import Digests, flatten_environment
 from runner.session import host_facts as host
 from runner.session.run_request import disk_facts
 from runner.simdisks.disk import Disk, Link
@@ -27,7 +27,7 @@ def test_the_host_tells_more_than_its_kernel() -> None:
     assert found.kernel
     assert found.command_line
     assert found.versions["matrix"]
-    told = flat(found, (), Digests(), {"6.1": {"fio": "3.33"}, "": {"fio": "3.1"}})
+    told = flatten_environment(found, (), Digests(), {"6.1": {"fio": "3.33"}, "": {"fio": "3.1"}})
     assert told["host.versions.matrix"] == found.versions["matrix"]
     assert told["6.1: fio"] == "3.33"
     assert all(told.values()), "what is not known is not there"

@@ -30,8 +30,8 @@ def ran(
     """A run of one trial: fio took 1 s of these seconds, the array half of them."""
     run = create(results, manifest(machine=machine, matrix=matrix, started=f"2026-03-04T{hour:02}:00:00+00:00"))
     with Journal.open(run.journal) as journal:
-        journal.remember([CellRow("c1", "cell", {})])
-        journal.visited(1, "array", seconds / 2)
+        journal.add_cells([CellRow("c1", "cell", {})])
+        journal.record_set_up(1, "array", seconds / 2)
         trial = measured("c1", 1, None, direction(bw, 1 << 20))
         object.__setattr__(trial, "seconds", seconds)
         journal.record(trial)
@@ -86,5 +86,5 @@ def test_a_run_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
 def test_a_run_in_which_nothing_was_measured_teaches_nothing(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     with Journal.open(run.journal) as journal:
-        journal.visited(1, "array", 4.0)
+        journal.record_set_up(1, "array", 4.0)
     assert recorded_pace(tmp_path, "qemu", MATRIX, GUESS) == GUESS

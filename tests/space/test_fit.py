@@ -48,7 +48,7 @@ def test_a_matrix_may_leave_out_what_cannot_be() -> None:
     [
         ("{layout: small, workload: far}", "does not fit on small: 1GiB are needed"),
         ("{level: 6, devices: 2}", "RAID 6 needs at least 4 devices"),
-        ("{layout: files, type: ext4}", "ext4 stands on one device"),
+        ("{layout: files, type: ext4}", "ext4 uses one device"),
         ("{layout: parity, stripe_cache_size: 32768}", "too much for a machine with"),
         ("{bs: 1000B}", "whole sectors of 512 bytes"),
     ],

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.guidelines.samples import of_cell
+from runner.guidelines.samples import measured_cell
 from runner.guidelines.verdict import Verdict
 from runner.language.metrics import BESIDE, DECIMALS, KNOWN
 from runner.language.published import Published
 from runner.statistics.stopping import Rule
-from runner.studies.compare import MARGIN, Held, Said, columns_of, held_against, tally
-from runner.studies.page import shown
+from runner.studies.compare import MARGIN, ComparedFigure, RatioVerdict, columns_of, compare_published, tally
+from runner.studies.page import display_table
 from tests.guidelines.world import cells, guideline, row, run, verdict
 from tests.results import past
 
@@ -41,7 +41,7 @@ def times(factor: float) -> Any:
     return lambda axes: 75e6 * (factor if axes["layout"] == "raid0" else 1)
 
 
-def second(found: list[Held]) -> Held:
+def second(found: list[ComparedFigure]) -> ComparedFigure:
     _, one = found
     return one
 
@@ -49,17 +49,17 @@ def second(found: list[Held]) -> Held:
 @pytest.mark.parametrize(
     ("factor", "noise", "said"),
     [
-        (2.0, 0.01, Said.WITHIN),
-        (2.2, 0.01, Said.WITHIN),
-        (1.8, 0.01, Said.WITHIN),
-        (2.5, 0.01, Said.BEYOND),
-        (1.0, 0.01, Said.BEYOND),
-        (2.29, 0.05, Said.UNKNOWN),
-        (2.0, 0.50, Said.UNKNOWN),
+        (2.0, 0.01, RatioVerdict.WITHIN),
+        (2.2, 0.01, RatioVerdict.WITHIN),
+        (1.8, 0.01, RatioVerdict.WITHIN),
+        (2.5, 0.01, RatioVerdict.BEYOND),
+        (1.0, 0.01, RatioVerdict.BEYOND),
+        (2.29, 0.05, RatioVerdict.UNKNOWN),
+        (2.0, 0.50, RatioVerdict.UNKNOWN),
     ],
 )
-def test_a_ratio_is_met_where_all_of_its_interval_lies_within(factor: float, noise: float, said: Said) -> None:
-    one = second(held_against(twice(), run(PAIR, times(factor), noise=noise)))
+def test_a_ratio_is_met_where_all_of_its_interval_lies_within(factor: float, noise: float, said: RatioVerdict) -> None:
+    one = second(compare_published(twice(), run(PAIR, times(factor), noise=noise)))
     assert (one.ratio, one.said) == (2.0, said)
     assert one.answer is not None
     assert one.answer.value is not None
@@ -69,32 +69,34 @@ def test_a_ratio_is_met_where_all_of_its_interval_lies_within(factor: float, noi
 
 
 def test_the_base_is_shown_and_not_judged() -> None:
-    base, _ = found = held_against(twice(), run(PAIR, times(2.0)))
+    base, _ = found = compare_published(twice(), run(PAIR, times(2.0)))
     assert (base.said, base.ratio, base.answer) == (None, None, None)
     assert base.level is not None
-    assert tally(found) == {Said.WITHIN: 1}
+    assert tally(found) == {RatioVerdict.WITHIN: 1}
 
 
 def test_one_block_tells_nothing() -> None:
-    assert second(held_against(twice(), run(PAIR, times(2.0), blocks=1))).said is Said.UNKNOWN
+    assert second(compare_published(twice(), run(PAIR, times(2.0), blocks=1))).said is RatioVerdict.UNKNOWN
 
 
 def test_a_reason_is_given_only_where_it_is_needed() -> None:
     reasoned = twice(why="a kernel of 2007")
-    assert second(held_against(reasoned, run(PAIR, times(2.0)))).why == ""
-    assert second(held_against(reasoned, run(PAIR, times(1.0)))).why == "a kernel of 2007"
-    undecided = held_against(reasoned, run(PAIR, times(2.0), blocks=1))
+    assert second(compare_published(reasoned, run(PAIR, times(2.0)))).why == ""
+    assert second(compare_published(reasoned, run(PAIR, times(1.0)))).why == "a kernel of 2007"
+    undecided = compare_published(reasoned, run(PAIR, times(2.0), blocks=1))
     assert second(undecided).why == "a kernel of 2007"
-    assert "layout=raid0: undecided; should it not be met: a kernel of 2007" in shown(undecided).notes[1]
-    assert len(shown(held_against(twice(), run(PAIR, times(2.0), blocks=1))).notes) == 1, "where nothing is known"
+    assert "layout=raid0: undecided; a possible reason: a kernel of 2007" in display_table(undecided).notes[1]
+    assert len(display_table(compare_published(twice(), run(PAIR, times(2.0), blocks=1))).notes) == 1, (
+        "where nothing is known"
+    )
 
 
 def test_what_was_not_measured_says_why() -> None:
-    lost = second(held_against(twice(), run(PAIR[:1], times(1.0))))
-    assert (lost.said, lost.why) == (Said.MISSING, "no cell has layout=raid0")
-    never = second(held_against(twice(unmeasured="it was a card"), run(PAIR, times(2.0))))
-    assert (never.said, never.why) == (Said.MISSING, "it was a card")
-    assert second(held_against(twice(), [])).said is Said.MISSING
+    lost = second(compare_published(twice(), run(PAIR[:1], times(1.0))))
+    assert (lost.said, lost.why) == (RatioVerdict.MISSING, "no cell has layout=raid0")
+    never = second(compare_published(twice(unmeasured="it was a card"), run(PAIR, times(2.0))))
+    assert (never.said, never.why) == (RatioVerdict.MISSING, "it was a card")
+    assert second(compare_published(twice(), [])).said is RatioVerdict.MISSING
 
 
 def test_a_base_that_cannot_be_measured_leaves_nothing_to_hold_against() -> None:
@@ -102,12 +104,12 @@ def test_a_base_that_cannot_be_measured_leaves_nothing_to_hold_against() -> None
         {"where": {"layout": "single"}, "value": 80, "unmeasured": "gone"},
         {"where": {"layout": "raid0"}, "value": 1},
     )
-    assert second(held_against(published(*rows), run(PAIR, times(2.0)))).said is Said.MISSING
+    assert second(compare_published(published(*rows), run(PAIR, times(2.0)))).said is RatioVerdict.MISSING
 
 
 def test_what_was_not_published_is_measured_and_not_judged() -> None:
     rows = {"where": {"layout": "single"}}, {"where": {"layout": "raid0"}}
-    one = second(held_against(published(*rows), run(PAIR, times(2.0))))
+    one = second(compare_published(published(*rows), run(PAIR, times(2.0))))
     assert (one.ratio, one.said) == (None, None)
     assert one.answer is not None
     assert one.answer.value == pytest.approx(2.0, rel=0.02)
@@ -117,18 +119,18 @@ def test_cells_that_a_row_does_not_tell_apart_count_as_their_mean() -> None:
     field = cells(layout=["single", "raid0"], workload_bs=["4KiB", "64KiB"])
     factor = {"4KiB": 1.0, "64KiB": 4.0}
     truth = run(field, lambda axes: factor[axes["workload.bs"]] if axes["layout"] == "raid0" else 1.0)
-    one = second(held_against(twice(), truth))
-    assert one.said is Said.WITHIN
+    one = second(compare_published(twice(), truth))
+    assert one.said is RatioVerdict.WITHIN
     assert one.answer is not None
     assert len(one.answer.question.cells) == 4
 
 
 def test_drift_that_hits_all_cells_of_a_block_alike_is_no_doubt() -> None:
-    assert second(held_against(twice(), run(PAIR, times(2.0), mood=0.5))).said is Said.WITHIN
+    assert second(compare_published(twice(), run(PAIR, times(2.0), mood=0.5))).said is RatioVerdict.WITHIN
 
 
 def test_what_was_made_up_is_marked() -> None:
-    assert second(held_against(twice(), run(PAIR, times(2.0)), made_up=True)).made_up
+    assert second(compare_published(twice(), run(PAIR, times(2.0)), made_up=True)).made_up
 
 
 def test_the_figures_that_are_asked_for_are_those_of_the_tables() -> None:
@@ -139,9 +141,9 @@ def test_the_figures_that_are_asked_for_are_those_of_the_tables() -> None:
 @given(st.floats(0.05, 20), st.floats(-0.4, 0.4), st.integers(1, 1000))
 def test_where_trials_hardly_scatter_the_truth_decides(ratio: float, off: float, seed: int) -> None:
     distance = abs(abs(off) - log(1 + MARGIN))
-    found = held_against(twice(80 * ratio), run(PAIR, times(ratio * exp(off)), noise=1e-4, seed=seed))
+    found = compare_published(twice(80 * ratio), run(PAIR, times(ratio * exp(off)), noise=1e-4, seed=seed))
     if distance > 0.002:
-        assert second(found).said is (Said.WITHIN if abs(off) < log(1 + MARGIN) else Said.BEYOND)
+        assert second(found).said is (RatioVerdict.WITHIN if abs(off) < log(1 + MARGIN) else RatioVerdict.BEYOND)
 
 
 def trial(block: int, **notes: str) -> Trial:
@@ -150,7 +152,7 @@ def trial(block: int, **notes: str) -> Trial:
 
 def test_what_was_counted_beside_the_work_can_be_claimed() -> None:
     trials = [trial(block, evenness=f"0.99{block}", iowait=f"0.4{block}") for block in (1, 2, 3)]
-    found = of_cell("run", row({"layout": "raid0"}), trials, Rule(3, 3), {"evenness", "iowait"})
+    found = measured_cell("run", row({"layout": "raid0"}), trials, Rule(3, 3), {"evenness", "iowait"})
     assert found.columns == {
         "evenness": {1: 0.991, 2: 0.992, 3: 0.993},
         "iowait": {1: 0.41, 2: 0.42, 3: 0.43},
@@ -163,14 +165,14 @@ def test_what_was_counted_beside_the_work_can_be_claimed() -> None:
 
 
 def test_where_nothing_was_counted_nothing_is_claimed() -> None:
-    found = of_cell("run", row({"layout": "raid0"}), [trial(1), trial(2)], Rule(2, 2), {"iowait"})
+    found = measured_cell("run", row({"layout": "raid0"}), [trial(1), trial(2)], Rule(2, 2), {"iowait"})
     said = verdict(guideline(bound={"metric": "cpu.iowait", "at_most": "30%"}), [found])
     assert (said.verdict, said.why) == (Verdict.NOT_TESTED, "no cell has cpu.iowait")
 
 
 def counted(name: str, values: list[str], layout: str = "raid0") -> Any:
     trials = [trial(block, **{name: value}) for block, value in enumerate(values, start=1)]
-    return of_cell("run", row({"layout": layout}), trials, Rule(len(values), len(values)), {name})
+    return measured_cell("run", row({"layout": layout}), trials, Rule(len(values), len(values)), {name})
 
 
 def test_disks_that_stood_still_are_counted() -> None:

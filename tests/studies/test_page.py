@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
 from runner.reports.table_formats import as_csv
-from runner.studies.compare import held_against
-from runner.studies.page import BEGIN, END, About, blank, line, page, put_into, shown, tidy
+from runner.studies.compare import compare_published
+from runner.studies.page import (
+    BEGIN,
+    END,
+    About,
+    data_table,
+    display_table,
+    new_page,
+    page,
+    replace_generated,
+    summary_line,
+)
 from tests.guidelines.world import run
 from tests.reports.test_verdicts import FAILS, HOLDS
 from tests.studies.test_compare import PAIR, published, times
@@ -25,16 +35,16 @@ STUDY = published(
     title="Sequential read",
     at="Table 1",
 )
-MET = held_against(STUDY, run(PAIR, times(2.0)))
-MISSED = held_against(STUDY, run(PAIR, times(1.0)))
-INVENTED = held_against(STUDY, run(PAIR, times(2.0)), made_up=True)
+MET = compare_published(STUDY, run(PAIR, times(2.0)))
+MISSED = compare_published(STUDY, run(PAIR, times(1.0)))
+INVENTED = compare_published(STUDY, run(PAIR, times(2.0)), made_up=True)
 ABOUT = About("study-qemu-1", "2026-03-04", "qemu", ("6.1.0",), 10, 2, 0)
 
 
 def test_how_many_were_met_stands_in_one_line() -> None:
-    assert line(MET) == "1 of 2 published ratios met within 15 % (1 not measured)"
-    assert line(MISSED) == "0 of 2 published ratios met within 15 % (1 not within, 1 not measured)"
-    assert line([]) == "no published ratio"
+    assert summary_line(MET) == "1 of 2 published ratios met within 15 % (1 not measured)"
+    assert summary_line(MISSED) == "0 of 2 published ratios met within 15 % (1 not within, 1 not measured)"
+    assert summary_line([]) == "no published ratio"
 
 
 @pytest.mark.parametrize(
@@ -45,26 +55,26 @@ def test_how_many_were_met_stands_in_one_line() -> None:
     ],
 )
 def test_where_nobody_can_tell_the_figure_itself_is_said(factor: float, line_of_it: str, said: str) -> None:
-    unsure = held_against(STUDY, run(PAIR, times(factor), noise=0.2))
-    assert line(unsure) == f"0 of 2 published ratios met within 15 % (1 not measured, {line_of_it})"
-    assert shown(unsure).rows[1][-1] == said
+    unsure = compare_published(STUDY, run(PAIR, times(factor), noise=0.2))
+    assert summary_line(unsure) == f"0 of 2 published ratios met within 15 % (1 not measured, {line_of_it})"
+    assert display_table(unsure).rows[1][-1] == said
 
 
 def test_people_see_both_side_by_side_and_why_they_differ() -> None:
-    grid = shown(MISSED)
+    grid = display_table(MISSED)
     table, where, published, measured, ratio, *_ = grid.rows[0]
     assert (table, where, published, measured, ratio) == ("one", "layout=single", "80 MB/s", "75.2 MB/s", "")
     assert grid.rows[1][4] == "2.00\u00d7"
     assert grid.rows[1][-1] == "not within"
     assert grid.notes == (
-        line(MISSED),
+        summary_line(MISSED),
         "one: layout=raid0: it was <long> ago",
         "one: 240: a card that nobody has",
     )
 
 
 def test_programs_get_plain_numbers() -> None:
-    base, row, card = csv.DictReader(io.StringIO(as_csv(tidy("somebody", MET)).decode()))
+    base, row, card = csv.DictReader(io.StringIO(as_csv(data_table("somebody", MET)).decode()))
     assert (row["published"], row["published_ratio"], row["said"], row["made_up"]) == (
         "160.0",
         "2.0",
@@ -82,8 +92,8 @@ def test_programs_get_plain_numbers() -> None:
 
 
 def test_what_was_made_up_says_so_wherever_it_is_shown() -> None:
-    assert line(INVENTED).endswith("figures are made up, so this says nothing")
-    assert shown(INVENTED).rows[1][-1] == "made up: within 15 %"
+    assert summary_line(INVENTED).endswith("the figures are synthetic, so this is no result")
+    assert display_table(INVENTED).rows[1][-1] == "made up: within 15 %"
     assert "made up: within 15 %" in page("somebody", INVENTED, [], "")
 
 
@@ -99,27 +109,27 @@ def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:
 
 
 def test_that_the_host_could_not_keep_up_is_said() -> None:
-    assert "in 3 of them the host could not keep up" in str(About("r", "2026", "qemu", (), 10, 2, 3))
+    assert "3 of them are host-limited" in str(About("r", "2026", "qemu", (), 10, 2, 3))
 
 
 def test_what_rests_on_a_host_that_could_not_keep_up_is_marked() -> None:
-    strained = held_against(STUDY, [replace(one, strained=1) for one in run(PAIR, times(2.0))])
-    assert shown(strained).rows[1][-1] == "within 15 % (!)"
-    assert shown(strained).notes[-1].startswith("(!): rests on trials in which the host could not keep up")
-    assert "(!): rests on" in page("somebody", strained, [], "")
+    strained = compare_published(STUDY, [replace(one, strained=1) for one in run(PAIR, times(2.0))])
+    assert display_table(strained).rows[1][-1] == "within 15 % (!)"
+    assert display_table(strained).notes[-1].startswith("(!): uses host-limited trials")
+    assert "(!): uses host-limited" in page("somebody", strained, [], "")
     assert "(!)" not in page("somebody", MET, [], "")
 
 
 def test_what_is_made_takes_the_place_of_what_was_made_before() -> None:
     mine = f"# Mine\n\nmy words\n\n{BEGIN}\nold\n{END}\n\nmore words\n"
-    once = put_into(mine, "new\n", "README.md")
+    once = replace_generated(mine, "new\n", "README.md")
     assert once == f"# Mine\n\nmy words\n\n{BEGIN}\n\nnew\n\n{END}\n\nmore words\n"
-    assert put_into(once, "new\n", "README.md") == once
+    assert replace_generated(once, "new\n", "README.md") == once
 
 
 @given(st.text(), st.text(), st.text())
 def test_somebodys_own_words_stay_as_they_are(before: str, after: str, made: str) -> None:
-    text = put_into(f"{before}{BEGIN}{END}{after}", made, "README.md")
+    text = replace_generated(f"{before}{BEGIN}{END}{after}", made, "README.md")
     assert text.startswith(f"{before}{BEGIN}")
     assert text.endswith(f"{END}{after}")
     assert made in text
@@ -128,21 +138,21 @@ def test_somebodys_own_words_stay_as_they_are(before: str, after: str, made: str
 @pytest.mark.parametrize("text", ["", "# no place", f"{END}{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
 def test_a_page_without_one_place_for_it_is_left_alone(text: str) -> None:
     with pytest.raises(BadInput, match="place"):
-        put_into(text, "new", "README.md")
+        replace_generated(text, "new", "README.md")
 
 
 def test_a_page_to_begin_with_has_a_place() -> None:
-    assert "new" in put_into(blank("study", "what for?"), "new", "README.md")
-    assert blank("study", "").startswith("# study\n\n<!--")
+    assert "new" in replace_generated(new_page("study", "what for?"), "new", "README.md")
+    assert new_page("study", "").startswith("# study\n\n<!--")
 
 
 def test_what_nobody_has_and_nobody_told_is_named_and_no_ratio() -> None:
     """A row with neither cells nor a value."""
     rows = [one.model_dump(exclude_defaults=True) for one in STUDY.tables[0].rows[:2]]
     named = published(*rows, {"unmeasured": "a card that nobody has"})
-    held = held_against(named, run(PAIR, times(2.0)))
-    assert line(held) == "1 of 1 published ratios met within 15 %"
-    assert shown(held).rows[2][1:] == ("a card that nobody has", *[""] * 6)
+    held = compare_published(named, run(PAIR, times(2.0)))
+    assert summary_line(held) == "1 of 1 published ratios met within 15 %"
+    assert display_table(held).rows[2][1:] == ("a card that nobody has", *[""] * 6)
     assert "| a card that nobody has |" in page("somebody", held, [], str(ABOUT))
-    *_, card = csv.DictReader(io.StringIO(as_csv(tidy("somebody", held)).decode()))
+    *_, card = csv.DictReader(io.StringIO(as_csv(data_table("somebody", held)).decode()))
     assert (card["said"], card["why"]) == ("", "a card that nobody has")

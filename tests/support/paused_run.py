@@ -15,7 +15,7 @@ def stop_at(trials: int) -> None:
 
     def begun(journal: Journal, *words: Any) -> None:
         begin(journal, *words)
-        if len(journal.finished()) == trials:
+        if len(journal.recorded_identities()) == trials:
             sys.stderr.write("stopped\n")
             sys.stderr.flush()
             sys.stdin.readline()

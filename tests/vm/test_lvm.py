@@ -128,7 +128,7 @@ def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path:
     readings = asyncio.run(_every(found, tmp_path))
     for array in found.arrays:
         *_, (layer, below) = levels(array.stack.value, array.disks)
-        (shape,) = layer.above(below)
+        (shape,) = layer.devices_above(below)
         sectors = next(got for name, (_, got) in readings[array.label].items() if name in {"lvm.size", "md.size"})
         assert shape.size <= int(sectors) * 512 < shape.size + 2 * 4 * 2**20 * 4, array.label
     assert readings["linear"]["lvm.order"] == ("4 3 1 2 5", "4 3 1 2 5")

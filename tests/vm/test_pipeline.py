@@ -19,7 +19,7 @@ from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig, Measured
 from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
-from runner.results.folders import folders_of_runs
+from runner.results.folders import run_folders
 from runner.results.record import Outcome
 from runner.scripts.cell import array_scripts, cell_scripts
 from runner.simdisks.disk import Disk
@@ -365,7 +365,7 @@ def test_killed_at_twenty_random_moments_it_ends_with_exactly_the_planned_trials
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     _none_is_left(environment)
-    folders = folders_of_runs(tmp_path / "results")
+    folders = run_folders(tmp_path / "results")
     with (max(folders) / "trials.csv").open(newline="") as file:
         trials = list(csv.DictReader(file))
     assert len(folders) == 1
@@ -410,7 +410,7 @@ def test_an_interrupted_run_writes_its_outputs_and_says_so(tmp_path: Path) -> No
         process.communicate()
     assert process.returncode == 130
     _none_is_left(environment)
-    (folder,) = folders_of_runs(tmp_path / "results")
+    (folder,) = run_folders(tmp_path / "results")
     with (folder / "trials.csv").open(newline="") as file:
         assert 1 <= len(list(csv.DictReader(file))) < 24
     assert (folder / "junit.xml").stat().st_size > 0

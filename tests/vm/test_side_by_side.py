@@ -58,7 +58,7 @@ def test_four_rigs_record_every_trial_once_also_when_they_are_stopped_between(tm
         with pytest.raises(asyncio.CancelledError):
             asyncio.run(run(journal, stop_after=3))
         assert children() <= before
-        assert not journal.begun()
+        assert not journal.unended_attempts()
         assert 3 <= len(list(journal.trials())) < 8
         asyncio.run(run(journal, stop_after=-1))
         trials = list(journal.trials())

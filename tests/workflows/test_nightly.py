@@ -82,7 +82,7 @@ def test_a_night(checkout: Path, temp: Path, small: str) -> None:
 def test_a_job_that_is_run_again_goes_on(checkout: Path, temp: Path, small: str) -> None:
     night(checkout, temp, {"matrix": small})
     (folder,) = runs(checkout / "results")
-    folder.with_manifest(finished=False)
+    folder.update_manifest(finished=False)
     assert night(checkout, temp, {"matrix": small}, GITHUB_RUN_ATTEMPT="2").status == "success"
     assert [run.path for run in runs(checkout / "results")] == [folder.path]
 

@@ -1,1 +1,1 @@
-"""What happened beside fio while it worked: pure functions over what the kernel counted."""
+"""Use of disks, processors and memory during a trial, from kernel counters; pure functions."""

@@ -1,4 +1,4 @@
-"""Where a trial's bottleneck sat, as far as what was counted can tell; and how evenly its disks were used."""
+"""The bottleneck of a trial from its counters, and the balance of its disks."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
 
     from runner.results.monitor.counters import Processors, Use
 
-#: A thing that is at work for so much of the time has nothing left to give.
+#: A device that is busy for this share of the time is saturated.
 FULL = 0.9
-#: A machine whose processors idle less than this has none left over for more requests.
+#: A machine with less idle time than this cannot process more requests.
 NO_IDLE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Bus:
-    """A link that disks share, and what moved over it, in bytes a second."""
+    """A link that disks share, and its throughput in bytes per second."""
 
     name: str
     moved: float
@@ -27,32 +27,32 @@ class Bus:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that is known of a trial, beside what it measured."""
+    """The observations of a trial besides its figures."""
 
-    seconds: float  # for which fio was at work
+    seconds: float  # run time of fio
     disks: tuple[Use, ...]
     processors: Processors | None
-    fio: float  # share of a processor that fio's jobs used, each
-    in_flight: int | None  # most requests that the workload keeps under way; None: the kernel's cache decides
+    fio: float  # mean share of a processor that a job of fio used
+    in_flight: int | None  # most requests that the workload keeps in flight; None: the kernel's cache decides
     buses: tuple[Bus, ...] = ()
-    strained: str = ""  # by how much the host could not keep up with modelled disks
+    strained: str = ""  # how far the trial was host-limited
 
 
 def evenness(disks: Sequence[Use], spares: int = 0) -> float | None:
-    """Bytes of the least used disk as a part of those of the most used; None where nothing was moved, or by one disk.
+    """Return the bytes of the least used disk relative to the most used one; None without I/O, or for one disk.
 
-    `spares`: so many disks have no part in it.
+    The least used `spares` disks do not count.
     """
     moved = sorted(disk.moved for disk in disks)[spares:]
     return moved[0] / moved[-1] if len(moved) > 1 and moved[-1] else None
 
 
 def bottleneck(found: Evidence) -> str:
-    """What held the work back, and what says so. The first that fits, from what surely limits to what may."""
-    # What is counted begins a little before fio is at work and ends a little after.
+    """Return the bottleneck with its evidence. The first match wins, from certain limits to possible ones."""
+    # Counters begin slightly before fio and end slightly after.
     busy = {disk.device: min(1.0, disk.busy / found.seconds) for disk in found.disks} if found.seconds else {}
     if found.strained:
-        return f"host: it could not keep up with the disks, {found.strained}"
+        return f"host: too slow for its simulated disks, {found.strained}"
     if full := next((bus for bus in found.buses if bus.moved >= FULL * bus.limit), None):
         return f"bus {full.name}: {full.moved / 1e6:.4g} of {full.limit / 1e6:.4g} MB/s"
     if busy and min(busy.values()) >= FULL:
@@ -64,7 +64,7 @@ def bottleneck(found: Evidence) -> str:
     if found.processors and found.processors.shares["idle"] + found.processors.shares["iowait"] < NO_IDLE:
         return f"processor: idle for {found.processors.shares['idle']:.0%} of the time"
     if not busy:
-        return "unclear: nothing was counted of its disks"
+        return "unclear: there are no counters of its disks"
     most = f"the busiest disk was so for {max(busy.values()):.0%} of the time"
     if found.in_flight is not None:
         return f"queue depth: at most {found.in_flight} under way, and {most}"

@@ -1,8 +1,8 @@
-"""What the kernel counted while fio ran: of every block device, and of the processors; and what memory held.
+"""Parser of kernel counters of block devices, processors and memory during a trial.
 
-The script that measures tells `/proc/diskstats`, `/proc/stat` and `/proc/meminfo` before and after fio, behind a line
-with the word `counted`, which of both it is, and the time, and before a line with that word alone. It is a few reads
-and no process, so it is done beside every trial.
+The measuring script prints `/proc/diskstats`, `/proc/stat` and `/proc/meminfo` before and after fio. A line with the
+word `counted`, the side and the time comes first, and a line with `counted` alone last. This takes a few reads and no
+process, so every trial has it.
 """
 
 from __future__ import annotations
@@ -16,56 +16,56 @@ if TYPE_CHECKING:
     from runner.results.record import Reading
 
 _WORD, _BEFORE, _AFTER = "counted", "before", "after"
-#: How `/proc/diskstats` counts bytes, whatever a device's blocks are.
+#: The unit of `/proc/diskstats` in bytes, for any block size of a device.
 _SECTOR = 512
-#: Of the first line of `/proc/stat`, in its order; what guests got is in `user` already.
+#: Columns of the first line of `/proc/stat`, in order. `user` includes guests.
 KINDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
-#: What a read-back calls the kernel's name of a device.
+#: The reading with the kernel's name of a device.
 NODE = ".node"
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one device of the stack did. Seconds are summed over requests, except `busy`."""
+    """The counters of one device of the stack. Seconds are summed over requests, except `busy`."""
 
-    device: str  # as readings call it: `disk0`, `md`, `lvm[2]`
-    node: str  # as the kernel does
+    device: str  # its name in readings: `disk0`, `md`, `lvm[2]`
+    node: str  # its name in the kernel
     reads: int
     writes: int
     read_bytes: int
     written_bytes: int
-    waited: float  # s that reads and writes took
-    queued: float  # s: requests under way, integrated over time
-    busy: float  # s in which there was at least one under way
+    waited: float  # s of reads and writes
+    queued: float  # s: requests in flight, integrated over time
+    busy: float  # s with at least one request in flight
 
     @property
     def moved(self) -> int:
-        """Bytes, either way."""
+        """Return the bytes read and written."""
         return self.read_bytes + self.written_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """What all processors of the machine did from before fio was started until after it ended."""
+    """The use of all processors of the machine, from before the start of fio until after its end."""
 
     seconds: float
-    shares: Mapping[str, float]  # by KINDS; they add up to 1
+    shares: Mapping[str, float]  # by KINDS; the sum is 1
     interrupts: int
     switches: int
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What memory held at a moment, in bytes."""
+    """The use of memory at a moment, in bytes."""
 
-    available: int  # could be had without swapping
-    dirty: int  # waited to be written out
-    writeback: int  # was being written out
+    available: int  # available without swapping
+    dirty: int  # waiting for write-back
+    writeback: int  # under write-back
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Lines of these files, and when they were read."""
+class CounterSnapshot:
+    """The lines of these files, and the time of the read."""
 
     clock: float
     disks: Mapping[str, tuple[int, ...]]
@@ -74,15 +74,15 @@ class Counted:
 
     @property
     def memory(self) -> Memory | None:
-        """What memory held; None where a template of the user's own does not tell."""
+        """Return the use of memory; None if a user's template does not print it."""
         told = [self.meminfo.get(name) for name in ("MemAvailable:", "Dirty:", "Writeback:")]
         known = [1024 * one for one in told if one is not None]
         return Memory(*known) if len(known) == len(told) else None
 
 
-def split(output: str) -> tuple[str, Counted | None, Counted | None]:
-    """What a measurement said beside its counters; and these, before and after. None: there are none, or not all."""
-    rest, found, heard = list[str](), dict[str, Counted | None](), list[str]()
+def split_counters(output: str) -> tuple[str, CounterSnapshot | None, CounterSnapshot | None]:
+    """Return the output without counters, and the counters before and after; None unless they are complete."""
+    rest, found, heard = list[str](), dict[str, CounterSnapshot | None](), list[str]()
     when = clock = ""
     for line in output.splitlines(keepends=True):
         words = line.split(maxsplit=3)
@@ -97,7 +97,7 @@ def split(output: str) -> tuple[str, Counted | None, Counted | None]:
     return "".join((*rest, *(heard if when else ()))), found.get(_BEFORE), found.get(_AFTER)
 
 
-def _read(clock: str, lines: Sequence[str]) -> Counted | None:
+def _read(clock: str, lines: Sequence[str]) -> CounterSnapshot | None:
     disks, stat, meminfo = dict[str, tuple[int, ...]](), dict[str, tuple[int, ...]](), dict[str, int]()
     try:
         when = float(clock.replace(",", "."))
@@ -110,12 +110,12 @@ def _read(clock: str, lines: Sequence[str]) -> Counted | None:
             else:
                 stat[words[0]] = tuple(int(word) for word in words[1:])
     except (ValueError, IndexError):
-        return None  # cut short, as the output of a machine that died
-    return Counted(when, disks, stat, meminfo) if "cpu" in stat else None
+        return None  # cut short, because the machine died
+    return CounterSnapshot(when, disks, stat, meminfo) if "cpu" in stat else None
 
 
-def used(before: Counted, after: Counted, readings: Sequence[Reading]) -> tuple[Use, ...]:
-    """What the devices of a stack did in between. The readings tell which these are."""
+def device_use(before: CounterSnapshot, after: CounterSnapshot, readings: Sequence[Reading]) -> tuple[Use, ...]:
+    """Return the use of the devices of a stack. The readings name the devices."""
     nodes = [(one.setting.removesuffix(NODE), one.got) for one in readings if one.setting.endswith(NODE)]
     return tuple(
         _use(device, node, before.disks[node], after.disks[node])
@@ -125,7 +125,7 @@ def used(before: Counted, after: Counted, readings: Sequence[Reading]) -> tuple[
 
 
 def _use(device: str, node: str, before: Sequence[int], after: Sequence[int]) -> Use:
-    # Fields as the kernel's Documentation/admin-guide/iostats.rst numbers them, from 0 here.
+    # Fields in the order of the kernel's Documentation/admin-guide/iostats.rst, from 0.
     done = [late - early for early, late in zip(before, after, strict=False)]
     return Use(
         device,
@@ -140,8 +140,7 @@ def _use(device: str, node: str, before: Sequence[int], after: Sequence[int]) ->
     )
 
 
-def processors(before: Counted, after: Counted) -> Processors:
-    """What the processors did in between."""
+def processor_use(before: CounterSnapshot, after: CounterSnapshot) -> Processors:
     ticks = [late - early for early, late in zip(before.stat["cpu"], after.stat["cpu"], strict=True)][: len(KINDS)]
     total = sum(ticks) or 1
     shares = {kind: tick / total for kind, tick in zip(KINDS, ticks, strict=False)}

@@ -1,4 +1,4 @@
-"""Everything that was seen beside a trial, as files of its folder and as notes."""
+"""Counters of a trial as files of its folder and as notes."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import TYPE_CHECKING
 
 from runner.language.metrics import DECIMALS
 from runner.results.monitor.bottleneck import Bus, Evidence, bottleneck, evenness
-from runner.results.monitor.counters import KINDS, Use, processors, used
+from runner.results.monitor.counters import KINDS, Use, device_use, processor_use
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.language.workload import Workload
     from runner.results.fio_json import Figures
-    from runner.results.monitor.counters import Counted, Memory, Processors
+    from runner.results.monitor.counters import CounterSnapshot, Memory, Processors
     from runner.results.record import Reading
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Disk
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What devices and processors did while fio ran; `seconds`: for which fio was at work."""
+class TrialUse:
+    """The use of devices and processors during a trial. `seconds` is the run time of fio."""
 
     devices: tuple[Use, ...]
     processors: Processors
     seconds: float
-    #: Before and after; None where it was not told.
+    #: Before and after; None if the script did not print it.
     memory: tuple[Memory | None, Memory | None] = (None, None)
 
     @property
     def disks(self) -> tuple[Use, ...]:
-        """The devices that no layer made."""
+        """Return the devices without a layer below."""
         return tuple(one for one in self.devices if one.device.startswith("disk"))
 
     def files(self) -> dict[str, str]:
-        """As files of the trial."""
+        """Return the counters as files of the trial."""
         return {
             "devices.csv": _devices(self.devices, self.seconds),
             "processors.csv": _processors(self.processors),
@@ -46,28 +46,32 @@ class Beside:
         }
 
 
-def seen(
-    before: Counted | None, after: Counted | None, readings: Sequence[Reading], figures: Figures | None, work: Workload
-) -> Beside | None:
-    """What the counters tell; None if they are not all there."""
+def observe_use(
+    before: CounterSnapshot | None,
+    after: CounterSnapshot | None,
+    readings: Sequence[Reading],
+    figures: Figures | None,
+    work: Workload,
+) -> TrialUse | None:
+    """Return the use of the machine, or None without complete counters."""
     if before is None or after is None:
         return None
     at_work = figures.runtime + work.ramp if figures else after.clock - before.clock
     held = (before.memory, after.memory)
-    return Beside(used(before, after, readings), processors(before, after), at_work, held)
+    return TrialUse(device_use(before, after, readings), processor_use(before, after), at_work, held)
 
 
-def behind_caches(beside: Beside, done: Sequence[Report]) -> Beside:
-    """With disks busy as well while they write back what their own caches hold, of which the kernel sees nothing."""
+def count_cache_flushes(beside: TrialUse, done: Sequence[Report]) -> TrialUse:
+    """Count a disk as busy while it writes back its own cache, which the kernel cannot see."""
     media = {f"disk{number}": report.busy for number, report in enumerate(done)}
     devices = (replace(one, busy=max(one.busy, media.get(one.device, 0.0))) for one in beside.devices)
     return replace(beside, devices=tuple(devices))
 
 
 def notes(
-    beside: Beside, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], strained: str
+    beside: TrialUse, figures: Figures, work: Workload, spares: int, buses: tuple[Bus, ...], strained: str
 ) -> dict[str, str]:
-    """How evenly disks were used, for how long processors waited for them, and what held the work back."""
+    """Return notes on the balance of disks, the time that processors waited for them, and the bottleneck."""
     even = evenness(beside.disks, spares)
     told = bottleneck(
         Evidence(
@@ -86,12 +90,12 @@ def notes(
 
 
 def in_flight(work: Workload) -> int | None:
-    """How many requests the workload keeps under way at most, where it is the workload that decides it."""
+    """Return the most requests in flight, if the workload limits them."""
     return work.iodepth * work.numjobs if work.direct else None
 
 
 def buses(declared: Sequence[Disk], done: Sequence[Report], seconds: float) -> tuple[Bus, ...]:
-    """What moved over the links that modelled disks share."""
+    """Return the throughput of the links that simulated disks share."""
     moved: dict[tuple[str, float], float] = {}
     for disk, report in zip(declared, done, strict=False):
         if disk.link and seconds:

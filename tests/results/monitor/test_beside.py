@@ -6,20 +6,20 @@ from dataclasses import replace
 from runner.language.workload import Workload
 from runner.results.fio_json import Figures
 from runner.results.monitor.bottleneck import Bus
-from runner.results.monitor.counters import split
-from runner.results.monitor.trial_monitor import behind_caches, buses, in_flight, notes, seen
+from runner.results.monitor.counters import split_counters
+from runner.results.monitor.trial_monitor import buses, count_cache_flushes, in_flight, notes, observe_use
 from runner.simdisks.clib import Report
 from runner.simdisks.disk import Disk, Link
 from tests.results.monitor.test_counters import AFTER, BEFORE, READINGS
 
 WORK = Workload.model_validate({"rw": "read", "bs": "4KiB", "iodepth": 8, "numjobs": 2, "ramp": "1s"})
 FIGURES = Figures(None, None, runtime=1.0, cpu_usr=10.0, cpu_sys=20.0, errors=0)
-_, EARLY, LATE = split(BEFORE + AFTER)
+_, EARLY, LATE = split_counters(BEFORE + AFTER)
 NOTHING = Report(**dict.fromkeys(Report.__annotations__, 0))
 
 
 def test_files_are_tables_of_the_time_in_which_fio_was_at_work() -> None:
-    found = seen(EARLY, LATE, READINGS, FIGURES, WORK)
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
     assert found
     files = {name: list(csv.DictReader(text.splitlines())) for name, text in found.files().items()}
     assert set(files) == {"devices.csv", "processors.csv", "memory.csv"}
@@ -36,32 +36,32 @@ def test_files_are_tables_of_the_time_in_which_fio_was_at_work() -> None:
 
 def test_what_does_not_tell_of_memory_has_no_file_of_it() -> None:
     told = "".join(line for line in (BEFORE + AFTER).splitlines(keepends=True) if not line.endswith("kB\n"))
-    _, early, late = split(told)
-    found = seen(early, late, READINGS, FIGURES, WORK)
+    _, early, late = split_counters(told)
+    found = observe_use(early, late, READINGS, FIGURES, WORK)
     assert found
     assert set(found.files()) == {"devices.csv", "processors.csv"}
 
 
 def test_a_trial_without_figures_was_at_work_all_the_time() -> None:
-    found = seen(EARLY, LATE, READINGS, None, WORK)
+    found = observe_use(EARLY, LATE, READINGS, None, WORK)
     assert found
     assert found.seconds == 3.5
 
 
 def test_without_counters_nothing_was_seen() -> None:
-    assert seen(None, LATE, READINGS, FIGURES, WORK) is None
-    assert seen(EARLY, None, READINGS, FIGURES, WORK) is None
+    assert observe_use(None, LATE, READINGS, FIGURES, WORK) is None
+    assert observe_use(EARLY, None, READINGS, FIGURES, WORK) is None
 
 
 def test_notes_tell_what_limits_and_how_evenly_disks_were_used() -> None:
-    found = seen(EARLY, LATE, READINGS, FIGURES, WORK)
+    found = observe_use(EARLY, LATE, READINGS, FIGURES, WORK)
     assert found
     assert notes(found, FIGURES, WORK, 0, (), "") == {
         "iowait": "0.1111",
         "bottleneck": "queue depth: at most 16 under way, and the busiest disk was so for 50% of the time",
     }
     report = replace(NOTHING, busy=1.9)
-    assert notes(behind_caches(found, [report]), FIGURES, WORK, 0, (), "")["bottleneck"] == (
+    assert notes(count_cache_flushes(found, [report]), FIGURES, WORK, 0, (), "")["bottleneck"] == (
         "disks: each busy for at least 95% of the time"
     )
     (disk,) = found.disks

@@ -27,8 +27,8 @@ EASY = Evidence(10.0, (use(0, 2.0), use(1, 3.0)), processors(0.8), 0.2, 4)
     [
         (EASY, "queue depth: at most 4 under way, and the busiest disk was so for 30% of the time"),
         (replace(EASY, in_flight=None), "unclear: the busiest disk was so for 30% of the time"),
-        (replace(EASY, disks=()), "unclear: nothing was counted of its disks"),
-        (replace(EASY, seconds=0.0), "unclear: nothing was counted of its disks"),
+        (replace(EASY, disks=()), "unclear: there are no counters of its disks"),
+        (replace(EASY, seconds=0.0), "unclear: there are no counters of its disks"),
         (replace(EASY, disks=(use(0, 9.5), use(1, 9.9))), "disks: each busy for at least 95% of the time"),
         (
             replace(EASY, disks=(use(0, 9.5), use(1, 3.0), use(2, 9.9))),
@@ -40,7 +40,7 @@ EASY = Evidence(10.0, (use(0, 2.0), use(1, 3.0)), processors(0.8), 0.2, 4)
         (replace(EASY, processors=None), "queue depth: at most 4 under way, and the busiest disk was so for 30% of the time"),
         (replace(EASY, buses=(Bus("pci", 130e6, 133e6),)), "bus pci: 130 of 133 MB/s"),
         (replace(EASY, buses=(Bus("pci", 13e6, 133e6),)), bottleneck(EASY)),
-        (replace(EASY, strained="12.0%", fio=1.0), "host: it could not keep up with the disks, 12.0%"),
+        (replace(EASY, strained="12.0%", fio=1.0), "host: too slow for its simulated disks, 12.0%"),
         (replace(EASY, disks=(use(0, 9.9), use(1, 9.9)), fio=1.0), "disks: each busy for at least 99% of the time"),
         (replace(EASY, disks=(use(0, 10.6), use(1, 11.0))), "disks: each busy for at least 100% of the time"),
     ],

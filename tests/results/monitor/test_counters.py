@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.results.monitor.counters import KINDS, Counted, Memory, processors, split, used
+from runner.results.monitor.counters import KINDS, CounterSnapshot, Memory, device_use, processor_use, split_counters
 from runner.results.record import Reading
 
 BEFORE = """\
@@ -44,15 +44,15 @@ READINGS = (
 )
 
 
-def counted(text: str) -> tuple[Counted, Counted]:
-    _, before, after = split(text)
+def counted(text: str) -> tuple[CounterSnapshot, CounterSnapshot]:
+    _, before, after = split_counters(text)
     assert before
     assert after
     return before, after
 
 
 def test_what_fio_said_is_what_is_left() -> None:
-    rest, before, after = split(f'a note\n{BEFORE}{AFTER}{{\n  "jobs": []\n}}')
+    rest, before, after = split_counters(f'a note\n{BEFORE}{AFTER}{{\n  "jobs": []\n}}')
     assert rest == 'a note\n{\n  "jobs": []\n}'
     assert before
     assert after
@@ -60,7 +60,7 @@ def test_what_fio_said_is_what_is_left() -> None:
 
 
 def test_the_devices_are_those_that_were_read_back_by_the_names_they_have_there() -> None:
-    disk, array = used(*counted(BEFORE + AFTER), READINGS)
+    disk, array = device_use(*counted(BEFORE + AFTER), READINGS)
     assert (disk.device, disk.node, array.device, array.node) == ("disk0", "vda", "md", "md127")
     assert (disk.reads, disk.writes, disk.read_bytes, disk.written_bytes) == (100, 4, 200 * 512, 32 * 512)
     assert (disk.waited, disk.busy, disk.queued) == (0.102, 1.0, 2.0)
@@ -69,7 +69,7 @@ def test_the_devices_are_those_that_were_read_back_by_the_names_they_have_there(
 
 
 def test_the_processors_did_one_thing_or_another_all_the_time() -> None:
-    found = processors(*counted(BEFORE + AFTER))
+    found = processor_use(*counted(BEFORE + AFTER))
     assert found.seconds == 3.5
     assert sum(found.shares.values()) == 1
     assert (found.shares["user"], found.shares["system"], found.shares["iowait"]) == (10 / 90, 30 / 90, 10 / 90)
@@ -85,15 +85,15 @@ def test_memory_is_told_in_bytes_and_only_where_all_of_it_is_there() -> None:
 
 
 def test_counters_cut_short_count_for_nothing_and_stay_what_was_said() -> None:
-    assert split(BEFORE)[1:] == (split(BEFORE + AFTER)[1], None)
+    assert split_counters(BEFORE)[1:] == (split_counters(BEFORE + AFTER)[1], None)
     for text in (
         "",
         "counted before 1\ncpu 1",
         "counted before x\ncounted\n",
         "counted before 1\n0 vda 1 x\ncounted\n",
     ):
-        assert split(text)[1:] == (None, None)
-    assert split("counted before 1\nbash: killed\n")[0] == "bash: killed\n"
+        assert split_counters(text)[1:] == (None, None)
+    assert split_counters("counted before 1\nbash: killed\n")[0] == "bash: killed\n"
 
 
 def test_a_clock_may_have_a_comma() -> None:
@@ -103,14 +103,14 @@ def test_a_clock_may_have_a_comma() -> None:
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))))
 def test_no_line_is_lost_but_those_that_are_counters(lines: list[str]) -> None:
     text = "\n".join(lines)
-    rest, _, _ = split(text)
+    rest, _, _ = split_counters(text)
     assert rest == "".join(line for line in text.splitlines(keepends=True) if not line.startswith("counted\t"))
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=8, max_size=10))
 def test_shares_are_shares(ticks: list[int]) -> None:
-    none = Counted(1.0, {}, {"cpu": tuple(0 for _ in ticks)})
-    shares = processors(none, Counted(2.0, {}, {"cpu": tuple(ticks)})).shares
+    none = CounterSnapshot(1.0, {}, {"cpu": tuple(0 for _ in ticks)})
+    shares = processor_use(none, CounterSnapshot(2.0, {}, {"cpu": tuple(ticks)})).shares
     assert set(shares) == set(KINDS)
     assert all(0 <= share <= 1 for share in shares.values())
     assert any(ticks[:8]) == (abs(sum(shares.values()) - 1) < 1e-9)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: What other programs call a key, and what it is called here.
+#: Names of keys in other programs, and their names here.
 _OTHER_NAMES = {
     "block_size": "bs",
     "blocksize": "bs",
@@ -32,7 +32,7 @@ _OTHER_NAMES = {
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known words, or all of them if none is near."""
+    """Return a hint with the nearest known words, or with all of them if none is near."""
     names = list(dict.fromkeys(known))
     if (meant := _OTHER_NAMES.get(word)) in names:
         return f"did you mean {meant}?"

@@ -91,7 +91,7 @@ def test_the_striping_study_needs_as_many_disks_as_stripes() -> None:
     assert [(layer.type, layer.devices) for layer in layers if isinstance(layer, Lvm)] == [
         ("linear", 1), ("striped", 2), ("striped", 3), ("striped", 4),
     ]  # fmt: skip
-    assert any("stripe_size is no axis where a linear volume" in note for note in found.notes)
+    assert any("stripe_size is not an axis where a linear volume" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -266,5 +266,7 @@ def test_a_linear_volume_is_linear_whatever_the_stripes_of_another() -> None:
 def test_stripes_of_a_linear_volume_are_a_contradiction() -> None:
     with pytest.raises(BadInput) as error:
         space(MATRIX % "stripes: 2, type: linear")
-    told = "sweep.yaml:3:32: nothing uses 'stripes': a linear volume has no stripes; `devices` says on how many it lies"
+    told = (
+        "sweep.yaml:3:32: 'stripes' has no effect: a linear volume has no stripes; `devices` says on how many it lies"
+    )
     assert told in error.value.details

@@ -408,7 +408,7 @@ def uptime() -> float:
 def test_a_script_that_does_not_even_die_is_not_waited_for_forever(
     line: Line, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one that would kill it is stopped, which comes to the same as a process that no signal reaches."""
+    """The one that would kill it is stopped, which is the same as a process that no signal reaches."""
     monkeypatch.setattr(holders, "BEAT", 1000)
     with Holder(line, "r1", guard(), lambda _: None, lease=1) as holder:
         assert holder.ask("lock", "disk", "me") == [b"had"]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from runner.hosts.agent.client import Holder
-    from runner.hosts.exclusive import Held
+    from runner.hosts.agent.client import AgentClient
+    from runner.hosts.exclusive import LeasedDisk
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Disk
     from runner.simdisks.faults import Fault
@@ -82,11 +82,11 @@ class Wishes:
     disks: tuple[str, ...] = ()
     #: The same disks as this process holds them, for a machine that hands them on instead of looking them up, or has to
     #: know them again.
-    held: tuple[Held, ...] = ()
+    held: tuple[LeasedDisk, ...] = ()
     #: Which of them, for a machine of which there are many: by its name for ssh.
     where: str = ""
     #: What holds these disks over there.
-    holder: Holder | None = None
+    agent: AgentClient | None = None
     #: What was in the images of kernels when the run began, by the paths that rigs are asked for with.
     images: Mapping[str, str] = field(default_factory=dict)
 

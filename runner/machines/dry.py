@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.base.kernels import misnamed
+from runner.base.kernels import kernel_error
 from runner.machines.base import Preparation, Refusal, RigSpec, Step, StepResult, Wishes
 from runner.results.fio_json import MADE_UP
 
@@ -173,7 +173,7 @@ class Dry:
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """It can do everything, as it does nothing; but what it makes up is to be about a kernel that may be."""
         named = spec.kernel or ""
-        return [Refusal(f"--kernel {named}: {why}")] if named and (why := misnamed(named)) else []
+        return [Refusal(f"--kernel {named}: {why}")] if named and (why := kernel_error(named)) else []
 
     def lacks(self, kernel: str) -> str:  # noqa: ARG002
         """It needs none."""

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.base.errors import HarnessBroken
-from runner.hosts.identity import check
+from runner.hosts.identity import identity_check
 from runner.machines import requirements as fitness
 from runner.machines.base import Refusal, Wishes
 from runner.machines.shell import ShellRig
@@ -75,7 +75,7 @@ class Local:
 
 def unswapped(wishes: Wishes) -> str:
     """What comes before every script, so that none works on a disk that took the place of one that was lent."""
-    return check(zip(wishes.disks, (one.node for one in wishes.held), strict=False))
+    return identity_check(zip(wishes.disks, (one.node for one in wishes.held), strict=False))
 
 
 def unreal(spec: RigSpec) -> list[Refusal]:

@@ -14,8 +14,8 @@ from shlex import join
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.base.errors import HarnessBroken
-from runner.hosts.agent.client import Gone
-from runner.hosts.agent.connection import line_to
+from runner.hosts.agent.client import AgentLost
+from runner.hosts.agent.connection import connection_to
 from runner.machines import requirements as fitness
 from runner.machines.base import Refusal, RigLost, Wishes
 from runner.machines.local import unreal, unswapped
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
     from pathlib import Path
 
-    from runner.hosts.agent.client import Holder
-    from runner.hosts.agent.connection import Line
+    from runner.hosts.agent.client import AgentClient
+    from runner.hosts.agent.connection import Connection
     from runner.machines.base import RigSpec
 
 #: What holds disks over there is written in it.
@@ -60,8 +60,8 @@ class Ssh:
             found += self._unfit(spec)
         return found
 
-    def _line(self) -> Line:
-        return line_to(self.wishes.where)
+    def _line(self) -> Connection:
+        return connection_to(self.wishes.where)
 
     def _unfit(self, spec: RigSpec) -> list[Refusal]:
         try:
@@ -81,13 +81,13 @@ class Ssh:
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[SshRig]:  # noqa: ARG002
         """It is up already. What it needs to work lies with what holds its disks, and goes with it."""
-        holder = self.wishes.holder
+        holder = self.wishes.agent
         if holder is None:
             raise ValueError("disks over there are lent before a rig is made of them")
-        if holder.gone:
+        if holder.lost:
             raise HarnessBroken(
-                f"the disks of {holder.line.name} are not ours any more: {holder.gone.brief}",
-                details=holder.gone.details,
+                f"the disks of {holder.connection.name} are not ours any more: {holder.lost.brief}",
+                details=holder.lost.details,
                 resolution="what was measured is kept; the same command takes back what was left there, and goes on",
             )
         said = await asyncio.to_thread(_told_by, holder, spec)
@@ -97,13 +97,13 @@ class Ssh:
 class SshRig(ShellRig):
     """Its scripts are the holder's."""
 
-    def __init__(self, holder: Holder, disks: Iterable[str], facts: Mapping[str, str], before: str) -> None:
-        super().__init__((), holder.folder, tuple(disks), facts, holder.line.name, before=before)
+    def __init__(self, holder: AgentClient, disks: Iterable[str], facts: Mapping[str, str], before: str) -> None:
+        super().__init__((), holder.folder, tuple(disks), facts, holder.connection.name, before=before)
         self._holder = holder
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
         job = token_hex(8)
-        work = asyncio.ensure_future(asyncio.to_thread(self._holder.work, job, script, deadline))
+        work = asyncio.ensure_future(asyncio.to_thread(self._holder.run_script, job, script, deadline))
         try:
             done = await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -111,31 +111,31 @@ class SshRig(ShellRig):
                 await asyncio.to_thread(self._holder.stop, job)
                 await work
             raise
-        except Gone as gone:
+        except AgentLost as gone:
             raise RigLost(gone.brief, tail=gone.details) from gone
-        if done.worn:  # who looks at what is written stops the run now, as if somebody had asked for it
+        if done.over_budget:  # who looks at what is written stops the run now, as if somebody had asked for it
             await asyncio.sleep(deadline)
-        if done.late or done.worn:
+        if done.timed_out or done.over_budget:
             raise RigLost(
                 f"{self._where} did not answer within {deadline:g} s",
-                tail=(done.output or done.complaint)[-TAIL:].decode(errors="replace"),
+                tail=(done.output or done.error_output)[-TAIL:].decode(errors="replace"),
             )
-        complaint = done.complaint.decode(errors="replace")
+        complaint = done.error_output.decode(errors="replace")
         if done.status and not done.output:
             raise RigLost(f"no shell on {self._where}: status {done.status}", tail=complaint.strip()[-TAIL:])
         return done.output, complaint
 
 
-def told(line: Line, modules: Iterable[str], programs: Iterable[str]) -> str:
+def told(line: Connection, modules: Iterable[str], programs: Iterable[str]) -> str:
     """What a host has to say of these, and of itself. Raises HarnessBroken if it says nothing."""
     asked = join(fitness.asking(modules, (*programs, *PROGRAMS)))
-    return fitness.answered(line.told(asked, fitness.PATIENCE), line.name)
+    return fitness.answered(line.query(asked, fitness.PATIENCE), line.name)
 
 
-def _told_by(holder: Holder, spec: RigSpec) -> str:
+def _told_by(holder: AgentClient, spec: RigSpec) -> str:
     """The same from what holds its disks, which is waited for if the line is down."""
     asked = join(fitness.asking(spec.modules, (*spec.programs, *PROGRAMS)))
     try:
-        return holder.work(token_hex(8), asked.encode(), fitness.PATIENCE).output.decode(errors="replace")
-    except Gone as gone:
+        return holder.run_script(token_hex(8), asked.encode(), fitness.PATIENCE).output.decode(errors="replace")
+    except AgentLost as gone:
         raise RigLost(gone.brief, tail=gone.details) from gone

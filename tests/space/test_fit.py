@@ -102,7 +102,7 @@ disks: {{count: 1, size: 4GiB}}
 layouts: {{top: [disk{layers}]}}
 workloads: {{work: {{rw: read, {work}}}}}
 """
-SECTORS = "direct I/O needs whole sectors of 4KiB there"
+SECTORS = "direct I/O needs whole sectors of 4KiB"
 
 
 def told_of(layers: str, work: str) -> str:

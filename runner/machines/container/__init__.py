@@ -90,7 +90,7 @@ class Container:
         engine, made_of = await self._prepared()
         disks = tuple(self._same(name) for name in self.wishes.disks[: len(spec.disks)])
         box = await asyncio.to_thread(boxed, made_of, disks, spec, scratch)
-        first = await process.on_a_line(started(engine, box))
+        first = await process.spawn_with_pipes(started(engine, box))
         try:
             await _came_up(first)
             enter = entered(engine, box.name)
@@ -192,7 +192,7 @@ async def _came_up(first: asyncio.subprocess.Process) -> None:
 
 async def _ended(engine: Engine, box: Box, first: asyncio.subprocess.Process) -> None:
     """End it. Whatever an engine makes of that, it is gone afterwards."""
-    await process.hung_up(first, LAST_BREATH)
+    await process.hang_up(first, LAST_BREATH)
     if first.returncode:
         await asyncio.to_thread(process.run, removed(engine, box.name), timeout=PATIENCE)
 

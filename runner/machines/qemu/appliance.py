@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, forget, in_use, made, shared, sweep
+from runner.base.cache import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from runner.base.errors import HarnessBroken
 from runner.base.process import spawn
 from runner.machines.qemu import recipe
@@ -115,7 +115,7 @@ async def provided(wanted: Recipe, progress: Progress) -> AsyncIterator[Applianc
         return
     core = core_of(wanted)
     # Held from before it is found whole, so that nobody forgets it between that and its use.
-    async with shared(in_use(core)):
+    async with shared_lock(use_lock(core)):
         base = await provide(replace(wanted, key=core.name), progress)
         os.utime(core)
         prune()
@@ -128,9 +128,9 @@ def prune() -> None:
     Every image that is built anew has one, and those of a kernel developer's month would fill the disk. Those known by
     name are few. What is left of those that somebody was killed at goes as well.
     """
-    sweep(home())
+    remove_partial(home())
     for _, folder in sorted(_own_kernels(), reverse=True)[MOST_OWN:]:
-        forget(folder)
+        remove_unused(folder)
 
 
 def _own_kernels() -> Iterator[tuple[float, Path]]:
@@ -191,7 +191,7 @@ async def half(target: Path, what: list[str], progress: Progress) -> Path:
         await build([*what, str(folder)], progress)
         progress("done", 1)
 
-    return await made(target, whole, make)
+    return await make_once(target, whole, make)
 
 
 async def kernel_half(target: Path, wanted: Recipe, progress: Progress) -> Path:
@@ -203,7 +203,7 @@ async def kernel_half(target: Path, wanted: Recipe, progress: Progress) -> Path:
         check_meant(target, wanted)
         progress("done", 1)
 
-    return await made(target, whole, make)
+    return await make_once(target, whole, make)
 
 
 def check_meant(target: Path, wanted: Recipe) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput
 from runner.hosts.local_operations import Descriptor
-from runner.hosts.own_work import plain_wwn
+from runner.hosts.signatures import plain_wwn
 from runner.machines.local import unreal_disks
 from runner.machines.qemu import AS_USUAL, Qemu
 from runner.machines.qemu.argv import Passed, Whole
@@ -26,7 +26,7 @@ from runner.machines.qemu.disk_files import Served
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from runner.hosts.exclusive import Held
+    from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Refusal, RigSpec, Wishes
     from runner.simdisks.disk import Disk
 
@@ -67,13 +67,13 @@ class Passthrough(Qemu):
         for one, disk, looks in zip(held, spec.disks, found, strict=True):
             if isinstance(looks, Passed) and disk.bus == "sata" and looks.logical != 512:
                 raise BadInput(
-                    f"{one.claim.id} has sectors of {looks.logical} bytes, and QEMU's sata bus only knows those of 512",
+                    f"{one.declared.id} has sectors of {looks.logical} bytes, and QEMU's sata bus only knows 512",
                     resolution="take the scsi or virtio bus: `disks: {bus: scsi}`",
                 )
         return found
 
 
-def seen(held: Held, folder: Path) -> Passed:
+def seen(held: LeasedDisk, folder: Path) -> Passed:
     """What the kernel of the host says of a disk, in its folder of sysfs."""
     wwn = plain_wwn(held.node.wwn)
     return Passed(
@@ -104,7 +104,7 @@ def _turns(folder: Path) -> int:
 
 @asynccontextmanager
 async def lent(
-    held: Sequence[Held],
+    held: Sequence[LeasedDisk],
     disks: tuple[Disk, ...],
     scratch: Path,  # noqa: ARG001
     complaints: int,  # noqa: ARG001
@@ -116,15 +116,15 @@ async def lent(
         yield Served(opened, kept=tuple(number for one, _ in used for number in grips(one)))
 
 
-def grips(held: Held) -> tuple[int, ...]:
+def grips(held: LeasedDisk) -> tuple[int, ...]:
     """The descriptors by which nobody else has a disk: its lock, and the device, opened exclusively, if it is here."""
-    having = (held.lock,) if held.controller else (held.lock, held.alone)
+    having = (held.lock,) if held.controller else (held.lock, held.opened)
     return tuple(grip.number for grip in having if isinstance(grip, Descriptor))
 
 
-def writable(held: Held, stack: ExitStack) -> int:
+def writable(held: LeasedDisk, stack: ExitStack) -> int:
     """A disk, opened for writing by way of what was judged, until the stack is left."""
-    judged = held.alone
+    judged = held.opened
     assert isinstance(judged, Descriptor)  # noqa: S101 - for the type checker; disks of other hosts are not passed on
     stack.callback(os.close, descriptor := judged.writable())
     return descriptor

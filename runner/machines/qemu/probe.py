@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, locked
-from runner.base.cpu import processor
+from runner.base.cache import cache_dir, exclusive_lock
+from runner.base.cpu import processor_name
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines.qemu import argv, recipe
@@ -48,7 +48,7 @@ def qemu_version() -> str:
 @cache
 def host() -> str:
     """The processor, whose clock's rate a template has measured; and the kernel, whose KVM is part of the machine."""
-    return f"{processor()}, {os.uname().release}"
+    return f"{processor_name()}, {os.uname().release}"
 
 
 async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
@@ -62,7 +62,7 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
         notice(_out_of_reach())
         return "tcg"
     memory = _memory()
-    async with locked(memory.with_suffix(".lock")):
+    async with exclusive_lock(memory.with_suffix(".lock")):
         accel = remembered(memory)
         if accel is None:
             accel = await fastest(base, scratch)

@@ -87,7 +87,7 @@ class QemuRig:
 
     def _strike(self) -> None:
         """The work begins, and with it the time of what goes wrong with the disks."""
-        self.guest.served.fail(self._armed)
+        self.guest.served.add_fault(self._armed)
         self._armed = ()
 
     async def reboot(self) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.kernels import SUITES
-from runner.base.uncancelled import to_its_end
+from runner.base.uncancelled import run_to_end
 from runner.machines.base import Refusal, Wishes
 from runner.machines.qemu import probe, recipe
 from runner.machines.qemu.appliance import provide as appliance
@@ -124,7 +124,7 @@ class Vagrant:
             # Only now that an array is gone and nothing went wrong: what comes next finds bare disks.
             await asyncio.to_thread(kept.up.emptied, disks)
         except BaseException:
-            await to_its_end(kept.stack.aclose())
+            await run_to_end(kept.stack.aclose())
             raise
         self._idle.append(kept)
 

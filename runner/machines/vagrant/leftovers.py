@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, opened, try_lock
+from runner.base.cache import cache_dir, open_lock_file, try_lock
 from runner.base.errors import HarnessBroken
 from runner.machines.base import Swept
 from runner.machines.vagrant import libvirt
@@ -67,7 +67,7 @@ def recorded(run: Path) -> Iterator[tuple[Record, Path]]:
     with ExitStack() as stack:
         with _alone():
             folder.mkdir(mode=0o700)
-            try_lock(stack.enter_context(opened(folder / LOCK)), fcntl.LOCK_EX)
+            try_lock(stack.enter_context(open_lock_file(folder / LOCK)), fcntl.LOCK_EX)
             # Short, as a socket's path has to be; QEMU, which is another user, may go through but not look around.
             sockets = tempfile.mkdtemp(prefix=f"{PREFIX}{token}-")
             Path(sockets).chmod(0o711)
@@ -85,7 +85,7 @@ def recorded(run: Path) -> Iterator[tuple[Record, Path]]:
 def _alone() -> Iterator[None]:
     """Nobody makes a record, or looks whether one is held, at the same time."""
     home().mkdir(parents=True, exist_ok=True)
-    with opened(home().with_name("records.lock")) as lock:
+    with open_lock_file(home().with_name("records.lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -113,7 +113,7 @@ def _taken(folder: Path, stack: ExitStack) -> Record | None:
     """The record in a folder, and its lock, unless somebody else has it."""
     with _alone():
         try:
-            lock = stack.enter_context(opened(folder / LOCK))
+            lock = stack.enter_context(open_lock_file(folder / LOCK))
         except FileNotFoundError:  # whoever had it has just put it away
             return None
         record = read(folder) if try_lock(lock, fcntl.LOCK_EX) else None

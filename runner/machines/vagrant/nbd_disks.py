@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.base.process import is_gone, killed, spawn
+from runner.base.process import is_gone, kill, spawn
 from runner.machines.qemu.disk_files import nameless
 from runner.machines.vagrant.vagrantfile_settings import served
-from runner.simdisks.clib import Board, built, library
+from runner.simdisks.clib import Board, build_library, load_library
 from runner.simdisks.disk import links_of
-from runner.simdisks.server import ended, listening, plain
+from runner.simdisks.server import explain_exit, plain_command, socket_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -57,7 +57,7 @@ class Bay:
         """Why a server ended, if one did, and what to do about it."""
         gone = (at for at, server in enumerate(self.servers) if is_gone(server.pid))
         first = next(gone, None)
-        return None if first is None else ended(first, await self.servers[first].wait())
+        return None if first is None else explain_exit(first, await self.servers[first].wait())
 
     def emptied(self) -> None:
         """Let all of them read as zeros. Nobody may be at work on them."""
@@ -75,7 +75,7 @@ async def bay(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIter
         made = Bay(disks, files, sockets, tuple(map(served, disks, count(), sockets)))
         made.emptied()
         sheet = stack.enter_context(nameless(scratch)).fileno()
-        code = library(await built()) if any(disk.physics for disk in disks) else None
+        code = load_library(await build_library()) if any(disk.physics for disk in disks) else None
         if code:
             made.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
             stack.callback(made.board.close)
@@ -96,7 +96,7 @@ async def answering(
 ) -> asyncio.subprocess.Process:
     """A server that answers at a socket, as yet only to ourselves, until the stack is left."""
     server = await spawn(argv, pass_fds=descriptors)
-    stack.push_async_callback(killed, server)
+    stack.push_async_callback(kill, server)
     await _there(socket, server)
     return server
 
@@ -105,8 +105,8 @@ def command(made: Bay, code: Library | None, number: int, sheet: int) -> tuple[l
     """The server of a disk, and what it inherits."""
     image, socket = made.files[number].fileno(), made.sockets[number]
     if code is None or made.disks[number].physics is None:
-        return plain(socket, image), (image,)
-    return listening(code.plugin, made.disks, number, socket, image, sheet), (image, sheet)
+        return plain_command(socket, image), (image,)
+    return socket_command(code.plugin, made.disks, number, socket, image, sheet), (image, sheet)
 
 
 async def _there(socket: Path, server: asyncio.subprocess.Process) -> None:

@@ -46,7 +46,7 @@ def _axis(annotation: Any, metadata: list[Any]) -> Any:
     return Annotated[tuple[value, ...], BeforeValidator(as_tuple), _ScalarOrList()]  # type: ignore[valid-type]
 
 
-def as_written(field: FieldInfo) -> Any:
+def axis_type(field: FieldInfo) -> Any:
     """Return the type of a field as users may write it."""
     return _axis(field.annotation, field.metadata)
 

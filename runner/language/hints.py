@@ -63,7 +63,7 @@ def of_pattern(text: object, pattern: str) -> str:
     return PATTERNS[pattern] + (f"; write {name}" if name else "")
 
 
-def layer_meant(word: str) -> str:
+def guess_layer(word: str) -> str:
     """Return the layer that a word stands for, as written in YAML; empty if there is none."""
     if raid := _RAID.fullmatch(word):
         return f"md: {{level: {raid[1]}}}"
@@ -72,12 +72,12 @@ def layer_meant(word: str) -> str:
     return _LAYER_NAMES.get(word.lower(), "")
 
 
-def boolean_meant(given: object) -> str:
+def guess_boolean(given: object) -> str:
     """Return `true` or `false` for another spelling of it; empty for anything else."""
     return _SPELLED.get(str(given).strip().lower(), "")
 
 
-def time_meant(given: object) -> str:
+def guess_time(given: object) -> str:
     """Return a valid time for a bare number or `10sec`; empty for anything else."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s?|secs?|seconds?|mins?|minutes?|hours?|hrs?)\s*", str(given).lower())
     return f"{found[1]}{found[2][:1] or 's'}" if found else ""
@@ -153,7 +153,7 @@ def _stack(given: object) -> str:
     word = str(given)
     if word in LAYERS and word in {"disk", "disks"}:
         return f"[{word}]"
-    meant = layer_meant(word)
+    meant = guess_layer(word)
     if meant.startswith("fs:"):
         return f"[md: {{level: 5}}, {meant}]"
     return f"[{meant}]" if ":" in meant else "[md: {level: 5}]"

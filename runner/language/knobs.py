@@ -96,7 +96,7 @@ class ReadaheadOnly(Model):
     readahead: Annotated[Readahead, Field(description="read_ahead_kb, in whole pages")] = None
 
 
-class BlockKnobs(ReadaheadOnly):
+class BlockTunables(ReadaheadOnly):
     """Tunables of every block device."""
 
     max_sectors_kb: Annotated[
@@ -121,7 +121,7 @@ class BlockKnobs(ReadaheadOnly):
     )
 
 
-class MdKnobs(BlockKnobs):
+class MdTunables(BlockTunables):
     """Tunables of md arrays."""
 
     stripe_cache_size: Annotated[
@@ -137,7 +137,7 @@ class MdKnobs(BlockKnobs):
     sync_speed_max: Annotated[Rate, Field(description="rate of resyncs, like 50MiB/s; only with redundancy")] = None
 
 
-class DiskKnobs(BlockKnobs):
+class DiskTunables(BlockTunables):
     """Tunables of disks."""
 
     ncq_depth: Annotated[

@@ -12,12 +12,12 @@ from runner.language.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Z
 from runner.language.faults import FAULTS
 from runner.language.guidelines import SHAPES, Guideline
 from runner.language.hints import (
-    boolean_meant,
     example,
-    layer_meant,
+    guess_boolean,
+    guess_layer,
+    guess_time,
     of_pattern,
     required,
-    time_meant,
 )
 from runner.language.hosts import LabDisk, LabHost
 from runner.language.knobs import IOSCHED
@@ -197,7 +197,7 @@ def _of_unknown_layer(key: str) -> str:
     if owners := [name for name, layer in LAYERS.items() if key in layer.model_fields]:
         shown = " or ".join(f"`{name}:`" for name in owners)
         return f"unknown layer '{key}'; it is a key of {shown}: indent it deeper than that"
-    if meant := layer_meant(key):
+    if meant := guess_layer(key):
         return f"unknown layer '{key}'; write `{meant}`"
     return f"unknown layer '{key}'; {did_you_mean(key, LAYERS)}"
 
@@ -258,13 +258,13 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
 def _of_kind(given: Any, kind: str) -> str:
     if _quoted(given, kind):
         return "; quotes make it a text"
-    if kind == "bool_type" and (meant := boolean_meant(given)):
+    if kind == "bool_type" and (meant := guess_boolean(given)):
         return f"; write {meant}"
     return ", like 4" if kind == "int_type" else ""
 
 
 def _meant_otherwise(said: str, given: Any, path: Path) -> str:
-    if said.startswith("not a time") and (meant := time_meant(given)):
+    if said.startswith("not a time") and (meant := guess_time(given)):
         return f"not a time; did you mean {meant}?"
     is_large = (path[-1:] == ("size",) and path[:1] == ("disks",)) or path == ("machine", "memory")
     if is_large and said.startswith("no unit") and str(given).isdecimal() and int(given) < 512:

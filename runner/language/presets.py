@@ -14,7 +14,7 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, create_m
 from pydantic_core import PydanticCustomError
 
 from runner.base.model import Model
-from runner.language.axes import as_written, axes_of
+from runner.language.axes import axes_of, axis_type
 from runner.language.workload import Workload
 from runner.layers import Problem
 
@@ -216,7 +216,7 @@ else:
         __base__=(axes_of(Workload), axes_of(Program)),
         __doc__=Workload.__doc__,
         rw=(
-            Annotated[as_written(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],
+            Annotated[axis_type(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],
             Field(default=None, validate_default=True),
         ),
     )

@@ -11,10 +11,10 @@ from runner.base.quantities import format_size, parse_size
 from runner.base.units import size_schema
 from runner.language.knobs import (
     IOSCHED,
-    BlockKnobs,
+    BlockTunables,
     Default,
-    DiskKnobs,
-    MdKnobs,
+    DiskTunables,
+    MdTunables,
     ReadaheadOnly,
     Whole,
 )
@@ -32,8 +32,8 @@ OF_PARITY = frozenset({"stripe_cache_size", "group_thread_cnt", "preread_bypass_
 QUEUED = frozenset({"sata", "scsi"})
 OF_REDUNDANT = frozenset({"sync_speed_min", "sync_speed_max"})
 #: Kinds of layers with special tunables.
-_SPECIAL: dict[str, type[Model]] = {"disk": DiskKnobs, "md": MdKnobs, "partition": ReadaheadOnly}
-SCOPES = {kind: _SPECIAL.get(kind, BlockKnobs) for kind, layer in LAYERS.items() if layer.tunable}
+_SPECIAL: dict[str, type[Model]] = {"disk": DiskTunables, "md": MdTunables, "partition": ReadaheadOnly}
+SCOPES = {kind: _SPECIAL.get(kind, BlockTunables) for kind, layer in LAYERS.items() if layer.tunable}
 
 
 def _bytes(least: int) -> BeforeValidator:
@@ -63,7 +63,7 @@ class Vm(Model):
     vfs_cache_pressure: Annotated[Default | int | None, Whole(0, 10000)] = None
 
 
-class _Plain(DiskKnobs, MdKnobs):
+class _Plain(DiskTunables, MdTunables):
     """Kernel tunables for a measurement. A key that is not given is not set."""
 
     vm: Vm | None = None
@@ -114,7 +114,7 @@ def kinds_of(stack: tuple[Layer, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("disk", *(layer.kind for layer in stack if layer.tunable))))
 
 
-def meant_kind(name: str, top: str) -> str:
+def target_kind(name: str, top: str) -> str:
     """Return the kind of devices that a tunable sets; empty for the whole machine."""
     kind, key = split(name)
     if kind or key.startswith(("vm.", "cpu_governor", "transparent_hugepages")):
@@ -130,7 +130,7 @@ def _levels(name: str, stack: tuple[Layer, ...]) -> frozenset[int]:
     kinds = ["disk", *(layer.kind for layer in layers)]
     # A partition that is not a mapping has no queue: its tunables are set on the device that it is part of.
     own = [0, *(at if kind != "partition" or _is_mapped(layers, at) else at - 1 for at, kind in enumerate(kinds) if at)]
-    kind = meant_kind(name, top="top")
+    kind = target_kind(name, top="top")
     return frozenset(own[-1:] if kind == "top" else (level for of, level in zip(kinds, own, strict=True) if of == kind))
 
 

@@ -11,13 +11,13 @@ from runner.language.guidelines import Guideline, Guidelines
 from runner.language.messages import from_pydantic
 from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Source, UnreadableError, read
-from runner.space.guideline_references import impossible_axes
+from runner.space.guideline_references import find_unknown_axes
 from runner.space.load import BadMatrix, load, placed, text_of, unreadable
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
 
 
-def guidelines_in(path: Path) -> tuple[Guideline, ...]:
+def load_guidelines(path: Path) -> tuple[Guideline, ...]:
     """Load all guidelines of a file, or one of them (`FILE#id`)."""
     file, hash_, name = str(path).rpartition("#")
     if not hash_ or path.exists():
@@ -49,6 +49,6 @@ def _checked(source: Source) -> tuple[Guideline, ...]:
         # `within`: hints treat the file as the `guidelines` section of a matrix.
         malformed = from_pydantic(error, source.data, within=("guidelines",))
         raise BadMatrix(source, placed(source, malformed)) from None
-    if flaws := list(impossible_axes(found)):
+    if flaws := list(find_unknown_axes(found)):
         raise BadMatrix(source, placed(source, flaws))
     return found

@@ -54,7 +54,7 @@ def check_guidelines(
     return flaws, list(dict.fromkeys(notes))
 
 
-def impossible_axes(guidelines: Iterable[Guideline]) -> Iterator[Flaw]:
+def find_unknown_axes(guidelines: Iterable[Guideline]) -> Iterator[Flaw]:
     """Yield a flaw for each axis that no matrix could have."""
     for at, guideline in enumerate(guidelines):
         place: Path = (at, guideline.shape)
@@ -98,12 +98,12 @@ def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Fl
     """Yield conditions that match no cell although each of their parts does."""
     where = known.rule(claim.where)
     for path, condition in conditions_of(claim):
-        rule = narrowed(where, known.rule(condition))
+        rule = intersect_rules(where, known.rule(condition))
         if rule is None or next(Selection(space, only=((rule,),)).cells(), None) is None:
             yield Flaw((*place, *path), "no cell matches all of these values")
 
 
-def narrowed(one: Rule, other: Rule) -> Rule | None:
+def intersect_rules(one: Rule, other: Rule) -> Rule | None:
     """Return the rule that matches where both match; None if they exclude each other."""
     both = {axis: one.get(axis, other.get(axis, frozenset())) for axis in {**one, **other}}
     for axis in one.keys() & other.keys():

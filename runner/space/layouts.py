@@ -43,7 +43,7 @@ class Findings:
         self.impossible.append((coords, Flaw(path, message)))
 
 
-def without_idle(model: Any, choice: Choice) -> tuple[dict[str, Any], dict[str, str]]:
+def drop_idle(model: Any, choice: Choice) -> tuple[dict[str, Any], dict[str, str]]:
     """Split the values of a choice into those that have an effect, and the reasons why the others have none."""
     defaults = {name: info.default for name, info in model.model_fields.items()}
     idle = model.idle({**defaults, **choice.values})
@@ -117,7 +117,7 @@ class _Declared:
             findings.flaw(self.base, f"{self.kind} cannot be built on a file system")
             return
         for choice in choices(self.axes):
-            values, idle = without_idle(self.model, choice)
+            values, idle = drop_idle(self.model, choice)
             self.seen.append(idle)
             layer: Layer = self.model.model_construct(**values)
             problems = [*layer.problems(step.top), *_untrue(layer, step)]

@@ -18,7 +18,7 @@ from runner.space.guideline_references import check_guidelines
 from runner.space.includes import SHELF, read_with_uses
 from runner.space.malformed import validated
 from runner.space.notes import Note
-from runner.space.size_checks import flaws_of
+from runner.space.size_checks import find_flaws
 from runner.space.space import Space, expand
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask:
 def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
     """Expand a well-formed matrix; raise BadMatrix with all errors of cells, rules and guidelines."""
     space, findings = expand(matrix)
-    impossible = flaws_of(space, findings)
+    impossible = find_flaws(space, findings)
     if {"layouts", "disks"}.isdisjoint(flaw.path[0] for flaw in impossible):
         impossible += findings.unused  # an impossible layout may be the user
     known = Known.of_declared(space) if impossible else Known.of(space)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runner.space.variants import Coords, Variant
 
 
-def flaws_of(space: Space, findings: Findings) -> list[Flaw]:
+def find_flaws(space: Space, findings: Findings) -> list[Flaw]:
     """Find everything impossible in a space, except in cells that its rules exclude."""
     ruled = Ruled.of(space.matrix, values_of(space))
     _check_fit(space, ruled, findings)

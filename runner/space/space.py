@@ -18,11 +18,11 @@ from runner.space.layouts import (
     Findings,
     Stack,
     disks_of,
+    drop_idle,
     place_of,
     report_idle,
     stack_variants,
     top_of,
-    without_idle,
 )
 from runner.space.notes import Note, few
 from runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
@@ -259,7 +259,7 @@ class _Tunes:
         seen: list[dict[str, str]] = []
         on = tuple({disk for stack in stacks for disk in used(stack.value, self.disks)})
         for choice in choices(self.axes):
-            values, idle = without_idle(Tune, choice)
+            values, idle = drop_idle(Tune, choice)
             seen.append(idle)
             for name, message in impossible(values, on).items():
                 findings.flaw(place_of(("tune",), choice, name), f"'{values[name]}': {message}")
@@ -296,7 +296,7 @@ class _Tunes:
         axes = {name: values for name, values in self.axes.items() if name in meant}
         several = [f"tune.{name}" for name, values in axes.items() if len(values) > 1]
         for choice in choices(axes):
-            values, _ = without_idle(Tune, choice)
+            values, _ = drop_idle(Tune, choice)
             tune = constructed(Tune, values)
             coords = tuple((f"tune.{name}", text) for name, text in texts(tune, values).items())
             set_values = {name: value for name, value in values.items() if value != "default"}

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from runner.language.messages import from_pydantic
 from runner.language.published import Published
 from runner.language.yaml_source import Flaw, Source, UnreadableError, read
-from runner.space.guideline_references import narrowed
+from runner.space.guideline_references import intersect_rules
 from runner.space.load import BadMatrix, placed, text_of, unreadable
 from runner.space.rules import amiss, rule_of
 from runner.space.select import select, values_of
@@ -94,7 +94,7 @@ class _Checks:
             yield Flaw((*place, error.key), error.message, error.of_key)
 
     def _any(self, common: Rule, own: Rule) -> bool:
-        rule = narrowed(common, own)
+        rule = intersect_rules(common, own)
         if rule is None:
             return False
         chosen = replace(self.selection, only=(*self.selection.only, (rule,)))

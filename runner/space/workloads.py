@@ -9,7 +9,7 @@ from runner.language.axes import constructed, written
 from runner.language.presets import PRESETS, no_phase, problems_of, values_of
 from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw
-from runner.space.layouts import Findings, place_of, report_idle, top_of, without_idle
+from runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
 from runner.space.notes import Note
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
@@ -71,7 +71,7 @@ class Workloads:
             elif kind or not told.not_on_devices:
                 yield from self._variant(name, told, kind)
 
-    def _variant(self, name: str, told: _Told, kind: bool) -> Iterator[Variant[Workload]]:
+    def _variant(self, name: str, told: _WrittenWorkload, kind: bool) -> Iterator[Variant[Workload]]:
         values, _ = told.meant(in_files=kind)
         idle = _foreign(kind)(values)
         values = {key: value for key, value in values.items() if key not in idle}
@@ -90,7 +90,7 @@ class Workloads:
         if note not in self._findings.notes:
             self._findings.notes.append(note)
 
-    def _flawed(self, name: str, coords: Coords, told: _Told, workload: Workload) -> bool:
+    def _flawed(self, name: str, coords: Coords, told: _WrittenWorkload, workload: Workload) -> bool:
         problems = [*told.problems()] or [*workload.problems()]
         for problem in problems:
             place = place_of(("workloads", name), told.choice, problem.field)
@@ -109,7 +109,7 @@ class Workloads:
                 seen = [one.meant(in_files=kind) for one in told]
                 self._report_foreign(name, _always(axes, [_foreign(kind)(values) for values, _ in seen]), stacks)
 
-    def _report_lacking(self, name: str, told: list[_Told]) -> None:
+    def _report_lacking(self, name: str, told: list[_WrittenWorkload]) -> None:
         """Report phases of programs that need files, where there are only devices."""
         for phase, why in {one.phase: one.not_on_devices for one in told}.items():
             if True not in self._by_kind:
@@ -141,7 +141,7 @@ def _named(idle: Mapping[str, str], axes: Iterable[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _WrittenWorkload:
     """One choice of a workload as written, and the preset that fills in the rest."""
 
     choice: Choice
@@ -169,9 +169,9 @@ class _Told:
     def meant(self, *, in_files: bool) -> tuple[dict[str, Any], dict[str, str]]:
         """Return the values with an effect, including those of the preset; and why the others have none."""
         if not self.preset:
-            return without_idle(Workload, self.choice)
+            return drop_idle(Workload, self.choice)
         filled = values_of(self.preset, self.phase, self._values, in_files=in_files)
-        values, idle = without_idle(Workload, replace(self.choice, values=filled))
+        values, idle = drop_idle(Workload, replace(self.choice, values=filled))
         idle |= PRESETS[self.preset].phases[self.phase].idle
         return {name: value for name, value in values.items() if name not in idle}, idle
 
@@ -184,7 +184,7 @@ class _Told:
         return (("workload", name), *((axis, text) for axis, text in program if text))
 
 
-def _told(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_Told]:
+def _told(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
     """Yield every choice of a workload. A preset without `phase` gives one for each of its phases."""
     presets = axes.get("preset", ())
     for place, preset in enumerate(presets):
@@ -193,15 +193,15 @@ def _told(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_Told]:
             several = (*(("workload.preset",) if len(presets) > 1 else ()), *one.several)
             choice = replace(one.choice, places={**one.choice.places, "preset": place if len(presets) > 1 else None})
             phase = str(choice.values["phase"])
-            yield _Told(choice, several, preset, phase, no_phase(preset, phase) if "phase" in axes else "")
+            yield _WrittenWorkload(choice, several, preset, phase, no_phase(preset, phase) if "phase" in axes else "")
     if not presets:
         alone = "'phase' has no effect: it selects a phase of a `preset`" if "phase" in axes else ""
         yield from (replace(one, amiss=alone) for one in _choices(axes))
 
 
-def _choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_Told]:
+def _choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
     several = tuple(f"workload.{axis}" for axis, values in axes.items() if len(values) > 1)
-    return (_Told(choice, several) for choice in choices(axes))
+    return (_WrittenWorkload(choice, several) for choice in choices(axes))
 
 
 def _always(axes: Iterable[str], said: list[dict[str, str]]) -> dict[str, str]:

@@ -62,7 +62,7 @@ class Table(Model):
         return KNOWN[self.metric]
 
     def held_against(self, row: Row) -> Condition | None:
-        """Return the coordinates of the row that this one is a multiple of; None if it is a base itself or has none."""
+        """Return the coordinates of the row that this one is a multiple of; None without such a row."""
         to = row.to or self.base
         if to is None or (row.to is None and _within(to, row.where)):
             return None
@@ -85,7 +85,7 @@ class Table(Model):
         return base.value / row.value if inverse else row.value / base.value
 
     def why(self, row: Row) -> str:
-        """Return the reason for a row that differs by more than 15 %; empty if none is given."""
+        """Return the reason for a row that differs by more than 15 %; empty without one."""
         return row.why or next((one.why for one in self.whys if _within(one.where, row.where)), "")
 
 

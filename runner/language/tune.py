@@ -104,7 +104,7 @@ else:
 
 
 def split(name: str) -> tuple[str, str]:
-    """Split a name into the kind of layer (empty: none) and the key or `sysfs.<path>`."""
+    """Split a name into the kind of layer (empty: no layer) and the key or `sysfs.<path>`."""
     kind, _, key = name.partition(".")
     return (kind, key) if kind in SCOPES else ("", name)
 

@@ -50,7 +50,7 @@ def _idle_for(name: str, values: int, works: list[tuple[Variant[Workload], bool]
 
 
 def no_effect(tunable: str, work: Workload, *, in_files: bool) -> str:
-    """Return why a tunable changes nothing for a workload; empty if it may change something."""
+    """Return why a tunable has no effect on a workload; empty if it may change something."""
     key = split(tunable)[1]
     buffered = not work.direct
     if key == "readahead":

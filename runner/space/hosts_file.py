@@ -57,7 +57,7 @@ class Match:
 
 
 def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
-    """Return the first host that matches; raise BadInput with a reason for each host if none does."""
+    """Return the first host that matches; raise BadInput with a reason for each host otherwise."""
     reasons = []
     for name, host in lab.hosts.items():
         fitting, why = _fitting(host, needs.disks, matrix)

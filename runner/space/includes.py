@@ -178,7 +178,7 @@ def _value(node: Node | None, key: str) -> Node | None:
 
 
 def _text(node: Node | None, key: str) -> str:
-    """Return the scalar of a key as text; empty if it has none."""
+    """Return the scalar of a key as text; empty without a scalar."""
     value = _value(node, key)
     return str(value.value) if isinstance(value, ScalarNode) else ""
 

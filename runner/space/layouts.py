@@ -44,7 +44,7 @@ class Findings:
 
 
 def drop_idle(model: Any, choice: Choice) -> tuple[dict[str, Any], dict[str, str]]:
-    """Split the values of a choice into those that have an effect, and the reasons why the others have none."""
+    """Split the values of a choice into those that have an effect, and the reasons why the others have no effect."""
     defaults = {name: info.default for name, info in model.model_fields.items()}
     idle = model.idle({**defaults, **choice.values})
     return {name: value for name, value in choice.values.items() if name not in idle}, idle

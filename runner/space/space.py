@@ -92,7 +92,7 @@ class Cell:
 
     @property
     def leaves_files(self) -> bool:
-        """Whether a trial leaves its files as they were on disk, so that other cells can use them again."""
+        """Return whether a trial leaves its files as before on disk, so that other cells can use them again."""
         top, work = self.array.stack.value[-1], self.workload.value
         return not (work.new or (isinstance(top, Fs) and work.write_share and not top.in_place))
 

@@ -167,7 +167,7 @@ class _WrittenWorkload:
         return {name: value for name, value in self.choice.values.items() if name not in {"preset", "phase"}}
 
     def meant(self, *, in_files: bool) -> tuple[dict[str, Any], dict[str, str]]:
-        """Return the values with an effect, including those of the preset; and why the others have none."""
+        """Return the values with an effect, including those of the preset; and why the others have no effect."""
         if not self.preset:
             return drop_idle(Workload, self.choice)
         filled = values_of(self.preset, self.phase, self._values, in_files=in_files)

@@ -170,7 +170,7 @@ def test_a_list_shows_those_that_come_with_it_or_those_of_files(ran: Said, call:
         ("- {id: a, bound: {metric: read.bw, wher: 1}}", "bad.yaml:1:36: unknown key 'wher'; did you mean where?"),
         ("- {id: a, bound: {metric: raed.bw, at_least: 1MB/s}}", "bad.yaml:1:27: 'raed.bw': there is no such metric"),
         ("- [", "not valid YAML"),
-        (SMALL, "there are no guidelines in it"),
+        (SMALL, "this matrix has no guidelines"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_file_of_them_is_told_with_its_place(

@@ -120,7 +120,7 @@ def test_only_takes_names(call: Call, name: str, cells: int) -> None:
         ("raid5|work", "these values are not all on one axis: raid5, work"),
         ("4KiB", "4KiB is a value of md.chunk and of workload.bs"),
         ("raid5,", "'' is neither a name nor AXIS=VALUE"),
-        ("raid5,raid5", "'layout' is listed twice"),
+        ("raid5,raid5", "'layout' occurs twice"),
     ],
 )
 def test_a_name_that_selects_no_cell_is_an_error(call: Call, name: str, said: str) -> None:

@@ -45,7 +45,7 @@ def test_the_order_follows_from_the_seed_and_differs_between_blocks() -> None:
 
 
 def test_cells_of_one_array_keep_their_order_when_others_are_left_out() -> None:
-    """What `--only` leaves out must not reshuffle what it leaves in: a run can be intersect_rules and compared."""
+    """What `--only` leaves out must not reshuffle what it leaves in: a run can be narrowed and compared."""
     whole, found = plan(), space()
     part = Plan(select(found, ["layout=far"]), found.matrix.repeat, 1)
     of_whole = {visit.array.key: [cell.id for cell in visit.cells] for visit in whole.visits(1)}

@@ -94,8 +94,8 @@ def test_where_one_setting_did_more_with_files_it_is_other_work() -> None:
         recommended(both, READ)
     assert caught.value.resolution == "narrow it with --for"
     assert "workload=work, bs=4KiB, files=8" in caught.value.details
-    intersect_rules = [one for one in both if one.cell.axes.get("workload.files") != "8"]
-    assert len(recommended(intersect_rules, READ).settings) == 2
+    narrowed = [one for one in both if one.cell.axes.get("workload.files") != "8"]
+    assert len(recommended(narrowed, READ).settings) == 2
 
 
 def test_work_of_another_name_is_other_work_whatever_else_is_the_same() -> None:

@@ -43,12 +43,12 @@ def command() -> None:
 def list_(files: tuple[Path, ...], form: str, to: Path | None) -> None:
     """Show the guidelines in FILES (of guidelines, or matrices); without any, those that come with it."""
     from runner.reports.table import Grid
-    from runner.space.guideline_files import guidelines_in
+    from runner.space.guideline_files import load_guidelines
 
     rows = [
         (one.id, one.shape, one.claimed.metric, one.claim, one.source, str(path))
         for path in files or sorted(_SHELF.glob("*.yaml"))
-        for one in guidelines_in(path)
+        for one in load_guidelines(path)
     ]
     answer(Grid(("guideline", "shape", "figure", "claim", "source", "file"), rows), form, to)
 
@@ -106,9 +106,9 @@ def _judged(
     from runner.analysis.selectors import runs_on, select_cells
     from runner.analysis.stored_guidelines import columns_of, judged_in_store
     from runner.base.errors import BadInput
-    from runner.space.guideline_files import guidelines_in
+    from runner.space.guideline_files import load_guidelines
 
-    given = [one for path in files for one in guidelines_in(path)]
+    given = [one for path in files for one in load_guidelines(path)]
     with opened(store, results) as shared:
         among = chosen_runs(shared, words)
         among = among if where is None else runs_on(where, among)

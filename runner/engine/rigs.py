@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.language.axes import written
-from runner.language.tune import meant_kind
+from runner.language.tune import target_kind
 from runner.machines.base import RigSpec
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _powers(array: Array) -> Iterator[str]:
             yield "caches"
     for tune in array.tunes:
         for name in written(tune.value):
-            if not meant_kind(name, top="disk"):
+            if not target_kind(name, top="disk"):
                 yield "host"
             if name.rpartition(".")[2] == "write_cache":
                 yield "caches"  # the drive's own

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from runner.base.quantities import parse_percent, parse_size, parse_time
 from runner.guidelines.pairing import match_along, match_compared, matching_cells, unmatched_cells
 from runner.language.guidelines import Best, Bound, Claim, Compare, Effect, Monotone, Profile, RatioOf, Scaling, SumOf
-from runner.space.guideline_references import narrowed
+from runner.space.guideline_references import intersect_rules
 from runner.space.rules import BadRule, axis_named, rule_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class ClaimScope:
         found: Rule | None = {}
         for condition in conditions:
             try:
-                found = None if found is None else narrowed(found, rule_of(condition, self.values))
+                found = None if found is None else intersect_rules(found, rule_of(condition, self.values))
             except BadRule as error:
                 raise NotTested(error.message.partition(";")[0]) from None
         if found is None:

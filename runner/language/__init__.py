@@ -1,1 +1,1 @@
-"""What people declare, parsed once into frozen values; and the errors that say where a declaration is wrong."""
+"""The matrix language: its models, units, places and messages."""

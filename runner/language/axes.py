@@ -1,7 +1,6 @@
-"""A list is an axis: from a model of single values, the model of what a user may write.
+"""Every list is an axis: derive the model of what users write from the model of one cell.
 
-`axes_of(Md)` is `Md` with a tuple of values in every place; a scalar is an axis with one value. There is one place to
-say what a field is, and both what is written and what is run follow from it.
+`axes_of(Md)` is `Md` with a tuple of values in each field. A scalar is an axis with one value.
 """
 
 from __future__ import annotations
@@ -24,19 +23,18 @@ M = TypeVar("M", bound=Model)
 
 
 def as_tuple(value: object) -> tuple[object, ...]:
-    """One value is an axis of one."""
     values = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not values:
-        raise ValueError("an empty list is an axis without values: there would be no cell at all")
+        raise ValueError("an empty list is an axis without values, so there would be no cells")
     if value is None:
-        raise ValueError("give a value or take the key away")
+        raise ValueError("write a value or remove the key")
     if any(one is None for one in values):
-        raise ValueError("nothing is written here; give a value or take the key away")
+        raise ValueError("this value is empty; write a value or remove the key")
     return values
 
 
 class _ScalarOrList:
-    """Lets editors accept one value or a list of them."""
+    """The JSON schema for one value or a list of values."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         items = handler(core).get("items", {})
@@ -48,8 +46,8 @@ def _axis(annotation: Any, metadata: list[Any]) -> Any:
     return Annotated[tuple[value, ...], BeforeValidator(as_tuple), _ScalarOrList()]  # type: ignore[valid-type]
 
 
-def as_written(field: FieldInfo) -> Any:
-    """The type of what may be written in a field's place."""
+def axis_type(field: FieldInfo) -> Any:
+    """Return the type of a field as users may write it."""
     return _axis(field.annotation, field.metadata)
 
 
@@ -66,7 +64,7 @@ def _axis_field(info: FieldInfo) -> tuple[Any, Any]:
 
 
 def model_in(annotation: Any) -> type[Model] | None:
-    """The model that a field holds, if it holds one (or nothing)."""
+    """Return the model in the annotation of a field, or None."""
     return next(
         (one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and issubclass(one, Model)), None
     )
@@ -74,13 +72,13 @@ def model_in(annotation: Any) -> type[Model] | None:
 
 @cache
 def axes_of(model: type[Model]) -> type[Model]:
-    """The model of what may be written where `model` is what is run."""
+    """Return the model of what users write for `model`."""
     fields: dict[str, Any] = {name: _axis_field(info) for name, info in model.model_fields.items()}
     return create_model(f"{model.__name__}Axes", __base__=Model, __doc__=model.__doc__, **fields)
 
 
 def written(declared: Model) -> dict[str, Any]:
-    """What somebody wrote down, by field name; what stands in a map inside it as `map.key`."""
+    """Return the written fields by name; the fields of an inner map as `map.key`."""
     found: dict[str, Any] = {}
     for name in type(declared).model_fields:
         value = getattr(declared, name) if name in declared.model_fields_set else None
@@ -94,7 +92,7 @@ def written(declared: Model) -> dict[str, Any]:
 
 
 def constructed(model: type[M], values: Mapping[str, Any]) -> M:
-    """The model of values that are known to be right, by the names that `written` gives them."""
+    """Build a model without validation, from names like those that `written` gives."""
     fields = {name: value for name, value in values.items() if "." not in name}
     maps: dict[str, dict[str, Any]] = {}
     for name, value in values.items():

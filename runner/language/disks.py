@@ -1,4 +1,4 @@
-"""Disks as they are declared: how many, how large, on which bus, and what they are like inside."""
+"""Disks as declared: count, size, bus, and the model of a simulated disk."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 KIB, MIB = 1024, 1024 * 1024
-#: After so many seeds phases come again: larger numbers leave a float no room for the part of a turn that differs.
+#: Seeds repeat after this number: with larger ones a float could not hold the difference in phase.
 PHASES = 2**36
 
 
 def _throughput(value: object) -> int:
     rate = parse_rate(value)
     if not rate:
-        raise ValueError("a disk that moves nothing never answers")
+        raise ValueError("a rate of 0 means that the disk never answers; write more")
     return rate
 
 
@@ -40,10 +40,10 @@ Throughput = Annotated[
 
 
 class _Model(Model):
-    """What every model may say of itself."""
+    """Keys of every disk model."""
 
     name: str | None = None
-    source: Annotated[str | None, Field(description="where its figures are from")] = None
+    source: Annotated[str | None, Field(description="where the figures come from")] = None
     interface: Annotated[Throughput | None, Field(description="to the host; no limit if not given")] = None
     overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.00002
 
@@ -52,7 +52,7 @@ class _Model(Model):
 
 
 class Seek(Model):
-    """Of the arm."""
+    """The arm of a hard disk."""
 
     track: Annotated[Time, Field(ge=0, lt=1, description="to the next track")]
     full: Annotated[Time, Field(gt=0, lt=1, description="across the whole disk")]
@@ -60,57 +60,63 @@ class Seek(Model):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if self.track > self.full:
-            raise ValueError("a seek to the next track takes longer than one across the disk")
+            raise ValueError(
+                "`track` is longer than `full`: a seek to the next track cannot take longer than one across the disk"
+            )
         return self
 
 
 class Zone(Model):
-    """A part of the disk in which all tracks are as fast."""
+    """A part of the disk where all tracks have the same rate."""
 
-    to: Annotated[Percent, Field(gt=0, le=1, description="the share of the disk at which it ends")]
+    to: Annotated[Percent, Field(gt=0, le=1, description="where it ends, as a share of the disk")]
     rate: Throughput
 
 
 class Shingled(Model):
-    """Tracks overlap, so that what is not written one after another lands elsewhere before it is put in its place."""
+    """Shingled recording: tracks overlap, so writes that are not sequential go to a landing zone first."""
 
-    band: Annotated[Size, Field(ge=MIB, description="bytes that can only be written one after another")]
-    landing: Annotated[Size, Field(ge=MIB, description="of the place for all other writes")]
+    band: Annotated[Size, Field(ge=MIB, description="bytes that can only be written in sequence")]
+    landing: Annotated[Size, Field(ge=MIB, description="size of the area for all other writes")]
 
 
 class Hdd(_Model):
-    """It rotates, and an arm moves."""
+    """A disk with rotating platters and an arm."""
 
     kind: Literal["hdd"]
     rpm: Annotated[int, Field(ge=60, le=100_000)] = 7200
-    outer: Annotated[Throughput | None, Field(description="of the first zone")] = None
-    inner: Annotated[Throughput | None, Field(description="of the last zone")] = None
+    outer: Annotated[Throughput | None, Field(description="rate of the first zone")] = None
+    inner: Annotated[Throughput | None, Field(description="rate of the last zone")] = None
     zones: Annotated[
         Annotated[int, Field(ge=1, le=64)] | Annotated[tuple[Zone, ...], Field(min_length=1, max_length=64)],
         BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
-        Field(description="as many equal ones between outer and inner, or each with its end and rate"),
+        Field(description="the number of equal zones from outer to inner, or a list with the end and the rate of each"),
     ] = 16
     seek: Seek = Seek.model_validate({"track": "0.8ms", "full": "18ms"})
     cache: Annotated[Size, Field(ge=0, le=1 << 32)] = 16 * MIB
-    write_cache: Annotated[bool, Field(description="writes end in the cache, half of it, until a flush")] = True
+    write_cache: Annotated[bool, Field(description="writes go to half of the cache until a flush")] = True
     read_ahead: Annotated[Size | None, Field(ge=0, description="4MiB if not given, or a quarter of the cache")] = None
     shingled: Shingled | None = None
-    queue: Annotated[int, Field(ge=1, le=16, description="among how many commands it chooses the next")] = 16
+    queue: Annotated[int, Field(ge=1, le=16, description="number of commands from which the disk chooses the next")] = (
+        16
+    )
 
     @model_validator(mode="after")
     def _zoned(self) -> Self:
         if isinstance(self.zones, tuple):
             if self.outer is not None or self.inner is not None:
-                raise ValueError("zones with their own rates leave nothing for outer and inner to say")
+                raise ValueError("`zones` has its own rates; remove `outer` and `inner`")
             ends = [zone.to for zone in self.zones]
             if ends[-1] != 1 or ends != sorted(set(ends)):
-                raise ValueError("zones go from the outside in, each to a larger share than the one before, to 100%")
+                raise ValueError(
+                    "zones go from the outside in: each `to` is larger than the one before, and the last is 100%"
+                )
         elif self.outer is None:
-            raise ValueError("`outer` is missing here: the rate of the first zone")
+            raise ValueError("`outer` is missing: the rate of the first zone")
         return self
 
     def physics(self, seed: int) -> Physics:
-        """Platters of several disks do not turn in step."""
+        # `phase`: platters of several disks do not turn in step.
         ahead = self.read_ahead if self.read_ahead is not None else min(4 * MIB, self.cache // 4)
         numbers = {
             **self._common(),
@@ -136,25 +142,24 @@ class Hdd(_Model):
 
 
 class Cliff(Model):
-    """Where a fast area of an SSD is full, and what is left then."""
+    """The end of the fast area of an SSD, and the rate after it."""
 
     after: Annotated[Size, Field(gt=0)]
     bandwidth: Throughput
 
 
 class Ssd(_Model):
-    """Places that work side by side behind one interface."""
+    """Flash channels that work in parallel behind one interface."""
 
     kind: Literal["ssd"]
     read_latency: Annotated[Time, Field(gt=0, lt=1)]
     write_latency: Annotated[Time, Field(gt=0, lt=1)]
-    channels: Annotated[int, Field(ge=1, le=256, description="commands that it works on at once")]
+    channels: Annotated[int, Field(ge=1, le=256, description="number of commands in parallel")]
     bandwidth: Throughput
     write_bandwidth: Annotated[Throughput | None, Field(description="as for reading if not given")] = None
-    cliff: Annotated[Cliff | None, Field(description="writing becomes slower after so much")] = None
+    cliff: Annotated[Cliff | None, Field(description="writing becomes slower after this amount")] = None
 
-    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - nothing in it depends on chance
-        """The same for each."""
+    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
         numbers = {
             **self._common(),
             "read_latency": self.read_latency,
@@ -168,14 +173,14 @@ class Ssd(_Model):
 
 
 class Burst(Model):
-    """More than what is paid for, for a while."""
+    """A higher limit for a short time."""
 
     iops: Annotated[int, Field(ge=1)]
     credits: Annotated[Time, Field(gt=0, description="how long a full burst lasts")]
 
 
 class Volume(_Model):
-    """A share of somebody else's disks, so many requests a second."""
+    """A cloud volume: a limited number of requests per second."""
 
     kind: Literal["volume"]
     iops: Annotated[int, Field(ge=1)]
@@ -190,8 +195,7 @@ class Volume(_Model):
             raise ValueError(f"a burst of {self.burst.iops} IOPS is not more than {self.iops}")
         return self
 
-    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - nothing in it depends on chance
-        """The same for each."""
+    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
         burst = self.burst
         numbers = {
             **self._common(),
@@ -206,13 +210,12 @@ class Volume(_Model):
 
 
 class Ideal(_Model):
-    """As fast as its server is."""
+    """As fast as the disk server."""
 
     kind: Literal["ideal"]
     overhead: Annotated[Time, Field(ge=0, lt=1, description="of every command on the interface")] = 0.0
 
-    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - nothing in it depends on chance
-        """No limits but that of its interface, if it has one."""
+    def physics(self, seed: int) -> Physics:  # noqa: ARG002 - the model has no random part
         return Physics("ideal", tuple(self._common().items()))
 
 
@@ -222,10 +225,10 @@ MODELS: dict[str, type[AnyModel]] = {"hdd": Hdd, "ssd": Ssd, "volume": Volume, "
 
 
 class _Named:
-    """Of a model, its name or file may be written as well: what stands there takes its place before this is read."""
+    """The JSON schema for a model or its name. The loader has replaced the name before this model is validated."""
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [{"type": "string", "description": "of one of ours, or of a file"}, handler(core)]}
+        return {"anyOf": [{"type": "string", "description": "the name of a shipped model, or a file"}, handler(core)]}
 
 
 class _OneOrSeveral:
@@ -240,7 +243,7 @@ class _OneOrSeveral:
 
     def _listed(self, value: object) -> object:
         if value == []:
-            raise ValueError("nothing stands here; at least one is needed")
+            raise ValueError("this list is empty; write at least one item")
         return tuple(value) if isinstance(value, list) else (value,)
 
 
@@ -248,13 +251,12 @@ class Disks(Model):
     """Several disks of one kind."""
 
     count: Annotated[int, Field(ge=1, le=26)]
-    #: A disk is a file, and ext4 has none of 16 TiB.
+    #: A disk is a file, and files on ext4 are smaller than 16 TiB.
     size: Annotated[Size, Field(ge=16 * MIB, lt=16 * 1024**4)]
     bus: Bus = "virtio"
     model: Annotated[DiskModel | None, _Named(), Field(description="as fast as the host, if not given")] = None
 
     def each(self, seed: int) -> tuple[Disk, ...]:
-        """One by one."""
         return tuple(
             Disk(self.size, self.bus, self.model.physics(seed + number) if self.model else None)
             for number in range(self.count)
@@ -262,7 +264,7 @@ class Disks(Model):
 
 
 class BusLimit(Model):
-    """What several disks share on their way to the host."""
+    """A limit that several disks share on their way to the host."""
 
     disks: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],

@@ -1,4 +1,4 @@
-"""What is to go wrong with disks while they are measured, as it is declared."""
+"""Faults of simulated disks during a measurement, as declared."""
 
 from __future__ import annotations
 
@@ -17,62 +17,58 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaValue
     from pydantic_core import CoreSchema
 
-#: What a disk knows to be bad, it keeps a list of.
+#: The disk server keeps a list of bad regions.
 LARGEST_SPOT = 2**30
-#: What the board of a rig has room for.
+#: Slots for faults in the disk server of a rig.
 MOST_FAULTS = 64
 
 
 class _Fault(Model):
     disk: Annotated[int, Field(ge=0, description="its number, from 0")]
-    at: Annotated[Time, Field(ge=0, description="after so long of fio's work, ramp included")] = 0.0
+    at: Annotated[Time, Field(ge=0, description="time since the start of fio, ramp included")] = 0.0
 
 
 class Dies(_Fault):
     """Every command ends with an error."""
 
     kind: Literal["dies"]
-    lasts: Annotated[Time | None, Field(gt=0, description="it returns after that, as it was; never if not given")] = (
-        None
-    )
+    lasts: Annotated[
+        Time | None, Field(gt=0, description="the disk returns after this time with its content; never if not given")
+    ] = None
 
-    def of(self, size: int) -> Fault:  # noqa: ARG002 - only a medium has places
-        """As it will be for a disk of this size."""
+    def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
         return Fault(self.disk, "dies", self.at, self.lasts)
 
 
 class Slow(_Fault):
-    """Everything takes longer."""
+    """Every command takes longer."""
 
     kind: Literal["slow"]
-    times: Annotated[float, Field(gt=1, le=10_000, strict=False, description="so many times longer")]
+    times: Annotated[float, Field(gt=1, le=10_000, strict=False, description="factor")]
     lasts: Annotated[Time | None, Field(gt=0)] = None
 
-    def of(self, size: int) -> Fault:  # noqa: ARG002 - only a medium has places
-        """As it will be for a disk of this size."""
+    def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
         return Fault(self.disk, "slow", self.at, self.lasts, self.times)
 
 
 class Stalls(_Fault):
-    """Nothing is answered for a while."""
+    """No command is answered for a while."""
 
     kind: Literal["stalls"]
     lasts: Annotated[Time, Field(gt=0)]
 
-    def of(self, size: int) -> Fault:  # noqa: ARG002 - only a medium has places
-        """As it will be for a disk of this size."""
+    def of(self, size: int) -> Fault:  # noqa: ARG002 - this fault is not at a place
         return Fault(self.disk, "stalls", self.at, self.lasts)
 
 
 class Medium(_Fault):
-    """A place cannot be read; what is written there is good again."""
+    """A region cannot be read. Writing to it repairs it."""
 
     kind: Literal["medium"]
     start: Extent
     length: Annotated[Size, Field(gt=0, le=LARGEST_SPOT)]
 
     def of(self, size: int) -> Fault:
-        """As it will be for a disk of this size."""
         start = resolve_share(self.start, size)
         return Fault(self.disk, "medium", self.at, where=(start, start + self.length))
 
@@ -82,7 +78,7 @@ AnyFault = Annotated[Dies | Slow | Stalls | Medium, Field(discriminator="kind")]
 
 
 class _OneSetOrSeveral:
-    """A list of faults, which every trial has; or several such lists by name, which are an axis."""
+    """A list of faults for every trial, or several lists by name, which are an axis."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(self._named, handler(source))
@@ -97,12 +93,12 @@ class _OneSetOrSeveral:
             return {UNNAMED: tuple(value)}
         if isinstance(value, dict):
             if UNNAMED in value:
-                raise ValueError("of several sets of faults each needs a name")
+                raise ValueError("each of several sets of faults needs a name")
             return {name: tuple(one) if isinstance(one, list) else one for name, one in value.items()}
         return value
 
 
-#: The name of a set that needs none.
+#: The name of the only set.
 UNNAMED = ""
 _Name = Annotated[str, Field(pattern=r"^([A-Za-z][A-Za-z0-9_.+-]*)?$", max_length=80)]
 _Faults = Annotated[tuple[AnyFault, ...], Field(max_length=MOST_FAULTS)]

@@ -1,16 +1,16 @@
-"""The files that a workload works on in a file system."""
+"""The files of a workload in a file system."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Where no size is given: so much for all jobs together, or half of the file system if that is less.
+#: The default for all jobs together; half of the file system if that is less.
 DEFAULT_SIZE = 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class FileSet:
-    """So many files for each job, all of one size."""
+    """The number and size of the files of each job."""
 
     jobs: int
     count: int
@@ -18,15 +18,13 @@ class FileSet:
 
     @property
     def span(self) -> int:
-        """Bytes that one job goes over."""
         return self.count * self.each
 
     @property
     def total(self) -> int:
-        """Bytes of all files of all jobs."""
         return self.jobs * self.span
 
     @property
     def name(self) -> str:
-        """What tells them from files of another shape."""
+        """Return a name that differs for every shape."""
         return f"{self.jobs}x{self.count}x{self.each}"

@@ -1,4 +1,4 @@
-"""Conditions as they are written: axes, and the value or values that match."""
+"""Conditions as written: axes, and the value or values that match."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ Condition = dict[str, Scalar | tuple[Scalar, ...]]
 
 
 def condition(value: Any) -> Any:
-    """Lists of values are frozen; anything else is left to be told of."""
+    """Freeze lists of values. Pydantic reports anything else."""
     if not isinstance(value, dict):
         return value
     return {key: tuple(one) if isinstance(one, list) else one for key, one in value.items()}
 
 
 def conditions(value: Any) -> Any:
-    """A list of conditions."""
     return tuple(map(condition, value)) if isinstance(value, list) else value
 
 
-#: Cells, by where they stand.
+#: Selects cells by their coordinates.
 Where = Annotated[Condition, BeforeValidator(condition)]
-#: The same, where all of them would be no answer.
+#: The same, but it cannot be empty.
 SomeCells = Annotated[Where, Field(min_length=1)]

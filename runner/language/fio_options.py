@@ -1,4 +1,4 @@
-"""The open map of fio's own options: what may stand in it, and why the rest may not."""
+"""The map of fio's own options: which are allowed, and why the others are not."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Annotated
 
 from pydantic import BeforeValidator
 
-_COLLECTED = "results are collected by matrix"
-_ENDS = "`runtime:` or `size:` says when a workload ends"
-_TOP = "the top of the layout is what fio works on"
+_COLLECTED = "matrix collects the results"
+_ENDS = "write `runtime:` or `size:` to end a workload"
+_TOP = "fio uses the top of the layout"
 #: fio options that `matrix` writes itself, and what to use instead.
 OWNED = {
     "filename": _TOP,
     **dict.fromkeys(("directory", "opendir", "read_iolog", "replay_redirect"), _TOP),
-    **dict.fromkeys(("write_iolog", "merge_blktrace_file"), "fio must write nowhere but on the top of the layout"),
-    "allow_mounted_write": "fio must never write on a device that is mounted",
-    "include": "all of a job stands in the matrix",
+    **dict.fromkeys(("write_iolog", "merge_blktrace_file"), "fio must write only to the top of the layout"),
+    "allow_mounted_write": "fio must never write to a mounted device",
+    "include": "the matrix holds the whole job",
     **dict.fromkeys(("nrfiles", "nr_files"), "write `files:`"),
     "filesize": "write `file_size:`",
-    **dict.fromkeys(("name", "filename_format"), "files of cells of one shape are used again under their own names"),
-    "create_only": "files are laid out before anything is measured",
+    **dict.fromkeys(("name", "filename_format"), "cells with files of the same shape share them by name"),
+    "create_only": "files exist before the measurement",
     **dict.fromkeys(
         ("overwrite", "file_append", "fallocate"),
-        "files are laid out before anything is measured, so writes overwrite; `new: true` has them made by writes",
+        "files exist before the measurement; write `new: true` to create them by writing",
     ),
     "readwrite": "write `rw:`",
     "rwmixwrite": "write `rwmixread:`",
@@ -33,18 +33,18 @@ OWNED = {
     "time_based": "a workload with `runtime:` is time based",
     "fileoffset": "write `offset:`",
     **dict.fromkeys(("timeout", "io_size", "io_limit", "loops", "fill_device", "fill_fs"), _ENDS),
-    "ioscheduler": "write `scheduler:` below `tune:`, so that it is read back",
-    "randseed": "`seed:` at the top of the matrix decides it, another one for every trial",
+    "ioscheduler": "write `scheduler:` below `tune:`, which is read back",
+    "randseed": "write `seed:` at the top of the matrix; each trial derives its own from it",
     **dict.fromkeys(("output", "group_reporting", "unified_rw_reporting", "stats", "per_job_logs"), _COLLECTED),
     **dict.fromkeys(("lat_percentiles", "clat_percentiles"), _COLLECTED),
     **dict.fromkeys(("write_bw_log", "write_iops_log", "write_lat_log", "write_hist_log"), _COLLECTED),
-    "allow_file_create": "fio must never make a file where a device should be",
-    **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove what it works on"),
+    "allow_file_create": "fio must never create a file in place of a device",
+    **dict.fromkeys(("unlink", "unlink_each_loop"), "fio must never remove its files"),
     "exec_prerun": "commands do not belong in a workload",
     "exec_postrun": "commands do not belong in a workload",
 }
 
-#: fio cuts longer lines of a job, and takes the rest of one for the next: another option, of whoever wrote it.
+#: fio cuts longer lines of a job and reads the rest as the next line, so a long value could add an option.
 _LONGEST = 1000
 
 
@@ -54,7 +54,7 @@ def _open_value(value: object) -> object:
     if isinstance(value, str) and any(ord(char) < 32 or ord(char) == 127 for char in value):
         raise ValueError("control characters and line breaks cannot be written into a fio job")
     if isinstance(value, str) and len(value) > _LONGEST:
-        raise ValueError(f"more than the {_LONGEST} characters that surely stay on one line of a fio job")
+        raise ValueError(f"too long for one line of a fio job; use at most {_LONGEST} characters")
     return value
 
 
@@ -62,11 +62,11 @@ OpenValue = Annotated[bool | int | float | str, BeforeValidator(_open_value)]
 
 
 def refused(option: str, value: object) -> str | None:
-    """Why an option is none of a user's; None if it is."""
+    """Return why users may not set an option; None if they may."""
     if option in {"mem", "iomem"} and ":" in str(value):
-        # It would be cut to the size of the buffers, and written over with what they hold.
-        return f"`{option}` is memory here: fio must have its buffers in no file"
+        # fio would truncate the file to the size of its buffers and overwrite it with their content.
+        return f"`{option}` cannot name a file: fio must not keep its buffers in files"
     why = OWNED.get(option)
     if option.startswith("log_"):
-        why = f"{_COLLECTED}, logs with `profile:`"  # the course of a rate is read from them
-    return f"`{option}` is not for the fio: map: {why}" if why else None
+        why = f"{_COLLECTED}, logs with `profile:`"  # the profile is read from these logs
+    return f"`{option}` is not allowed in the fio: map: {why}" if why else None

@@ -1,4 +1,4 @@
-"""Guidelines as they are written: a claim on cells, of one of a few shapes, that trials can bear out or not."""
+"""Guidelines as written: a claim about cells, in one of a few shapes, which trials can confirm or refute."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _COUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:IOPS)?\s*")
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """So much of what a metric counts, in its unit."""
+    """A value of a metric, in its unit."""
 
     value: float
     unit: str
 
 
 def parse_factor(value: object) -> float:
-    """`1.3x`, `0.9 per stripe` and `1.3` are numbers."""
+    """Parse `1.3x`, `0.9 per stripe` or `1.3`."""
     match = _FACTOR.fullmatch(str(value)) if isinstance(value, str | int | float) else None
     if match is None or isinstance(value, bool) or not float(match[1]):
         raise ValueError("not a factor; write it like 1.3x, or for scaling like 0.9 per stripe")
@@ -40,7 +40,7 @@ def parse_factor(value: object) -> float:
 
 
 def parse_amount(value: object) -> Amount:
-    """`200MB/s`, `240 IOPS`, `12ms` or `95%`."""
+    """Parse `200MB/s`, `240 IOPS`, `12ms` or `95%`."""
     if isinstance(value, str) and value.rstrip().endswith("/s"):
         return Amount(float(parse_rate(value)), "bytes/s")
     if isinstance(value, str) and value.rstrip().endswith("%"):
@@ -58,18 +58,18 @@ def _metric(name: str) -> str:
     if name not in KNOWN:
         from runner.language.suggestions import did_you_mean
 
-        raise ValueError(f"no figure is called so; {did_you_mean(name, KNOWN)}")
+        raise ValueError(f"there is no such metric; {did_you_mean(name, KNOWN)}")
     return name
 
 
 def listed(value: Any) -> Any:
-    """Lists are frozen; anything else is left to be told of."""
+    """Freeze a list. Pydantic reports anything else."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def _shape(follows: tuple[float, ...]) -> tuple[float, ...]:
     if len(follows) < 2:
-        raise ValueError("a shape has a number for each value of the axis, two and more")
+        raise ValueError("a shape has a number for each value of the axis, and at least two")
     return follows
 
 
@@ -90,19 +90,18 @@ Tolerance = Annotated[Percent, Field(ge=0, lt=1)]
 
 
 class Claim(Model):
-    """What all shapes have: a figure, and the cells that it is looked at in."""
+    """Keys of every claim: a metric, and the cells to look at."""
 
     metric: MetricName
     where: Where = Field(default_factory=dict)
 
     @property
     def figure(self) -> Metric:
-        """The figure that it is about."""
         return KNOWN[self.metric]
 
 
 class _Bounded(Claim):
-    """A factor that is to lie between bounds."""
+    """A factor between bounds."""
 
     at_least: Factor | None = None
     at_most: Factor | None = None
@@ -115,18 +114,18 @@ class _Bounded(Claim):
 
 def _check_bounds(least: float | None, most: float | None) -> None:
     if least is None and most is None:
-        raise ValueError("nothing is claimed: add `at_least` or `at_most`")
+        raise ValueError("the claim is missing; add `at_least` or `at_most`")
     if least is not None and most is not None and least > most:
         raise ValueError(f"`at_least` ({least:g}) is more than `at_most` ({most:g})")
 
 
 def _unlike(one: Condition, other: Condition) -> None:
     if one == other:
-        raise ValueError("both sides say the same, and cells are like themselves")
+        raise ValueError("both sides select the same cells; change one of them")
 
 
 class Compare(Claim):
-    """One is like the other, up to a margin."""
+    """`of` equals `to`, within a margin."""
 
     of: SomeCells
     to: SomeCells
@@ -139,7 +138,7 @@ class Compare(Claim):
 
 
 class RatioOf(_Bounded):
-    """One is so many times the other."""
+    """`of` divided by `to` lies between bounds."""
 
     of: SomeCells
     to: SomeCells
@@ -151,7 +150,7 @@ class RatioOf(_Bounded):
 
 
 class Effect(_Bounded):
-    """One value of an axis against another, over all that else is an axis."""
+    """One value of an axis divided by another, over all other axes."""
 
     of: SomeCells
     over: SomeCells
@@ -163,7 +162,7 @@ class Effect(_Bounded):
 
 
 class Best(Claim):
-    """The best value along an axis: none is better by more than the tolerance."""
+    """The best value along an axis: no other is better by more than the tolerance."""
 
     along: str
     value: Annotated[Scalar, Field(alias="is")]
@@ -171,7 +170,7 @@ class Best(Claim):
 
 
 class Monotone(Claim):
-    """From each value of an axis to the next the figure rises, or falls; back by no more than the tolerance."""
+    """The metric rises (or falls) from each value of an axis to the next, within a tolerance."""
 
     along: str
     direction: Literal["rises", "falls"]
@@ -179,19 +178,21 @@ class Monotone(Claim):
 
 
 class Scaling(_Bounded):
-    """In proportion to an axis of numbers: at n times the first value, at least so much of n times its figure."""
+    """In proportion to an axis of numbers: n times the first value gives at least this part of n times its figure."""
 
     along: str
 
 
 def _above_nothing(most: Amount | None) -> Amount | None:
     if most is not None and not most.value:
-        raise ValueError("no figure is shown to be at most 0; write the most that would still do, like 0.1% or 0.1ms")
+        raise ValueError(
+            "a measurement cannot show a value of at most 0; write the largest acceptable value, like 0.1% or 0.1ms"
+        )
     return most
 
 
 class Bound(Claim):
-    """The figure itself lies between bounds."""
+    """The metric itself lies between bounds."""
 
     at_least: AmountText | None = None
     at_most: Annotated[AmountText | None, AfterValidator(_above_nothing)] = None
@@ -200,14 +201,14 @@ class Bound(Claim):
     def _fitting(self) -> Self:
         _check_bounds(*(one.value if one else None for one in (self.at_least, self.at_most)))
         if self.at_most is None and self.at_least is not None and not self.at_least.value:
-            raise ValueError("nothing is claimed: every figure is at least 0")
+            raise ValueError("every value is at least 0; write a larger bound")
         for one in (self.at_least, self.at_most):
             if one is not None and one.unit != self.figure.unit:
-                raise ValueError(f"{self.metric} is told in {_TOLD_IN[self.figure.unit]}")
+                raise ValueError(f"the unit does not fit {self.metric}; write {_EXAMPLES[self.figure.unit]}")
         return self
 
 
-_TOLD_IN = {
+_EXAMPLES = {
     "bytes/s": "bytes a second, like 200MB/s",
     "1/s": "requests a second, like 240 IOPS",
     "ns": "a time, like 12ms",
@@ -216,16 +217,16 @@ _TOLD_IN = {
 
 
 class SumOf(Claim):
-    """The whole is the sum of its parts (three volumes of 80 IOPS make one of 240), up to a margin."""
+    """The whole is the sum of its parts, within a margin: three volumes of 80 IOPS give one of 240."""
 
     whole: SomeCells
     parts: Annotated[tuple[Where, ...], BeforeValidator(conditions), Field(min_length=1)]
-    times: Annotated[int, Field(ge=1, description="so often does each part count")] = 1
+    times: Annotated[int, Field(ge=1, description="how often each part counts")] = 1
     within: Margin
 
 
 class Profile(Claim):
-    """The course of a figure along an axis has a shape: so much of its middle level in each place, up to a margin."""
+    """The profile of a metric along an axis has a shape, within a margin."""
 
     along: str
     follows: Annotated[
@@ -251,11 +252,11 @@ SHAPES: dict[str, type[Claim]] = {
 
 
 class Guideline(Model):
-    """A piece of advice, where it is from, and what would have to be measured if it were true."""
+    """A tuning guideline: its source, and a claim that can be measured."""
 
     id: Name
     claim: Annotated[str, Field(description="in words")] = ""
-    source: Annotated[str, Field(description="who says so")] = ""
+    source: Annotated[str, Field(description="who recommends it")] = ""
     confidence: Annotated[Percent, Field(gt=0.5, lt=1)] = 0.95
     compare: Compare | None = None
     ratio: RatioOf | None = None
@@ -270,7 +271,7 @@ class Guideline(Model):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if len(self._shapes) != 1:
-            found = f"{' and '.join(self._shapes)} are several claims" if self._shapes else "there is no claim here"
+            found = f"{' and '.join(self._shapes)} are several claims" if self._shapes else "the claim is missing"
             raise ValueError(f"{found}; a guideline has one of {', '.join(SHAPES)}")
         return self
 
@@ -280,12 +281,10 @@ class Guideline(Model):
 
     @property
     def shape(self) -> str:
-        """Which shape its claim has."""
         return self._shapes[0]
 
     @property
     def claimed(self) -> Claim:
-        """What it says."""
         found: Claim = getattr(self, self.shape)
         return found
 
@@ -298,12 +297,11 @@ def _different(found: tuple[Guideline, ...]) -> tuple[Guideline, ...]:
 
 
 def repeated(names: Sequence[str]) -> list[str]:
-    """Those that stand there more than once."""
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
 
 
 class _ListOrFiles:
-    """Lets editors accept names of files among guidelines."""
+    """The JSON schema for guidelines and names of files among them."""
 
     def __get_pydantic_json_schema__(self, core: Any, handler: Any) -> Any:
         schema = handler(core)

@@ -1,4 +1,4 @@
-"""What a user may have meant: an example for a place, a layer for a word, a name without umlauts."""
+"""Hints in messages: an example for a place, a layer for a word, a valid name for a text."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _LAYER_NAMES = {
 _RAID = re.compile(r"raid[ _-]?(0|1|4|5|6|10)", re.IGNORECASE)
 _FILE_SYSTEMS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs"})
 _NAME_RULE = "a name has letters from a to z, digits and . _ + -, and begins with a letter"
-#: What the patterns of the models ask for, in words.
+#: The patterns of the models in words.
 PATTERNS = {
     NAME: _NAME_RULE,
     rf"^({NAME.strip('^$')})?$": _NAME_RULE,
     r"^[A-Za-z0-9][A-Za-z0-9_.-]*$": "a name has letters from a to z, digits, and . _ -",
     r"^[a-z]+$": "write small letters, like performance",
     r"^[a-z][a-z0-9_]*$": "an option has small letters, digits and _, like read_expire",
-    r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$": "a World Wide Name has no blanks",
+    r"^(0x|naa\.|eui\.|nvme\.|t10\.)?\S+$": "a World Wide Name has no spaces",
     r"^(local|ssh:[A-Za-z0-9@_][A-Za-z0-9@_.:-]*)$": "write local or ssh:HOST",
     r"^[a-z0-9_]+(,[a-z0-9_]+)?(-[a-z0-9_:]+)+$": "write a cipher as cryptsetup does, like aes-xts-plain64",
 }
 _GERMAN = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"})
 _SPELLED = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
-#: Examples for keys that a map cannot be without.
+#: Examples of required keys.
 _REQUIRED = {
     "name": "name: first-try",
     "disks": "disks: {count: 4, size: 1GiB}",
@@ -49,22 +49,22 @@ _REQUIRED = {
 
 
 def as_name(text: str) -> str:
-    """The nearest name to a text; empty if there is none: `größe` gives `groesse`."""
+    """Return the valid name nearest to a text (`größe` gives `groesse`); empty if there is none."""
     plain = unicodedata.normalize("NFKD", text.translate(_GERMAN)).encode("ascii", "ignore").decode()
     name = re.sub(r"[^A-Za-z0-9_.+-]+", "-", plain).strip("-")
     return name if re.fullmatch(NAME, name) else ""
 
 
 def of_pattern(text: object, pattern: str) -> str:
-    """What is wrong with a text that does not match a pattern."""
+    """Explain why a text does not match a pattern."""
     if pattern not in PATTERNS:
         return f"does not have the form {pattern}"
     name = as_name(str(text)) if PATTERNS[pattern] == _NAME_RULE else ""
     return PATTERNS[pattern] + (f"; write {name}" if name else "")
 
 
-def layer_meant(word: str) -> str:
-    """The layer that a word stands for, as it is written; empty if it stands for none."""
+def guess_layer(word: str) -> str:
+    """Return the layer that a word stands for, as written in YAML; empty if there is none."""
     if raid := _RAID.fullmatch(word):
         return f"md: {{level: {raid[1]}}}"
     if word.lower() in _FILE_SYSTEMS:
@@ -72,26 +72,26 @@ def layer_meant(word: str) -> str:
     return _LAYER_NAMES.get(word.lower(), "")
 
 
-def boolean_meant(given: object) -> str:
-    """`true` or `false` for other spellings of it; empty for anything else."""
+def guess_boolean(given: object) -> str:
+    """Return `true` or `false` for another spelling of it; empty for anything else."""
     return _SPELLED.get(str(given).strip().lower(), "")
 
 
-def time_meant(given: object) -> str:
-    """A time for a bare number or `10sec`; empty for anything else."""
+def guess_time(given: object) -> str:
+    """Return a valid time for a bare number or `10sec`; empty for anything else."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s?|secs?|seconds?|mins?|minutes?|hours?|hrs?)\s*", str(given).lower())
     return f"{found[1]}{found[2][:1] or 's'}" if found else ""
 
 
 def required(key: str, path: Sequence[str | int]) -> str:
-    """An example of a key that is missing; empty if there is none."""
+    """Return an example of a missing key; empty if there is none."""
     if key in _REQUIRED and (key != "size" or path[:1] == ("disks",)):
         return _REQUIRED[key]
     return "type: ext4" if key == "type" and path[-1:] == ("fs",) else ""
 
 
 def example(path: Sequence[str | int], given: Any) -> str:
-    """What may be written at a place of a matrix where a list or a map is needed; empty if there is no example."""
+    """Return an example for a place that needs a list or a map; empty if there is none."""
     match list(path):
         case ["disks"] | ["disks", int()]:
             of_host = "`; disks of a host stand in hosts.yaml, see `docs/disks.md" if _DEVICE.match(str(given)) else ""
@@ -149,18 +149,18 @@ def _is_count(given: object) -> bool:
 
 
 def _stack(given: object) -> str:
-    """A layout that somebody may mean who wrote this word in its place."""
+    """Return a layout for a word that stands where a layout belongs."""
     word = str(given)
     if word in LAYERS and word in {"disk", "disks"}:
         return f"[{word}]"
-    meant = layer_meant(word)
+    meant = guess_layer(word)
     if meant.startswith("fs:"):
         return f"[md: {{level: 5}}, {meant}]"
     return f"[{meant}]" if ":" in meant else "[md: {level: 5}]"
 
 
 def _condition(given: object) -> str:
-    """`layout: raid5` for `layout=raid5` and for `raid5`."""
+    """Return `layout: raid5` for `layout=raid5` and for `raid5`."""
     axis, equals, value = str(given).partition("=")
     if equals and axis and value:
         return f"{axis.strip()}: {value.strip()}"

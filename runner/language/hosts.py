@@ -1,4 +1,4 @@
-"""A lab as it is written down in hosts.yaml: its hosts, how to reach each, and which of their disks may be used."""
+"""hosts.yaml as written: hosts, how to reach them, and which of their disks may be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=
 
 
 def _stable(name: str) -> str:
-    """Letters change from boot to boot, and a path may lead anywhere: only the stable name itself is one."""
+    # sda and sdb can change places at any boot, and a path may lead anywhere. Only names in by-id are stable.
     bare = name.removeprefix("/dev/disk/by-id/")
     if bare != name and bare:
         raise ValueError(f"write only the name in /dev/disk/by-id: {bare}")
@@ -25,9 +25,9 @@ def _stable(name: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """YAML makes numbers of 0x5000c500a1 and 00123, and who knows then what was written?"""
+    # YAML reads 0x5000c500a1 and 00123 as numbers, so the written text is lost.
     if isinstance(value, int | float) and not isinstance(value, bool):
-        raise ValueError("put it in quotes, or YAML takes it for a number")  # noqa: TRY004 - what pydantic passes on
+        raise ValueError("put it in quotes; YAML reads it as a number")  # noqa: TRY004 - pydantic handles ValueError only
     return value
 
 
@@ -61,10 +61,10 @@ class DeclaredDisk:
 
 
 class LabDisk(Model):
-    """One disk that may be used, and by what it is known for sure: all of it is compared before every use."""
+    """One disk that may be used. All values that identify it are compared before each use."""
 
     id: Annotated[StableId, Field(description="its name in /dev/disk/by-id")]
-    serial: Annotated[Told | None, Field(min_length=1, description="its serial number, as `matrix disks` tells it")] = (
+    serial: Annotated[Told | None, Field(min_length=1, description="its serial number, as `matrix disks` shows it")] = (
         None
     )
     wwn: Annotated[
@@ -78,7 +78,7 @@ class LabDisk(Model):
     ] = ()
     wipe: Annotated[
         Literal["allowed"] | None,
-        Field(description="whatever is written on it may be overwritten; else only what is ours"),
+        Field(description="any content may be overwritten; if not given, only content that matrix has written"),
     ] = None
     vfio: Annotated[
         Literal["allowed"] | None,
@@ -89,12 +89,11 @@ class LabDisk(Model):
     @model_validator(mode="after")
     def _known(self) -> Self:
         if not (self.serial or self.wwn):
-            raise ValueError("`serial` or `wwn` is missing here: a name alone may come to lead to another disk")
+            raise ValueError("`serial` or `wwn` is missing: the name alone may lead to another disk later")
         return self
 
     @property
     def claim(self) -> DeclaredDisk:
-        """What is compared with what is there."""
         return DeclaredDisk(
             id=self.id,
             size=self.size,
@@ -107,7 +106,7 @@ class LabDisk(Model):
 
 
 class LabHost(Model):
-    """One machine of a lab."""
+    """One host with disks."""
 
     reach: Annotated[
         str,
@@ -120,30 +119,25 @@ class LabHost(Model):
     destroy: Annotated[
         tuple[StableId, ...],
         BeforeValidator(_listed),
-        Field(
-            description="ids of disks whose content a run may destroy without being asked: as --destroy, for the night"
-        ),
+        Field(description="ids of disks whose content a run may destroy without a question, like --destroy"),
     ] = ()
 
     shares: Annotated[
         Literal["nothing"] | None,
-        Field(
-            description="its disks share neither controller nor bus: several runs may measure some of them at a time"
-        ),
+        Field(description="its disks share no controller and no bus, so several runs may measure at the same time"),
     ] = None
 
     @model_validator(mode="after")
     def _coherent(self) -> Self:
         ids = [disk.id for disk in self.disks]
         if twice := next((one for one in ids if ids.count(one) > 1), None):
-            raise ValueError(f"{twice} stands there twice: a disk is one disk")
+            raise ValueError(f"{twice} is listed twice; remove one of the entries")
         if unknown := next((one for one in self.destroy if one not in ids), None):
-            raise ValueError(f"`destroy` names {unknown}, which is none of the disks of this host")
+            raise ValueError(f"`destroy` names {unknown}, which is not a disk of this host")
         return self
 
     @property
     def claims(self) -> tuple[DeclaredDisk, ...]:
-        """Those of all its disks."""
         return tuple(disk.claim for disk in self.disks)
 
 
@@ -153,5 +147,4 @@ class Lab(Model):
     hosts: Annotated[dict[Name, LabHost], Field(min_length=1)]
 
     def called(self, name: str) -> LabHost | None:
-        """The host of this name."""
         return self.hosts.get(name)

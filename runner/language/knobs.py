@@ -1,4 +1,4 @@
-"""What can be set on a block device, by the kinds there are. `default` means: leave it, and record what it was."""
+"""Tunables of block devices, by kind. `default` means: do not set it, but record its value."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def _readahead(value: object) -> object:
     if str(value).strip().isdecimal() and int(str(value)):
         sectors = format_size(int(str(value)) * 512)
         raise ValueError(
-            f"no unit; write {value}KiB if it is from read_ahead_kb, or {sectors} if it is what "
-            "blockdev --setra takes, which counts sectors of 512B"
+            f"no unit; write {value}KiB if it comes from read_ahead_kb, or {sectors} if it comes from "
+            "blockdev --setra, which counts sectors of 512B"
         )
     size = parse_size(value)
     if size % _PAGE:
-        raise ValueError("the kernel keeps readahead in whole pages of 4KiB")
+        raise ValueError("readahead is a multiple of 4KiB in the kernel")
     return size
 
 
@@ -63,7 +63,7 @@ def _rate(value: object) -> object:
         return value
     rate = parse_rate(value)
     if rate % 1024 or not 0 < rate < 1 << 41:
-        raise ValueError("the kernel counts it in whole KiB/s, from 1KiB/s on")
+        raise ValueError("the kernel takes whole KiB/s, at least 1KiB/s")
     return rate
 
 
@@ -91,13 +91,13 @@ IoschedValue = Annotated[Default | int, Whole(0, (1 << 31) - 1)]
 
 
 class ReadaheadOnly(Model):
-    """A device that has no queue of its own."""
+    """A device without its own queue."""
 
     readahead: Annotated[Readahead, Field(description="read_ahead_kb, in whole pages")] = None
 
 
-class BlockKnobs(ReadaheadOnly):
-    """What any block device has."""
+class BlockTunables(ReadaheadOnly):
+    """Tunables of every block device."""
 
     max_sectors_kb: Annotated[
         Default | int | None, Whole(4, (1 << 31) - 1), Field(description="largest request, in KiB")
@@ -106,26 +106,26 @@ class BlockKnobs(ReadaheadOnly):
         Literal["default", 0, 1] | None,
         BeforeValidator(_switch),
         WithJsonSchema({"enum": ["default", 0, 1, True, False]}),
-        Field(description="whether the kernel takes it for a disk that turns"),
+        Field(description="whether the kernel treats it as a rotating disk"),
     ] = None
     nomerges: Annotated[
-        Default | int | None, Whole(0, 2), Field(description="1: only simple merges of requests, 2: none")
+        Default | int | None, Whole(0, 2), Field(description="merging of requests; 1: only simple merges, 2: off")
     ] = None
     write_cache: Annotated[
         Literal["default", "write back", "write through"] | None,
         WithJsonSchema({"enum": ["default", "write back", "write through"]}),
-        Field(description="of a disk its own cache; elsewhere whether the kernel sends flushes"),
+        Field(description="on a disk: its cache; elsewhere: whether the kernel sends flushes"),
     ] = None
     sysfs: dict[SysfsPath, SysfsText] = Field(
         default_factory=dict, description="any other file in the device's folder of sysfs"
     )
 
 
-class MdKnobs(BlockKnobs):
-    """What md arrays have besides."""
+class MdTunables(BlockTunables):
+    """Tunables of md arrays."""
 
     stripe_cache_size: Annotated[
-        Default | int | None, Whole(17, 32768), Field(description="pages a disk; only where there is RAID 4, 5 or 6")
+        Default | int | None, Whole(17, 32768), Field(description="pages per disk; only RAID 4, 5 and 6")
     ] = None
     group_thread_cnt: Annotated[
         Default | int | None, Whole(0, 8192), Field(description="threads for stripes; only RAID 4, 5 and 6")
@@ -133,12 +133,12 @@ class MdKnobs(BlockKnobs):
     preread_bypass_threshold: Annotated[
         Default | int | None, Whole(0, 32768), Field(description="at most stripe_cache_size; only RAID 4, 5 and 6")
     ] = None
-    sync_speed_min: Annotated[Rate, Field(description="of resyncs, like 50MiB/s; only with redundancy")] = None
-    sync_speed_max: Annotated[Rate, Field(description="of resyncs, like 50MiB/s; only with redundancy")] = None
+    sync_speed_min: Annotated[Rate, Field(description="rate of resyncs, like 50MiB/s; only with redundancy")] = None
+    sync_speed_max: Annotated[Rate, Field(description="rate of resyncs, like 50MiB/s; only with redundancy")] = None
 
 
-class DiskKnobs(BlockKnobs):
-    """What disks have besides."""
+class DiskTunables(BlockTunables):
+    """Tunables of disks."""
 
     ncq_depth: Annotated[
         Default | int | None, Whole(1, 1024), Field(description="queue_depth of every disk; sata takes 1 to 32")
@@ -149,18 +149,20 @@ class DiskKnobs(BlockKnobs):
         Field(description="I/O scheduler of every disk"),
     ] = None
     iosched: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], IoschedValue] = Field(
-        default_factory=dict, description="knobs of the scheduler, by the kernel's names"
+        default_factory=dict, description="tunables of the scheduler, by their kernel names"
     )
     nr_requests: Annotated[Default | int | None, Whole(4, 2048), Field(description="requests in the queue")] = None
     rq_affinity: Annotated[
         Default | int | None, Whole(0, 2), Field(description="where requests are completed: 1 near the CPU, 2 on it")
     ] = None
     wbt_lat_usec: Annotated[
-        Default | int | None, Whole(0, 10**9), Field(description="latency that buffered writing is held back for")
+        Default | int | None,
+        Whole(0, 10**9),
+        Field(description="target latency in µs; buffered writes are throttled to reach it"),
     ] = None
 
 
-#: Knobs of each scheduler that the kernel shows under queue/iosched.
+#: Tunables of each scheduler, in the folder queue/iosched.
 IOSCHED = {
     "none": frozenset[str](),
     "kyber": frozenset({"read_lat_nsec", "write_lat_nsec"}),

@@ -1,4 +1,4 @@
-"""A matrix as it is written: one YAML file, parsed and frozen."""
+"""A matrix as written: one YAML file, parsed and frozen."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 def _kernel(name: str) -> str:
     if not (name.strip() and name.isprintable()):
-        raise ValueError("neither the name of a kernel nor a path that can be written on one line")
+        raise ValueError("neither the name of a kernel nor a path without control characters")
     if why := kernel_error(name):
         raise ValueError(why)
     return name
 
 
 class MachineWish(Model):
-    """What the machine should be like, where a machine has the choice."""
+    """Properties of the machine, for machines that can choose them."""
 
     kernel: Annotated[
         tuple[Annotated[str, AfterValidator(_kernel)], ...] | None,
@@ -61,17 +61,20 @@ class MachineWish(Model):
     cpus: Annotated[int, Field(ge=1, le=64)] = 2
     memory: Annotated[Size, Field(ge=256 * 1024 * 1024)] = 512 * 1024 * 1024
     strain: Annotated[
-        Percent, Field(gt=0, le=1, description="of its I/O time; a trial on modelled disks that lost more is strained")
+        Percent,
+        Field(
+            gt=0, le=1, description="share of the I/O time; a trial on simulated disks that lost more is host-limited"
+        ),
     ] = 0.05
 
 
 MOST_DISKS = 26
-#: So often is a cell measured that never gets as sure as `until` wants, if no `max` is given.
+#: The default of `max` with `until`.
 PATIENCE = 20
 
 
 def _with_room(repeat: dict[Any, Any]) -> dict[Any, Any]:
-    """Bounds between which `until` can act; what was written may be anything yet."""
+    """Fill in bounds between which `until` can act. The values are not validated yet."""
     least, most = repeat.get("min", 3), repeat.get("max", PATIENCE)
     if not (isinstance(least, int) and isinstance(most, int)):
         return repeat
@@ -80,14 +83,14 @@ def _with_room(repeat: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _meant_by(repeat: Any) -> str:
-    """What would be right instead of something that is neither a number nor a map."""
+    """Explain what to write instead of a value that is neither a number nor a map."""
     digits = re.match(r"\s*0*([1-9]\d{0,3})(?!\d)", repeat) if isinstance(repeat, str) else None
     near = f"; did you mean {digits[1]}?" if digits else ""
     return f"neither a whole number, like `repeat: 3`, nor a map, like `repeat: {{min: 3, max: 20, until: 5%}}`{near}"
 
 
 class Repeat(Model):
-    """How often each cell is measured, and when it is known well enough."""
+    """How often each cell is measured, and when its interval is narrow enough."""
 
     min: Annotated[int, Field(ge=1, le=10000)] = 3
     max: Annotated[int, Field(ge=1, le=10000, description=f"with `until`, {PATIENCE} if not given")] = 3
@@ -101,11 +104,11 @@ class Repeat(Model):
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, value: Any) -> Any:
-        """`repeat: 5` is five times. One bound alone stands for both, unless `until` makes something of the other."""
+        """Fill in missing bounds. `repeat: 5` is five times; a single bound stands for both, except with `until`."""
         if isinstance(value, int) and not isinstance(value, bool):
             return {"min": value, "max": value}
         if not isinstance(value, dict):
-            raise ValueError(_meant_by(value))  # noqa: TRY004 - pydantic takes no other for what was written
+            raise ValueError(_meant_by(value))  # noqa: TRY004 - pydantic handles ValueError only
         if value.get("until") is not None:
             return _with_room(value)
         given = [value[bound] for bound in ("min", "max") if isinstance(value.get(bound), int)]
@@ -117,20 +120,21 @@ class Repeat(Model):
             raise ValueError(f"min ({self.min}) is more than max ({self.max})")
         if self.until is None and self.min < self.max:
             raise ValueError(
-                f"nothing says when {self.min} are enough and when {self.max} are needed: "
-                "add `until: 5%`, or write one number"
+                f"without `until` it is open when {self.min} repeats are enough: add `until: 5%`, or write one number"
             )
         if self.until is not None and not 0 < self.until < 1:
-            raise ValueError(f"`until` is a part of the mean between 0 and 1, like 5%: {self.until:.0%} tells nothing")
+            raise ValueError(
+                f"`until` is a share of the mean, more than 0 and less than 1, like 5%; {self.until:.0%} is not"
+            )
         if self.until is not None and self.max < 2:
-            raise ValueError("`until` needs at least two repeats: one figure has no interval")
+            raise ValueError("`until` needs at least two repeats: a single value has no interval")
         if self.until is not None and self.min == self.max:
-            raise ValueError(f"`until` never acts where min and max are both {self.max}: write a larger max")
+            raise ValueError(f"`until` has no effect because min and max are both {self.max}; write a larger max")
         return self
 
 
 class _Entry(Model):
-    """One layer of a layout: `md: {…}`, or the bare name of a layer that needs no setting."""
+    """One layer of a layout: `md: {…}`, or only the name of a layer."""
 
     @model_validator(mode="before")
     @classmethod
@@ -154,12 +158,11 @@ class _Entry(Model):
     @model_validator(mode="after")
     def _one(self) -> Self:
         if len(self.model_fields_set) != 1:
-            raise ValueError(f"one layer a list item; known are {', '.join(LAYERS)}")
+            raise ValueError(f"write one layer per list item; the layers are {', '.join(LAYERS)}")
         return self
 
     @property
     def layer(self) -> tuple[str, Model]:
-        """Its kind and its axes."""
         (kind,) = self.model_fields_set
         return kind, getattr(self, kind)
 
@@ -184,19 +187,19 @@ Stack = Annotated[tuple[LayerEntry, ...], BeforeValidator(_layers), Field(min_le
 
 
 class Matrix(Model):
-    """What is to be found out."""
+    """One experiment."""
 
     name: Name
     description: str = ""
     seed: int = 1
     machine: MachineWish = MachineWish()
-    needs: Annotated[Needs | None, Field(description="disks that exist, on a host of hosts.yaml")] = None
+    needs: Annotated[Needs | None, Field(description="physical disks of a host in hosts.yaml")] = None
     disks: DiskSets
     bus_limit: Annotated[
-        dict[Name, BusLimit], Field(description="controllers, links, buses that modelled disks share")
+        dict[Name, BusLimit], Field(description="controllers, links and buses that simulated disks share")
     ] = Field(default_factory=dict)
     faults: Annotated[
-        FaultSets, Field(description="what goes wrong with modelled disks in every trial; by name, an axis")
+        FaultSets, Field(description="faults of simulated disks in every trial; several named sets are an axis")
     ] = Field(default_factory=dict)
     layouts: Annotated[dict[Name, Stack], Field(min_length=1)]
     tune: TuneAxes = Field(default_factory=TuneAxes)
@@ -208,7 +211,6 @@ class Matrix(Model):
     guidelines: Guidelines = ()
 
     def every_disk(self) -> tuple[Disk, ...]:
-        """The disks that every rig has, one by one."""
         found: list[Disk] = []
         for several in self.disks:
             found += several.each(self.seed * 1000 + len(found))
@@ -218,7 +220,7 @@ class Matrix(Model):
         return tuple(found)
 
     def fault_sets(self) -> dict[str, tuple[Fault, ...]]:
-        """What goes wrong, by name; a matrix that says nothing of it has one set with nothing in it."""
+        """Return the faults by name; one empty set if none are declared."""
         sizes = [disk.size for disk in self.every_disk()]
         sets = self.faults or {UNNAMED: ()}
         return {
@@ -227,7 +229,7 @@ class Matrix(Model):
         }
 
     def misplaced_disks(self) -> Iterator[tuple[Path, str]]:
-        """What cannot be about the disks as a whole, with its place."""
+        """Yield errors about the disks as a whole, each with its place."""
         disks = [several for several in self.disks for _ in range(several.count)]
         if len(disks) > MOST_DISKS:
             yield ("disks",), f"{len(disks)} disks; a rig has at most {MOST_DISKS}"
@@ -238,9 +240,9 @@ class Matrix(Model):
                 if number >= len(disks):
                     yield path, f"there is no disk {number}; they are numbered from 0 to {len(disks) - 1}"
                 elif disks[number].model is None:
-                    yield path, f"disk {number} has no model, so nothing could hold it back"
+                    yield path, f"disk {number} has no model, so its rate cannot be limited"
                 elif number in seen:
-                    yield path, f"disk {number} hangs on a link already"
+                    yield path, f"disk {number} is on another link already"
                 seen.add(number)
         yield from self._misplaced_faults(disks)
 
@@ -252,6 +254,6 @@ class Matrix(Model):
                     last = len(disks) - 1
                     yield (*path, "disk"), f"there is no disk {fault.disk}; they are numbered from 0 to {last}"
                 elif disks[fault.disk].model is None:
-                    yield (*path, "disk"), f"disk {fault.disk} has no model, so nothing can go wrong with it"
+                    yield (*path, "disk"), f"disk {fault.disk} has no model, so it cannot have faults"
                 elif fault.of(disks[fault.disk].size).where[1] > disks[fault.disk].size:
-                    yield (*path, "start"), "this place ends beyond the disk"
+                    yield (*path, "start"), "the region ends beyond the end of the disk"

@@ -1,4 +1,4 @@
-"""What pydantic found, in the words of somebody who wants it put right."""
+"""Turn pydantic's errors into messages with a remedy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from runner.language.disks import MODELS, Burst, Cliff, Disks, Seek, Shingled, Z
 from runner.language.faults import FAULTS
 from runner.language.guidelines import SHAPES, Guideline
 from runner.language.hints import (
-    boolean_meant,
     example,
-    layer_meant,
+    guess_boolean,
+    guess_layer,
+    guess_time,
     of_pattern,
     required,
-    time_meant,
 )
 from runner.language.hosts import LabDisk, LabHost
 from runner.language.knobs import IOSCHED
@@ -49,7 +49,7 @@ _KINDS = {
 }
 _NO_MAP = {kind for kind, needed in _KINDS.items() if needed == "a map"}
 
-#: Complained of together where neither a value nor a list of values stands.
+#: Pydantic reports all of these for a place that takes a value or a list of values.
 _ANYTHING = {"bool_type", "float_type", "int_type", "string_type", "tuple_type"}
 _BOUNDS = {
     "greater_than": "must be more than",
@@ -57,7 +57,7 @@ _BOUNDS = {
     "less_than": "must be less than",
     "less_than_equal": "must be at most",
 }
-#: Maps inside models of disks.
+#: Maps inside disk models.
 INNER: dict[str, type[Model]] = {"seek": Seek, "zones": Zone, "shingled": Shingled, "cliff": Cliff, "burst": Burst}
 _MAPS: dict[tuple[str, ...], type[Model]] = {
     (): Matrix,
@@ -72,7 +72,7 @@ _MAPS: dict[tuple[str, ...], type[Model]] = {
 
 
 def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
-    """The keys that may stand in the map at this path, in a file of which `top` is the whole."""
+    """Return the keys that the map at this path may have, in a file with the model `top`."""
     if top is not Matrix:
         return _keys_of_others(path, top)
     match list(path):
@@ -95,7 +95,6 @@ def keys_at(path: Sequence[str | int], top: type[Model] = Matrix) -> list[str]:
 
 
 def _keys_of_others(path: Sequence[str | int], top: type[Model]) -> list[str]:
-    """In files that are no matrices: those of hosts, and of what studies published."""
     match list(path):
         case ["tables", int()]:
             top = Table
@@ -120,7 +119,7 @@ def _keys_of_disks(path: list[str]) -> list[str]:
 
 
 def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:
-    """The map below `tune` in which a key belongs that stands elsewhere; None if it is no tunable."""
+    """Return the map below `tune` that a misplaced key belongs to; None if it is not a tunable."""
     kind = str(around[-1]) if around else ""
     if key in SCOPES:
         return None
@@ -134,13 +133,12 @@ def _home(key: str, around: Sequence[str | int]) -> tuple[str, ...] | None:
 
 
 def _nested(keys: tuple[str, ...], value: str) -> str:
-    """`tune: {vm: {dirty_ratio: 5}}`"""
+    """Return a text like `tune: {vm: {dirty_ratio: 5}}`."""
     first, *more = keys
     return f"{first}: {{{_nested(tuple(more), value)}}}" if more else f"{first}: {value}"
 
 
 def _written(value: Any) -> str:
-    """A value as it may stand in a line of YAML."""
     if isinstance(value, list):
         return f"[{', '.join(map(_written, value))}]"
     if isinstance(value, dict):
@@ -162,18 +160,20 @@ def _message(error: ErrorDetails, top: type[Model], within: Path) -> str:
         known = keys_at(around, top)
         name, colon, value = str(key).partition(":")
         if colon and value and name in known:
-            return f"a space is missing behind the colon; write `{name}: {value}`"
+            return f"a space is missing after the colon; write `{name}: {value}`"
         return f"unknown key '{key}'; {did_you_mean(str(key), known)}"
     if kind == "invalid_key":
-        return f"'{_short(given)}' is no key; several values of one key stand in brackets, like [{_short(given)}, …]"
+        return (
+            f"'{_short(given)}' cannot be a key; write several values of one key in brackets, like [{_short(given)}, …]"
+        )
     place = _path_of(error, within)
     if kind in {"missing", "union_tag_not_found"}:
         name = str(error["loc"][-1]) if kind == "missing" else context["discriminator"].strip("'")
         shown = required(name, (*within, *error["loc"][:-1])) if top is Matrix and kind == "missing" else ""
-        return f"'{name}' is missing here" + (f"; add `{shown}`" if shown else "")
+        return f"'{name}' is missing" + (f"; add `{shown}`" if shown else "")
     no_layers = isinstance(given, dict) and not given.keys() & LAYERS.keys()
     if kind == "tuple_type" and top is Matrix and no_layers and _is_section((*within, *error["loc"])):
-        return f"'{error['loc'][-1]}' stands inside `layouts`: begin it in the column of that"
+        return f"'{error['loc'][-1]}' is indented into `layouts`; begin it in the same column as `layouts`"
     if kind in {"union_tag_invalid", "literal_error"} and given is not None:
         return _none_of(context.get("tag", given), str(context.get("expected_tags") or context["expected"]))
     if given is None:
@@ -186,7 +186,6 @@ def _path_of(error: ErrorDetails, within: Path) -> Path:
 
 
 def _example(error: ErrorDetails, path: Path) -> str:
-    """A hint, where a list or a map is needed and a single value stands."""
     kind, given = error["type"], error["input"]
     if not (kind in _NO_MAP or kind == "tuple_type") or not isinstance(given, str | int | float):
         return ""
@@ -198,18 +197,17 @@ def _of_unknown_layer(key: str) -> str:
     if owners := [name for name, layer in LAYERS.items() if key in layer.model_fields]:
         shown = " or ".join(f"`{name}:`" for name in owners)
         return f"unknown layer '{key}'; it is a key of {shown}: indent it deeper than that"
-    if meant := layer_meant(key):
+    if meant := guess_layer(key):
         return f"unknown layer '{key}'; write `{meant}`"
     return f"unknown layer '{key}'; {did_you_mean(key, LAYERS)}"
 
 
 def _is_section(path: Path) -> bool:
-    """Whether a layout is called as a section of a matrix is."""
     return len(path) == 2 and path[0] == "layouts" and path[1] in Matrix.model_fields
 
 
 def _in_a_map(given: str | float, path: Path) -> str:
-    """A map with a single key that would take a value which stands by itself: `fs: ext4`."""
+    """Return a map with the one key that accepts a bare value: `fs: ext4`."""
     match path:
         case ["layouts", _, int(), str(kind)] if kind in LAYERS:
             model: type[Model] = LAYERS[kind]
@@ -227,23 +225,21 @@ def _in_a_map(given: str | float, path: Path) -> str:
 
 
 def _of_nothing(error: ErrorDetails) -> str:
-    """What would be right where a key has no value."""
     kind, context = error["type"], error.get("ctx", {})
     if kind in _KINDS:
-        return f"nothing stands here; {_KINDS[kind]} is needed"
+        return f"this value is empty; {_KINDS[kind]} is needed"
     if kind == "value_error":
-        return f"nothing stands here: {context['error']}"
-    return "nothing stands here; give a value or take the key away"
+        return f"this value is empty: {context['error']}"
+    return "this value is empty; write a value or remove the key"
 
 
 def _of_value(error: ErrorDetails, path: Path) -> str:
-    """What is wrong with what stands there."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "tuple_type" and isinstance(given, dict):
         shown = _written(given) if path[:1] in {("exclude",), ("only",)} else _written(given)[1:-1]
-        return f"a map, where a list is needed; write `[{_cut(shown)}]`"
+        return f"a list is needed here, not a map; write `[{_cut(shown)}]`"
     if kind in {"model_type", "model_attributes_type", "dict_type"} and _is_list_of_maps(given):
-        return f"a list, where a map is needed; write `{{{_cut(', '.join(_written(one)[1:-1] for one in given))}}}`"
+        return f"a map is needed here, not a list; write `{{{_cut(', '.join(_written(one)[1:-1] for one in given))}}}`"
     if kind in _KINDS:
         return f"'{_short(given)}' is not {_KINDS[kind]}{_of_kind(given, kind)}"
     if kind == "value_error":
@@ -253,24 +249,22 @@ def _of_value(error: ErrorDetails, path: Path) -> str:
         bound = next(iter(context.values()))
         return f"'{_short(given)}': {_BOUNDS[kind]} {_in_unit_of(given, bound)}"
     if kind == "too_short":
-        return "nothing stands here; at least one is needed"
+        return "this list is empty; write at least one item"
     if kind == "string_pattern_mismatch":
         return f"'{_short(given)}': {of_pattern(given, context['pattern'])}"
     return f"'{_short(given)}': {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
 def _of_kind(given: Any, kind: str) -> str:
-    """A hint at what would be of a kind, where something else stands."""
     if _quoted(given, kind):
         return "; quotes make it a text"
-    if kind == "bool_type" and (meant := boolean_meant(given)):
+    if kind == "bool_type" and (meant := guess_boolean(given)):
         return f"; write {meant}"
     return ", like 4" if kind == "int_type" else ""
 
 
 def _meant_otherwise(said: str, given: Any, path: Path) -> str:
-    """What is said of a size or a time, with what is likely to be meant at this place."""
-    if said.startswith("not a time") and (meant := time_meant(given)):
+    if said.startswith("not a time") and (meant := guess_time(given)):
         return f"not a time; did you mean {meant}?"
     is_large = (path[-1:] == ("size",) and path[:1] == ("disks",)) or path == ("machine", "memory")
     if is_large and said.startswith("no unit") and str(given).isdecimal() and int(given) < 512:
@@ -280,7 +274,7 @@ def _meant_otherwise(said: str, given: Any, path: Path) -> str:
 
 def _of_no_condition(given: Any) -> str:
     if given is None:
-        return "nothing stands here; a value or a list of values is needed"
+        return "this value is empty; a value or a list of values is needed"
     return f"'{_short(given)}' is neither a value nor a list of values"
 
 
@@ -292,11 +286,11 @@ def _none_of(given: Any, expected: str) -> str:
     """`expected` as pydantic writes it: 'a', 'b' or 'c'."""
     expected = expected.replace("'", "")
     choices = [choice for part in expected.split(" or ") for choice in part.split(", ")]
-    return f"'{_short(given)}' is none of {expected}{hint(str(given), choices)}"
+    return f"'{_short(given)}' is not one of {expected}{hint(str(given), choices)}"
 
 
 def _quoted(given: Any, kind: str) -> bool:
-    """Whether it would have been right without its quotes."""
+    """Return whether the value would be valid without its quotes."""
     if not isinstance(given, str):
         return False
     word = given.strip().lower()
@@ -304,7 +298,7 @@ def _quoted(given: Any, kind: str) -> bool:
 
 
 def _in_unit_of(given: Any, bound: Any) -> str:
-    """A bound as somebody would write it who wrote `given`."""
+    """Format a bound in the unit of the written value."""
     if isinstance(given, str):
         for parse, write in ((parse_size, format_size), (parse_time, format_time)):
             with suppress(ValueError):
@@ -327,7 +321,7 @@ def _cut(text: str) -> str:
 
 
 def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
-    """The part of pydantic's location that exists in what was written (it also names types and made-up list places)."""
+    """Drop the parts of pydantic's location that are not in the data: names of types, positions of a bare value."""
     path: list[str | int] = []
     for step in loc:
         there = range(len(data)) if isinstance(data, list) else data if isinstance(data, dict) else ()
@@ -338,7 +332,7 @@ def _path_in(data: Any, loc: Sequence[str | int]) -> Path:
 
 
 def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, within: Path = ()) -> Iterator[Flaw]:
-    """Each thing that is wrong with a place once; `within`: where in a matrix it would stand."""
+    """Yield each error once per place. `within`: the place of the data in a matrix."""
     by_place: dict[Path, list[ErrorDetails]] = {}
     every = error.errors(include_url=False)
     misspelt = {meant for one in every if one["type"] == "extra_forbidden" for meant in _meant(one, top, within)}
@@ -347,7 +341,7 @@ def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, 
             continue
         by_place.setdefault(_place(one, data), []).append(one)
     for path, found in by_place.items():
-        if {one["type"] for one in found} >= _ANYTHING:  # one for each kind of thing that a condition may name
+        if {one["type"] for one in found} >= _ANYTHING:  # one error for each type that a condition accepts
             yield Flaw(path, _of_no_condition(found[0]["input"]))
             continue
         told = dict.fromkeys((_message(one, top, within), one["type"] == "extra_forbidden") for one in found)
@@ -355,9 +349,9 @@ def from_pydantic(error: ValidationError, data: Any, top: type[Model] = Matrix, 
 
 
 def _meant(error: ErrorDetails, top: type[Model], within: Path) -> Iterator[tuple[int | str, ...]]:
-    """Where the keys belong that an unknown one may be a misspelling of."""
+    """Yield the paths of the keys that an unknown key may stand for."""
     *around, key = error["loc"]
-    if len(around) == 3 and around[0] == "layouts":  # it stands beside its layer, not in it
+    if len(around) == 3 and around[0] == "layouts":  # the key is beside its layer, not inside it
         yield from ((*around, kind, str(key)) for kind in LAYERS)
     name = str(key).partition(":")[0]
     yield (*around, name)

@@ -1,4 +1,4 @@
-"""The figures that are kept of every direction of a trial, and those that guidelines may be about: named here alone."""
+"""The figures of a trial, and the metrics that guidelines may name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-#: Of reading and of writing: name and unit.
+#: Figures of reading and of writing: name and unit.
 OF_DIRECTION: dict[str, str] = {
     "bw": "bytes/s",
     "iops": "1/s",
@@ -24,24 +24,24 @@ OF_DIRECTION: dict[str, str] = {
     "lat_max": "ns",
 }
 SIDES = ("read", "write")
-#: From requests of this size on, bandwidth says more than a rate of requests.
+#: Requests of this size or more are shown as bandwidth, smaller ones as requests per second.
 LARGE = 64 * 1024
 _SECTOR = 512
-#: Both directions together: what mixed work is known by.
+#: Both directions together: the headline of mixed work.
 TOTAL = "total"
-#: Of these more is better, of latencies less.
+#: More is better for these, less for latencies.
 RATES = ("bw", "iops")
-#: What was counted beside the work: shares, and the notes of a trial that hold them.
+#: Shares from the monitors, and the notes of a trial that hold them.
 BESIDE: dict[str, str] = {"cpu.iowait": "iowait", "disks.evenness": "evenness", "disks.strain": "strain"}
-#: Of these less is better, as of latencies.
+#: Less is better for these.
 LOST = ("cpu.iowait", "disks.strain")
-#: To so many decimals these notes are written.
+#: Decimals of these notes.
 DECIMALS: dict[str, int] = {"iowait": 4, "evenness": 3, "strain": 4}
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure of a trial: the sum of what stands in these columns."""
+    """One figure of a trial: the sum of these columns."""
 
     name: str
     columns: tuple[str, ...]
@@ -49,14 +49,13 @@ class Metric:
 
     @property
     def more_is_better(self) -> bool:
-        """Whether a larger value is the better one."""
         return self.unit != "ns" and self.name not in LOST
 
     @property
     def floor(self) -> float:
-        """What nothing counts as: of a share, half of the least that can be told from it; of all else it is no figure.
+        """Return a replacement for a share of 0, because ratios need more than 0; 0.0 if 0 is not a valid figure.
 
-        Disks that stood still and processors that never waited are what was seen, and ratios need more than 0.
+        A share of 0 is a measurement (idle disks, no waiting). Half of the last recorded digit replaces it.
         """
         return 0.5 * 10 ** -DECIMALS[self.columns[0]] if self.unit == "share" else 0.0
 
@@ -71,21 +70,21 @@ def _known() -> dict[str, Metric]:
 
 def is_large(bw: float, iops: float) -> bool:
     """Return whether requests of these rates are large enough to be shown as bandwidth."""
-    # fio cuts a bandwidth down to whole bytes per second, so requests of 64 KiB would come out a hair smaller.
+    # fio rounds bandwidth down to whole bytes per second, so requests of 64 KiB would look slightly smaller.
     return bw >= (LARGE - _SECTOR / 2) * iops
 
 
 def sides_of(figures: Collection[str]) -> tuple[str, ...]:
-    """List the sides to show of a cell with these figures, the headline first: the total, if the work is mixed."""
+    """List the sides to show for a cell, the headline first: the total, if the work is mixed."""
     found = tuple(side for side in SIDES if f"{side}_bw" in figures)
     return (TOTAL, *found) if len(found) > 1 else found
 
 
 def headline(rates: Mapping[str, float]) -> str | None:
-    """Name the figure that a cell is ranked, shown and stopped by; `rates`: its `read_bw`, `read_iops` and so on.
+    """Name the figure that ranks, shows and stops a cell; None if it has no figures. `rates`: `read_bw` ...
 
     It is the total of mixed work, because fio's random generator decides the split; else the one direction. It is
-    bandwidth of large requests, and requests per second of small ones. None: the cell has no figures.
+    bandwidth of large requests, and requests per second of small ones.
     """
     sides = sides_of(rates)
     if not sides:
@@ -94,5 +93,5 @@ def headline(rates: Mapping[str, float]) -> str | None:
     return f"{sides[0]}_{'bw' if is_large(bw, iops) else 'iops'}"
 
 
-#: By the name that guidelines have for it: `read.bw`; `total.bw` is that of both directions together.
+#: Metrics by name: `read.bw`; `total.bw` is the sum of both directions.
 KNOWN: dict[str, Metric] = _known()

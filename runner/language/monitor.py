@@ -1,4 +1,4 @@
-"""How often to look at the machine while fio works, beside what is counted before and after."""
+"""How often sysstat samples the machine during a trial."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from runner.base.quantities import parse_time
 if TYPE_CHECKING:
     from runner.language.workload import Workload
 
-#: Work that is over sooner has no course worth the time it takes to look at.
+#: Shorter trials are not sampled by `auto`: too few samples for their cost.
 WORTH_IT = 10.0
 AUTO, OFF = "auto", "off"
 
 
 def _interval(value: Any) -> Any:
-    """Whole seconds, which is what sysstat's sampler counts in."""
+    # sysstat's sampler takes whole seconds only.
     if isinstance(value, str) and value in {AUTO, OFF}:
         return value
     try:
@@ -25,7 +25,7 @@ def _interval(value: Any) -> Any:
     except ValueError:
         raise ValueError("neither a time, like 1s or 5s, nor auto or off") from None
     if seconds < 1 or seconds != int(seconds):
-        raise ValueError("the sampler counts in whole seconds; write 1s, 5s, or auto, or off")
+        raise ValueError("the sampler takes whole seconds; write 1s, 5s, auto or off")
     return int(seconds)
 
 
@@ -33,12 +33,12 @@ Monitor = Annotated[
     int | str,
     BeforeValidator(_interval),
     WithJsonSchema({"type": "string", "pattern": r"^(auto|off|[0-9]+ ?(s|m|h))$"}),
-    Field(description="how often sysstat samples the machine beside fio; auto: each second of work that takes ten"),
+    Field(description="how often sysstat samples the machine; auto: each second, if the trial takes at least 10s"),
 ]
 
 
 def interval(monitor: int | str, work: Workload) -> int:
-    """Seconds between two samples beside this work; 0: none are taken."""
+    """Return the seconds between two samples; 0 if the monitor is off."""
     if isinstance(monitor, int):
         return monitor
     if monitor == OFF or (work.runtime is not None and work.ramp + work.runtime < WORTH_IT):

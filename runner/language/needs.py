@@ -1,4 +1,4 @@
-"""What a matrix needs that only some hosts have."""
+"""What a matrix needs from a host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runner.language.hosts import DiskKind, Name
 
 
 class DiskNeeds(Model):
-    """So many disks that are like this; what is left out does not matter."""
+    """Number and properties of the disks. A property that is left out can have any value."""
 
     count: Annotated[int, Field(ge=1, le=26)]
     kind: DiskKind | None = None
@@ -21,12 +21,12 @@ class DiskNeeds(Model):
         tuple[Name, ...],
         BeforeValidator(as_tuple),
         WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-        Field(description="each of them has all of these"),
+        Field(description="each disk has all of these tags"),
     ] = ()
-    size: Annotated[Size | None, Field(gt=0, description="at least")] = None
+    size: Annotated[Size | None, Field(gt=0, description="the minimum")] = None
 
 
 class Needs(Model):
-    """What a host has to have: disks that exist, of those that hosts.yaml allows."""
+    """Physical disks that hosts.yaml has to offer."""
 
     disks: DiskNeeds

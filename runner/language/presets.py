@@ -1,8 +1,8 @@
-"""What dd, IOzone and bonnie++ do, as workloads of fio: a table of values for whatever a workload leaves open.
+"""The I/O of dd, IOzone and bonnie++ as fio workloads: default values for the fields that a workload leaves open.
 
-At the disks a job from here does what the program does; `tests/scripts/test_presets_by_trace.py` holds both beside each
-other. Common to all of them: one request after the other, through memory, without telling the kernel what will be read
-(fio tells it, unless `fadvise_hint` is 0, and the kernel then reads ahead twice as far, or not at all).
+A job sends the same requests to the disks as the program; `tests/scripts/test_presets_by_trace.py` compares both. All
+of these programs send one request after the other, through the page cache, without a hint to the kernel about the
+next ones (fio gives one unless `fadvise_hint` is 0, and the kernel then reads ahead twice as far, or not at all).
 """
 
 from __future__ import annotations
@@ -14,51 +14,51 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, create_m
 from pydantic_core import PydanticCustomError
 
 from runner.base.model import Model
-from runner.language.axes import as_written, axes_of
+from runner.language.axes import axes_of, axis_type
 from runner.language.workload import Workload
 from runner.layers import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-#: By the names that `written` gives to fields.
+#: Values by field name, as `written` returns them.
 Values = dict[str, Any]
 MIB = 1 << 20
 _LIKE_A_PROGRAM: Values = {"ioengine": "psync", "direct": False, "fio.fadvise_hint": 0}
-#: What is still in memory at the end is written out while the clock runs.
+#: The time to write out the page cache at the end counts.
 _FLUSHED: Values = {"fio.end_fsync": 1}
 _ONE_AT_A_TIME = ("psync", "sync")
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One thing that a program does."""
+    """One step of a program."""
 
-    #: What it is, the usual value first: any other would make the name a lie.
+    #: The values that define the step, the default first. Other values would make it another program.
     only: Mapping[str, tuple[Any, ...]]
-    #: What is so unless somebody writes something else.
+    #: Defaults.
     usual: Values
-    #: What more is usual on a device.
+    #: More defaults on a device.
     on_devices: Values = field(default_factory=dict)
-    #: So many requests of all jobs together, where neither size nor time ends it; 0: it goes over everything once.
+    #: Number of requests of all jobs together, if it ends neither by size nor by time; 0: one pass over the region.
     requests: int = 0
-    #: Why it cannot be on a device; empty if it can.
+    #: Why it cannot run on a device; empty if it can.
     not_on_devices: str = ""
-    #: What means nothing for it, though it would for the same work under another name, and why.
+    #: Fields without effect in this step although they have one in the same work without the preset, and why.
     idle: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A program: its phases by name, and those that are meant if nobody names any."""
+    """A program: its phases by name, and those that run by default."""
 
     program: str
     phases: Mapping[str, Phase]
     meant: tuple[str, ...]
 
 
-#: Whatever is written beside it, it is no first time.
-_AGAIN = {"new": "phase=rewrite goes over files that are there"}
+#: `new` never applies: the files exist.
+_AGAIN = {"new": "phase=rewrite uses existing files"}
 
 
 def _dd(rw: str, more: Values, *, on_devices: Values) -> Preset:
@@ -77,24 +77,24 @@ def _bonnie(rw: str, more: Values) -> Phase:
 
 
 def _rewritten() -> Phase:
-    """Every block is read, and written back where it was.
+    """Read every block and write it back in place.
 
-    fio's own mixture tosses a coin for every request, and is through when half of the file is read and half of it is
-    written. Through a map of the file each block is read before it is written: all of it, by one job, in order. Of a
-    device fio would first clear (MADV_REMOVE) whatever it maps for writing.
+    fio's own mixture tosses a coin for every request, and ends when half of the file is read and half of it is written.
+    Through mmap each block is read before it is written: the whole file, by one job, in order. On a device fio would
+    first clear the mapped region (MADV_REMOVE).
     """
     only = {"rw": ("write",), "ioengine": ("mmap",), "direct": (False,), "numjobs": (1,), "skip": (0,)}
     usual = {"fio.fadvise_hint": 0, "bs": 8192, "size": "2x memory", **_FLUSHED}
-    return Phase(only, usual, not_on_devices="fio can rewrite only files so, as bonnie++ does", idle=_AGAIN)
+    return Phase(only, usual, not_on_devices="fio can rewrite like bonnie++ only in files", idle=_AGAIN)
 
 
 _SEEKS, _SEEKERS = 8192, 5
-#: Every tenth block that was sought is written back: one in eleven requests.
+#: bonnie++ writes every tenth block back: one in eleven requests.
 _READ_SHARE = 91
 
 
 def _sought() -> Phase:
-    """So many processes look for blocks of one file, wherever they are."""
+    """Several processes read random blocks of one file."""
     only = {"rw": ("randrw",), "ioengine": _ONE_AT_A_TIME, "rwmixread": (_READ_SHARE,), "shared": (True,)}
     usual = {**_LIKE_A_PROGRAM, "bs": 8192, "size": "2x memory", "numjobs": _SEEKERS, "fio.norandommap": 1}
     return Phase(only, usual, requests=_SEEKS * 11 // 10)
@@ -102,8 +102,8 @@ def _sought() -> Phase:
 
 PRESETS: dict[str, Preset] = {
     "dd-read": _dd("read", {}, on_devices={}),
-    # It writes what /dev/zero reads as. The last to close a device waits until everything is on it; of a file most may
-    # still be in memory when dd ends.
+    # zero_buffers: dd reads /dev/zero. Closing a device waits until all data is on it; a file may still be in the page
+    # cache when dd ends, so only devices are flushed.
     "dd-write": _dd("write", {"fio.zero_buffers": 1}, on_devices=_FLUSHED),
     "iozone": Preset(
         "IOzone",
@@ -111,7 +111,7 @@ PRESETS: dict[str, Preset] = {
             "write": _iozone("write", _FLUSHED),
             "rewrite": _iozone("write", _FLUSHED, _AGAIN),
             "read": _iozone("read", {}),
-            # As much of what was just read is in memory as there is room for.
+            # pre_read fills the page cache, as the read before does in IOzone.
             "reread": _iozone("read", {"fio.pre_read": 1}),
             "randread": _iozone("randread", {}),
             "randwrite": _iozone("randwrite", _FLUSHED),
@@ -129,19 +129,19 @@ PRESETS: dict[str, Preset] = {
         ("write", "rewrite", "read", "seeks"),
     ),
 }
-#: Why a program does nothing else.
+#: Why a field cannot have another value: `PROGRAM ...`.
 _WHYS = {
     "numjobs": "is one process",
     "ioengine": "makes one system call after the other",
-    "skip": "leaves nothing out",
-    "direct": "rewrites in memory here, as fio has no other way to do it",
-    "rwmixread": "writes every tenth block back that it sought",
+    "skip": "skips no blocks",
+    "direct": "rewrites through the page cache; fio has no other way",
+    "rwmixread": "writes back every tenth block that it has read",
     "shared": "seeks in one file",
 }
 
 
 def values_of(preset: str, phase: str, told: Values, *, in_files: bool) -> Values:
-    """What was told of a workload, and what its preset says of the rest."""
+    """Return the written values of a workload, and those of its preset for the rest."""
     part = PRESETS[preset].phases[phase]
     usual = {**{name: values[0] for name, values in part.only.items()}, **part.usual}
     if not in_files:
@@ -152,7 +152,7 @@ def values_of(preset: str, phase: str, told: Values, *, in_files: bool) -> Value
 
 
 def problems_of(preset: str, phase: str, told: Values) -> Iterator[Problem]:
-    """What was told that this program does not do."""
+    """Yield the written values that differ from what the program does."""
     for name, allowed in PRESETS[preset].phases[phase].only.items():
         if name in told and told[name] not in allowed:
             yield Problem(name, _lie(preset, name, told[name]))
@@ -162,13 +162,13 @@ def _lie(preset: str, name: str, value: Any) -> str:
     program = PRESETS[preset].program
     shown = str(value).lower() if isinstance(value, bool) else value
     if name != "rw":
-        return f"'{shown}': {program} {_WHYS[name]}; leave `{name}` out, or write a workload without `preset`"
+        return f"'{shown}': {program} {_WHYS[name]}; remove `{name}`, or remove `preset`"
     what = "not what" if len(PRESETS[preset].meant) == 1 else "not all that"
     return f"'{shown}' is {what} {preset} does; {_instead(preset, value)}"
 
 
 def _instead(preset: str, rw: str) -> str:
-    """What somebody meant who wrote this `rw` beside a preset."""
+    """Suggest the phase or preset that does this `rw`."""
     known = PRESETS[preset]
     for phase, part in known.phases.items():
         if phase and rw in part.only["rw"]:
@@ -176,32 +176,32 @@ def _instead(preset: str, rw: str) -> str:
     for other, one in PRESETS.items():
         if one.program == known.program and other != preset and rw in one.phases[one.meant[0]].only["rw"]:
             return f"did you mean `preset: {other}`?"
-    return "leave `rw` out, or write a workload without `preset`"
+    return "remove `rw`, or remove `preset`"
 
 
 def no_phase(preset: str, phase: str) -> str:
-    """Why a program has no such phase; empty if it has."""
+    """Return why a program lacks this phase; empty if it has it."""
     phases = [name for name in PRESETS[preset].phases if name]
     if not phases:
-        return f"'{phase}': {preset} does one thing; leave `phase` out"
-    return "" if phase in phases else f"'{phase}' is none of {preset}'s phases: {', '.join(phases)}"
+        return f"'{phase}': {preset} has no phases; remove `phase`"
+    return "" if phase in phases else f"'{phase}' is not a phase of {preset}; its phases are {', '.join(phases)}"
 
 
 class Program(Model):
-    """What a workload may say in the place of its fields."""
+    """The program that fills in the fields of a workload."""
 
     preset: Annotated[
         Literal["dd-read", "dd-write", "iozone", "bonnie"] | None,
-        Field(description="the I/O of a program: what is left open is as it does it"),
+        Field(description="the program whose I/O fills in the fields that are not given"),
     ] = None
     phase: Annotated[
         Literal["write", "rewrite", "read", "reread", "randread", "randwrite", "seeks"] | None,
-        Field(description="what of it; if not given, all that iozone -i 0 -i 1 -i 2 -+n or bonnie++ -f does"),
+        Field(description="a phase of the program; if not given, all of iozone -i 0 -i 1 -i 2 -+n or bonnie++ -f"),
     ] = None
 
 
 def _needed(value: Any, info: ValidationInfo) -> Any:
-    """Without a preset nobody else says it. (A preset that is none is told of, and missed here.)"""
+    # `rw` is required without a preset. An invalid preset is absent from `data` and has its own error.
     if value is None and info.data.get("preset", "") is None:
         raise PydanticCustomError("missing", "Field required")
     return value
@@ -212,11 +212,11 @@ if TYPE_CHECKING:
 else:
     WorkloadAxes = create_model(
         "WorkloadAxes",
-        # The last of them has its fields first: what `rw` has to be is known when it is looked at.
+        # The fields of the last base come first, so `preset` is validated before `rw`.
         __base__=(axes_of(Workload), axes_of(Program)),
         __doc__=Workload.__doc__,
         rw=(
-            Annotated[as_written(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],
+            Annotated[axis_type(Workload.model_fields["rw"]) | None, AfterValidator(_needed)],
             Field(default=None, validate_default=True),
         ),
     )

@@ -1,4 +1,4 @@
-"""What a study published, as data: tables of figures, and which of them are held against which."""
+"""The published figures of a study, as data: tables of figures, and what each figure is a multiple of."""
 
 from __future__ import annotations
 
@@ -14,67 +14,62 @@ from runner.language.metrics import KNOWN, Metric
 if TYPE_CHECKING:
     from runner.language.filter import Condition
 
-#: Published in one of these, work that was done faster has the smaller figure.
+#: Units of time: less is better.
 TIMES = frozenset({"s", "ms", "min", "h"})
 
 
 class Row(Model):
-    """A published figure, and the cells that are its counterpart here."""
+    """A published figure, and the cells that correspond to it."""
 
     where: Where = Field(default_factory=dict)
     value: Annotated[
-        float | None, Field(gt=0, description="as it was published; none: it was measured, and not told")
+        float | None, Field(gt=0, description="as published; absent if it was measured and not published")
     ] = None
-    to: Annotated[
-        SomeCells | None, Field(description="what it is held against, where that is not the table's base")
-    ] = None
-    remark: Annotated[str, Field(description="what the source itself says of it")] = ""
-    why: Annotated[str, Field(description="why it is not within 15 %, if it is not")] = ""
-    unmeasured: Annotated[str, Field(description="why nothing here is its counterpart")] = ""
+    to: Annotated[SomeCells | None, Field(description="its base, if that is not the base of the table")] = None
+    remark: Annotated[str, Field(description="a remark of the source")] = ""
+    why: Annotated[str, Field(description="why it differs by more than 15 %, if it does")] = ""
+    unmeasured: Annotated[str, Field(description="why no cell corresponds to it")] = ""
 
     @model_validator(mode="after")
     def _somewhere(self) -> Self:
         if not (self.where or self.unmeasured):
-            raise ValueError("say which cells this is about (`where`), or why there are none (`unmeasured`)")
+            raise ValueError("write the cells (`where`), or why there are none (`unmeasured`)")
         return self
 
 
 class Reason(Model):
-    """Why some rows are not within 15 %, if they are not."""
+    """Why some rows differ by more than 15 %."""
 
     where: SomeCells
     why: str
 
 
 class Table(Model):
-    """A table of the source: what its rows have in common, and which of them is the measure of the others."""
+    """A table of the source: common coordinates, rows, and the base of the rows."""
 
     id: Name
     title: str = ""
-    at: Annotated[str, Field(description="where in the source")] = ""
+    at: Annotated[str, Field(description="the place in the source")] = ""
     metric: MetricName
-    unit: Annotated[
-        str, Field(description=f"of the published figures; {', '.join(sorted(TIMES))}: a time for the work")
-    ]
+    unit: Annotated[str, Field(description=f"unit of the published figures; {', '.join(sorted(TIMES))} are times")]
     where: Where = Field(default_factory=dict)
-    base: Annotated[SomeCells | None, Field(description="what the rows are held against, all else being equal")] = None
+    base: Annotated[SomeCells | None, Field(description="the base of the rows; all other coordinates are equal")] = None
     rows: Annotated[tuple[Row, ...], BeforeValidator(listed), Field(min_length=1)]
     whys: Annotated[tuple[Reason, ...], BeforeValidator(listed)] = ()
 
     @property
     def figure(self) -> Metric:
-        """The figure of a trial that its rows are about."""
         return KNOWN[self.metric]
 
     def held_against(self, row: Row) -> Condition | None:
-        """The place of the row that this one is a multiple of; None of a row that is such a measure, or has none."""
+        """Return the coordinates of the row that this one is a multiple of; None without such a row."""
         to = row.to or self.base
         if to is None or (row.to is None and _within(to, row.where)):
             return None
         return {**row.where, **to}
 
     def base_of(self, row: Row) -> Row | None:
-        """The row that this one is a multiple of: the one that says most of that place, and nothing else."""
+        """Return the row that this one is a multiple of: the most specific row with these coordinates."""
         place = self.held_against(row)
         if place is None:
             return None
@@ -83,14 +78,14 @@ class Table(Model):
         return max(fitting, key=lambda one: len(one.where), default=None)
 
     def ratio(self, row: Row, base: Row) -> float | None:
-        """How many times as much was published; of times for some work, how many times as fast. None: it was not."""
+        """Return the published ratio, as a speed-up if the figures are times; None if a value was not published."""
         if row.value is None or base.value is None:
             return None
         inverse = self.unit in TIMES and self.figure.unit != "ns"
         return base.value / row.value if inverse else row.value / base.value
 
     def why(self, row: Row) -> str:
-        """The reason that is given for a row, should it not be within 15 %."""
+        """Return the reason for a row that differs by more than 15 %; empty without one."""
         return row.why or next((one.why for one in self.whys if _within(one.where, row.where)), "")
 
 
@@ -105,7 +100,7 @@ def _different(found: tuple[Table, ...]) -> tuple[Table, ...]:
 
 
 class Published(Model):
-    """All that is taken from one source."""
+    """All tables from one source."""
 
     source: str
     tables: Annotated[tuple[Table, ...], BeforeValidator(listed), AfterValidator(_different), Field(min_length=1)]

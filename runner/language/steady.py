@@ -1,4 +1,4 @@
-"""When work is to count as steady: fio's own `steadystate`, with a name for each of its parts."""
+"""When the rate of a workload counts as steady: fio's `steadystate`, with one key for each part."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from runner.layers import Problem
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-#: What of fio's own options says the same.
+#: fio's own options for this.
 _OPTIONS = ("steadystate", "ss", "steadystate_duration", "ss_dur")
 
 
 class Steady(Model):
-    """When a rate counts as steady: work then ends. A trial in which it never does is told from the others."""
+    """Work ends once the rate is steady. Trials that never become steady are marked."""
 
-    within: Annotated[Percent, Field(gt=0, description="how large slope or deviation may be, of the mean")]
-    of: Annotated[Literal["iops", "bw"], Field(description="what is to be steady")] = "iops"
-    over: Annotated[Time, Field(ge=2, description="for so long, once `ramp` is over")] = 10.0
+    within: Annotated[Percent, Field(gt=0, description="largest slope or deviation, as a share of the mean")]
+    of: Annotated[Literal["iops", "bw"], Field(description="the rate that has to be steady")] = "iops"
+    over: Annotated[Time, Field(ge=2, description="for this time, after `ramp`")] = 10.0
     slope: Annotated[
-        bool, Field(description="the slope over that time; false: the largest deviation from its mean")
+        bool, Field(description="test the slope over that time; false: test the largest deviation from its mean")
     ] = True
 
     @property
     def option(self) -> str:
-        """As fio takes it."""
+        """Return the value for fio."""
         return f"{self.of}{'_slope' if self.slope else ''}:{self.within * 100:g}%"
 
     def problems(self, runtime: float | None, profile: str | None, options: Collection[str]) -> Iterator[Problem]:
-        """What of a workload leaves no room for it, or asks for it twice."""
         if runtime is not None and self.over >= runtime:
-            told = f"{format_time(self.over)} are not over within a runtime of {format_time(runtime)}"
+            told = f"{format_time(self.over)} do not fit into a runtime of {format_time(runtime)}"
             yield Problem("steady.over", f"{told}; write a longer `runtime`, which is the limit")
         if profile == "position":
-            yield Problem("steady", "a profile over positions ends when it has gone over all of them")
+            yield Problem("steady", "a profile over positions ends after one pass over the device")
         if twice := [option for option in _OPTIONS if option in options]:
-            yield Problem("fio", f"`{twice[0]}` and `steady:` say the same; write one of them")
+            yield Problem("fio", f"`{twice[0]}` and `steady:` set the same; write one of them")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: What other programs call a key, and what it is called here.
+#: Names of keys in other programs, and their names here.
 _OTHER_NAMES = {
     "block_size": "bs",
     "blocksize": "bs",
@@ -32,7 +32,7 @@ _OTHER_NAMES = {
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint with the nearest known words, or all of them if none is near."""
+    """Return a hint with the nearest known words, or with all of them if no word is near."""
     names = list(dict.fromkeys(known))
     if (meant := _OTHER_NAMES.get(word)) in names:
         return f"did you mean {meant}?"
@@ -47,6 +47,6 @@ def near(word: str, names: Iterable[str]) -> list[str]:
 
 
 def hint(word: str, names: list[str]) -> str:
-    """Return the end of a message that suggests the nearest known words; empty if none is near."""
+    """Return the end of a message that suggests the nearest known words; empty if no word is near."""
     meant = near(word, names)
     return f"; did you mean {' or '.join(meant)}?" if meant else ""

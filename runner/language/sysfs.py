@@ -1,7 +1,7 @@
-"""Knobs that nobody has a key for: a path inside a device's own folder of sysfs, and a text.
+"""Tunables without a key: a path in a device's folder in sysfs, and a text.
 
-A path can only go down, in letters, digits, dashes and underscores: nothing in it leads out of the folder by name. What
-leads out by being a link is refused by name where such links are known, and once more where the script runs.
+A path can only go down, so no name leads out of the folder. Known links that lead out are refused here; the script
+refuses all others.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, WithJsonSchema
 
 SYSFS_PATH = r"^[A-Za-z0-9_][A-Za-z0-9_-]*(/[A-Za-z0-9_][A-Za-z0-9_-]*)*$"
-#: Links to other devices, and what is not about the device's work.
+#: Links to other devices, and folders that do not affect I/O.
 LEADING_OUT = frozenset({"bdi", "block", "device", "driver", "holders", "power", "slaves", "subsystem"})
-#: Files that a key of `tune` sets, with what it knows about units and about what is read back.
+#: Files that a key of `tune` sets. The key knows the unit and how to compare the value read back.
 TYPED = {
     "queue/read_ahead_kb": "readahead",
     "cache_type": "write_cache",
@@ -30,9 +30,9 @@ TYPED = {
         )
     },
 }
-#: Two keys may come to the same file without being the same knob everywhere; both spellings are taken.
+#: Files with a key that is another tunable on some devices; both spellings are allowed.
 ALSO_TYPED = {"queue/wbt_lat_usec": "wbt_lat_usec", "queue/write_cache": "write_cache"}
-#: What the array is, which its layer decides and reads back.
+#: Files that the md layer sets and reads back.
 OF_THE_LAYOUT = frozenset(
     f"md/{name}"
     for name in (
@@ -44,38 +44,38 @@ OF_THE_LAYOUT = frozenset(
 
 
 def path_in_sysfs(value: object) -> object:
-    """A path that stays inside a device's folder, of a file that is no other key's business."""
+    """Refuse a path that leaves the folder of the device, or that another key sets."""
     if not isinstance(value, str):
         return value
     if not re.fullmatch(SYSFS_PATH, value, re.ASCII):
         raise ValueError(
-            "no path of a knob: it is relative to the device's folder in sysfs and goes down only, in letters, digits, "
-            "dashes and underscores, like queue/wbt_lat_usec"
+            "not a path in the device's folder in sysfs; write a relative path of letters, digits, dashes and "
+            "underscores, like queue/wbt_lat_usec"
         )
     first, *rest = value.split("/")
     for step in (first, *rest):
         if step in LEADING_OUT:
             raise ValueError(f"`{step}` leads out of the device's own folder")
     if value.startswith("queue/iosched/"):
-        raise ValueError(f"there is a key for it: write `iosched: {{{rest[-1]}: …}}`")
+        raise ValueError(f"this file has a key; write `iosched: {{{rest[-1]}: …}}`")
     if value in TYPED:
-        raise ValueError(f"there is a key for it: write `{TYPED[value]}:`")
+        raise ValueError(f"this file has a key; write `{TYPED[value]}:`")
     if value in OF_THE_LAYOUT or re.match(r"md/(dev-|rd\d)", value):
-        raise ValueError("the layout decides that; write it there")
+        raise ValueError("this is set by the layout; write it there")
     if value == "md/bitmap/backlog":
-        raise ValueError("where no device is write-mostly, Linux 6.12 refuses it and leaves the array hanging")
+        raise ValueError("without a write-mostly device, Linux 6.12 refuses this value and the array hangs")
     if rest[-1:] == ["uevent"] or value == "uevent":
-        raise ValueError("that is no knob: it makes up an event")
+        raise ValueError("this is not a tunable: writing to it sends an event")
     return value
 
 
 def text_for_sysfs(value: object) -> object:
-    """What is written into such a file, and read back from it."""
+    """Return the text to write to the file and to compare after reading it back."""
     if isinstance(value, bool):
         return str(int(value))
     text = str(value) if isinstance(value, int | float | str) else ""
     if not text or text != text.strip() or len(text) > 200 or not text.isprintable():
-        raise ValueError("one line that can be printed is needed here, as the kernel shows it; or default")
+        raise ValueError("write one printable line, as the kernel shows it, or default")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Kernel tunables: what is written at the top of `tune`, what in the map of one kind of layer, and what cannot be."""
+"""Kernel tunables: at the top of `tune`, in the map of one kind of layer, and values that are impossible."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from runner.base.quantities import format_size, parse_size
 from runner.base.units import size_schema
 from runner.language.knobs import (
     IOSCHED,
-    BlockKnobs,
+    BlockTunables,
     Default,
-    DiskKnobs,
-    MdKnobs,
+    DiskTunables,
+    MdTunables,
     ReadaheadOnly,
     Whole,
 )
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from runner.simdisks.disk import Disk
 
 OF_PARITY = frozenset({"stripe_cache_size", "group_thread_cnt", "preread_bypass_threshold"})
-#: Buses whose disks have a queue with a depth that can be set.
+#: Buses whose disks have an adjustable queue depth.
 QUEUED = frozenset({"sata", "scsi"})
 OF_REDUNDANT = frozenset({"sync_speed_min", "sync_speed_max"})
-#: The kinds of layers whose devices have knobs of their own, each with what these are.
-_SPECIAL: dict[str, type[Model]] = {"disk": DiskKnobs, "md": MdKnobs, "partition": ReadaheadOnly}
-SCOPES = {kind: _SPECIAL.get(kind, BlockKnobs) for kind, layer in LAYERS.items() if layer.tunable}
+#: Kinds of layers with special tunables.
+_SPECIAL: dict[str, type[Model]] = {"disk": DiskTunables, "md": MdTunables, "partition": ReadaheadOnly}
+SCOPES = {kind: _SPECIAL.get(kind, BlockTunables) for kind, layer in LAYERS.items() if layer.tunable}
 
 
 def _bytes(least: int) -> BeforeValidator:
     def check(value: object) -> object:
         size = value if value == "default" else parse_size(value)
         if isinstance(size, int) and size < least:
-            raise ValueError(f"the kernel takes {format_size(least)} and more, or default")
+            raise ValueError(f"write at least {format_size(least)}, or default")
         return size
 
     return BeforeValidator(check)
@@ -51,7 +51,7 @@ _SIZES = WithJsonSchema({"anyOf": [{"const": "default"}, size_schema()]})
 
 
 class Vm(Model):
-    """Files of /proc/sys/vm about what is written but not on disk yet. A ratio and its bytes exclude one another."""
+    """Files of /proc/sys/vm about dirty pages and caches. A ratio and its bytes exclude one another."""
 
     dirty_ratio: Annotated[Default | int | None, Whole(0, 100)] = None
     dirty_bytes: Annotated[Default | int | None, _bytes(8192), _SHOWN, _SIZES] = None
@@ -63,12 +63,12 @@ class Vm(Model):
     vfs_cache_pressure: Annotated[Default | int | None, Whole(0, 10000)] = None
 
 
-class _Plain(DiskKnobs, MdKnobs):
-    """What is set on the way to a measurement; None where it was not declared or has no meaning."""
+class _Plain(DiskTunables, MdTunables):
+    """Kernel tunables for a measurement. A key that is not given is not set."""
 
     vm: Vm | None = None
     cpu_governor: Annotated[
-        str | None, Field(pattern=r"^[a-z]+$", description="of every processor; only where there is one to choose")
+        str | None, Field(pattern=r"^[a-z]+$", description="governor of every CPU; only where the machine has cpufreq")
     ] = None
     transparent_hugepages: Annotated[
         Literal["default", "always", "madvise", "never"] | None,
@@ -78,13 +78,15 @@ class _Plain(DiskKnobs, MdKnobs):
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Knobs of a scheduler that another one is chosen against."""
+        """Return the tunables of a scheduler that is not the chosen one, with the reason."""
         chosen = values.get("scheduler") or values.get("disk.scheduler")
         known = IOSCHED.get(str(chosen))
         if known is None:
             return {}
         knobs = (name for name in values if name.startswith(("iosched.", "disk.iosched.")))
-        return {name: f"scheduler {chosen} has no such knob" for name in knobs if name.rpartition(".")[2] not in known}
+        return {
+            name: f"scheduler {chosen} has no such tunable" for name in knobs if name.rpartition(".")[2] not in known
+        }
 
 
 if TYPE_CHECKING:
@@ -95,25 +97,25 @@ else:
         __base__=_Plain,
         __doc__=_Plain.__doc__,
         **{
-            kind: (knobs | None, Field(None, description=f"of every device of this kind: {LAYERS[kind].noun}"))
+            kind: (knobs | None, Field(None, description=f"tunables of each device of this kind: {LAYERS[kind].noun}"))
             for kind, knobs in SCOPES.items()
         },
     )
 
 
 def split(name: str) -> tuple[str, str]:
-    """The kind of layer that a tunable is written for (empty: plain), and the key or `sysfs.<path>`."""
+    """Split a name into the kind of layer (empty: no layer) and the key or `sysfs.<path>`."""
     kind, _, key = name.partition(".")
     return (kind, key) if kind in SCOPES else ("", name)
 
 
 def kinds_of(stack: tuple[Layer, ...]) -> tuple[str, ...]:
-    """The kinds of block devices in a stack, from the bottom up."""
+    """Return the kinds of block devices in a stack, from the bottom up."""
     return tuple(dict.fromkeys(("disk", *(layer.kind for layer in stack if layer.tunable))))
 
 
-def meant_kind(name: str, top: str) -> str:
-    """The kind of devices that a tunable is about; empty if it is about the whole machine."""
+def target_kind(name: str, top: str) -> str:
+    """Return the kind of devices that a tunable sets; empty for the whole machine."""
     kind, key = split(name)
     if kind or key.startswith(("vm.", "cpu_governor", "transparent_hugepages")):
         return kind
@@ -123,33 +125,32 @@ def meant_kind(name: str, top: str) -> str:
 
 
 def _levels(name: str, stack: tuple[Layer, ...]) -> frozenset[int]:
-    """The levels of a stack whose files a tunable sets, counted from its disks; none if it is the machine's."""
+    """Return the levels of a stack that a tunable sets, counted from the disks; empty for the machine."""
     layers = [layer for layer in stack if layer.tunable and layer.kind != "disk"]
     kinds = ["disk", *(layer.kind for layer in layers)]
-    # A partition that is no mapping has no queue: what is set by its name is set on what it is a part of.
+    # A partition that is not a mapping has no queue: its tunables are set on the device that it is part of.
     own = [0, *(at if kind != "partition" or _is_mapped(layers, at) else at - 1 for at, kind in enumerate(kinds) if at)]
-    kind = meant_kind(name, top="top")
+    kind = target_kind(name, top="top")
     return frozenset(own[-1:] if kind == "top" else (level for of, level in zip(kinds, own, strict=True) if of == kind))
 
 
 def _is_mapped(layers: list[Layer], level: int) -> bool:
-    """Whether what stands at a level stands on mappings."""
     return level > 1 and layers[level - 2].maps
 
 
 def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> str:
-    """Why a tunable means nothing for a stack on these disks; empty if it does mean something."""
+    """Return why a tunable has no effect on a stack; empty if it has one."""
     kind, key = split(tunable)
     kinds = kinds_of(stack)
     if kind and kind not in kinds:
-        return f"there is no {kind} in it"
+        return f"it has no {kind}"
     levels = {layer.level for layer in stack if isinstance(layer, Md)}
     if key in OF_PARITY and not levels & PARITY:
-        return "there is no RAID 4, 5 or 6 in it"
+        return "it has no RAID 4, 5 or 6"
     if key in OF_REDUNDANT and not levels & REDUNDANT:
-        return "there is no array with redundancy in it"
+        return "it has no array with redundancy"
     if key.startswith("sysfs.md/") and (kind not in {"", "md"} or "md" not in kinds):
-        return "only md arrays have md/…" if kind else "there is no md in it"
+        return "only md arrays have md/…" if kind else "it has no md"
     buses = sorted({disk.bus for disk in used(stack, disks)})
     if key == "ncq_depth" and QUEUED.isdisjoint(buses):
         return f"disks on {' and '.join(buses)} have no queue depth to set; use `bus: sata` or `bus: scsi`"
@@ -157,7 +158,7 @@ def meaningless(tunable: str, stack: tuple[Layer, ...], disks: tuple[Disk, ...])
 
 
 def used(stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
-    """The disks that a stack stands on."""
+    """Return the disks under a stack."""
     match stack:
         case (OneDisk(number=number), *_):
             return disks[number : number + 1]
@@ -167,7 +168,7 @@ def used(stack: tuple[Layer, ...], disks: tuple[Disk, ...]) -> tuple[Disk, ...]:
 
 
 def impossible(values: Mapping[str, Any], disks: tuple[Disk, ...]) -> dict[str, str]:
-    """Values that the kernel would not take on these disks, by the name of the tunable."""
+    """Return the values that the kernel would refuse on these disks, by the name of the tunable."""
     sata = any(disk.bus == "sata" for disk in disks)
     return {name: why for name, value in values.items() if (why := _refused(split(name), value, values, sata=sata))}
 
@@ -177,31 +178,31 @@ def _refused(name: tuple[str, str], value: object, values: Mapping[str, Any], *,
         return ""
     kind, key = name
     if key == "ncq_depth" and sata and value > 32:
-        return "native command queueing on sata goes from 1 to 32"
+        return "sata takes a queue depth from 1 to 32"
     if key == "max_sectors_kb" and sata and kind in {"", "disk"} and value > 32767:
-        return "a request to a sata disk goes to 32767 KiB"
+        return "sata takes at most 32767 KiB"
     if key == "nr_requests" and sata and value > 32 and _beside("scheduler", values) == "none":
-        return "without a scheduler, a sata disk takes 32 requests"
+        return "a sata disk without a scheduler takes at most 32"
     stripes = _beside("stripe_cache_size", values)
     if key == "preread_bypass_threshold" and isinstance(stripes, int) and value > stripes:
-        return f"at most stripe_cache_size, which is {stripes} here"
+        return f"must be at most stripe_cache_size ({stripes})"
     return ""
 
 
 def _beside(key: str, values: Mapping[str, Any]) -> object:
-    """The value of a key wherever it is written."""
+    """Return the value of a key in any scope."""
     return next((value for name, value in values.items() if split(name)[1] == key), None)
 
 
 def exclusive(names: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Tunables of which only one can be declared, whatever the layout."""
+    """Yield tunables that exclude one another on any layout."""
     for what in ("dirty", "dirty_background"):
         if {f"vm.{what}_ratio", f"vm.{what}_bytes"} <= names.keys():
-            yield f"vm.{what}_bytes", f"the kernel forgets {what}_ratio when {what}_bytes is set; write one of them"
+            yield f"vm.{what}_bytes", f"the kernel clears {what}_ratio when {what}_bytes is set; write one of them"
 
 
 def clashes(names: Iterable[str], stack: tuple[Layer, ...]) -> Iterator[tuple[str, str]]:
-    """Tunables that come to the same file of the same devices of a stack: the later one, and the one before it."""
+    """Yield pairs of tunables that set the same file of the same devices: the later and the earlier one."""
     seen: dict[tuple[int, str], str] = {}
     for name in names:
         key = split(name)[1]

@@ -1,4 +1,4 @@
-"""What fio does to the top of a layout."""
+"""A fio workload on the top of a layout."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 DEFAULT_RUNTIME = 10.0
-#: fio's engines that read and write what they are given, on devices as in files.
+#: fio's engines that work on devices and on files.
 Engine = Literal[
     "libaio", "io_uring", "posixaio", "sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"
 ]  # fmt: skip
-#: Of these, the ones that have one request under way, whatever `iodepth` says.
+#: Engines with one request at a time. They ignore `iodepth`.
 SYNCHRONOUS = frozenset({"sync", "psync", "vsync", "pvsync", "pvsync2", "splice", "mmap"})
-_NO_DATA = "reads and writes nothing, so its figures would say nothing of `rw` and `bs`"
-_ELSEWHERE = "works on something else than disks and files"
-#: What else fio has, and why it is not for a workload.
+_NO_DATA = "does no I/O, so its figures would not depend on `rw` and `bs`"
+_ELSEWHERE = "does not use disks or files"
+#: fio's other engines, and why a workload cannot use them.
 NOT_ENGINES = {
     **dict.fromkeys(("filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"), _NO_DATA),
     **dict.fromkeys(("null", "cpuio", "exec", "falloc", "ftruncate", "e4defrag"), _NO_DATA),
@@ -37,26 +37,26 @@ NOT_ENGINES = {
     **dict.fromkeys(("gfapi_async", "libiscsi", "libnfs", "nfs", "mtd", "xnvme", "libblkio"), _ELSEWHERE),
     **dict.fromkeys(("dev-dax", "libpmem", "libpmem2", "pmemblk", "librpma_apm_client"), _ELSEWHERE),
     **dict.fromkeys(("librpma_apm_server", "librpma_gpspm_client", "librpma_gpspm_server"), _ELSEWHERE),
-    **dict.fromkeys(("windowsaio", "solarisaio", "guasi", "binject"), "is not for Linux as it is today"),
-    "sg": "goes past every layer, to SCSI disks alone",
-    "io_uring_cmd": "goes past every layer, to NVMe disks alone",
-    "external": "is not among those that can be trusted to read and write what they are told",
+    **dict.fromkeys(("windowsaio", "solarisaio", "guasi", "binject"), "does not run on today's Linux"),
+    "sg": "bypasses all layers and needs SCSI disks",
+    "io_uring_cmd": "bypasses all layers and needs NVMe disks",
+    "external": "runs unknown code",
 }
 MIXED = frozenset({"rw", "randrw"})
 
 
 def _aliases(value: object) -> object:
     if isinstance(value, str) and ":" in value:
-        # fio's suffix: for sequential work how much is skipped, for random work how many requests share an offset.
+        # fio's suffix: bytes to skip in sequential work, number of requests per offset in random work.
         kind, _, skipped = value.partition(":")
         if kind.startswith("rand"):
-            raise ValueError(f"every request of random work has an offset of its own; write {kind}")
+            raise ValueError(f"random work has a new offset for each request; write {kind}")
         raise ValueError(f"write rw: {kind}, skip: {_in_words(skipped)}")
     return {"readwrite": "rw"}.get(value, value) if isinstance(value, str) else value
 
 
 def _in_words(skipped: str) -> str:
-    """fio's `64k` as it is written here."""
+    # fio writes `64k` for 64KiB.
     match = re.fullmatch(r"(\d+)([kmg]?)(i?b)?", skipped.strip().lower())
     return format_size(int(match[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[match[2]]) if match else "64KiB"
 
@@ -64,15 +64,15 @@ def _in_words(skipped: str) -> str:
 def _engine(value: object) -> object:
     name = value.partition(":")[0] if isinstance(value, str) else ""
     if name in NOT_ENGINES:
-        raise ValueError(f"this engine of fio's {NOT_ENGINES[name]}; there are {', '.join(get_args(Engine))}")
+        raise ValueError(f"this engine {NOT_ENGINES[name]}; use one of {', '.join(get_args(Engine))}")
     return value
 
 
-#: At so many places, evenly apart, a profile over positions tells a rate.
+#: Number of places of a profile over positions, evenly spaced.
 POINTS = 100
-#: fio logs every request of it, in memory.
+#: A profile logs every request, in fio's memory.
 MOST_LOGGED = 1_000_000
-#: The seconds over which a profile over time averages, and those of work that lasts less than ten times as long.
+#: Seconds over which a profile over time averages, and the value for work of less than ten times as long.
 COURSE, SHORT_COURSE = 1.0, 0.1
 
 
@@ -91,111 +91,108 @@ class Workload(Model):
     size: Annotated[
         Length | None,
         Field(
-            description="how much of the device is used, all of it if not given; in a file system how large the files "
-            "of one job are together, 1GiB or half of it if not given; a multiple of the machine's memory: 4x memory"
+            description="on a device: the used region, all of it if not given; in a file system: the size of all files "
+            "of one job, 1GiB or half of the file system if not given; 4x memory is a multiple of the machine's memory"
         ),
     ] = None
     files: Annotated[
-        int | None, Field(ge=1, le=100_000, description="in a file system: how many files each job works on; 1")
+        int | None, Field(ge=1, le=100_000, description="in a file system: number of files of each job; 1 if not given")
     ] = None
-    file_size: Annotated[Length | None, Field(description="in a file system: how large each file is")] = None
-    shared: Annotated[bool, Field(description="in a file system: all jobs work on one file, none on its own")] = False
+    file_size: Annotated[Length | None, Field(description="in a file system: size of each file")] = None
+    shared: Annotated[bool, Field(description="in a file system: all jobs share one file")] = False
     new: Annotated[
-        bool, Field(description="in a file system: the files are made by what is written; else they are there before")
+        bool, Field(description="in a file system: the workload creates its files; if false, they exist before")
     ] = False
-    offset: Annotated[Extent, Field(description="where that part begins")] = 0
+    offset: Annotated[Extent, Field(description="where the region begins")] = 0
     skip: Annotated[
-        Size, Field(description="sequential work: so much is left out behind every request (fio's rw=read:64k)")
+        Size, Field(description="sequential work: bytes to skip after each request (fio's rw=read:64k)")
     ] = 0
     runtime: Annotated[
         Annotated[Time, Field(ge=0.001)] | None,
-        Field(description="10s if neither this nor `size` is given; without it, `size` is gone over once"),
+        Field(description="10s if neither this nor `size` is given; with `size` alone, one pass over it"),
     ] = None
-    ramp: Annotated[Time, Field(description="time at the start that does not count")] = 0.0
+    ramp: Annotated[Time, Field(description="time at the start that is not counted")] = 0.0
     ioengine: Annotated[
         Engine,
         BeforeValidator(_engine),
         WithJsonSchema({"enum": [*get_args(Engine)]}),
-        Field(description="how fio hands its requests to the kernel, on devices as in files"),
+        Field(description="how fio sends its requests to the kernel"),
     ] = "libaio"
     direct: bool = True
     sync: Annotated[Literal["none", "sync", "dsync"], Field(description="O_SYNC or O_DSYNC on every write")] = "none"
-    fsync: Annotated[int, Field(ge=0, le=2**31 - 1, description="an fsync after so many writes; 0: never")] = 0
+    fsync: Annotated[int, Field(ge=0, le=2**31 - 1, description="number of writes before each fsync; 0: never")] = 0
     profile: Annotated[
         Literal["position", "time"] | None,
-        Field(description="also keep the course of the rate: over the device, which is gone over once, or over time"),
+        Field(description="also record how the rate changes: over positions in one pass over the device, or over time"),
     ] = None
     each: Annotated[
         Size | None,
-        Field(
-            gt=0, description=f"of a profile over positions: at {POINTS} places so much each; everything if not given"
-        ),
+        Field(gt=0, description=f"profile over positions: bytes at each of {POINTS} places; everything if not given"),
     ] = None
     steady: Annotated[
-        Steady | None, Field(description="work ends once its rate is steady, `runtime` or `size` are the limit")
+        Steady | None, Field(description="end once the rate is steady, at the latest by `runtime` or `size`")
     ] = None
     fio: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")], OpenValue] = Field(
-        default_factory=dict, description="any other fio option, by fio's own name"
+        default_factory=dict, description="any other fio option, by its name in fio"
     )
 
     @classmethod
     def idle(cls, values: Mapping[str, Any]) -> dict[str, str]:
-        """Fields that mean nothing for these values, and why."""
+        """Return the fields without effect for these values, and why."""
         idle: dict[str, str] = {}
         if values["rw"] not in MIXED:
             idle["rwmixread"] = f"rw={values['rw']} does not mix reads and writes"
         if str(values["rw"]).startswith("rand"):
-            idle["skip"] = f"rw={values['rw']} goes from one place to another anyway"
+            idle["skip"] = f"rw={values['rw']} does not go in order"
         if values.get("profile") != "position":
-            idle["each"] = "only a profile over positions has places"
+            idle["each"] = "it applies to a profile over positions only"
         if values.get("numjobs") == 1:
-            idle["shared"] = "there is one job"
+            idle["shared"] = "one job has no files to share"
         if (why := _needs_files(values)) is not None:
             idle["new"] = why
         if values.get("ioengine") in SYNCHRONOUS:
-            idle["iodepth"] = f"ioengine={values['ioengine']} has one request under way"
+            idle["iodepth"] = f"ioengine={values['ioengine']} sends one request at a time"
         return idle
 
     @staticmethod
-    def idle_on_devices(values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG004 - answers as its sibling does
-        """Fields that mean nothing on a raw device, and why."""
+    def idle_on_devices(values: Mapping[str, Any]) -> dict[str, str]:  # noqa: ARG004 - same signature as idle_on_files
+        """Return the fields without effect on a raw device, and why."""
         return dict.fromkeys(("files", "file_size", "shared", "new"), "there are no files on a raw device")
 
     @staticmethod
     def idle_on_files(values: Mapping[str, Any]) -> dict[str, str]:
-        """Fields that mean nothing in a file system, and why."""
-        idle = {"offset": "where a file lies is for the file system to say"}
+        """Return the fields without effect in a file system, and why."""
+        idle = {"offset": "the file system decides where its files are"}
         if values.get("files") is not None and values.get("file_size") is not None:
-            idle["size"] = "`files` and `file_size` say it in a file system"
+            idle["size"] = "`files` and `file_size` give the size in a file system"
         return idle
 
     def on(self, memory: int) -> Workload:
-        """With sizes in bytes where they were multiples of the machine's memory."""
+        """Replace multiples of the machine's memory by sizes in bytes."""
         sizes = {"size": self.size, "file_size": self.file_size}
         told = {name: resolve_memory(size, memory) for name, size in sizes.items() if size is not None}
         return self.model_copy(update=told) if told else self
 
     def settled(self) -> Workload:
-        """With the run time filled in where it was left open (None stays where a size decides)."""
+        """Fill in the default runtime. It stays None if a size ends the workload."""
         ends = (self.runtime, self.size, self.file_size)
         open_ended = ends == (None, None, None) and self.profile != "position"
         return self.model_copy(update={"runtime": DEFAULT_RUNTIME}) if open_ended else self
 
     @property
     def write_share(self) -> float:
-        """The part of its bytes that are written."""
         if self.rw in MIXED:
             return 1 - self.rwmixread / 100
         return 1.0 if "write" in self.rw else 0.0
 
     def problems(self) -> Iterator[Problem]:
-        """What fio or the kernel would refuse, whatever the layout."""
+        """Yield what fio or the kernel would refuse on any layout."""
         if self.direct and self.bs % 512:
             yield Problem("bs", "direct I/O needs whole sectors of 512 bytes")
         if self.direct and self.skip % 512:
             yield Problem("skip", "direct I/O needs whole sectors of 512 bytes")
         if self.direct and self.ioengine == "mmap":
-            yield Problem("ioengine", "mmap always goes through memory; write `direct: false` with it")
+            yield Problem("ioengine", "mmap always uses the page cache; add `direct: false`")
         if self.profile == "position":
             yield from self._profile_problems()
         if self.steady:
@@ -205,47 +202,44 @@ class Workload(Model):
             yield from self._share_problems(_share(self.offset))
 
     def _option_problems(self) -> Iterator[Problem]:
-        """What is not for the map of fio's own options."""
+        """Yield options that are not allowed in the `fio:` map."""
         for option, value in self.fio.items():
             if self.runtime is None and option.startswith(("rate", "thinktime")):
-                yield Problem(
-                    f"fio.{option}", f"nobody can tell when it ends with `{option}` and no `runtime:`; give both"
-                )
+                yield Problem(f"fio.{option}", f"with `{option}` and no `runtime:` the end is open; write both")
             if (why := misplaced(option, value)) is not None:
                 yield Problem(f"fio.{option}", why)
             elif self.each is not None and option.startswith("zone"):
-                yield Problem(f"fio.{option}", f"`{option}` and `each:` both say where places are; write one of them")
+                yield Problem(f"fio.{option}", f"`{option}` and `each:` both set places; write one of them")
 
     def _profile_problems(self) -> Iterator[Problem]:
-        """What has no place after the other."""
         if self.rw not in {"read", "write"}:
-            yield Problem("profile", f"a profile over positions is read or written in order, which rw={self.rw} is not")
+            yield Problem("profile", f"a profile over positions needs sequential work; rw={self.rw} is not")
         if self.numjobs > 1:
-            yield Problem("numjobs", "a profile over positions is of one job: several are at several places")
+            yield Problem("numjobs", "a profile over positions needs one job")
         if self.runtime is not None or self.ramp:
             field = "runtime" if self.runtime is not None else "ramp"
-            yield Problem(field, "a profile over positions ends when it has gone over all of them")
+            yield Problem(field, "a profile over positions ends after one pass over the device")
         if self.each is not None and (self.each % self.bs or self.each < 2 * self.bs):
-            yield Problem("each", f"not several times bs, {format_size(self.bs)}")
+            yield Problem("each", f"must be a multiple of bs ({format_size(self.bs)}), at least twice")
 
     def _share_problems(self, offset: Fraction) -> Iterator[Problem]:
-        """Shares that cannot be on a device of any size."""
+        """Yield shares that do not fit on a device of any size."""
         left = f"{float(1 - offset) * 100:g}%"
         if offset == 1:
-            yield Problem("offset", f"nothing of a device is left behind {self.offset} of it")
+            yield Problem("offset", f"no space is left after {self.offset} of a device")
         elif isinstance(self.size, str) and self.size.endswith("%") and offset + _share(self.size) > 1:
-            yield Problem(
-                "size", f"{self.size} behind an offset of {self.offset}, where {left} are left; at most {left}"
-            )
+            yield Problem("size", f"{self.size} after an offset of {self.offset}: only {left} are left")
 
     def span(self, capacity: int, devices: int = 1) -> int:
-        """Bytes of raw devices that one job goes over; `capacity` is what they have together."""
+        """Return the bytes of the region that one job covers; `capacity` is that of all devices together."""
         if self.size is None:
-            return capacity - devices * resolve_share(self.offset, capacity // devices)  # on each of them
+            return capacity - devices * resolve_share(
+                self.offset, capacity // devices
+            )  # the offset applies to each device
         return resolve_share(self.size, capacity)
 
     def touched(self, span: int) -> int:
-        """Bytes that are read or written when so many are gone over once."""
+        """Return the bytes that one pass over a region reads or writes."""
         if self.each is not None:
             return self.each * max(1, span // self.window(span))
         once = span * self.bs // (self.bs + self.skip)
@@ -253,17 +247,16 @@ class Workload(Model):
         return min(once, most * self.bs) if isinstance(most, int) else once
 
     def _log_problem(self, span: int) -> Problem | None:
-        """More requests than can be logged."""
         count = self.touched(span) // self.bs
         if self.each is not None and self.each > span:
-            return Problem("each", f"more than the {format_size(span)} that are gone over")
+            return Problem("each", f"more than the whole region of {format_size(span)}")
         if self.profile != "position" or count <= MOST_LOGGED:
             return None
-        told = f"{count:,} requests of {format_size(self.bs)} are more than can be logged, {MOST_LOGGED:,}"
-        return Problem("profile", f"{told}: write a larger `bs`, or with `each` how much is enough at each place")
+        told = f"{count:,} requests of {format_size(self.bs)} exceed the limit of the log, {MOST_LOGGED:,}"
+        return Problem("profile", f"{told}: write a larger `bs`, or a limit for each place with `each`")
 
     def window(self, span: int) -> int:
-        """How far the places of a profile are from each other."""
+        """Return the distance between two places of a profile over positions."""
         return max(-(-span // (POINTS * self.bs)) * self.bs, self.each or 0)
 
     @property
@@ -272,16 +265,15 @@ class Workload(Model):
         return SHORT_COURSE if self.runtime is not None and self.runtime < 10 * COURSE else COURSE
 
     def _problem_over(self, span: int) -> Problem | None:
-        """What cannot be with so many bytes to go over: too much to log, or holes as large as all of it."""
         if (logged := self._log_problem(span)) is not None:
             return logged
         if not self.skip or 2 * self.bs + self.skip <= span:
             return None
-        step = f"{format_size(self.skip)} behind requests of {format_size(self.bs)}"
-        return Problem("skip", f"{step} lead beyond the {format_size(span)} that are gone over")
+        step = f"{format_size(self.skip)} after requests of {format_size(self.bs)}"
+        return Problem("skip", f"{step} lead beyond the region of {format_size(span)}")
 
     def fileset(self, capacity: int) -> FileSet:
-        """The files it works on in a file system. A share is one of the whole, for all jobs together."""
+        """Return the files in a file system. A share is a share of the whole, for all jobs together."""
         sets = 1 if self.shared else self.numjobs
         share = capacity // sets
         size = _told("50%", min(2 * DEFAULT_SIZE // sets, share))
@@ -295,46 +287,48 @@ class Workload(Model):
         return FileSet(sets, self.files or told, each)
 
     def files_misfit(self, capacity: int) -> Problem | None:
-        """Why its files cannot be in a file system of at least `capacity` bytes; None if they can."""
+        """Return why the files do not fit in a file system of this size; None if they do."""
         files = self.fileset(capacity)
         if self.profile == "position" and files.count > 1:
-            return Problem("profile", f"its positions are those of one file, and there are {files.count}")
+            return Problem("profile", f"a profile over positions needs one file, and there are {files.count}")
         if self.shared and files.count > 1:
             return Problem("shared", f"jobs share one file, and there are {files.count}")
         field = "file_size" if self.file_size is not None else "files" if self.size is None and self.files else "size"
         if files.each < self.bs:
-            return Problem(field, f"files of {format_size(files.each)} do not hold one block of {format_size(self.bs)}")
+            return Problem(
+                field, f"files of {format_size(files.each)} are less than one request of {format_size(self.bs)}"
+            )
         if files.total <= capacity:
             return self._problem_over(files.each)
         count, each = files.jobs * files.count, format_size(files.each)
-        # What somebody wrote in MB is not told in MiB.
+        # A size that was written in MB is shown in MB.
         unit = "MiB" if each.endswith("iB") or each[-2:-1].isdigit() else "MB"
         needed, free = format_in_unit(files.total, unit, ceil), format_in_unit(capacity, unit, floor)
         many = f"{count} files of {each}" if count > 1 else "it"
-        return Problem(field, f"{many} would take {needed}; only {free} are sure to be free")
+        return Problem(field, f"{many} would take {needed}; at least {free} are free")
 
     def unaligned(self, sector: int) -> Problem | None:
-        """What a device of such sectors refuses where nothing lies between it and fio; None if it takes all."""
+        """Return why devices with this sector size refuse the requests; None if they do not."""
         if not self.direct:
             return None
         for field, extent in (("bs", self.bs), ("skip", self.skip), ("offset", self.offset)):
             if isinstance(extent, int) and extent % sector:
-                told = f"direct I/O goes in whole sectors, which are {format_size(sector)} there"
+                told = f"direct I/O needs whole sectors of {format_size(sector)}"
                 return Problem(field, f"{told}, and {format_size(extent)} is not")
         return None
 
     def misfit(self, capacity: int, devices: int) -> Problem | None:
-        """Why it cannot be on devices of at most `capacity` bytes together; None if it can."""
+        """Return why it does not fit on devices of `capacity` bytes together; None if it does."""
         room = capacity // devices
         for field, extent in (("size", self.size), ("offset", self.offset)):
             if isinstance(extent, str) and _share(extent) * 100 % 1:
-                return Problem(field, f"fio cuts {extent} of a device to whole per cents; write one, or a size")
+                return Problem(
+                    field, f"fio rounds {extent} of a device down to whole percent; write a whole percentage or a size"
+                )
         if self.profile == "position" and devices > 1:
-            return Problem(
-                "profile", "its positions are those of one device, and there are several: `pick` chooses one"
-            )
+            return Problem("profile", "a profile over positions needs one device; `pick` chooses one of several")
         if self.size is not None and resolve_share(self.size, capacity) < self.bs:
-            return Problem("size", f"{_shown(self.size)} does not hold one block of {format_size(self.bs)}")
+            return Problem("size", f"{_shown(self.size)} are less than one request of {format_size(self.bs)}")
         each = "" if devices == 1 else f" on each of {devices} devices"
         offset = resolve_share(self.offset, room)
         size = self.bs if self.size is None else resolve_share(self.size, capacity) // devices
@@ -345,23 +339,23 @@ class Workload(Model):
         if not offset:
             return Problem(field, f"{needed} are needed{each}, and there are at most {format_size(room)}{each}")
         end, there = format_in_unit(offset + size, "MiB", ceil), format_in_unit(room, "MiB", floor)
-        told = f"{needed} behind an offset of {_shown(self.offset)} end at {end}"
+        told = f"{needed} after an offset of {_shown(self.offset)} end at {end}"
         return Problem(field, f"{told}, and there are at most {there}{each}")
 
 
 def _needs_files(values: Mapping[str, Any]) -> str | None:
-    """Why work with these values cannot make its files; None if it can."""
+    """Return why the workload cannot create its files; None if it can."""
     if values["rw"] != "write":
-        return f"rw={values['rw']} needs files that are there"
+        return f"rw={values['rw']} needs existing files"
     if values.get("ioengine") == "mmap":
-        return "ioengine=mmap maps files that are there"
+        return "ioengine=mmap needs existing files"
     if values.get("shared") and values.get("numjobs") != 1:
-        return "jobs that share one file write over each other's"
+        return "jobs that share one file would overwrite each other's data"
     return None
 
 
 def _share(percent: str) -> Fraction:
-    """An exact one: what is written as 33.3% and 66.7% is the whole."""
+    # Exact: 33.3% and 66.7% are the whole.
     return Fraction(percent.removesuffix("%")) / 100
 
 
@@ -370,13 +364,13 @@ def _shown(extent: int | str) -> str:
 
 
 def _told(length: int | str, share: int) -> int:
-    """Bytes as they are; of a share whole pages."""
+    """Return bytes; whole pages if the length is a share."""
     size = resolve_share(length, share)
     return size if isinstance(length, int) else size // 4096 * 4096
 
 
 def misplaced(option: str, value: object) -> str | None:
-    """Why an option is not for the `fio:` map of any workload; None if it is."""
+    """Return why an option is not allowed in the `fio:` map; None if it is."""
     if option in Workload.model_fields and refused(option, value) is None:
-        return f"`{option}` is a key of the workload itself: write `{option}:` there, outside of `fio:`"
+        return f"`{option}` is a key of the workload; write `{option}:` outside of `fio:`"
     return refused(option, value)

@@ -1,4 +1,4 @@
-"""Messages for a text that is no YAML: common mistakes in plain words, the parser's words for all others."""
+"""Messages for invalid YAML: plain words for common mistakes, the parser's words for all others."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 class _Mistake(NamedTuple):
-    """What the parser says, and what is meant. `{here}`: where it gave up."""
+    """A pattern in the parser's message, and our message. `{here}`: where the parser stopped."""
 
     said: str
     meant: str
-    #: The place to show is where it begins.
+    #: Show the beginning of the construct, not its end.
     where_begun: bool = False
 
 
@@ -42,30 +42,32 @@ _MISTAKES = (
         "a key among list items (`- `), which begin in line {first}; indent it to make it part of the item above",
     ),
     _Mistake(r"found '<stream end>'", "the file ends here, within brackets"),
-    _Mistake(r"found '(?P<what>[]}])'", "`{what}` closes nothing"),
+    _Mistake(r"found '(?P<what>[]}])'", "`{what}` has no opening bracket"),
     _Mistake(
         r"^while parsing a block .* found '<scalar>'",
         "the text in quotes ends before this: put quotes around the whole",
     ),
-    _Mistake(r"^expected '<document start>', but found \('<block", "not in the column in which the first line begins"),
-    _Mistake(r"found character '\\t'", "a tab: YAML is indented by spaces"),
+    _Mistake(
+        r"^expected '<document start>', but found \('<block", "this line does not begin in the column of the first line"
+    ),
+    _Mistake(r"found character '\\t'", "a tab; indent with spaces"),
     _Mistake(r"quoted scalar found unexpected end", "this quotation mark is never closed", where_begun=True),
     _Mistake(
         r"mapping values are not allowed here",
         "a second `key:` in one value: put braces around it ({{level: 5}}) or quotes around the text; if the line "
-        "above ends with a value, take that away",
+        "above ends with a value, remove that",
     ),
-    _Mistake(r"could not find expected ':'", "`:` is missing behind this key", where_begun=True),
+    _Mistake(r"could not find expected ':'", "`:` is missing after this key", where_begun=True),
     _Mistake(
         r"found undefined alias '(?P<what>.*)'",
-        "`*{what}` stands for what is called `&{what}` above, and nothing is: a text with `*` in front wants quotes",
+        "`*{what}` refers to `&{what}`, which is not defined above; put a text that begins with `*` in quotes",
     ),
-    _Mistake(r"found character '(?P<what>.)' that cannot start", "no text begins with `{what}` without quotes"),
+    _Mistake(r"found character '(?P<what>.)' that cannot start", "a text that begins with `{what}` needs quotes"),
 )
 
 
 def told(error: MarkedYAMLError) -> tuple[str, Any]:
-    """What is wrong, and the mark of the place where it is."""
+    """Return the message, and the mark of its place."""
     said = " ".join(filter(None, (error.context, error.problem)))
     mark = error.problem_mark or error.context_mark
     if mark and error.context_mark and mark.line == error.context_mark.line:
@@ -78,7 +80,7 @@ def told(error: MarkedYAMLError) -> tuple[str, Any]:
 
 
 def _indentation(error: MarkedYAMLError) -> dict[str, int]:
-    """The column of the mistake, and the column and the first line of what it stands in."""
+    """Return the column of the mistake, and the column and first line of the block around it."""
     mark, begun = error.problem_mark, error.context_mark
     if not (mark and begun):
         return {}

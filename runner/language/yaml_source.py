@@ -1,4 +1,4 @@
-"""A YAML text with the place of everything in it, so that an error can point at what it is about."""
+"""A YAML text with the place of each value, so that messages can point to it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 
-#: More than any matrix needs; a few lines of nested aliases would otherwise unfold to gigabytes.
+#: More than any matrix needs. Without limits, a few lines of nested aliases would expand to gigabytes.
 MAX_BYTES = 1 << 20
 MAX_NODES = 200_000
-#: Python writes none of more than some thousand digits.
+#: Python refuses to print integers of more than a few thousand digits.
 LONGEST_NUMBER = 1000
 
 
 class Flaw(NamedTuple):
-    """Something wrong, where it stands (a path of keys and list positions), and what would be right."""
+    """An error, its path of keys and list positions, and the remedy."""
 
     path: Path
     message: str
-    #: The key itself is wrong, not what it stands for.
+    #: The key itself is wrong, not its value.
     of_key: bool = False
 
 
 class Place(NamedTuple):
-    """File, line and column, the latter two counted from 1."""
+    """File, line and column; the last two count from 1."""
 
     file: str
     line: int
@@ -43,12 +43,11 @@ class Place(NamedTuple):
 
     @classmethod
     def of(cls, mark: Any) -> Place:
-        """Where the parser was."""
         return cls(mark.name, mark.line + 1, mark.column + 1)
 
 
 class UnreadableError(Exception):
-    """Not YAML, or not of a kind that we read."""
+    """Not YAML, or too large."""
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
@@ -58,19 +57,19 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A parsed text: plain data, and the node tree that knows the places, also those in files that it uses."""
+    """A parsed text: plain data, and the node tree with all places, also of included files."""
 
     name: str
     text: str
     data: Any
     root: Node | None = field(repr=False)
-    #: The texts of the files that it uses, by name.
+    #: The texts of included files, by name.
     used: Mapping[str, str] = field(default_factory=dict, repr=False)
-    #: The places of guidelines that came along with a whole file: not all of them need be about this matrix.
+    #: Positions of guidelines that came with a whole file: some of them may not apply to this matrix.
     loose: frozenset[int] = frozenset()
 
     def place(self, path: Path) -> Place:
-        """Where a path stands; of one that does not exist, where the nearest thing around it does."""
+        """Return the place of a path, or of its nearest existing parent."""
         node, mark = self.root, self.root.start_mark if self.root else None
         for step in path:
             found = _child(node, step)
@@ -78,13 +77,12 @@ class Source:
                 break
             key, node = found
             mark = key.start_mark
-        # The value is what is wrong with a scalar; the key is where to look for anything larger, or for nothing at all.
+        # Point to the value of a scalar; to the key of a map, a list or an empty value.
         if isinstance(node, ScalarNode) and node.start_mark.index < node.end_mark.index:
             mark = node.start_mark
         return Place.of(mark) if mark else Place(self.name, 1, 1)
 
     def place_of_key(self, path: Path) -> Place:
-        """Where the key at the end of the path stands."""
         node = self.root
         for step in path[:-1]:
             found = _child(node, step)
@@ -94,13 +92,12 @@ class Source:
         return Place.of(mark) if mark else self.place(path[:-1])
 
     def line(self, place: Place) -> str:
-        """The whole line of a place."""
         lines = {self.name: self.text, **self.used}.get(place.file, "").splitlines()
         return lines[place.line - 1] if 0 < place.line <= len(lines) else ""
 
 
 def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
-    """The node that names a child, and the child."""
+    """Return the node that names a child, and the child."""
     if isinstance(node, MappingNode):
         return next(((key, value) for key, value in node.value if key.value == str(step)), None)
     if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):
@@ -109,25 +106,25 @@ def _child(node: Node | None, step: str | int) -> tuple[Node, Node] | None:
 
 
 def _unfolded(node: Node, known: dict[int, int]) -> int:
-    """How many nodes there would be with every alias written out."""
+    """Count the nodes with every alias expanded."""
     if id(node) in known:
         return known[id(node)]
-    known[id(node)] = MAX_NODES  # a node that contains itself has no end
+    known[id(node)] = MAX_NODES  # a node may contain itself
     children: list[Node] = []
     if isinstance(node, MappingNode):
         children = [one for pair in node.value for one in pair]
     elif isinstance(node, SequenceNode):
         children = node.value
     elif node.tag == "tag:yaml.org,2002:int" and len(node.value) > LONGEST_NUMBER:
-        raise UnreadableError(Place.of(node.start_mark), "no number here is that large")
+        raise UnreadableError(Place.of(node.start_mark), "this number is too large")
     elif any("\ud800" <= char <= "\udfff" for char in str(node.value)):
-        raise UnreadableError(Place.of(node.start_mark), "half a surrogate pair is no character")
+        raise UnreadableError(Place.of(node.start_mark), "half of a surrogate pair is not a character")
     known[id(node)] = 1 + sum(_unfolded(child, known) for child in children)
     return known[id(node)]
 
 
 class _Named(StringIO):
-    """A text that tells the parser its name, which comes back with every place."""
+    """A text that passes its name to the parser, which puts it into all marks."""
 
     def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
@@ -135,7 +132,7 @@ class _Named(StringIO):
 
 
 def compose(name: str, text: str) -> Node | None:
-    """The node tree of a text in YAML 1.2; raises UnreadableError with the place of the first thing that is not."""
+    """Parse YAML 1.2 to nodes; raise UnreadableError."""
     if len(text.encode()) > MAX_BYTES:
         raise UnreadableError(Place(name, 1, 1), f"larger than {MAX_BYTES >> 20} MiB")
     with _readable(name):
@@ -144,17 +141,16 @@ def compose(name: str, text: str) -> Node | None:
 
 
 def plain(name: str, root: Node | None) -> Any:
-    """The data of a node tree."""
     if root is None:
         return None
     if _unfolded(root, {}) >= MAX_NODES:
-        raise UnreadableError(Place(name, 1, 1), "aliases in it unfold to more than a matrix can hold")
+        raise UnreadableError(Place(name, 1, 1), f"the expanded aliases exceed the limit of {MAX_NODES} nodes")
     with _readable(name):
         return YAML(typ="safe", pure=True).constructor.construct_document(root)
 
 
 def repeated_keys(root: Node | None) -> list[tuple[Place, str]]:
-    """Every key that stands a second time in its map, with its place; the map loses it."""
+    """Remove keys that occur a second time in a map, and return them with their places."""
     found: list[tuple[Place, str]] = []
     seen, left = set[int](), [root] if root else []
     while left:
@@ -169,7 +165,7 @@ def repeated_keys(root: Node | None) -> list[tuple[Place, str]]:
             for key, _ in node.value:
                 if (known := first.setdefault(str(key.value), key)) is not key:
                     line = known.start_mark.line + 1
-                    message = f"'{key.value}' stands here a second time: line {line} has it already; keep one"
+                    message = f"the key '{key.value}' occurs twice, first in line {line}; keep one of them"
                     found.append((Place.of(key.start_mark), message))
             node.value = [(key, value) for key, value in node.value if first[str(key.value)] is key]
             left += [one for pair in node.value for one in pair]
@@ -177,7 +173,7 @@ def repeated_keys(root: Node | None) -> list[tuple[Place, str]]:
 
 
 def read(name: str, text: str) -> Source:
-    """Parse a text that stands for itself."""
+    """Parse a text that includes no files."""
     root = compose(name, text)
     for place, message in repeated_keys(root):
         raise UnreadableError(place, message)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.language.axes import written
-from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, meant_kind, split
+from runner.language.tune import OF_PARITY, OF_REDUNDANT, SCOPES, split, target_kind
 from runner.layers.base import Expectation
 from runner.layers.md import MdView
 from runner.layers.partition import TableView
@@ -137,7 +137,7 @@ def _knob_of(name: str, key: str, device: str, text: str | None, stack: Built) -
 
 def _devices(name: str, stack: Built) -> tuple[str, ...]:
     """The devices of a stack that a tunable is set on."""
-    kind = meant_kind(name, top="")
+    kind = target_kind(name, top="")
     if not kind:
         return _with_queues(stack.tops, stack)
     if kind == "disk":

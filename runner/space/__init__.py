@@ -1,1 +1,1 @@
-"""A matrix into cells: a list is an axis."""
+"""Expand a matrix to its cells. Every list in a matrix is an axis."""

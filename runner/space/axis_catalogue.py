@@ -1,4 +1,4 @@
-"""What rules and guidelines may name: every axis with its values."""
+"""The axes that rules and guidelines may name, with their values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runner.space.rules import Rule
     from runner.space.space import Space
 
-#: Maps whose keys are anything.
+#: Maps with free keys.
 _MAPS = frozenset({"iosched", "sysfs", "vm", "fio"})
 
 
@@ -36,32 +36,28 @@ class Known:
     """The axes of a matrix with their values."""
 
     values: Mapping[str, set[str]]
-    #: Whether some of its cells are impossible, so that not every value is one of a cell.
+    #: Some cells are impossible, so some values belong to no cell.
     partly: bool = False
 
     @classmethod
     def of(cls, space: Space) -> Known:
-        """The axes of a matrix whose cells are all possible."""
         return cls(values_of(space))
 
     @classmethod
     def of_declared(cls, space: Space) -> Known:
-        """The axes of a matrix with impossible cells: all that is declared counts, possible or not."""
+        """Collect the axes of a matrix that has impossible cells: every declared value counts, possible or not."""
         values = values_of(space)
         for axis, text in _declared(space.matrix):
             values.setdefault(axis, set()).add(text)
         return cls(values, partly=True)
 
     def rule(self, condition: Condition) -> Rule:
-        """The rule that a correct condition stands for."""
         return rule_of(condition, self.values)
 
     def wrong_in(self, condition: Condition) -> Iterator[BadRule]:
-        """Everything that is wrong in a condition."""
         return amiss(condition, self.values)
 
     def wrong_axis(self, key: str) -> BadRule | None:
-        """Why there is no such axis; None if there is."""
         try:
             axis_named(key, self.values)
         except BadRule as error:
@@ -70,13 +66,13 @@ class Known:
 
 
 def ever(key: str) -> bool:
-    """Whether any matrix could have such an axis, written short or in full."""
+    """Return whether any matrix could have this axis, in its short or its full form."""
     return key.rpartition(".")[2] in words() or bool(_MAPS.intersection(key.split(".")[:-1]))
 
 
 @cache
 def words() -> frozenset[str]:
-    """The last parts of names of axes that the language knows."""
+    """Collect the last parts of all axis names in the language."""
     models: list[type[Model]] = [*LAYERS.values(), Tune, Workload, Program, *SCOPES.values()]
     found = {"layout", "kernel", "faults", "workload"}.union(*IOSCHED.values())
     while models:
@@ -88,7 +84,6 @@ def words() -> frozenset[str]:
 
 
 def _declared(matrix: Matrix) -> Iterator[tuple[str, str]]:
-    """Every axis and value of a matrix, whether or not a cell can have it."""
     yield from (("kernel", kernel) for kernel in matrix.machine.kernel or ())
     yield from (("faults", name) for name in matrix.faults if name)
     for layout, entries in matrix.layouts.items():

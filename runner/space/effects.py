@@ -1,4 +1,4 @@
-"""Tunables that change nothing for a workload: what is cached by nobody is neither read ahead nor written back."""
+"""Tunables that cannot change the result of a workload: readahead and write-back act on cached I/O only."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _READS = "it acts on buffered reads only (`direct: false`)"
 _WRITES = "it acts on buffered writes only (`direct: false`)"
 _CACHED = "it acts on buffered I/O only (`direct: false`)"
 _FILES = "it acts on file systems and buffered I/O only"
-#: Buses whose disks have a queue for each processor: of several queues, the kernel schedules none by default.
+#: Buses with one queue per CPU. The kernel's default for several queues is no scheduler.
 _UNSCHEDULED = frozenset({"virtio", "nvme"})
 
 
 def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], bool]]) -> Iterator[Note]:
-    """Find tunables that change nothing for workloads, and values that are the kernel's own choice."""
     works = list(workloads)
     buses = {disk.bus for disk in matrix.every_disk()}
     # Physical disks are on a bus of their own, whatever `disks:` declares.
@@ -40,7 +39,7 @@ def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], b
 
 
 def _idle_for(name: str, values: int, works: list[tuple[Variant[Workload], bool]]) -> Iterator[Note]:
-    """A note on the workloads of which no variant feels a tunable."""
+    """Report the workloads that no variant of which reacts to a tunable."""
     reasons: dict[str, set[str]] = {}
     for work, in_files in works:
         reasons.setdefault(dict(work.coords)["workload"], set()).add(no_effect(name, work.value, in_files=in_files))
@@ -48,19 +47,19 @@ def _idle_for(name: str, values: int, works: list[tuple[Variant[Workload], bool]
     if idle and (values > 1 or len(idle) == len(reasons)):
         (why, *_) = reasons[idle[0]]
         which = "any workload" if len(idle) == len(reasons) else f"workload {few(idle)}"
-        again = f"; its {values} values measure the same" if values > 1 else ""
-        yield Note(f"{name} changes nothing for {which}: {why}{again}")
+        again = f"; its {values} values give the same result" if values > 1 else ""
+        yield Note(f"{name} has no effect on {which}: {why}{again}")
 
 
 def no_effect(tunable: str, work: Workload, *, in_files: bool) -> str:
-    """Why a tunable changes nothing for a workload; empty if it may change something."""
+    """Return why a tunable has no effect on a workload; empty if it may change something."""
     key = split(tunable)[1]
     buffered = not work.direct
     if key == "readahead":
-        reads = work.write_share < 1 or work.ioengine == "mmap"  # a page has to be read before memory is written
+        reads = work.write_share < 1 or work.ioengine == "mmap"  # mmap reads a page before it writes to it
         return "" if buffered and reads else _READS
     if key == "wbt_lat_usec" or key.startswith("vm.dirty_"):
-        cached = buffered or (in_files and work.new)  # new files have metadata, which is cached whatever they are
+        cached = buffered or (in_files and work.new)  # new files have metadata, which is always cached
         return "" if cached and work.write_share else _WRITES
     if key == "vm.swappiness":
         return "" if buffered else _CACHED

@@ -1,4 +1,4 @@
-"""Guidelines in a file of their own, without a matrix."""
+"""Load guidelines from their own file, without a matrix."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from runner.language.guidelines import Guideline, Guidelines
 from runner.language.messages import from_pydantic
 from runner.language.suggestions import did_you_mean
 from runner.language.yaml_source import Source, UnreadableError, read
-from runner.space.guideline_references import impossible_axes
+from runner.space.guideline_references import find_unknown_axes
 from runner.space.load import BadMatrix, load, placed, text_of, unreadable
 
 _ADAPTER: TypeAdapter[tuple[Guideline, ...]] = TypeAdapter(Guidelines)
 
 
-def guidelines_in(path: Path) -> tuple[Guideline, ...]:
-    """Those of a file, or the one that is named behind it (`FILE#id`), as in a matrix."""
+def load_guidelines(path: Path) -> tuple[Guideline, ...]:
+    """Load all guidelines of a file, or one of them (`FILE#id`)."""
     file, hash_, name = str(path).rpartition("#")
     if not hash_ or path.exists():
         return _all_in(path)
     there = _all_in(Path(file))
     if found := tuple(one for one in there if one.id == name):
         return found
-    raise BadInput(f"{file}: no guideline is called {name}; {did_you_mean(name, [one.id for one in there])}")
+    raise BadInput(f"{file}: there is no guideline {name}; {did_you_mean(name, [one.id for one in there])}")
 
 
 def _all_in(path: Path) -> tuple[Guideline, ...]:
-    """Those of a file, be it one of guidelines or a matrix; raises BadMatrix with everything that is wrong with it."""
     name, text = str(path), text_of(path)
     try:
         source = read(name, text)
@@ -38,7 +37,7 @@ def _all_in(path: Path) -> tuple[Guideline, ...]:
     if not isinstance(source.data, list):
         found = load(path).space.matrix.guidelines
         if not found:
-            raise BadInput(f"{path}: there are no guidelines in it")
+            raise BadInput(f"{path}: this matrix has no guidelines")
         return found
     return _checked(source)
 
@@ -47,9 +46,9 @@ def _checked(source: Source) -> tuple[Guideline, ...]:
     try:
         found = _ADAPTER.validate_python(source.data)
     except ValidationError as error:
-        # Keys are looked up as if the file were a part of a matrix.
+        # `within`: hints treat the file as the `guidelines` section of a matrix.
         malformed = from_pydantic(error, source.data, within=("guidelines",))
         raise BadMatrix(source, placed(source, malformed)) from None
-    if flaws := list(impossible_axes(found)):
+    if flaws := list(find_unknown_axes(found)):
         raise BadMatrix(source, placed(source, flaws))
     return found

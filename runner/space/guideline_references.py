@@ -1,4 +1,4 @@
-"""What guidelines speak of, held against what there is: axes and values of a matrix, or of what was recorded."""
+"""Check the axes and values that guidelines name against a matrix or recorded trials."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from runner.space.rules import Rule
     from runner.space.space import Space
 
-#: What a claim calls the cells that it speaks of.
+#: Fields of claims that select cells.
 _SIDES = ("where", "of", "to", "over", "whole")
 
 
 def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:
-    """Every condition of a claim, with its place in it."""
+    """Yield every condition of a claim, with its place in the claim."""
     for name in _SIDES:
         condition = getattr(claim, name, None)
         if condition:
@@ -36,9 +36,9 @@ def conditions_of(claim: Claim) -> Iterator[tuple[Path, Condition]]:
 def check_guidelines(
     space: Space, known: Known, undecidable: Mapping[int, Flaw], loose: frozenset[int]
 ) -> tuple[list[Flaw], list[str]]:
-    """Find what guidelines name that this matrix lacks, and those that none of its cells could decide.
+    """Find the guidelines that name a missing axis or value, and those that no cell of the matrix could decide.
 
-    A guideline that came along with a whole file (`loose`) serves many matrices: it gets a note, unless it names an
+    A guideline from an included file (`loose`) serves many matrices: it gets a note, not an error, unless it names an
     axis that no matrix could have.
     """
     flaws, notes = list[Flaw](), list[str]()
@@ -54,23 +54,28 @@ def check_guidelines(
     return flaws, list(dict.fromkeys(notes))
 
 
-def impossible_axes(guidelines: Iterable[Guideline]) -> Iterator[Flaw]:
-    """Axes that no matrix could have."""
+def find_unknown_axes(guidelines: Iterable[Guideline]) -> Iterator[Flaw]:
+    """Yield a flaw for each axis that no matrix could have."""
     for at, guideline in enumerate(guidelines):
         place: Path = (at, guideline.shape)
         for path, condition in conditions_of(guideline.claimed):
             for key in condition:
                 if not ever(key):
-                    told = f"no matrix has an axis '{key}'; {did_you_mean(key.rpartition('.')[2], sorted(words()))}"
+                    told = (
+                        f"no matrix can have the axis '{key}'; {did_you_mean(key.rpartition('.')[2], sorted(words()))}"
+                    )
                     yield Flaw((*place, *path, key), told, of_key=True)
         along = getattr(guideline.claimed, "along", "")
         if along and not ever(along):
-            told = f"no matrix has an axis '{along}'; {did_you_mean(along.rpartition('.')[2], sorted(words()))}"
-            yield Flaw((*place, "along"), told)
+            yield Flaw((*place, "along"), _unknown_axis(along))
+
+
+def _unknown_axis(key: str) -> str:
+    return f"no matrix can have the axis '{key}'; {did_you_mean(key.rpartition('.')[2], sorted(words()))}"
 
 
 def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iterator[tuple[Flaw, bool]]:
-    """What is wrong with one, and whether it would be with any matrix."""
+    """Yield each flaw of a guideline, and whether it would be one in every matrix."""
     claim, found = guideline.claimed, False
     place: Path = ("guidelines", at, guideline.shape)
     for path, condition in conditions_of(claim):
@@ -90,16 +95,16 @@ def _wrong_in(guideline: Guideline, at: int, known: Known, space: Space) -> Iter
 
 
 def _empty(claim: Claim, place: Path, known: Known, space: Space) -> Iterator[Flaw]:
-    """Conditions that hold of no cell, though each of their parts does of some."""
+    """Yield conditions that match no cell although each of their parts does."""
     where = known.rule(claim.where)
     for path, condition in conditions_of(claim):
-        rule = narrowed(where, known.rule(condition))
+        rule = intersect_rules(where, known.rule(condition))
         if rule is None or next(Selection(space, only=((rule,),)).cells(), None) is None:
-            yield Flaw((*place, *path), "no cell is all of this")
+            yield Flaw((*place, *path), "no cell matches all of these values")
 
 
-def narrowed(one: Rule, other: Rule) -> Rule | None:
-    """What holds where both do; None if they exclude each other."""
+def intersect_rules(one: Rule, other: Rule) -> Rule | None:
+    """Return the rule that matches where both match; None if they exclude each other."""
     both = {axis: one.get(axis, other.get(axis, frozenset())) for axis in {**one, **other}}
     for axis in one.keys() & other.keys():
         both[axis] = one[axis] & other[axis]

@@ -1,4 +1,4 @@
-"""From hosts.yaml to the lab that it describes, or to every error in it; and which of its hosts has what is needed."""
+"""Load hosts.yaml and find a host whose disks match the needs of a matrix."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
 
 
 def load_lab(path: Path) -> Lab:
-    """Read and check a file."""
     return parse_lab(str(path), text_of(path))
 
 
 def parse_lab(name: str, text: str) -> Lab:
-    """Parse and check a text; raises BadMatrix with everything that is wrong with it."""
+    """Parse and check a text; raise BadMatrix with all errors."""
     try:
         source = read(name, text)
     except UnreadableError as error:
         raise unreadable(Source(name, text, None, None), error) from None
     if source.data is None:
-        raise BadMatrix(source, [(Place(name, 1, 1), "nothing stands in it; docs/disks.md has one to begin with")])
+        raise BadMatrix(source, [(Place(name, 1, 1), "the file is empty; docs/disks.md has an example")])
     lab, malformed = validated(source.data, Lab)
     if lab is None:
         raise BadMatrix(source, placed(source, malformed))
@@ -42,24 +41,23 @@ def parse_lab(name: str, text: str) -> Lab:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A host, and those of its disks that were meant."""
+    """A host and the disks that a matrix will use."""
 
     host: str
     disks: tuple[LabDisk, ...]
     reach: str = "local"
-    #: Ids of disks whose content may be destroyed without asking.
+    #: Ids of disks whose content may be destroyed without a question.
     standing: tuple[str, ...] = ()
-    #: Its disks share nothing, so that others may be measured meanwhile.
+    #: Its disks share no controller or bus, so several runs may measure at the same time.
     apart: bool = False
 
     @property
     def ssh(self) -> str:
-        """Its name for ssh; empty if it is this host."""
         return self.reach.removeprefix("ssh:") if self.reach != "local" else ""
 
 
 def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
-    """The first host that declares what is needed; raises BadInput that says of each why it does not."""
+    """Return the first host that matches; raise BadInput with a reason for each host otherwise."""
     reasons = []
     for name, host in lab.hosts.items():
         fitting, why = _fitting(host, needs.disks, matrix)
@@ -67,14 +65,14 @@ def matched(lab: Lab, needs: Needs, matrix: str) -> Match:
             return Match(name, fitting, host.reach, host.destroy, apart=host.shares == "nothing")
         reasons.append(f"{name}: {why}")
     raise BadInput(
-        f"{matrix} needs {described(needs.disks)}, and no host of hosts.yaml has them",
-        details="\n".join(f"  none, because {reason}" for reason in reasons),
+        f"{matrix} needs {described(needs.disks)}, and no host in hosts.yaml has them",
+        details="\n".join(f"  {reason}" for reason in reasons),
         resolution="ask for less in `needs:`, or add disks to hosts.yaml",
     )
 
 
 def described(needs: DiskNeeds) -> str:
-    """`4 disks of kind hdd, tagged sas, of 4TB or more`"""
+    """Return a text like `4 disks of kind hdd, tagged sas, of 4TB or more`."""
     words = [f"{needs.count} disk{'s' if needs.count != 1 else ''}"]
     words += [f"of kind {needs.kind}"] if needs.kind else []
     words += [f"tagged {' and '.join(needs.tag)}"] if needs.tag else []
@@ -83,7 +81,7 @@ def described(needs: DiskNeeds) -> str:
 
 
 def _fitting(host: LabHost, needs: DiskNeeds, matrix: str) -> tuple[tuple[LabDisk, ...], str]:
-    """The disks that are meant, or why there are too few of them: what each of the others is not."""
+    """Return the matching disks, or why there are too few."""
     unfit = {disk.id: ", ".join(_unfit(disk, needs, matrix)) for disk in host.disks}
     fitting = tuple(disk for disk in host.disks if not unfit[disk.id])
     if len(fitting) >= needs.count:
@@ -94,7 +92,7 @@ def _fitting(host: LabHost, needs: DiskNeeds, matrix: str) -> tuple[tuple[LabDis
 
 def _unfit(disk: LabDisk, needs: DiskNeeds, matrix: str) -> Iterator[str]:
     if needs.kind and disk.kind != needs.kind:
-        yield f"is of kind {disk.kind}" if disk.kind else "says no kind"
+        yield f"is of kind {disk.kind}" if disk.kind else "has no `kind`"
     for tag in needs.tag:
         if tag not in disk.tags:
             yield f"has no tag {tag}"
@@ -105,6 +103,6 @@ def _unfit(disk: LabDisk, needs: DiskNeeds, matrix: str) -> Iterator[str]:
 
 
 def _told(size: int) -> str:
-    """Disks are sold in decimal units; those that come with neither tell their bytes."""
+    # Disks are sold in decimal units. A size that is a multiple of no unit is shown in bytes.
     units = {"TB": 10**12, "TiB": 1 << 40, "GB": 10**9, "GiB": 1 << 30, "MB": 10**6, "MiB": 1 << 20}
     return format_in_unit(size, next((unit for unit, bytes_ in units.items() if size % bytes_ == 0), "B"), int)

@@ -1,6 +1,6 @@
-"""What stands in other files: `use: layouts/raids.yaml#far` in a layout, `model: st3320620as` of disks, guidelines.
+"""Include other files: `use: layouts/raids.yaml#far` in a layout, `model: st3320620as` of disks, guidelines.
 
-The nodes of the other file take the place of the entry, marks and all: an error in them is told with its own place.
+The nodes of the other file replace the entry and keep their marks, so an error in them points to its own file.
 """
 
 from __future__ import annotations
@@ -19,27 +19,26 @@ from runner.language.yaml_source import Place, Source, UnreadableError, compose,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: A layout that uses a layout that uses … deeper than anybody means to.
+#: Limit for layouts that use layouts that use layouts.
 DEEPEST = 8
-#: The disk models that come with it.
+#: The folder of the shipped disk models.
 SHELF = shipped("matrix") / "models"
-#: Stands in for a model that cannot be had, so that the rest is checked with disks that have one.
+#: Placeholder for a model that cannot be loaded, so that the rest is still checked.
 _ANY_MODEL = "{kind: ideal}"
 _ANY_LAYER = "disk"
 
 
 @dataclass
 class Uses:
-    """What a matrix uses of other files, found while its tree is put together."""
+    """The files that a matrix includes, collected while its node tree is built."""
 
-    #: Reads a file by its name; raises OSError or UnicodeDecodeError.
+    #: Read a file by its name; raise OSError or UnicodeDecodeError.
     text_of: Callable[[str], str]
     texts: dict[str, str] = field(default_factory=dict)
     trees: dict[str, Node | None] = field(default_factory=dict)
     wrong: list[tuple[Place, str]] = field(default_factory=list)
 
     def spliced(self, layers: list[Node], depth: int = 0) -> Iterator[Node]:
-        """The layers of a layout with those it uses in their places."""
         for layer in layers:
             used = _value(layer, "use")
             if used is None:
@@ -47,12 +46,11 @@ class Uses:
             elif why := _misused(layer, used):
                 self.wrong.append((Place.of(used.start_mark), why))
             elif depth == DEEPEST:
-                self.wrong.append((Place.of(used.start_mark), "layouts use each other without end"))
+                self.wrong.append((Place.of(used.start_mark), "these layouts use each other in a loop"))
             else:
                 yield from self.spliced(self._layers(used), depth + 1)
 
     def _layers(self, used: Node) -> list[Node]:
-        """The layers that one entry stands for; none if there is something wrong with it."""
         file, hash_, layout = str(used.value).partition("#")
         place = Place.of(used.start_mark)
         if not (file and hash_ and layout):
@@ -71,17 +69,16 @@ class Uses:
         return []
 
     def model(self, name: ScalarNode) -> Node | None:
-        """The content of a model that comes with it, or that stands in a file of the user's own."""
         text, place = str(name.value), Place.of(name.start_mark)
         if "/" in text or text.endswith((".yaml", ".yml")):
             return self._tree(text, place)
         if text in models():
             return self._tree(str(SHELF / f"{text}.yaml"), place)
-        self.wrong.append((place, f"no disk model is called '{text}'; {did_you_mean(text, models())}"))
+        self.wrong.append((place, f"there is no disk model '{text}'; {did_you_mean(text, models())}"))
         return None
 
     def advice(self, items: list[Node]) -> Iterator[tuple[Node, bool]]:
-        """Guidelines with those of files in their places, and whether each came along with all others of its file."""
+        """Yield guidelines with included files expanded, and whether each came with all others of its file."""
         for item in items:
             if not isinstance(item, ScalarNode):
                 yield item, False
@@ -101,7 +98,7 @@ class Uses:
         if isinstance(tree, SequenceNode) and tree.value:
             return list(tree.value)
         if len(self.wrong) == before:
-            self.wrong.append((place, f"{file} is no list of guidelines"))
+            self.wrong.append((place, f"{file} is not a list of guidelines"))
         return []
 
     def _tree(self, file: str, place: Place) -> Node | None:
@@ -113,7 +110,7 @@ class Uses:
                 self.trees[name] = compose(name, self.texts[name])
             except FileNotFoundError:
                 self.wrong.append((place, f"there is no file {name}{self._elsewhere(file, place)}"))
-            except (OSError, ValueError) as error:  # no text in UTF-8, or no name of a file at all
+            except (OSError, ValueError) as error:  # not UTF-8, or not a possible file name
                 shown = name if name.isprintable() else repr(name)
                 self.wrong.append((place, f"{shown} cannot be read: {error}"))
             except UnreadableError as error:
@@ -121,7 +118,7 @@ class Uses:
         return self.trees[name]
 
     def _text(self, name: str, file: str) -> str:
-        """Read a file; one of `layouts/` or `guidelines/` that is not there is taken from those that are shipped."""
+        # `layouts/` and `guidelines/` fall back to the shipped folders.
         try:
             return self.text_of(name)
         except FileNotFoundError:
@@ -131,28 +128,27 @@ class Uses:
             raise
 
     def _elsewhere(self, file: str, place: Place) -> str:
-        """The remedy, if a file of that name is not far from where it is sought."""
         folder = posixpath.dirname(place.file)
         for name in _nearby(file, folder):
             with suppress(OSError, ValueError):
                 self.text_of(name)
                 right = posixpath.relpath(name, folder or ".")
-                return f"; a file is sought from the one that says it: write {right}"
+                return f"; paths are relative to the file that has them: write {right}"
         return ""
 
 
 def _misused(layer: Node, used: Node) -> str:
-    """Why an entry with `use:` stands for no layers; empty if it is as it should be."""
+    """Return why an entry with `use:` is wrong; empty if it is right."""
     if isinstance(used, SequenceNode):
-        return "`use` takes one layout; several are several names: one: [use: A.yaml#x], other: [use: A.yaml#y]"
+        return "`use` takes one layout; for several write several names, one: [use: A.yaml#x], other: [use: A.yaml#y]"
     if not isinstance(used, ScalarNode):
         return "`use` takes the file and the layout in it, like raids.yaml#far"
     alone = isinstance(layer, MappingNode) and len(layer.value) == 1
-    return "" if alone else "`use` stands alone in an item of the list; the layers before and after it are items, too"
+    return "" if alone else "`use` must be the only key of its list item; other layers are items of their own"
 
 
 def _nearby(file: str, folder: str) -> Iterator[str]:
-    """Where somebody may have meant a file to be: seen from where he stands, or among those that come with it."""
+    """Yield paths where the file may be: relative to the working folder, or among the shipped files."""
     name = posixpath.basename(file)
     for base in (folder, "", posixpath.join(folder, "..")):
         yield from (posixpath.join(base, below, file) for below in ("", "matrix", "layouts"))
@@ -160,19 +156,16 @@ def _nearby(file: str, folder: str) -> Iterator[str]:
 
 
 def models() -> list[str]:
-    """The names of the disk models that come with it."""
     return sorted(path.stem for path in SHELF.glob("*.yaml"))
 
 
 def _sets(disks: Node | None) -> Iterator[MappingNode]:
-    """The maps that say what disks there are."""
     for several in disks.value if isinstance(disks, SequenceNode) else [disks]:
         if isinstance(several, MappingNode):
             yield several
 
 
 def _with_model(key: Node, value: Node, uses: Uses) -> Node:
-    """What a key of a set of disks says, with the content of a model for its name."""
     if key.value == "model" and isinstance(value, ScalarNode):
         return uses.model(value) or (compose("any", _ANY_MODEL) if uses.wrong else None) or value
     return value
@@ -185,13 +178,12 @@ def _value(node: Node | None, key: str) -> Node | None:
 
 
 def _text(node: Node | None, key: str) -> str:
-    """What a key says in so many words; nothing, if it does not."""
+    """Return the scalar of a key as text; empty without a scalar."""
     value = _value(node, key)
     return str(value.value) if isinstance(value, ScalarNode) else ""
 
 
 def _layouts(root: Node | None) -> dict[str, list[Node]]:
-    """The layers of every layout of a file."""
     layouts = _value(root, "layouts")
     if not isinstance(layouts, MappingNode):
         return {}
@@ -199,7 +191,10 @@ def _layouts(root: Node | None) -> dict[str, list[Node]]:
 
 
 def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple[Source, list[tuple[Place, str]]]:
-    """Parse a matrix with all that it uses; and what is wrong with how it uses it, which is cut out or stood in for."""
+    """Parse a matrix with all files that it includes, and list the wrong includes.
+
+    A wrong include is removed or replaced by a placeholder, so that the rest can be checked.
+    """
     root = compose(name, text)
     uses = Uses(text_of)
     layouts = _value(root, "layouts")
@@ -213,7 +208,7 @@ def read_with_uses(name: str, text: str, text_of: Callable[[str], str]) -> tuple
 
 
 def _with_layers(layouts: MappingNode, uses: Uses) -> None:
-    """Put used layers in their places; something stands in for those that are not to be had."""
+    """Expand included layers; a layout that loses all of its layers gets a placeholder."""
     for _, stack in layouts.value:
         if isinstance(stack, SequenceNode):
             before = len(uses.wrong)
@@ -223,7 +218,7 @@ def _with_layers(layouts: MappingNode, uses: Uses) -> None:
 
 
 def _with_advice(root: Node | None, uses: Uses) -> frozenset[int]:
-    """Put the guidelines of files in their places; tells which of all came along with a whole file."""
+    """Expand included guidelines; return the positions of those that came with a whole file."""
     guidelines = _value(root, "guidelines")
     if not isinstance(guidelines, SequenceNode):
         return frozenset()

@@ -1,4 +1,4 @@
-"""The variants of layouts: every stack that is declared, and what is impossible about any of them."""
+"""The variants of layouts: every declared stack, and what is impossible about it."""
 
 from __future__ import annotations
 
@@ -27,33 +27,30 @@ Stack = tuple[Layer, ...]
 
 @dataclass
 class Findings:
-    """What comes to light on the way: what cannot be, and what a user should be told."""
+    """Errors and notes, collected while a matrix is expanded."""
 
     flaws: list[Flaw] = field(default_factory=list)
-    #: What cannot be of some cells, by where these stand; if they are left out, it does not matter.
+    #: Flaws of some cells, by their coordinates. They do not count if rules exclude these cells.
     impossible: list[tuple[Coords, Flaw]] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    #: What nothing uses. Where malformed parts of a matrix were cut out, what uses it may be among them.
+    #: Values without a user. An impossible layout may be their user, so they do not count if there is one.
     unused: list[Flaw] = field(default_factory=list)
 
     def flaw(self, path: Path, message: str) -> None:
-        """Something that cannot be."""
         self.flaws.append(Flaw(path, message))
 
     def flaw_of(self, coords: Coords, path: Path, message: str) -> None:
-        """Something that cannot be of the cells that stand there."""
         self.impossible.append((coords, Flaw(path, message)))
 
 
-def without_idle(model: Any, choice: Choice) -> tuple[dict[str, Any], dict[str, str]]:
-    """The values that mean something, and why the others do not."""
+def drop_idle(model: Any, choice: Choice) -> tuple[dict[str, Any], dict[str, str]]:
+    """Split the values of a choice into those that have an effect, and the reasons why the others have no effect."""
     defaults = {name: info.default for name, info in model.model_fields.items()}
     idle = model.idle({**defaults, **choice.values})
     return {name: value for name, value in choice.values.items() if name not in idle}, idle
 
 
 def place_of(base: Path, choice: Choice, name: str) -> Path:
-    """Where the value of one field of a choice was written."""
     if name not in choice.places:
         return base
     path: Path = (*base, *name.split("."))
@@ -64,47 +61,46 @@ def place_of(base: Path, choice: Choice, name: str) -> Path:
 def report_idle(
     base: Path, axes: Mapping[str, Any], seen: list[dict[str, str]], findings: Findings, about: Note
 ) -> None:
-    """An axis that no variant uses is an error; one that only some use is worth a word."""
+    """Report axes without effect: an error if no variant uses one, a note if only some do."""
     for name in axes:
         reasons = [idle[name] for idle in seen if name in idle]
         if not reasons:
             continue
         told = "; ".join(dict.fromkeys(reasons))
         if len(reasons) == len(seen):
-            findings.flaw((*base, *name.split(".")), f"nothing uses '{name}': {told}")
+            findings.flaw((*base, *name.split(".")), f"'{name}' has no effect: {told}")
         else:
-            findings.notes.append(replace(about, rest=f": {name} is no axis where {told}"))
+            findings.notes.append(replace(about, rest=f": {name} is not an axis where {told}"))
 
 
-#: So different that nothing is said of both that is only true of one.
+#: A layer without a possible stack below it is tried on one device and on many large ones. A flaw that both have is
+#: the layer's own.
 _MANY, _LARGE = (1, 24), 2**50
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A stack so far: its layers, and the devices on top of them."""
-
     layers: tuple[Variant[Layer], ...]
     top: Below
 
     @property
     def coords(self) -> Coords:
-        """Where it stands, as far as it goes."""
         return tuple(itertools.chain.from_iterable(part.coords for part in self.layers))
 
 
 def _untrue(layer: Layer, step: _Step) -> Iterator[Problem]:
-    """Members that do not read as zeros are no clean array."""
+    """Yield a problem for assume-clean above a layer that does not read as zeros: the array would not be clean."""
     if getattr(layer, "sync", "") == "assume-clean":
         for below in step.layers:
             if not (below.value.keeps_zeros or below.value.is_absent):
                 yield Problem(
-                    "sync", f"assume-clean is only true where there are zeros, and {below.value.kind} leaves none"
+                    "sync",
+                    f"assume-clean needs members that read as zeros, not {below.value.kind}",
                 )
 
 
 class _Declared:
-    """One layer of a layout as it was written, and what its variants come to on whatever stands below."""
+    """One layer of a layout as written, and its variants on a given stack."""
 
     def __init__(self, layout: str, position: int, entry: LayerEntry, axis: str) -> None:
         self.kind, declared = entry.layer
@@ -117,12 +113,11 @@ class _Declared:
         self.seen: list[dict[str, str]] = []
 
     def on(self, step: _Step, findings: Findings) -> Iterator[_Step]:
-        """Every variant of it on a stack so far."""
         if any(shape.files for shape in step.top.devices):
-            findings.flaw(self.base, f"{self.kind} cannot stand on a file system")
+            findings.flaw(self.base, f"{self.kind} cannot be built on a file system")
             return
         for choice in choices(self.axes):
-            values, idle = without_idle(self.model, choice)
+            values, idle = drop_idle(self.model, choice)
             self.seen.append(idle)
             layer: Layer = self.model.model_construct(**values)
             problems = [*layer.problems(step.top), *_untrue(layer, step)]
@@ -138,15 +133,14 @@ class _Declared:
         return tuple((f"{self.axis}.{name}", text) for name, text in texts(layer, values).items())
 
     def _variant(self, layer: Layer, settled: Layer, values: dict[str, Any]) -> Variant[Layer]:
-        """Named and filtered by what was written, told apart by what it comes to."""
+        # Names and filters use the written values; the id uses the settled ones.
         coords = self._coords(layer, values)
-        # Only what differs from the default counts, so that a field that is added later changes no cell's id.
+        # Defaults are left out, so that a new field does not change the id of any cell.
         content = [self.kind, settled.model_dump(mode="json", exclude_defaults=True)]
         return Variant(settled, coords, label_of(coords, self.several), digest(content))
 
 
 def axis_names(kinds: Iterable[str]) -> list[str]:
-    """`md`, and `md2` for the second of its kind."""
     counted: Counter[str] = Counter()
     names = []
     for kind in kinds:
@@ -177,14 +171,14 @@ def _stacks(matrix: Matrix, layout: str, findings: Findings) -> Iterator[Variant
 
 
 def _wrong_anywhere(layer: _Declared) -> Iterator[Flaw]:
-    """What is impossible about a layer that nothing possible stands below: on one device, and on many."""
+    """Find what is impossible about a layer when no possible stack lies below it."""
     found = []
     for count in _MANY:
         alone, on = Findings(), _Step((), Below((Shape(_LARGE),) * count))
         for _ in layer.on(on, alone):
             pass
         found.append(dict.fromkeys(flaw for _, flaw in alone.impossible))
-    layer.seen.clear()  # nothing is known of what it uses
+    layer.seen.clear()  # this check does not show which axes it uses
     return (flaw for flaw in found[0] if all(flaw in others for others in found))
 
 
@@ -194,7 +188,7 @@ def _present(layers: tuple[Variant[Layer], ...]) -> tuple[Variant[Layer], ...]:
 
 
 def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Iterator[_Step]:
-    """Every way to put the declared layers on top of a stack so far."""
+    """Yield every way to put the declared layers on top of a stack."""
     if not declared:
         yield step
         return
@@ -203,17 +197,15 @@ def _built_up(declared: list[_Declared], step: _Step, findings: Findings) -> Ite
 
 
 def disks_of(matrix: Matrix) -> Below:
-    """What every stack stands on."""
     return Below(tuple(Shape(disk.size, queued=disk.bus in QUEUED) for disk in matrix.every_disk()))
 
 
 def stack_variants(matrix: Matrix, findings: Findings) -> tuple[Variant[Stack], ...]:
-    """Every different stack of a matrix."""
     return collapsed(itertools.chain.from_iterable(_stacks(matrix, layout, findings) for layout in matrix.layouts))
 
 
 def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
-    """Each layer with what it stands on, from the bottom up."""
+    """Yield each layer with the devices below it, from the bottom up."""
     below = disks
     for layer in stack:
         yield layer, below
@@ -221,6 +213,5 @@ def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
 
 
 def top_of(stack: Stack, matrix: Matrix) -> tuple[Shape, ...]:
-    """The devices on top of a stack."""
     *_, (layer, below) = levels(stack, disks_of(matrix))
     return layer.devices_above(below)

@@ -1,4 +1,4 @@
-"""From a file to the space of its cells, or to every error that is in it."""
+"""Load a matrix file: its space of cells, or all of its errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runner.space.guideline_references import check_guidelines
 from runner.space.includes import SHELF, read_with_uses
 from runner.space.malformed import validated
 from runner.space.notes import Note
-from runner.space.size_checks import flaws_of
+from runner.space.size_checks import find_flaws
 from runner.space.space import Space, expand
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from runner.language.disks import AnyModel
 
-#: Modelled disks in the place of those that were asked for would be another experiment under the same name.
-_OF_NEEDS = "needs: is for machines whose disks exist; on all others the disks are those of `disks`, made for the run"
-#: Whether a stack, a rule or a guideline is right may depend on whatever is malformed.
-_UNCHECKED = "; after that, stacks, rules and guidelines are checked"
+#: With simulated disks instead of the needed ones it would be another experiment under the same name.
+_OF_NEEDS = "needs: applies to machines with physical disks; all others use the simulated disks of `disks`"
+#: Checks of stacks, rules and guidelines may depend on the malformed parts.
+_UNCHECKED = "; stacks, rules and guidelines are checked after that"
 
 
 class BadMatrix(BadInput):
-    """A matrix with errors: all of them, each with its place."""
+    """All errors of a matrix, each with its place."""
 
     def __init__(self, source: Source, flaws: Iterable[tuple[Place, str]], rest: str = "") -> None:
         self.source = source
@@ -42,12 +42,11 @@ class BadMatrix(BadInput):
         super().__init__(
             f"{source.name}: {count} error{'s' if count != 1 else ''}",
             details="\n".join(_explain(source, place, message) for place, message in self.places),
-            resolution=f"nothing was started; correct {'this' if count == 1 else 'these'} and try again{rest}",
+            resolution=f"no trial has started; correct {'this' if count == 1 else 'these'} and try again{rest}",
         )
 
 
 def placed(source: Source, flaws: Iterable[Flaw]) -> Iterator[tuple[Place, str]]:
-    """Flaws with the places where they stand."""
     for flaw in flaws:
         yield source.place_of_key(flaw.path) if flaw.of_key else source.place(flaw.path), flaw.message
 
@@ -60,45 +59,43 @@ def _explain(source: Source, place: Place, message: str) -> str:
 
 @dataclass(frozen=True)
 class Declared:
-    """A matrix that holds: its text with all places, and the space of its cells."""
+    """A valid matrix: its text with all places, and its space of cells."""
 
     source: Source
     space: Space
 
 
-#: Asks others (fio, a machine, who judges guidelines) about a well-formed matrix.
+#: Checks of a well-formed matrix by other rooms: fio's options, the machine, the guidelines.
 Ask = Callable[[Space], Iterable[Flaw]]
 
 
 def load(path: Path, ask: Ask = lambda _: ()) -> Declared:
-    """Read, check and expand a file."""
     return parse(str(path), text_of(path), ask=ask)
 
 
 def disk_model(name: str) -> AnyModel:
-    """A model of disks, by its name or its file; raises BadMatrix with everything that is wrong with it."""
+    """Return the disk model with this name or in this file; raise BadMatrix with all errors."""
     text = f"name: model\ndisks: {{count: 1, size: 1GiB, model: {orjson.dumps(name).decode()}}}\n"
     text += "layouts: {one: [disk]}\nworkloads: {any: {rw: read}}\n"
     (several,) = parse("model", text).space.matrix.disks
     if several.model is None:
-        raise BadInput(f"{name} is no model")
+        raise BadInput(f"{name} is not a disk model")
     return several.model
 
 
 def text_of(path: Path) -> str:
-    """The text of a matrix file."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         near = _near(path)
         raise BadInput(
-            f"{path}: there is no such file",
-            resolution=f"did you mean {' or '.join(near)}?" if near else "matrices that come with it are in matrix/",
+            f"{path}: this file does not exist",
+            resolution=f"did you mean {' or '.join(near)}?" if near else "the shipped matrices are in matrix/",
         ) from None
     except UnicodeDecodeError as error:
         raise BadInput(
-            f"{path}: is no text in UTF-8",
-            details=f"byte {error.start + 1} of it is none of any such text: {error.reason}",
+            f"{path}: this is not a UTF-8 text",
+            details=f"byte {error.start + 1}: {error.reason}",
             resolution="name a matrix, or save it as UTF-8",
         ) from None
     except OSError as error:
@@ -106,7 +103,8 @@ def text_of(path: Path) -> str:
 
 
 def _near(path: Path) -> list[str]:
-    """Matrices with the name of a file that does not exist, or with a similar one. A run never guesses its matrix."""
+    """Find matrices with the same or a similar name."""
+    # Only a hint: a run never guesses its matrix.
     folders = dict.fromkeys((path.parent, path.parent / "matrix", Path("matrix"), SHELF.parent))
     found = [file for folder in folders for file in sorted(folder.glob("*.yaml"))]
     found += [folder.parent for folder in sorted(SHELF.parent.glob("studies/**/matrix.yaml"))]
@@ -123,16 +121,13 @@ def _from_disk(file: str) -> str:
 
 
 def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask: Ask = lambda _: ()) -> Declared:
-    """Parse, check and expand a text; raises BadMatrix with everything that is wrong with it.
-
-    `text_of` reads the files that it uses.
-    """
+    """Parse, check and expand a text; raise BadMatrix with all errors. `text_of` reads the included files."""
     try:
         source, misused = read_with_uses(name, text, text_of)
     except UnreadableError as error:
         raise unreadable(Source(name, text, None, None), error) from None
     if source.data is None:
-        nothing = Place(name, 1, 1), "nothing stands in it; matrices to begin with are in matrix/"
+        nothing = Place(name, 1, 1), "the file is empty; matrix/ has examples"
         raise BadMatrix(source, misused or [nothing])
     _refuse_library(source)
     matrix, malformed = validated(source.data, Matrix)
@@ -142,11 +137,11 @@ def parse(name: str, text: str, text_of: Callable[[str], str] = _from_disk, ask:
 
 
 def _expanded(source: Source, matrix: Matrix, ask: Ask) -> Declared:
-    """Expand a well-formed matrix; raises BadMatrix with everything that its cells, rules and guidelines cannot be."""
+    """Expand a well-formed matrix; raise BadMatrix with all errors of cells, rules and guidelines."""
     space, findings = expand(matrix)
-    impossible = flaws_of(space, findings)
+    impossible = find_flaws(space, findings)
     if {"layouts", "disks"}.isdisjoint(flaw.path[0] for flaw in impossible):
-        impossible += findings.unused  # an impossible layout may be the one that uses it
+        impossible += findings.unused  # an impossible layout may be the user
     known = Known.of_declared(space) if impossible else Known.of(space)
     asked = list(ask(space))
     undecidable = {int(flaw.path[1]): flaw for flaw in asked if flaw.path[0] == "guidelines"}
@@ -166,44 +161,43 @@ def _wrong_rules(matrix: Matrix, known: Known) -> Iterator[Flaw]:
 
 
 def repeated(data: Any, of: str = "") -> Iterator[str]:
-    """A word on every list in which a value stands twice: it is one value all the same."""
+    """Report values that occur twice in one list: each counts once."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield from repeated(value, str(key))
     elif isinstance(data, list):
         told = [str(one) for one in data if not isinstance(one, dict | list)]
         for value in dict.fromkeys(one for one in told if told.count(one) > 1):
-            yield f"{of}: {value} stands there more than once, and counts once"
+            yield f"{of}: {value} is listed more than once; it counts once"
         for value in data:
             yield from repeated(value, of)
 
 
 def _refuse_library(source: Source) -> None:
-    """A file that others use layouts of is no matrix, and nothing is missing in it."""
+    """Refuse a file of layouts, guidelines or published figures, with how to use it."""
     data = source.data
     if isinstance(data, list) and data and all(isinstance(one, dict) and "id" in one for one in data):
         raise BadInput(
-            f"{source.name}: has only guidelines, for matrices to use",
-            resolution=f"in a matrix, write  guidelines: [{source.name}]; `matrix guidelines list` shows what they say",
+            f"{source.name}: this file has only guidelines; matrices include it",
+            resolution=f"in a matrix, write  guidelines: [{source.name}]; `matrix guidelines list` shows them",
         )
     if isinstance(data, dict) and "tables" in data and "disks" not in data:
         raise BadInput(
-            f"{source.name}: has what a study published, which is read with the matrix beside it",
+            f"{source.name}: this file has the published figures of a study; its matrix is beside it",
             resolution="name the study's folder",
         )
     layouts = data.get("layouts") if isinstance(data, dict) else None
     if isinstance(layouts, dict) and layouts and data.keys() == {"layouts"}:
         example = next(iter(layouts))
         raise BadInput(
-            f"{source.name}: has only layouts, for matrices to use",
+            f"{source.name}: this file has only layouts; matrices include it",
             resolution=f"in a matrix, write for example  mine: [use: {source.name}#{example}]",
         )
 
 
 def unreadable(blank: Source, error: UnreadableError) -> BadInput:
-    """The error of a text that is no YAML."""
     return BadInput(
-        f"{blank.name}: not readable as YAML",
+        f"{blank.name}: this is not valid YAML",
         details=_explain(blank, error.place, error.message),
-        resolution="nothing was started; correct this and try again; after that, the rest of the file is checked",
+        resolution="no trial has started; correct this and try again; the rest of the file is checked after that",
     )

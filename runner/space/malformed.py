@@ -1,4 +1,4 @@
-"""A file against its model: everything malformed in it."""
+"""Validate the data of a file against its model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ M = TypeVar("M", bound=Model)
 
 
 def validated(data: Any, model: type[M]) -> tuple[M | None, list[Flaw]]:
-    """The model of a file, or everything malformed in it."""
+    """Return the model of a file, or everything malformed in it."""
     try:
         whole, flaws = model.model_validate(data), list[Flaw]()
     except ValidationError as error:
@@ -33,16 +33,16 @@ def validated(data: Any, model: type[M]) -> tuple[M | None, list[Flaw]]:
 
 
 def _too_large(data: Any, path: Path = ()) -> Iterator[Flaw]:
-    """Numbers that neither an id is made of nor the store holds, whatever their keys allow."""
+    # Neither cell ids nor the store can hold integers of more than 63 bits.
     if isinstance(data, dict | list):
         for key, value in data.items() if isinstance(data, dict) else enumerate(data):
             yield from _too_large(value, (*path, key))
     elif isinstance(data, int) and abs(data) >= 2**63:
-        yield Flaw(path, "no number here is that large")
+        yield Flaw(path, "this number is too large")
 
 
 def _misplaced(data: Any) -> Iterator[Flaw]:
-    """Options that are not for a `fio:` map; fio itself is asked about the others."""
+    # Other options are checked by fio itself, later.
     for name, work in _items(_items(data).get("workloads")).items():
         for option, values in _items(_items(work).get("fio")).items():
             path: Path = ("workloads", name, "fio", option)

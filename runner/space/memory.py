@@ -1,4 +1,4 @@
-"""What a set-up takes of the machine's memory, where that is known beforehand."""
+"""Memory that stripe caches take from the machine."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _PAGE = 4096
 _GIB = 2**30
-#: What a kernel and its tools need for themselves: without it a machine ends in the OOM killer, or in a panic.
+#: Memory for the kernel and the tools. Without it the machine runs into the OOM killer or a panic.
 _REST = 192 * 1024 * 1024
 
 
 def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
-    """A stripe cache has so many pages for each device, and the kernel takes them all as soon as it is told."""
+    """Report stripe caches that do not fit into memory: the kernel allocates all of their pages at once."""
     axes = {
         name: values for name, values in written(space.matrix.tune).items() if split(name)[1] == "stripe_cache_size"
     }
@@ -42,23 +42,21 @@ def check_stripe_caches(space: Space, ruled: Ruled, findings: Findings) -> None:
             devices, label = max(meant, key=lambda one: one[0], default=(0, ""))
             if isinstance(pages, int) and pages * _PAGE * devices > memory - _REST:
                 wrong.append((place_of(("tune",), choice, name), pages, devices, label))
-    # One remedy for all that is too large, or whoever follows the first would be told again.
+    # One remedy for all of them: a user who follows the first must not get the next error.
     enough = format_size(_machine_for(max((pages * devices for _, pages, devices, _ in wrong), default=0)))
     for path, pages, devices, label in wrong:
         findings.flaw(
             path,
-            f"'{pages}': that many pages for each of {devices} devices of {label} are "
-            f"{format_size(pages * _PAGE * devices)}, too much for a machine with {format_size(memory)}; "
-            f"give it more, like machine: {{memory: {enough}}}",
+            f"'{pages}': {pages} pages for each of {devices} devices of {label} are "
+            f"{format_size(pages * _PAGE * devices)}, too much for a machine with {format_size(memory)} of memory; "
+            f"write machine: {{memory: {enough}}} or fewer pages",
         )
 
 
 def _machine_for(pages: int) -> int:
-    """Memory, in whole GiB, of a machine that can give away so many pages."""
     return -(-(pages * _PAGE + _REST) // _GIB) * _GIB
 
 
 def _cached_devices(stack: Stack) -> int:
-    """Devices of arrays that have a stripe cache."""
     arrays = (layer for layer in stack if isinstance(layer, Md) and layer.level in PARITY)
     return sum((array.devices or 0) * array.groups for array in arrays)

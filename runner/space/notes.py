@@ -1,4 +1,4 @@
-"""What a user should be told of a matrix that holds."""
+"""Notes for the user about a valid matrix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A word on what was declared: a text, or two with the layouts between them that it is about."""
+    """A note: a text, or two texts with the names of the layouts that it is about between them."""
 
     text: str
     layouts: tuple[str, ...] = ()
@@ -20,12 +20,12 @@ class Note:
     simulated: bool = False
 
     def told(self, wanted: Collection[str]) -> str:
-        """As it concerns these layouts; empty if it is about none of them."""
+        """Return the text for these layouts; empty if it is about other layouts only."""
         named = [layout for layout in self.layouts if layout in wanted]
         return f"{self.text}{few(named)}{self.rest}" if named or not self.layouts else ""
 
 
 def few(labels: Iterable[str]) -> str:
-    """At most five of them by name."""
+    """List at most five names, and count the rest."""
     unique = list(dict.fromkeys(labels))
     return ", ".join(unique[:5]) + (f" and {len(unique) - 5} more" if len(unique) > 5 else "")

@@ -1,4 +1,4 @@
-"""Rules as they are written, in a matrix and behind `--only`: axes, and the values that match."""
+"""Rules of a matrix and of `--only`: axes, and the values that match."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
     from runner.language.filter import Condition, Scalar
 
-#: How to say it, where an axis stands twice in one rule.
-_EITHER = "for either of two values write a list, or A|B behind --only"
-#: Axes whose values are names that a user gave.
+#: The remedy for an axis that occurs twice in one rule.
+_EITHER = "to match either value write a list, or A|B for --only"
+#: Axes whose values are names given by the user.
 _BY_NAME = ("layout", "workload", "faults", "kernel")
-#: What values have as another spelling where they are declared: YAML takes 0.90 for 0.9.
+#: Values with a second spelling. YAML reads 0.90 as 0.9.
 _ALSO = {"readwrite": "rw", "0.9": "0.90"}
 #: One rule: for each axis (by its full name) the values that match.
 Rule = dict[str, frozenset[str]]
 
 
 class BadRule(Exception):
-    """A rule that names an axis or a value that no cell has. `key` is the axis as it was written."""
+    """A rule that names an unknown axis or value. `key` is the axis as written."""
 
     def __init__(self, key: str, message: str, *, of_key: bool) -> None:
         super().__init__(message)
@@ -43,14 +43,14 @@ class BadRule(Exception):
 
 
 class NoSuchAxis(BadRule):
-    """A key that is no axis, or could be one of several."""
+    """A key that is not an axis, or is the short form of several."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(key, message, of_key=True)
 
 
 class NoSuchValue(BadRule):
-    """A value that no cell has of an axis that there is."""
+    """A value that no cell has on this axis."""
 
     def __init__(self, key: str, axis: str, value: Scalar, known: Iterable[str]) -> None:
         said = f"no cell has {axis}={value}; {_did_you_mean(str(value), sorted(known))}"
@@ -59,12 +59,12 @@ class NoSuchValue(BadRule):
 
 
 def axis_named(key: str, known: Iterable[str]) -> str:
-    """The full name of an axis that may be written short (`bs` for `workload.bs`)."""
+    """Return the full name of an axis (`workload.bs` for `bs`)."""
     names = list(known)
     if key in names:
         return key
     fitting = [name for name in names if name.endswith(f".{key}")]
-    # `readahead` is the plain one, where there is one beside that of a kind of device.
+    # `readahead` prefers `tune.readahead` to `tune.md.readahead`.
     least = min((name.count(".") for name in fitting), default=0)
     fitting = [name for name in fitting if name.count(".") == least]
     if len(fitting) == 1:
@@ -81,13 +81,13 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def spellings(value: Scalar) -> set[str]:
-    """All canonical texts that somebody who wrote this value may mean."""
+    """Return all canonical texts that a written value may stand for."""
     if isinstance(value, bool):
         return {str(value).lower(), *({"none"} if value is False else ())}
     texts = {str(value)}
     with suppress(ValueError):
         if str(value).isdecimal():
-            texts.add(format_size(int(value)))  # a plain number may be bytes: here it can only match what is there
+            texts.add(format_size(int(value)))  # a plain number may mean bytes; unknown values match no cell
     with suppress(ValueError):
         texts.add(format_size(parse_size(value)))
     with suppress(ValueError):
@@ -102,7 +102,7 @@ def spellings(value: Scalar) -> set[str]:
 
 
 def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
-    """A condition as it was written, checked against the axes and values that there are."""
+    """Resolve a condition to full axis names and known values; raise BadRule."""
     for error in amiss(condition, values):
         raise error
     named = {axis_named(key, values): wanted for key, wanted in condition.items()}
@@ -112,7 +112,7 @@ def rule_of(condition: Condition, values: Mapping[str, set[str]]) -> Rule:
 def amiss(
     condition: Condition, values: Mapping[str, set[str]], told: Mapping[str, set[str]] | None = None
 ) -> Iterator[BadRule]:
-    """Everything in a condition that no cell has; `told` is what is said to be known, if that is not all of it."""
+    """Yield each unknown axis or value of a condition. `told`: the values to suggest, if not all of `values`."""
     keys: dict[str, str] = {}
     for key, wanted in condition.items():
         try:
@@ -121,7 +121,7 @@ def amiss(
             yield error
             continue
         if axis in keys:
-            yield BadRule(key, f"'{keys[axis]}' and '{key}' are one axis; {_EITHER}", of_key=True)
+            yield BadRule(key, f"'{keys[axis]}' and '{key}' are the same axis; {_EITHER}", of_key=True)
         keys.setdefault(axis, key)
         for one in each(wanted):
             if not spellings(one) & values[axis]:
@@ -129,12 +129,10 @@ def amiss(
 
 
 def each(wanted: Scalar | tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """Any of these matches."""
     return wanted if isinstance(wanted, tuple) else (wanted,)
 
 
 def told(condition: Condition) -> str:
-    """As it may have been written."""
     return ", ".join(f"{key}: {_told(wanted)}" for key, wanted in condition.items())
 
 
@@ -145,7 +143,7 @@ def _told(wanted: Scalar | tuple[Scalar, ...]) -> str:
 
 
 def parse_only(text: str, values: Mapping[str, set[str]]) -> Condition:
-    """`layout=raid5,bs=64KiB|128KiB` or `raid5,random` as a condition on these axes."""
+    """Parse `layout=raid5,bs=64KiB|128KiB` or `raid5,random`."""
     condition: dict[str, tuple[str, ...]] = {}
     for part in text.split(","):
         key, equals, written = part.partition("=")
@@ -159,15 +157,15 @@ def parse_only(text: str, values: Mapping[str, set[str]]) -> Condition:
         if axis in condition:
             either = "|".join(dict.fromkeys((*condition[axis], *wanted)))
             raise BadInput(
-                f"--only '{text}': '{axis}' stands there twice, and no cell has two values of one axis",
-                resolution=f"for cells with either, write  {axis}={either}",
+                f"--only '{text}': '{axis}' occurs twice, and a cell has one value on each axis",
+                resolution=f"for cells with either value, write  {axis}={either}",
             )
         condition[axis] = wanted
     return condition  # type: ignore[return-value]
 
 
 def _axis_of(names: tuple[str, ...], values: Mapping[str, set[str]], text: str) -> str:
-    """The axis that has these values: layouts and workloads come before all others."""
+    """Return the axis that has these values. Layouts, workloads, faults and kernels come first."""
     fitting = [axis for axis, known in values.items() if all(spellings(name) & known for name in names)]
     fitting = [axis for axis in fitting if axis in _BY_NAME] or fitting
     if len(fitting) == 1:
@@ -181,8 +179,8 @@ def _axis_of(names: tuple[str, ...], values: Mapping[str, set[str]], text: str) 
     known = sorted(set().union(*(values.get(axis, ()) for axis in _BY_NAME)))
     unknown = next((name for name in names if not any(spellings(name) & one for one in values.values())), "")
     raise BadInput(
-        f"--only '{text}': no layout, workload or other value is called {unknown}; {_did_you_mean(unknown, known)}"
+        f"--only '{text}': there is no layout, workload or other value {unknown}; {_did_you_mean(unknown, known)}"
         if unknown
-        else f"--only '{text}': no axis has all of {', '.join(names)}",
+        else f"--only '{text}': these values are not all on one axis: {', '.join(names)}",
         resolution="for example --only raid5 or --only 'layout=raid5,bs=64KiB|1MiB'",
     )

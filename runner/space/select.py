@@ -1,4 +1,4 @@
-"""Which cells are wanted: `exclude:` and `only:` in a matrix, `--only` on the command line."""
+"""Select cells: `exclude:` and `only:` in a matrix, `--only` on the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def values_of(space: Space) -> dict[str, set[str]]:
-    """Every axis of a space with every value on it."""
     factors: list[tuple[Coords, ...]] = [(array.coords, *array.also) for array in space.arrays]
     factors += [(tune.coords, *tune.also) for array in space.arrays for tune in array.tunes]
     factors += [(workload.coords, *workload.also) for workload, _ in space.workloads]
@@ -39,20 +38,20 @@ def values_of(space: Space) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class Ruled:
-    """The rules of a matrix, as far as they say something of a cell of which only a part is known."""
+    """The rules of a matrix, applied to cells of which only some coordinates are known."""
 
     exclude: tuple[Rule, ...]
     only: tuple[Rule, ...]
 
     @classmethod
     def of(cls, matrix: Matrix, values: Mapping[str, set[str]]) -> Self:
-        """Those of its rules that can be understood; of the others, nothing is known yet."""
+        """Take the valid rules of a matrix. An invalid `only` rule could match any cell, so it disables all of them."""
         exclude = tuple(_understood(condition, values) for condition in matrix.exclude)
         only = tuple(_understood(condition, values) for condition in matrix.only)
         return cls(tuple(filter(None, exclude)), () if None in only else tuple(filter(None, only)))
 
     def out(self, coords: Coords) -> bool:
-        """Are all cells that stand there left out for certain?"""
+        """Return whether the rules certainly exclude all cells with these coordinates."""
         found = dict(coords)
         if any(_matches(rule, coords) for rule in self.exclude):
             return True
@@ -69,19 +68,18 @@ def _understood(condition: Condition, values: Mapping[str, set[str]]) -> Rule | 
 
 @dataclass(frozen=True)
 class Selection:
-    """The cells of a space that are wanted: those that no `exclude` rule and some rule of every `only` group match."""
+    """The selected cells of a space: no `exclude` rule matches, and one rule of every `only` group does."""
 
     space: Space
     exclude: tuple[Rule, ...] = ()
     only: tuple[tuple[Rule, ...], ...] = ()
 
     def cells(self) -> Iterator[Cell]:
-        """Every wanted cell, in declared order."""
         for array in self.space.arrays:
             yield from self.cells_of(array)
 
     def cells_of(self, array: Array) -> Iterator[Cell]:
-        """The wanted cells of one array. A rule is asked once for each factor, not once for each cell."""
+        """Yield the selected cells of one array. A rule is matched once per factor, not once per cell."""
         if not (self.exclude or self.only):
             for tune, workload in self.space.pairs(array):
                 yield Cell(array, tune, workload)
@@ -95,11 +93,9 @@ class Selection:
                     yield Cell(array, tune, workload)
 
     def count(self) -> int:
-        """How many are wanted."""
         return sum(1 for _ in self.cells()) if self.exclude or self.only else self.space.count()
 
     def layouts(self) -> list[str]:
-        """Those of which any cell is wanted, in declared order."""
         wanted = {
             text
             for array in self.space.arrays
@@ -118,7 +114,7 @@ class Selection:
         return [*([told] if without else ()), *self._idle(), *self.space.notes_on(wanted, simulated=simulated)]
 
     def _idle(self) -> Iterator[str]:
-        """Rules of the matrix that no cell answers to: each axis has such a value, and no cell has all of them."""
+        """Explain the rules of the matrix that match no cell, although each of their values exists."""
         matrix, used = self.space.matrix, 0
         for array in self.space.arrays:
             stack = self._marks("stack", (array.coords, *array.also))
@@ -126,20 +122,20 @@ class Selection:
             workloads = (self._marks("workload", (one.coords, *one.also)) for one in array.workloads)
             used |= stack & reduce(or_, tunes, 0) & reduce(or_, workloads, 0)
         written = [*(("exclude", one) for one in matrix.exclude), *(("only", one) for one in matrix.only)]
-        rules = [*self.exclude, *itertools.chain.from_iterable(self.only)]  # those of the command line are last
+        rules = [*self.exclude, *itertools.chain.from_iterable(self.only)]  # the rules of the command line come last
         for bit, ((kind, condition), rule) in enumerate(zip(written, rules, strict=False)):
             if not used >> bit & 1 and not any(_may_match(rule, coords) for coords in self.space.impossible):
-                what = "leaves nothing out" if kind == "exclude" else "lets nothing in"
+                what = "excludes no cell" if kind == "exclude" else "selects no cell"
                 named = any(_names_any(rule, array) for array in self.space.arrays)
                 why = (
-                    "those cells have other names as well, which it does not say"
+                    "the cells have other names as well, and the rule does not match those"
                     if named
-                    else "no cell has all of that"
+                    else "no cell has all of these values"
                 )
                 yield f"`{kind}: {{{told(condition)}}}` {what}: {why}"
 
     def _marks(self, factor: str, spellings: tuple[Coords, ...]) -> int:
-        """One bit for each rule whose part about this factor matches: for `exclude` every spelling, for `only` any."""
+        """Return one bit per rule that matches this factor: `exclude` has to match every spelling, `only` any."""
         marks = 0
         for bit, rule in enumerate((*self.exclude, *itertools.chain.from_iterable(self.only))):
             part = _part(rule, factor)
@@ -161,17 +157,15 @@ class Selection:
 
 @dataclass(frozen=True)
 class Picked(Selection):
-    """The cells that are named one by one."""
+    """Cells selected by their ids."""
 
     ids: frozenset[str] = frozenset()
 
     def cells_of(self, array: Array) -> Iterator[Cell]:
-        """Those of one array."""
         found = super().cells_of(array)
         return (cell for cell in found if cell.id in self.ids)
 
     def count(self) -> int:
-        """How many there are."""
         return sum(1 for _ in self.cells())
 
 
@@ -186,7 +180,7 @@ def _matches(part: Rule, coords: Coords) -> bool:
 
 
 def _names_any(rule: Rule, array: Array) -> bool:
-    """Whether any cell of an array is called so, whatever else it is called."""
+    """Return whether some spelling of a cell of the array matches."""
     found = {
         "stack": [(array.coords, *array.also)],
         "tune": [(tune.coords, *tune.also) for tune in array.tunes],
@@ -203,13 +197,12 @@ def _part(rule: Rule, factor: str) -> Rule:
 
 
 def _may_match(rule: Rule, coords: Coords) -> bool:
-    """Whether cells that stand there, of which only a part is known, may answer to a rule that speaks of that part."""
+    """Return whether a rule may match cells of which only these coordinates are known."""
     found = dict(coords)
     return bool(rule.keys() & found.keys()) and all(found.get(axis) in {None, *rule[axis]} for axis in rule)
 
 
 def select(space: Space, only: Iterable[str] = ()) -> Selection:
-    """The cells that a matrix and the command line ask for."""
     values = values_of(space)
     asked = []
     for text in only:
@@ -218,7 +211,7 @@ def select(space: Space, only: Iterable[str] = ()) -> Selection:
             raise BadInput(
                 f"--only '{text}': {wrong[0]}",
                 details="\n".join(f"and {message}" for message in wrong[1:]),
-                resolution=f"its axes are {', '.join(values)}",
+                resolution=f"the axes of this matrix are {', '.join(values)}",
             )
         asked.append(rule_of(condition, values))
     declared = tuple(rule_of(condition, values) for condition in space.matrix.only)

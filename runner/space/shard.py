@@ -1,4 +1,4 @@
-"""A part of a matrix: `2/5` is the second of five, which together are all of it and have no array in common."""
+"""Shards of a matrix: `2/5` is the second of five parts. Two shards never share an array."""
 
 from __future__ import annotations
 
@@ -20,17 +20,15 @@ _WRITTEN = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The `number`-th of so many, counted from 1."""
-
     number: int
     of: int
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """From how it is written; ValueError says what is wrong."""
+        """Parse `2/5`; raise ValueError."""
         found = _WRITTEN.fullmatch(text)
         if found is None or int(found[1]) > int(found[2]):
-            raise ValueError(f"{text!r} is no part of a whole: `2/5` is the second of five")
+            raise ValueError(f"{text!r} is not a shard; write `2/5` for the second of five")
         return cls(int(found[1]), int(found[2]))
 
     def __str__(self) -> str:
@@ -39,16 +37,14 @@ class Shard:
 
 @dataclass(frozen=True)
 class Sharded(Selection):
-    """What is wanted of some arrays. They are not split: what is compared on one array is measured by one machine."""
+    """The selected cells of some arrays. An array is never split: one machine measures all cells of it."""
 
     arrays: frozenset[str] = frozenset()
 
     def cells_of(self, array: Array) -> Iterator[Cell]:
-        """None, where the array is another shard's."""
         return super().cells_of(array) if array.key in self.arrays else iter(())
 
     def count(self) -> int:
-        """How many there are."""
         return sum(1 for _ in self.cells())
 
     def notes(self, *, simulated: bool = True) -> list[str]:
@@ -57,25 +53,25 @@ class Sharded(Selection):
 
 
 def sharded(selection: Selection, shard: Shard) -> Sharded:
-    """The arrays of one shard. Whoever asks with the same matrix and the same selection gets the same."""
+    """Select the arrays of one shard. The same matrix and selection always give the same arrays."""
     dealt = _dealt(selection, shard.of)
     if not dealt[shard.number - 1]:
         arrays = sum(map(len, dealt))
         raise BadInput(
             f"--shard {shard}: there {'is' if arrays == 1 else 'are'} {arrays} array{'' if arrays == 1 else 's'}, and "
-            "none is left for this shard",
+            "this shard gets none of them",
             resolution=f"an array is not split: take at most {arrays} shard{'' if arrays == 1 else 's'}",
         )
     return Sharded(selection.space, selection.exclude, selection.only, frozenset(dealt[shard.number - 1]))
 
 
 def _dealt(selection: Selection, shards: int) -> list[list[str]]:
-    """Keys of the wanted arrays, those with the most cells first, each to the shard that has the fewest so far."""
+    """Deal the arrays to shards, the largest first, each to the shard with the fewest cells."""
     counts = [(sum(1 for _ in selection.cells_of(array)), array.key) for array in selection.space.arrays]
     dealt: list[list[str]] = [[] for _ in range(min(shards, len(counts)))]
     loads = [(0, number) for number in range(len(dealt))]
     for cells, key in sorted(((cells, key) for cells, key in counts if cells), key=lambda one: (-one[0], one[1])):
         load, number = loads[0]
-        heapq.heapreplace(loads, (load + cells + 1, number))  # building one costs about as much as a trial
+        heapq.heapreplace(loads, (load + cells + 1, number))  # setting up an array costs about as much as a trial
         dealt[number].append(key)
     return [*dealt, *([] for _ in range(shards - len(dealt)))]

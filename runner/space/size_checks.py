@@ -1,4 +1,4 @@
-"""What is impossible of the cells that are wanted: rules may leave out what a layout or a workload cannot do."""
+"""Impossible cells: sizes that do not fit, faults that come too late. Excluded cells may be impossible."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from runner.space.variants import Coords, Variant
 
 
-def flaws_of(space: Space, findings: Findings) -> list[Flaw]:
-    """Everything impossible in a space, but for what its rules leave out."""
+def find_flaws(space: Space, findings: Findings) -> list[Flaw]:
+    """Find everything impossible in a space, except in cells that its rules exclude."""
     ruled = Ruled.of(space.matrix, values_of(space))
     _check_fit(space, ruled, findings)
     _check_faults(space, findings)
@@ -33,7 +33,6 @@ def flaws_of(space: Space, findings: Findings) -> list[Flaw]:
 
 
 def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
-    """A workload that is larger than a layout it would run on."""
     misfits: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for array in space.arrays:
         tops = top_of(array.stack.value, space.matrix)
@@ -51,17 +50,20 @@ def _check_fit(space: Space, ruled: Ruled, findings: Findings) -> None:
 
 
 def _check_faults(space: Space, findings: Findings) -> None:
-    """A fault that is to come when all work is over."""
+    """Report faults that would start after the end of all workloads."""
     works = [workload.value for workload, _ in space.workloads]
     longest = max((math.inf if work.runtime is None else work.ramp + work.runtime for work in works), default=math.inf)
     for name, faults in space.matrix.faults.items():
         for at, fault in enumerate(faults):
             if fault.at >= longest:
                 path = ("faults", *((name,) if name else ()), at, "at")
-                findings.flaw(path, f"by then all work is over: ramp and runtime are {format_time(longest)} at most")
+                findings.flaw(
+                    path,
+                    f"every workload has ended by then: ramp and runtime are {format_time(longest)} at most",
+                )
 
 
 def spellings(array: Array, workload: Variant[Workload]) -> Iterator[Coords]:
-    """Where the cells of an array and a workload stand, however either was written."""
+    """Yield the coordinates of an array with a workload in every spelling."""
     for stack, work in itertools.product((array.coords, *array.also), (workload.coords, *workload.also)):
         yield (*stack, *work)

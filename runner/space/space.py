@@ -1,4 +1,4 @@
-"""The space of all cells of a matrix: its factors are held, its cells are made one at a time."""
+"""The space of all cells of a matrix. Cells are made one at a time, from the factors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from runner.space.layouts import (
     Findings,
     Stack,
     disks_of,
+    drop_idle,
     place_of,
     report_idle,
     stack_variants,
     top_of,
-    without_idle,
 )
 from runner.space.notes import Note, few
 from runner.space.variants import Coords, Variant, choices, collapsed, digest, label_of, safe, texts
@@ -42,29 +42,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A stack on a kernel: what is built once for all cells that share it."""
+    """A stack on a kernel, with faults: built once for all cells that share it."""
 
     kernel: str | None
     disks: Below
     stack: Variant[Stack]
-    #: What goes wrong with its disks in every trial, each of which then needs it anew.
+    #: Faults of its disks in every trial. With faults, each trial sets up the array again.
     faults: tuple[Fault, ...]
     tunes: tuple[Variant[Tune], ...]
     workloads: tuple[Variant[Workload], ...]
     coords: Coords
-    #: The coordinates of other spellings of it.
+    #: The coordinates of other spellings.
     also: tuple[Coords, ...]
     label: str
     digest: bytes
-    #: At least so many bytes can be used of its top, which is a file system or one device or several.
+    #: Usable bytes at the top of the stack: a file system, or one or several devices.
     room: int
-    #: So many devices are its top.
+    #: Number of devices at the top.
     tops: int
     in_files: bool
 
     @property
     def key(self) -> str:
-        """Stable name of the array."""
         return self.digest.hex()[:16]
 
 
@@ -78,34 +77,32 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """A hash of what it is; made when it is asked for, as a plan of a million has no use for it."""
+        # Computed on demand: a plan of a million cells does not need it.
         content = self.array.digest + self.tune.digest + self.workload.digest
         return blake2b(content, digest_size=8).hexdigest()
 
     @property
     def name(self) -> str:
-        """The one readable name, from the disks up to the work; also its folder."""
+        """The readable name, from the disks up to the workload. It is also the folder of the cell."""
         return "/".join(filter(None, (self.array.label, self.tune.label, self.workload.label)))
 
     @property
     def files(self) -> FileSet | None:
-        """The files that it works on, if it works on files."""
         return self.workload.value.fileset(self.array.room) if self.array.in_files else None
 
     @property
     def leaves_files(self) -> bool:
-        """Whether its files lie on the disks afterwards as they did before, so that others may work on them."""
+        """Return whether a trial leaves its files as before on disk, so that other cells can use them again."""
         top, work = self.array.stack.value[-1], self.workload.value
         return not (work.new or (isinstance(top, Fs) and work.write_share and not top.in_place))
 
     @property
     def span(self) -> int:
-        """Bytes that each of its jobs goes over."""
+        """Bytes of the region that each job covers."""
         return self.files.span if self.files else self.workload.value.span(self.array.room, self.array.tops)
 
     @property
     def axes(self) -> dict[str, str]:
-        """Where it stands on every axis it has."""
         return dict((*self.array.coords, *self.tune.coords, *self.workload.coords))
 
 
@@ -116,14 +113,13 @@ class Space:
     matrix: Matrix
     arrays: tuple[Array, ...]
     remarks: tuple[Note, ...]
-    #: Every different workload, with whether it works on files.
+    #: Every different workload, and whether it uses files.
     workloads: tuple[tuple[Variant[Workload], bool], ...]
-    #: Where there would be cells if they could be: rules may name them, to leave them out.
+    #: Coordinates of impossible cells: rules may name them to exclude them.
     impossible: tuple[Coords, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say of it."""
         return self.notes_on(self.matrix.layouts)
 
     def notes_on(self, layouts: Collection[str], *, simulated: bool = True) -> tuple[str, ...]:
@@ -132,22 +128,19 @@ class Space:
         return tuple(filter(None, (remark.told(layouts) for remark in remarks)))
 
     def pairs(self, array: Array) -> Iterator[tuple[Variant[Tune], Variant[Workload]]]:
-        """What is measured on one array."""
         return itertools.product(array.tunes, array.workloads)
 
     def cells(self) -> Iterator[Cell]:
-        """Every cell, in declared order."""
         for array in self.arrays:
             for tune, workload in self.pairs(array):
                 yield Cell(array, tune, workload)
 
     def count(self) -> int:
-        """How many there are, without making one."""
         return sum(len(array.tunes) * len(array.workloads) for array in self.arrays)
 
 
 def expand(matrix: Matrix) -> tuple[Space, Findings]:
-    """The space of a matrix and all that is impossible in it."""
+    """Return the space of a matrix, and everything impossible in it."""
     findings = Findings()
     for path, message in matrix.misplaced_disks():
         findings.flaw(path, message)
@@ -170,20 +163,18 @@ def expand(matrix: Matrix) -> tuple[Space, Findings]:
 
 
 def _kernels(matrix: Matrix) -> tuple[Variant[str | None], ...]:
-    """The kernels that a matrix names; a single one needs no part in the names of cells."""
     named = matrix.machine.kernel or ()
     if not named:
         return (Variant(None, (), "", b""),)
-    several = len(set(named)) > 1
+    several = len(set(named)) > 1  # a single kernel is not part of the names of cells
     return collapsed(
-        # A path may begin with dots, and a folder that is all dots leads elsewhere.
+        # A path may begin with dots, and the folders `.` and `..` must not become names.
         Variant(name, (("kernel", name),), safe(name).lstrip(".") or "_" if several else "", digest(name))
         for name in named
     )
 
 
 def _faults(matrix: Matrix) -> tuple[Variant[tuple[Fault, ...]], ...]:
-    """What goes wrong, one way or another; of a single way, names of cells say nothing."""
     sets = matrix.fault_sets()
     return collapsed(
         Variant(
@@ -197,7 +188,7 @@ def _faults(matrix: Matrix) -> tuple[Variant[tuple[Fault, ...]], ...]:
 
 
 def _same_faults(variants: Iterable[Variant[tuple[Fault, ...]]]) -> Iterator[str]:
-    """A word on sets that have several names: they are measured once."""
+    """Report sets of faults with several names: they are measured once."""
     for one in variants:
         first, *others = [dict(coords).get("faults", UNNAMED) for coords in (one.coords, *one.also)]
         if others:
@@ -206,14 +197,14 @@ def _same_faults(variants: Iterable[Variant[tuple[Fault, ...]]]) -> Iterator[str
 
 
 def _same(axis: str, variants: Iterable[Variant[Any]]) -> Iterator[str]:
-    """A word on what is declared by two names and comes to the same: it is measured once, and found by the first."""
+    """Report names that resolve to the same variant: it is measured once, under the first name."""
     pairs: Counter[tuple[str, str]] = Counter()
     for one in variants:
         first, *others = dict.fromkeys(dict(coords)[axis] for coords in (one.coords, *one.also))
         pairs.update((first, other) for other in others)
     for (first, other), times in pairs.items():
         where = f" {times} times" if times > 1 else ""
-        yield f"{axis} {other} comes{where} to the same as {first}: it is measured once, and results have it as {first}"
+        yield f"{axis} {other} is the same as {first}{where}: it is measured once, as {first}"
 
 
 def _array(
@@ -248,7 +239,7 @@ def _array(
 
 
 def _content(disk: Disk) -> list[object]:
-    """What tells a disk from others. One without a model was called `file` before there were any."""
+    # `file`: disks had this content before there were models, and cell ids must not change.
     return [
         *(disk.size, disk.bus, disk.physics.content() if disk.physics else "file"),
         *((disk.link.name, disk.link.rate) if disk.link else ()),
@@ -256,7 +247,7 @@ def _content(disk: Disk) -> list[object]:
 
 
 class _Tunes:
-    """The tunables of each stack: only those that mean something there, computed once for each set of them."""
+    """The tunables that apply to each stack, computed once per set of tunables."""
 
     def __init__(self, matrix: Matrix, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
         self.axes = written(matrix.tune)
@@ -270,7 +261,7 @@ class _Tunes:
         seen: list[dict[str, str]] = []
         on = tuple({disk for stack in stacks for disk in used(stack.value, self.disks)})
         for choice in choices(self.axes):
-            values, idle = without_idle(Tune, choice)
+            values, idle = drop_idle(Tune, choice)
             seen.append(idle)
             for name, message in impossible(values, on).items():
                 findings.flaw(place_of(("tune",), choice, name), f"'{values[name]}': {message}")
@@ -279,13 +270,13 @@ class _Tunes:
     def _report(self, name: str, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
         without = [(stack, why) for stack in stacks if (why := meaningless(name, stack.value, self.disks))]
         if without and len(without) == len(stacks):
-            findings.unused.append(Flaw(_path_of(name), f"nothing uses '{name}': {without[0][1]}"))
+            findings.unused.append(Flaw(_path_of(name), f"'{name}' has no effect: {without[0][1]}"))
         elif without:
             where = tuple(dict(stack.coords)["layout"] for stack, _ in without)
-            findings.notes.append(Note(f"{name} is no axis for ", where, f": {without[0][1]}"))
+            findings.notes.append(Note(f"{name} is not an axis for ", where, f": {without[0][1]}"))
 
     def _check_clashes(self, stacks: tuple[Variant[Stack], ...], findings: Findings) -> None:
-        """Tunables that set the same file, each pair once with the layouts where they do."""
+        """Report tunables that set the same file, each pair once with its layouts."""
         found: dict[tuple[str, str], list[str]] = {}
         for stack in stacks:
             for pair in clashes(self._meant(stack), stack.value):
@@ -298,7 +289,6 @@ class _Tunes:
         return [name for name in self.axes if not meaningless(name, stack.value, self.disks)]
 
     def of(self, stack: Variant[Stack]) -> tuple[Variant[Tune], ...]:
-        """The variants for a stack."""
         meant = frozenset(self._meant(stack))
         if meant not in self.known:
             self.known[meant] = collapsed(self._variants(meant))
@@ -308,7 +298,7 @@ class _Tunes:
         axes = {name: values for name, values in self.axes.items() if name in meant}
         several = [f"tune.{name}" for name, values in axes.items() if len(values) > 1]
         for choice in choices(axes):
-            values, _ = without_idle(Tune, choice)
+            values, _ = drop_idle(Tune, choice)
             tune = constructed(Tune, values)
             coords = tuple((f"tune.{name}", text) for name, text in texts(tune, values).items())
             set_values = {name: value for name, value in values.items() if value != "default"}
@@ -316,5 +306,4 @@ class _Tunes:
 
 
 def _path_of(tunable: str) -> Path:
-    """Where a tunable stands in a matrix."""
     return ("tune", *tunable.split("."))

@@ -1,4 +1,4 @@
-"""What a study published, read and held against the matrix beside it, before anything starts."""
+"""The published figures of a study, checked against the matrix beside them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from runner.language.messages import from_pydantic
 from runner.language.published import Published
 from runner.language.yaml_source import Flaw, Source, UnreadableError, read
-from runner.space.guideline_references import narrowed
+from runner.space.guideline_references import intersect_rules
 from runner.space.load import BadMatrix, placed, text_of, unreadable
 from runner.space.rules import amiss, rule_of
 from runner.space.select import select, values_of
@@ -26,20 +26,18 @@ if TYPE_CHECKING:
     from runner.space.select import Selection
     from runner.space.space import Space
 
-#: What a study's folder, and that of a run of it, calls its matrix and what was published.
+#: File names in the folder of a study, and in the folder of a run of it.
 MATRIX, PUBLISHED = "matrix.yaml", "published.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What was published, and the text that it was read from."""
-
     text: str
     published: Published
 
 
 def study_beside(matrix: Path, space: Space) -> Study | None:
-    """What was published lies beside the matrix of a study; any other matrix has nothing of that kind."""
+    """Load the published figures beside the matrix of a study; None for any other matrix."""
     path = matrix.with_name(PUBLISHED)
     if matrix.name != MATRIX or not path.is_file():
         return None
@@ -47,7 +45,7 @@ def study_beside(matrix: Path, space: Space) -> Study | None:
 
 
 def parse_published(name: str, text: str, space: Space) -> Study:
-    """Parse and check a text; raises BadMatrix with everything that is wrong with it."""
+    """Parse and check a text; raise BadMatrix with all errors."""
     try:
         source = read(name, text)
     except UnreadableError as error:
@@ -65,13 +63,10 @@ def parse_published(name: str, text: str, space: Space) -> Study:
 
 @dataclass(frozen=True, slots=True)
 class _Checks:
-    """Whether what is spoken of is there."""
-
     values: Mapping[str, set[str]]
     selection: Selection
 
     def of_table(self, table: Table, place: Keys) -> Iterator[Flaw]:
-        """Everything that is wrong with a table."""
         common = list(self._misnamed(table.where, (*place, "where")))
         yield from common
         yield from self._misnamed(table.base or {}, (*place, "base"))
@@ -79,28 +74,27 @@ class _Checks:
             yield from self._of_row(table, row, (*place, "rows", at), common=not common)
         for at, reason in enumerate(table.whys):
             if not any(reason.where.items() <= row.where.items() for row in table.rows):
-                yield Flaw((*place, "whys", at, "where"), "no row of this table says all of this")
+                yield Flaw((*place, "whys", at, "where"), "no row of this table has all of these values")
 
     def _of_row(self, table: Table, row: Row, place: Keys, *, common: bool) -> Iterator[Flaw]:
         if any(one is not row and one.where == row.where and one.to == row.to for one in table.rows if row.where):
-            yield Flaw(place, "two rows of this table are about the same")
+            yield Flaw(place, "another row of this table has the same `where` and `to`")
         if (against := table.held_against(row)) is not None and table.base_of(row) is None:
             told = ", ".join(f"{key}: {value}" for key, value in against.items())
-            yield Flaw(place, f"no row of this table is what this one is held against: {{{told}}}")
+            yield Flaw(place, f"the base of this row is missing in the table: {{{told}}}")
         if row.unmeasured:
             return
         wrong = [*self._misnamed(row.where, (*place, "where")), *self._misnamed(row.to or {}, (*place, "to"))]
         yield from wrong
         if common and not wrong and not self._any(rule_of(table.where, self.values), rule_of(row.where, self.values)):
-            yield Flaw((*place, "where"), "no cell is all of this")
+            yield Flaw((*place, "where"), "no cell matches all of these values")
 
     def _misnamed(self, condition: Condition, place: Keys) -> Iterator[Flaw]:
         for error in amiss(condition, self.values):
             yield Flaw((*place, error.key), error.message, error.of_key)
 
     def _any(self, common: Rule, own: Rule) -> bool:
-        """Whether a cell is measured of which both are true."""
-        rule = narrowed(common, own)
+        rule = intersect_rules(common, own)
         if rule is None:
             return False
         chosen = replace(self.selection, only=(*self.selection.only, (rule,)))

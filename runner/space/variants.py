@@ -1,4 +1,4 @@
-"""From the axes of one thing (a layer, the tunables, a workload) to its variants."""
+"""The variants of a layer, of the tunables or of a workload: one for each combination of their axes."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ Coords = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Variant(Generic[T]):
-    """One resolved choice: its value, where it stands on every declared axis, and its part of a cell's name and id."""
+    """One resolved choice: its value, its coordinates, and its part of the name and the id of a cell."""
 
     value: T
     coords: Coords
     label: str
     digest: bytes
-    #: The coordinates of other spellings of the same thing, which are run as this one.
+    #: The coordinates of other spellings of the same value.
     also: tuple[Coords, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One value for every axis, and the place in its list where each stands (None: it was no list)."""
+    """One value for every axis, and its position in the list of values (None: not a list)."""
 
     values: dict[str, Any]
     places: dict[str, int | None]
 
 
 def choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[Choice]:
-    """Every combination, the last axis fastest."""
+    """Yield every combination; the last axis varies fastest."""
     numbered = [
         [(name, place if len(values) > 1 else None, value) for place, value in enumerate(values)]
         for name, values in axes.items()
@@ -50,7 +50,7 @@ def choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[Choice]:
 
 
 def texts(value: Model, fields: Iterable[str]) -> dict[str, str]:
-    """Declared fields in the one spelling that names, columns and filters use."""
+    """Return the declared fields in the canonical spelling that names, columns and filters use."""
     dumped = value.model_dump(mode="json")
     found = {}
     for name in fields:
@@ -63,34 +63,34 @@ def texts(value: Model, fields: Iterable[str]) -> dict[str, str]:
 
 
 def label_of(coords: Coords, axes: Iterable[str]) -> str:
-    """`level=5,chunk=64KiB`: what tells variants apart, short, safe in a path."""
+    """Return a label like `level=5,chunk=64KiB`: short, unique among variants, safe in a path."""
     shown = set(axes)
     return ",".join(f"{_short_name(name)}={safe(text)}" for name, text in coords if name in shown)
 
 
 def _short_name(axis: str) -> str:
-    """Without what it belongs to; but a tunable is told from the same one of another kind of device."""
+    # A tunable keeps its scope, so that md.readahead and disk.readahead differ.
     return safe(axis.removeprefix("tune.")) if axis.startswith("tune.") else axis.rpartition(".")[2]
 
 
 def safe(text: str) -> str:
-    """What of a text can stand in a name that is also a folder."""
+    """Replace the characters that cannot be part of a folder name."""
     return "".join(char if (char.isascii() and char.isalnum()) or char in "._+-%" else "_" for char in text)
 
 
 def digest(content: object) -> bytes:
-    """Of the content alone: not of order, spelling or name."""
+    """Hash the content. Order of keys, spelling and names do not matter."""
     return hashlib.blake2b(orjson.dumps(content, option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
 
 
 def _short(label: str, digest: bytes) -> str:
-    """No part longer than a file name may be."""
+    """Shorten each part of a label to a valid file name."""
     parts = label.split("/")
     return "/".join(part if len(part) <= _LONGEST else f"{part[: _LONGEST - 8]}+{digest.hex()[:6]}" for part in parts)
 
 
 def collapsed(variants: Iterable[Variant[T]]) -> tuple[Variant[T], ...]:
-    """Equal variants once, under the first of their spellings; different ones never under one label."""
+    """Merge equal variants under their first spelling, and make all labels different."""
     kept: dict[bytes, Variant[T]] = {}
     labels: set[str] = set()
     for variant in variants:

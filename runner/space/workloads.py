@@ -1,4 +1,4 @@
-"""The variants of workloads: on raw devices, and in file systems, where other keys mean something."""
+"""The variants of workloads, on raw devices and in file systems. Some keys have an effect on one of them only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from runner.language.axes import constructed, written
 from runner.language.presets import PRESETS, no_phase, problems_of, values_of
 from runner.language.workload import Workload
 from runner.language.yaml_source import Flaw
-from runner.space.layouts import Findings, place_of, report_idle, top_of, without_idle
+from runner.space.layouts import Findings, drop_idle, place_of, report_idle, top_of
 from runner.space.notes import Note
 from runner.space.variants import Choice, Coords, Variant, choices, collapsed, digest, label_of, texts
 
@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 
 def in_files(stack: Stack, matrix: Matrix) -> bool:
-    """Whether work on a stack is work on files."""
     return any(shape.files for shape in top_of(stack, matrix))
 
 
-#: Seen with fio 3.33 on a loop device; psync leaves what it does not write as it is.
-_CLEARED = "before mmap writes on a device, fio writes zeros over all that the job may reach, in every trial"
+#: Seen with fio 3.33 on a loop device. psync does not do this.
+_CLEARED = "before mmap writes to a device, fio overwrites the whole region of the job with zeros, in every trial"
 
 
 class Workloads:
@@ -48,16 +47,15 @@ class Workloads:
 
     @classmethod
     def of_kind(cls, matrix: Matrix, *, in_files: bool) -> tuple[Variant[Workload], ...]:
-        """The workloads of a matrix on devices or in files, whatever its stacks are."""
+        """Return the workloads of a matrix on devices or in files, for any stack."""
         return tuple(cls(matrix, (), Findings())._all(in_files))
 
     def of(self, stack: Variant[Stack]) -> tuple[Variant[Workload], ...]:
-        """The variants for a stack."""
         return self._known[in_files(stack.value, self._matrix)]
 
     @property
     def every(self) -> tuple[tuple[Variant[Workload], bool], ...]:
-        """All of them, with whether they work on files."""
+        """All workloads, and whether they use files."""
         return tuple((workload, kind) for kind, workloads in self._known.items() for workload in workloads)
 
     def _all(self, kind: bool) -> Iterator[Variant[Workload]]:
@@ -73,12 +71,12 @@ class Workloads:
             elif kind or not told.not_on_devices:
                 yield from self._variant(name, told, kind)
 
-    def _variant(self, name: str, told: _Told, kind: bool) -> Iterator[Variant[Workload]]:
+    def _variant(self, name: str, told: _WrittenWorkload, kind: bool) -> Iterator[Variant[Workload]]:
         values, _ = told.meant(in_files=kind)
         idle = _foreign(kind)(values)
         values = {key: value for key, value in values.items() if key not in idle}
         workload = constructed(Workload, values)
-        if not told.preset:  # a program ends when it is through
+        if not told.preset:  # a program has no default runtime: it ends when its work is done
             workload = workload.settled()
         coords = (*told.coords(name), *_coords(workload, [key for key in values if key in told.shown]))
         if not self._flawed(name, coords, told, workload):
@@ -92,7 +90,7 @@ class Workloads:
         if note not in self._findings.notes:
             self._findings.notes.append(note)
 
-    def _flawed(self, name: str, coords: Coords, told: _Told, workload: Workload) -> bool:
+    def _flawed(self, name: str, coords: Coords, told: _WrittenWorkload, workload: Workload) -> bool:
         problems = [*told.problems()] or [*workload.problems()]
         for problem in problems:
             place = place_of(("workloads", name), told.choice, problem.field)
@@ -100,7 +98,7 @@ class Workloads:
         return bool(problems)
 
     def _report(self, name: str) -> None:
-        """Keys that mean nothing anywhere are errors, those that mean nothing somewhere are worth a word."""
+        """Report keys without effect: an error if everywhere, a note if somewhere."""
         axes = written(self._matrix.workloads[name])
         told = [one for one in _told(axes) if not one.amiss]
         idle = [_named(one.meant(in_files=False)[1], axes) for one in told]
@@ -111,26 +109,25 @@ class Workloads:
                 seen = [one.meant(in_files=kind) for one in told]
                 self._report_foreign(name, _always(axes, [_foreign(kind)(values) for values, _ in seen]), stacks)
 
-    def _report_lacking(self, name: str, told: list[_Told]) -> None:
-        """Phases of programs that work on files alone, where there are devices."""
+    def _report_lacking(self, name: str, told: list[_WrittenWorkload]) -> None:
+        """Report phases of programs that need files, where there are only devices."""
         for phase, why in {one.phase: one.not_on_devices for one in told}.items():
             if True not in self._by_kind:
                 path = ("workloads", name, "phase" if "phase" in written(self._matrix.workloads[name]) else "preset")
-                self._findings.unused.append(Flaw(path, f"no layout here has files for phase={phase}: {why}"))
+                self._findings.unused.append(Flaw(path, f"no layout has files for phase={phase}: {why}"))
             elif where := tuple(dict(stack.coords)["layout"] for stack in self._by_kind.get(False, ())):
                 self._findings.notes.append(Note(f"workload {name}: no phase={phase} for ", where, f": {why}"))
 
     def _report_foreign(self, name: str, idle: Mapping[str, str], stacks: list[Variant[Stack]]) -> None:
         for axis, why in idle.items():
             if len(self._by_kind) == 1:
-                self._findings.unused.append(Flaw(("workloads", name, axis), f"nothing uses '{axis}': {why}"))
+                self._findings.unused.append(Flaw(("workloads", name, axis), f"'{axis}' has no effect: {why}"))
             else:
                 where = tuple(dict(stack.coords)["layout"] for stack in stacks)
-                self._findings.notes.append(Note(f"workload {name}: {axis} is no axis for ", where, f": {why}"))
+                self._findings.notes.append(Note(f"workload {name}: {axis} is not an axis for ", where, f": {why}"))
 
 
 def _foreign(kind: bool) -> Callable[[Mapping[str, Any]], dict[str, str]]:
-    """What tells which keys mean nothing where work is done."""
     return Workload.idle_on_files if kind else Workload.idle_on_devices
 
 
@@ -139,30 +136,30 @@ def _coords(workload: Workload, fields: Iterable[str]) -> Coords:
 
 
 def _named(idle: Mapping[str, str], axes: Iterable[str]) -> dict[str, str]:
-    """What a preset says besides need mean nothing to anybody."""
+    # Values that only the preset set need no note.
     return {name: why for name, why in idle.items() if name in axes}
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """One choice of what was written of a workload, and the program that says the rest, if it is one."""
+class _WrittenWorkload:
+    """One choice of a workload as written, and the preset that fills in the rest."""
 
     choice: Choice
-    #: Those axes of which there are several values.
+    #: Axes with several values.
     several: tuple[str, ...]
     preset: str = ""
     phase: str = ""
-    #: Why there is nothing of the sort.
+    #: Why this choice does not exist; empty if it does.
     amiss: str = ""
 
     @property
     def not_on_devices(self) -> str:
-        """Why it cannot be where there are no files; empty if it can."""
+        """Why it cannot run without files; empty if it can."""
         return PRESETS[self.preset].phases[self.phase].not_on_devices if self.preset and not self.amiss else ""
 
     @property
     def shown(self) -> frozenset[str]:
-        """The fields that it has as axes: those that were written, and of a program what it does, and how large."""
+        """The fields that are axes: the written ones, and for a preset also rw, bs and size."""
         return frozenset({*self.choice.values, *(("rw", "bs", "size") if self.preset else ())})
 
     @property
@@ -170,27 +167,25 @@ class _Told:
         return {name: value for name, value in self.choice.values.items() if name not in {"preset", "phase"}}
 
     def meant(self, *, in_files: bool) -> tuple[dict[str, Any], dict[str, str]]:
-        """The values that mean something, with what was left open to a program; and why the others do not."""
+        """Return the values with an effect, including those of the preset; and why the others have no effect."""
         if not self.preset:
-            return without_idle(Workload, self.choice)
+            return drop_idle(Workload, self.choice)
         filled = values_of(self.preset, self.phase, self._values, in_files=in_files)
-        values, idle = without_idle(Workload, replace(self.choice, values=filled))
+        values, idle = drop_idle(Workload, replace(self.choice, values=filled))
         idle |= PRESETS[self.preset].phases[self.phase].idle
         return {name: value for name, value in values.items() if name not in idle}, idle
 
     def problems(self) -> Iterator[Problem]:
-        """What the program does not do."""
         if self.preset:
             yield from problems_of(self.preset, self.phase, self._values)
 
     def coords(self, name: str) -> Coords:
-        """The name of the workload, and which program it is."""
         program = (("workload.preset", self.preset), ("workload.phase", self.phase))
         return (("workload", name), *((axis, text) for axis, text in program if text))
 
 
-def _told(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_Told]:
-    """Every choice of what was written; of a program whose phases nobody named, one for each."""
+def _told(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
+    """Yield every choice of a workload. A preset without `phase` gives one for each of its phases."""
     presets = axes.get("preset", ())
     for place, preset in enumerate(presets):
         meant = {"preset": (preset,), "phase": axes.get("phase", PRESETS[preset].meant)}
@@ -198,17 +193,17 @@ def _told(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_Told]:
             several = (*(("workload.preset",) if len(presets) > 1 else ()), *one.several)
             choice = replace(one.choice, places={**one.choice.places, "preset": place if len(presets) > 1 else None})
             phase = str(choice.values["phase"])
-            yield _Told(choice, several, preset, phase, no_phase(preset, phase) if "phase" in axes else "")
+            yield _WrittenWorkload(choice, several, preset, phase, no_phase(preset, phase) if "phase" in axes else "")
     if not presets:
-        alone = "nothing uses 'phase': phases are those of a `preset`" if "phase" in axes else ""
+        alone = "'phase' has no effect: it selects a phase of a `preset`" if "phase" in axes else ""
         yield from (replace(one, amiss=alone) for one in _choices(axes))
 
 
-def _choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_Told]:
+def _choices(axes: Mapping[str, tuple[Any, ...]]) -> Iterator[_WrittenWorkload]:
     several = tuple(f"workload.{axis}" for axis, values in axes.items() if len(values) > 1)
-    return (_Told(choice, several) for choice in choices(axes))
+    return (_WrittenWorkload(choice, several) for choice in choices(axes))
 
 
 def _always(axes: Iterable[str], said: list[dict[str, str]]) -> dict[str, str]:
-    """Those axes that mean nothing whatever the others are."""
+    """Return the axes that have no effect for any value of the others."""
     return {axis: said[0][axis] for axis in axes if said and all(axis in one for one in said)}

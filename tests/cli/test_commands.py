@@ -59,7 +59,7 @@ def test_validate(matrix: Matrix, tmp_path: Path) -> None:
     result = matrix("validate", "small.yaml", "bad.yaml", "absent.yaml")
     assert result.returncode == 2
     assert "small.yaml: good: 4 cells" in result.stdout
-    assert "bad.yaml:4:23: '3' is none of linear, 0, 1, 4, 5, 6 or 10" in result.stderr
+    assert "bad.yaml:4:23: '3' is not one of linear, 0, 1, 4, 5, 6 or 10" in result.stderr
     assert "bad.yaml:6:37: '4k': no size unit 'k' is known; did you mean 4KiB or 4KB?" in result.stderr
     assert "absent.yaml: there is no such file" in result.stderr
 
@@ -190,7 +190,7 @@ def test_who_names_an_axis_that_is_none_is_told_those_there_are(matrix: Matrix) 
 def test_the_plan_says_which_layouts_are_left_out(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "two.yaml").write_text(SMALL.replace("layouts:\n", "layouts:\n  mirror: [md: {level: 1}]\n"))
     for command in (("plan", "two.yaml", "--only", "layout=raid5"), ("plan", "two.yaml", "--only", "chunk=64KiB")):
-        assert "note: no cell is left of mirror: the rules" in matrix(*command).stdout
+        assert "note: the rules (`only`, `exclude`, --only) exclude all cells of mirror" in matrix(*command).stdout
     assert "no cell is left" not in matrix("plan", "two.yaml").stdout
 
 
@@ -221,7 +221,7 @@ def test_what_is_no_text_and_what_has_no_name_is_refused(matrix: Matrix, tmp_pat
     (tmp_path / "binary.yaml").write_bytes(b"name: \xff")
     result = matrix("validate", "binary.yaml")
     assert result.returncode == 2
-    assert "binary.yaml: is no text in UTF-8" in result.stderr
+    assert "binary.yaml: this is not a UTF-8 text" in result.stderr
     result = matrix("run", "--on", "dry", "--results", "", "small.yaml")
     assert result.returncode == 2
     assert "a folder needs a name" in result.stderr
@@ -238,7 +238,7 @@ def test_a_study_is_named_by_its_folder(matrix: Matrix, tmp_path: Path) -> None:
 def test_validate_says_what_plan_says(matrix: Matrix, tmp_path: Path) -> None:
     text = SMALL.replace("rw: [read, randwrite]", "rw: [read, rw], rwmixread: [10, 90]")
     (tmp_path / "noted.yaml").write_text(text)
-    assert "note: workload work: rwmixread is no axis where" in matrix("validate", "noted.yaml").stdout
+    assert "note: workload work: rwmixread is not an axis where" in matrix("validate", "noted.yaml").stdout
 
 
 def test_a_size_may_be_asked_for_in_any_spelling(matrix: Matrix) -> None:
@@ -436,7 +436,7 @@ def test_every_shipped_matrix_is_good(matrix: Matrix) -> None:
 def test_a_file_of_layouts_is_told_from_a_matrix(matrix: Matrix) -> None:
     result = matrix("validate", str(ROOT / "matrix" / "layouts" / "seed-studies.yaml"))
     assert result.returncode == 2
-    assert "has only layouts, for matrices to use" in result.stderr
+    assert "this file has only layouts; matrices include it" in result.stderr
     assert "use: " in result.stderr
 
 

@@ -96,7 +96,7 @@ def test_one_of_a_file_is_named_as_in_a_matrix(ran: Said, call: Call) -> None:
     assert "shared.yaml#doubled" in call("guidelines", "list", "shared.yaml#doubled").out
     said = call("guidelines", "list", "shared.yaml#doubl")
     assert said.status == 2
-    assert "no guideline is called doubl; did you mean doubled?" in said.err
+    assert "there is no guideline doubl; did you mean doubled?" in said.err
 
 
 def test_a_report_is_made_of_a_run_by_its_name(ran: Said, call: Call, tmp_path: Path) -> None:
@@ -165,12 +165,12 @@ def test_a_list_shows_those_that_come_with_it_or_those_of_files(ran: Said, call:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("- {id: a, bound: {metric: read.bw, where: {md.chnk: 1}, at_least: 1MB/s}}", "bad.yaml:1:44: no matrix has an axis 'md.chnk'; did you mean"),
+        ("- {id: a, bound: {metric: read.bw, where: {md.chnk: 1}, at_least: 1MB/s}}", "bad.yaml:1:44: no matrix can have the axis 'md.chnk'; did you mean"),
         ("- {id: a, bond: {metric: read.bw}}", "bad.yaml:1:11: unknown key 'bond'; did you mean bound?"),
         ("- {id: a, bound: {metric: read.bw, wher: 1}}", "bad.yaml:1:36: unknown key 'wher'; did you mean where?"),
-        ("- {id: a, bound: {metric: raed.bw, at_least: 1MB/s}}", "bad.yaml:1:27: 'raed.bw': no figure is called so"),
-        ("- [", "not readable as YAML"),
-        (SMALL, "there are no guidelines in it"),
+        ("- {id: a, bound: {metric: raed.bw, at_least: 1MB/s}}", "bad.yaml:1:27: 'raed.bw': there is no such metric"),
+        ("- [", "not valid YAML"),
+        (SMALL, "this matrix has no guidelines"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_in_a_file_of_them_is_told_with_its_place(

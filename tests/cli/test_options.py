@@ -88,7 +88,7 @@ def test_a_matrix_is_found_by_its_name_but_never_guessed(call: Call) -> None:
         "chunk-sweep": "did you mean matrix/chunk-sweep.yaml",
         "small": "did you mean small.yaml?",
         "smal.yaml": "did you mean small.yaml?",
-        "nothing-like-it": "matrices that come with it are in matrix/",
+        "nothing-like-it": "the shipped matrices are in matrix/",
     }.items():
         said = call("run", "--on", "dry", typed)
         assert said.status == 2
@@ -116,11 +116,11 @@ def test_only_takes_names(call: Call, name: str, cells: int) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("raid6", "no layout, workload or other value is called raid6; did you mean raid5?"),
-        ("raid5|work", "no axis has all of raid5, work"),
+        ("raid6", "there is no layout, workload or other value raid6; did you mean raid5?"),
+        ("raid5|work", "these values are not all on one axis: raid5, work"),
         ("4KiB", "4KiB is a value of md.chunk and of workload.bs"),
         ("raid5,", "'' is neither a name nor AXIS=VALUE"),
-        ("raid5,raid5", "'layout' stands there twice"),
+        ("raid5,raid5", "'layout' occurs twice"),
     ],
 )
 def test_a_name_that_selects_no_cell_is_an_error(call: Call, name: str, said: str) -> None:

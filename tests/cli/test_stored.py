@@ -547,7 +547,7 @@ def test_how_a_cell_stopped_does_not_depend_on_what_is_shown_of_it(call: Call, t
         (("results", "absent"), "no run in the store matches 'absent'"),
         (("results", "latest~7"), "there are 2 runs, the latest of them run-2"),
         (("results", "--only", "chunk=3KiB"), "no cell has md.chunk=3KiB"),
-        (("results", "--only", "nonsense"), "no layout, workload or other value is called nonsense"),
+        (("results", "--only", "nonsense"), "there is no layout, workload or other value nonsense"),
         (("results", "--metric", "raed_bw"), "did you mean read_bw"),
         (("results", "--pivot", "chunk", "--trials"), "--pivot shows one figure"),
         (("results", "--store", "oracle://x/y"), "'oracle' is not a supported database"),

@@ -115,13 +115,13 @@ def test_validate_checks_what_was_published_too(call: Call, study: Path) -> None
     (study / "published.yaml").write_text(PUBLISHED.replace("metric: read.bw", "metric: raed.bw"))
     said = call("validate", str(study))
     assert said.status == 2
-    assert "published.yaml:4:13: 'raed.bw': no figure is called so" in said.err
+    assert "published.yaml:4:13: 'raed.bw': there is no such metric" in said.err
 
 
 def test_what_was_published_is_told_from_a_matrix(call: Call, study: Path) -> None:
     said = call("validate", str(study / "published.yaml"))
     assert said.status == 2
-    assert "has what a study published, which is read with the matrix beside it" in said.err
+    assert "this file has the published figures of a study; its matrix is beside it" in said.err
 
 
 def test_a_study_is_held_against_its_latest_finished_run(call: Call, study: Path, tmp_path: Path) -> None:

@@ -86,15 +86,15 @@ def test_an_array_whose_disks_fail_is_built_for_each_trial() -> None:
     ("faults", "said"),
     [
         ("[{disk: 4, kind: dies}]", "there is no disk 4; they are numbered from 0 to 3"),
-        ("{one: [{disk: 0, kind: medium, start: 100%, length: 4KiB}]}", "this place ends beyond the disk"),
+        ("{one: [{disk: 0, kind: medium, start: 100%, length: 4KiB}]}", "the region ends beyond the end of the disk"),
         ("[{disk: 0, kind: stalls}]", "'lasts' is missing"),
-        ("[{disk: 0, at: 100ms}]", "'kind' is missing here"),
+        ("[{disk: 0, at: 100ms}]", "'kind' is missing"),
         ("[dies]", "'dies' is not a map"),
         ("[{disk: 0, kind: slow, times: 1}]", "more than 1"),
-        ("[{disk: 0, kind: dyes}]", "'dyes' is none of dies, slow, stalls, medium; did you mean dies?"),
+        ("[{disk: 0, kind: dyes}]", "'dyes' is not one of dies, slow, stalls, medium; did you mean dies?"),
         ("[{disk: 0, kind: dies, last: 3s}]", "unknown key 'last'; did you mean at or lasts?"),
-        ("[{disk: 0, at: 1s, kind: dies}]", "by then all work is over: ramp and runtime are 1s at most"),
-        ("{'': [], dies: []}", "of several sets of faults each needs a name"),
+        ("[{disk: 0, at: 1s, kind: dies}]", "every workload has ended by then: ramp and runtime are 1s at most"),
+        ("{'': [], dies: []}", "each of several sets of faults needs a name"),
         (f"[{', '.join(['{disk: 0, kind: dies}'] * 65)}]", "64"),
         ("{'a b': []}", "begins with a letter"),
     ],
@@ -109,4 +109,4 @@ def test_what_cannot_go_wrong_is_told_in_its_place(faults: str, said: str) -> No
 def test_nothing_can_go_wrong_with_a_plain_file() -> None:
     with pytest.raises(BadMatrix, match="1 error") as told:
         space(SMALL + "faults: [{disk: 0, kind: dies}]\n")
-    assert "disk 0 has no model, so nothing can go wrong with it" in told.value.details
+    assert "disk 0 has no model, so it cannot have faults" in told.value.details

@@ -55,13 +55,13 @@ def test_what_is_written_is_what_is_compared() -> None:
         ("id: nvme-Fast_S5", "id: sda/../nvme", "hosts.yaml:11:14: 'sda/../nvme': not the name of a disk"),
         ("id: nvme-Fast_S5", "id: /dev/disk/by-id/x", "write only the name in /dev/disk/by-id: x"),
         ("serial: S5", "serial: 0012", "hosts.yaml:11:36: '12': put it in quotes"),
-        ("serial: S5, ", "", "hosts.yaml:11:9: `serial` or `wwn` is missing here"),
+        ("serial: S5, ", "", "hosts.yaml:11:9: `serial` or `wwn` is missing"),
         ("512110190592B", "512110190592", "no unit; did you mean 512110190592"),
-        ("wipe: allowed", "wipe: yes", "is none of allowed"),
-        ("wipe: allowed", "vfio: yes", "is none of allowed"),
+        ("wipe: allowed", "wipe: yes", "is not one of allowed"),
+        ("wipe: allowed", "vfio: yes", "is not one of allowed"),
         ("destroy: [wwn-0x5000c500a1]", "destroy: [other]", "`destroy` names other"),
-        ("wwn-0x5000c500a3", "wwn-0x5000c500a2", "wwn-0x5000c500a2 stands there twice"),
-        ("kind: nvme", "kind: tape", "is none of hdd, ssd or nvme"),
+        ("wwn-0x5000c500a3", "wwn-0x5000c500a2", "wwn-0x5000c500a2 is listed twice"),
+        ("kind: nvme", "kind: tape", "is not one of hdd, ssd or nvme"),
         ("desk:", "de sk:", "a name has letters"),
     ],
 )
@@ -100,12 +100,12 @@ def test_where_no_host_has_them_each_says_why() -> None:
         matched(parse_lab("hosts.yaml", LAB), needs(count=3, kind="hdd", tag=["sas"], size="3TB"), "any")
     assert (
         caught.value.brief
-        == "any needs 3 disks, of kind hdd, tagged sas, of 3TB or more, and no host of hosts.yaml has them"
+        == "any needs 3 disks, of kind hdd, tagged sas, of 3TB or more, and no host in hosts.yaml has them"
     )
     assert caught.value.details.splitlines() == [
-        "  none, because shelf: it has 2 of 3",
+        "  shelf: it has 2 of 3",
         "      wwn-0x5000c500a3 has no tag sas, has only 2TB, is for nightly-*",
-        "  none, because desk: it has 0 of 3",
+        "  desk: it has 0 of 3",
         "      nvme-Fast_S5 is of kind nvme, has no tag sas, has only 512110190592B",
     ]
 
@@ -115,7 +115,9 @@ def test_a_matrix_says_what_it_needs_and_its_cells_stay_the_same() -> None:
     assert with_needs.matrix.needs is not None
     assert with_needs.matrix.needs.disks.tag == ("sas",)
     assert [
-        note.text for note in with_needs.remarks if note.text.startswith("needs: is for machines whose disks exist")
+        note.text
+        for note in with_needs.remarks
+        if note.text.startswith("needs: applies to machines with physical disks")
     ]
     assert [cell.id for cell in with_needs.cells()] == [cell.id for cell in space(SMALL).cells()]
     with pytest.raises(BadInput, match="error") as caught:

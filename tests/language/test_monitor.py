@@ -44,7 +44,7 @@ def test_work_that_ends_by_itself_may_last() -> None:
     [
         ("1", "neither a time, like 1s or 5s, nor auto or off"),
         ("fast", "neither a time, like 1s or 5s, nor auto or off"),
-        ("500ms", "whole seconds; write 1s, 5s, or auto, or off"),
+        ("500ms", "whole seconds; write 1s, 5s, auto or off"),
         ("[1s, 2s]", "neither a time"),
     ],
 )

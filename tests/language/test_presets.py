@@ -34,7 +34,7 @@ workloads:
 """
 RAW, FS = "raw: [md: {level: 0}]", "fs: [md: {level: 0}, fs: {type: ext4}]"
 BOTH = f"{RAW}, {FS}"
-OTHERWISE = "or write a workload without `preset`"
+OTHERWISE = "or remove `preset`"
 PARTS = [(name, phase) for name, preset in PRESETS.items() for phase in preset.phases]
 
 
@@ -181,9 +181,9 @@ def test_what_only_files_can_be_is_not_on_devices() -> None:
     """fio would clear a device before it writes it through a map."""
     found = space("preset: bonnie")
     assert "raw/it/phase=rewrite" not in {cell.name for cell in found.cells()}
-    assert found.notes == ("workload it: no phase=rewrite for raw: fio can rewrite only files so, as bonnie++ does",)
+    assert found.notes == ("workload it: no phase=rewrite for raw: fio can rewrite like bonnie++ only in files",)
     assert errors("preset: bonnie", RAW) == [
-        "8: no layout here has files for phase=rewrite: fio can rewrite only files so, as bonnie++ does"
+        "8: no layout has files for phase=rewrite: fio can rewrite like bonnie++ only in files"
     ]
     assert space("preset: bonnie", FS).notes == ()
     assert len(cells("preset: bonnie, phase: [write, read, seeks]", RAW)) == 3
@@ -203,43 +203,43 @@ def test_so_few_requests_are_not_taken_for_the_whole_file() -> None:
 @pytest.mark.parametrize(
     ("work", "said"),
     [
-        ("preset: ddread", ["8: 'ddread' is none of dd-read, dd-write, iozone or bonnie; did you mean dd-read?"]),
+        ("preset: ddread", ["8: 'ddread' is not one of dd-read, dd-write, iozone or bonnie; did you mean dd-read?"]),
         (
             "presets: bonnie",
-            ["-5: 'rw' is missing here; add `rw: randread`", "0: unknown key 'presets'; did you mean preset?"],
+            ["-5: 'rw' is missing; add `rw: randread`", "0: unknown key 'presets'; did you mean preset?"],
         ),
-        ("bs: 4KiB", ["-5: 'rw' is missing here; add `rw: randread`"]),
+        ("bs: 4KiB", ["-5: 'rw' is missing; add `rw: randread`"]),
         ("preset: dd-read, rw: write", ["21: 'write' is not what dd-read does; did you mean `preset: dd-write`?"]),
         (
             "preset: dd-read, rw: randrw",
-            ["21: 'randrw' is not what dd-read does; leave `rw` out, or write a workload without `preset`"],
+            ["21: 'randrw' is not what dd-read does; remove `rw`, or remove `preset`"],
         ),
         ("preset: bonnie, rw: read", ["20: 'read' is not all that bonnie does; did you mean `phase: read`?"]),
         (
             "preset: dd-read, numjobs: [1, 4]",
-            ["30: '4': dd is one process; leave `numjobs` out, or write a workload without `preset`"],
+            ["30: '4': dd is one process; remove `numjobs`, or remove `preset`"],
         ),
         (
             "preset: dd-read, iodepth: 8",
-            ["26: nothing uses 'iodepth': ioengine=psync has one request under way"],
+            ["26: 'iodepth' has no effect: ioengine=psync sends one request at a time"],
         ),
         (
             "preset: iozone, ioengine: libaio",
-            ["26: 'libaio': IOzone makes one system call after the other; leave `ioengine` out, " + OTHERWISE],
+            ["26: 'libaio': IOzone makes one system call after the other; remove `ioengine`, " + OTHERWISE],
         ),
         (
             "preset: bonnie, phase: rewrite, direct: true",
             [
-                "40: 'true': bonnie++ rewrites in memory here, as fio has no other way to do it; leave `direct` out, "
+                "40: 'true': bonnie++ rewrites through the page cache; fio has no other way; remove `direct`, "
                 + OTHERWISE
             ],
         ),
         (
             "preset: bonnie, phase: [write, reread]",
-            ["31: 'reread' is none of bonnie's phases: write, rewrite, read, seeks"],
+            ["31: 'reread' is not a phase of bonnie; its phases are write, rewrite, read, seeks"],
         ),
-        ("preset: dd-write, phase: write", ["25: 'write': dd-write does one thing; leave `phase` out"]),
-        ("rw: read, phase: write", ["17: nothing uses 'phase': phases are those of a `preset`"]),
+        ("preset: dd-write, phase: write", ["25: 'write': dd-write has no phases; remove `phase`"]),
+        ("rw: read, phase: write", ["17: 'phase' has no effect: it selects a phase of a `preset`"]),
         ("preset: bonnie, phase: read, bs: 1q", ["33: '1q': no size unit 'q' is known; did you mean 1KiB?"]),
     ],
 )
@@ -249,7 +249,7 @@ def test_what_would_make_a_lie_of_the_name_is_told_with_its_place(work: str, sai
 
 def test_a_phase_that_one_of_two_programs_has_not_may_be_left_out() -> None:
     work = "preset: [iozone, bonnie], phase: [write, seeks]"
-    assert any("none of iozone's phases" in one for one in errors(work))
+    assert any("not a phase of iozone" in one for one in errors(work))
     found = space(work, FS, "exclude: [{preset: iozone, phase: seeks}]")
     assert [cell.name for cell in found.cells()] == [
         "fs/it/preset=iozone,phase=write",
@@ -336,7 +336,7 @@ def test_of_a_program_that_makes_its_files_what_comes_later_finds_them() -> None
 def test_making_files_is_no_axis_where_files_are_mapped_or_shared() -> None:
     found = space("rw: write, new: true, ioengine: [psync, mmap], direct: false", FS)
     assert [cell.axes.get("workload.new") for cell in found.cells()] == ["true", None]
-    assert found.notes == ("workload it: new is no axis where ioengine=mmap maps files that are there",)
+    assert found.notes == ("workload it: new is not an axis where ioengine=mmap needs existing files",)
     shared = cells("rw: write, new: true, numjobs: [1, 2], shared: true", FS)
     assert [one.axes.get("workload.new") for one in shared.values()] == ["true", None]
 
@@ -344,25 +344,25 @@ def test_making_files_is_no_axis_where_files_are_mapped_or_shared() -> None:
 @pytest.mark.parametrize(
     ("work", "layouts", "said"),
     [
-        ("rw: randwrite, new: true", FS, "20: nothing uses 'new': rw=randwrite needs files that are there"),
-        ("rw: write, new: true", RAW, "16: nothing uses 'new': there are no files on a raw device"),
+        ("rw: randwrite, new: true", FS, "20: 'new' has no effect: rw=randwrite needs existing files"),
+        ("rw: write, new: true", RAW, "16: 'new' has no effect: there are no files on a raw device"),
         (
             "rw: write, new: true, ioengine: mmap, direct: false",
             FS,
-            "16: nothing uses 'new': ioengine=mmap maps files that are there",
+            "16: 'new' has no effect: ioengine=mmap needs existing files",
         ),
         (
             "rw: write, new: true, numjobs: 2, shared: true",
             FS,
-            "16: nothing uses 'new': jobs that share one file write over each other's",
+            "16: 'new' has no effect: jobs that share one file would overwrite each other's data",
         ),
         (
             "preset: iozone, phase: rewrite, new: true",
             FS,
-            "37: nothing uses 'new': phase=rewrite goes over files that are there",
+            "37: 'new' has no effect: phase=rewrite uses existing files",
         ),
-        ("rw: read, shared: true", FS, "18: nothing uses 'shared': there is one job"),
-        ("rw: read, numjobs: 2, shared: true", RAW, "30: nothing uses 'shared': there are no files on a raw device"),
+        ("rw: read, shared: true", FS, "18: 'shared' has no effect: one job has no files to share"),
+        ("rw: read, numjobs: 2, shared: true", RAW, "30: 'shared' has no effect: there are no files on a raw device"),
         (
             "rw: read, numjobs: 2, shared: true, files: 3",
             FS,

@@ -75,7 +75,7 @@ def test_reasons_are_a_rows_own_or_those_of_all_that_they_fit() -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"value": 1}, "say which cells this is about"),
+        ({"value": 1}, "write the cells"),
         ({"where": {"layout": "a"}, "value": 0}, "greater than 0"),
         ({"where": {"layout": "a"}, "value": -3}, "greater than 0"),
         ({"where": {"layout": "a"}, "valeu": 3}, "valeu"),

@@ -61,12 +61,12 @@ def test_what_is_not_said_is_what_it_would_be_anyway() -> None:
 @pytest.mark.parametrize(
     ("work", "said"),
     [
-        ("steady: {within: 5%}", "10s are not over within a runtime of 10s"),
-        ("runtime: 5s, steady: {within: 5%, over: 6s}", "6s are not over within a runtime of 5s"),
-        ("runtime: 60s, steady: {within: 5%}, fio: {ss: 'iops:1%'}", "`ss` and `steady:` say the same"),
+        ("steady: {within: 5%}", "10s do not fit into a runtime of 10s"),
+        ("runtime: 5s, steady: {within: 5%, over: 6s}", "6s do not fit into a runtime of 5s"),
+        ("runtime: 60s, steady: {within: 5%}, fio: {ss: 'iops:1%'}", "`ss` and `steady:` set the same"),
         ("runtime: 60s, steady: {within: 0%}", "must be more than 0%"),
         ("runtime: 60s, steady: {over: 5s}", "within"),
-        ("profile: position, rw: write, steady: {within: 5%}", "ends when it has gone over all of them"),
+        ("profile: position, rw: write, steady: {within: 5%}", "ends after one pass over the device"),
     ],
 )
 def test_what_could_never_be_steady_is_refused(work: str, said: str) -> None:

@@ -73,26 +73,26 @@ def test_a_path_that_is_taken_goes_down_only(path: str) -> None:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("../sdb/queue/x", "no path of a knob"),
-        ("/proc/sys/vm/x", "no path of a knob"),
-        ("-x", "no path of a knob"),
-        ("queue/a b", "no path of a knob"),
-        ("queue//x", "no path of a knob"),
-        ("queue/", "no path of a knob"),
+        ("../sdb/queue/x", "not a path in the device's folder"),
+        ("/proc/sys/vm/x", "not a path in the device's folder"),
+        ("-x", "not a path in the device's folder"),
+        ("queue/a b", "not a path in the device's folder"),
+        ("queue//x", "not a path in the device's folder"),
+        ("queue/", "not a path in the device's folder"),
         ("slaves/sda/queue/x", "`slaves` leads out of the device's own folder"),
         ("holders/md0/md/x", "`holders` leads out"),
         ("subsystem/sda/x", "`subsystem` leads out"),
         ("power/control", "`power` leads out"),
         ("device/timeout", "`device` leads out"),
-        ("queue/nr_requests", "there is a key for it: write `nr_requests:`"),
+        ("queue/nr_requests", "this file has a key; write `nr_requests:`"),
         ("queue/read_ahead_kb", "write `readahead:`"),
         ("md/stripe_cache_size", "write `stripe_cache_size:`"),
         ("queue/iosched/read_expire", "write `iosched: {read_expire: …}`"),
-        ("md/level", "the layout decides that"),
-        ("md/dev-sda/state", "the layout decides that"),
-        ("md/bitmap/location", "the layout decides that"),
-        ("md/bitmap/backlog", "leaves the array hanging"),
-        ("uevent", "no knob"),
+        ("md/level", "this is set by the layout"),
+        ("md/dev-sda/state", "this is set by the layout"),
+        ("md/bitmap/location", "this is set by the layout"),
+        ("md/bitmap/backlog", "the array hangs"),
+        ("uevent", "not a tunable"),
     ],
 )  # fmt: skip
 def test_a_path_that_is_not_taken_says_why_and_where(path: str, said: str) -> None:
@@ -186,7 +186,7 @@ def test_a_map_of_a_kind_is_named_by_it_everywhere() -> None:
     names = [cell.name for cell in found.cells()]
     assert "parity/readahead=1MiB,disk.nr_requests=64,md.nomerges=2/w" in names
     assert "single/readahead=1MiB,disk.nr_requests=64/w" in names
-    assert found.notes[0] == "md.nomerges is no axis for single, parts: there is no md in it"
+    assert found.notes[0] == "md.nomerges is not an axis for single, parts: it has no md"
     assert list(found.cells())[-1].axes["tune.disk.nr_requests"] == "64"
     assert select(found, ["nr_requests=64,layout=single"]).count() == 2
     assert select(found, ["disk.nr_requests=64,layout=single"]).count() == 2
@@ -218,24 +218,24 @@ def test_the_plain_name_means_the_plain_one() -> None:
         ("{wbt_lat_usec: 0, sysfs: {queue/wbt_lat_usec: 1}}", "set the same file of the same devices of single, parts, striped, parity; keep one"),
         ("{disk: {write_cache: write back, sysfs: {queue/write_cache: write through}}}", "set the same file"),
         ("{sysfs: {md/rmw_level: 0}, md: {sysfs: {md/rmw_level: 1}}}", "of striped, parity"),
-        ("{vm: {dirty_ratio: 10, dirty_bytes: 64MiB}}", "the kernel forgets dirty_ratio when dirty_bytes is set; write one of them"),
-        ("{vm: {dirty_bytes: 4KiB}}", "the kernel takes 8KiB and more, or default"),
+        ("{vm: {dirty_ratio: 10, dirty_bytes: 64MiB}}", "the kernel clears dirty_ratio when dirty_bytes is set; write one of them"),
+        ("{vm: {dirty_bytes: 4KiB}}", "write at least 8KiB, or default"),
         ("{vm: {dirty_ratoi: 10}}", "unknown key 'dirty_ratoi'; did you mean dirty_ratio"),
         ("{disk: {raedahead: 1MiB}}", "unknown key 'raedahead'; did you mean readahead?"),
         ("{md: {nr_requests: 64}}", "md has no 'nr_requests'; write `tune: {nr_requests: 64}`"),
         ("{partition: {scheduler: none}}", "partition has no 'scheduler'; write `tune: {scheduler: none}`"),
-        ("{disk: {sysfs: {md/rmw_level: 0}}}", "nothing uses 'disk.sysfs.md/rmw_level': only md arrays have md/…"),
-        ("{ncq_depth: 33}", "'33': native command queueing on sata goes from 1 to 32"),
-        ("{disk: {ncq_depth: [1, 33]}}", "'33': native command queueing on sata goes from 1 to 32"),
-        ("{max_sectors_kb: 32768}", "a request to a sata disk goes to 32767 KiB"),
-        ("{scheduler: none, nr_requests: 33}", "without a scheduler, a sata disk takes 32 requests"),
+        ("{disk: {sysfs: {md/rmw_level: 0}}}", "'disk.sysfs.md/rmw_level' has no effect: only md arrays have md/…"),
+        ("{ncq_depth: 33}", "'33': sata takes a queue depth from 1 to 32"),
+        ("{disk: {ncq_depth: [1, 33]}}", "'33': sata takes a queue depth from 1 to 32"),
+        ("{max_sectors_kb: 32768}", "sata takes at most 32767 KiB"),
+        ("{scheduler: none, nr_requests: 33}", "a sata disk without a scheduler takes at most 32"),
         ("{nr_requests: 3}", "write a whole number from 4 to 2048, or default"),
-        ("{stripe_cache_size: 256, preread_bypass_threshold: 257}", "at most stripe_cache_size, which is 256 here"),
+        ("{stripe_cache_size: 256, preread_bypass_threshold: 257}", "must be at most stripe_cache_size (256)"),
         ("{sync_speed_min: 50MiB}", "not a rate; write it like 50MiB/s"),
-        ("{sync_speed_min: 1500B/s}", "the kernel counts it in whole KiB/s"),
+        ("{sync_speed_min: 1500B/s}", "the kernel takes whole KiB/s"),
         ("{sync_speed_min: 50k/s}", "did you mean 50KiB"),
-        ("{scheduler: [none, kyber], iosched: {read_expire: 100}}", "nothing uses 'iosched.read_expire': scheduler none has no such knob; scheduler kyber has no such knob"),
-        ("{disk: {scheduler: bfq, iosched: {read_expire: 100}}}", "nothing uses 'disk.iosched.read_expire'"),
+        ("{scheduler: [none, kyber], iosched: {read_expire: 100}}", "'iosched.read_expire' has no effect: scheduler none has no such tunable; scheduler kyber has no such tunable"),
+        ("{disk: {scheduler: bfq, iosched: {read_expire: 100}}}", "'disk.iosched.read_expire' has no effect"),
         ("{write_cache: writeback}", "did you mean write back?"),
         ("{cpu_governor: 'a b'}", "write small letters"),
         ("{iosched: {Read: 1}}", "an option has small letters"),
@@ -254,21 +254,21 @@ def test_a_knob_of_one_scheduler_is_no_axis_under_another() -> None:
         "single/scheduler=mq-deadline,iosched.read_expire=500/w",
         "single/scheduler=none/w",
     ]
-    assert found.notes == ("tune: iosched.read_expire is no axis where scheduler none has no such knob",)
+    assert found.notes == ("tune: iosched.read_expire is not an axis where scheduler none has no such tunable",)
 
 
 @pytest.mark.parametrize(
     ("tunable", "stack", "bus", "said"),
     [
-        ("md.readahead", (OneDisk(),), "sata", "there is no md in it"),
+        ("md.readahead", (OneDisk(),), "sata", "it has no md"),
         ("disk.readahead", (OneDisk(),), "sata", ""),
         ("partition.readahead", (Partition.model_construct(count=2),), "sata", ""),
-        ("md.stripe_cache_size", (Md.model_construct(level=0),), "sata", "there is no RAID 4, 5 or 6 in it"),
-        ("group_thread_cnt", (Md.model_construct(level=1),), "sata", "there is no RAID 4, 5 or 6 in it"),
+        ("md.stripe_cache_size", (Md.model_construct(level=0),), "sata", "it has no RAID 4, 5 or 6"),
+        ("group_thread_cnt", (Md.model_construct(level=1),), "sata", "it has no RAID 4, 5 or 6"),
         ("preread_bypass_threshold", (Md.model_construct(level=6),), "sata", ""),
-        ("sync_speed_min", (Md.model_construct(level="linear"),), "sata", "there is no array with redundancy in it"),
+        ("sync_speed_min", (Md.model_construct(level="linear"),), "sata", "it has no array with redundancy"),
         ("sync_speed_max", (Md.model_construct(level=10),), "sata", ""),
-        ("sysfs.md/rmw_level", (OneDisk(),), "sata", "there is no md in it"),
+        ("sysfs.md/rmw_level", (OneDisk(),), "sata", "it has no md"),
         ("disk.ncq_depth", (OneDisk(),), "virtio", "disks on virtio have no queue depth"),
         ("vm.dirty_ratio", (OneDisk(),), "virtio", ""),
     ],

@@ -18,18 +18,17 @@ MISTAKES = {
     "a: {b: c, d: e: f}\n": "1:15 a second `key:` in one value: a comma is missing before it, or braces around it, or "
     "quotes around the text",
     "bs: [4KiB], [8KiB]\n": "1:11 while parsing a block mapping expected <block end>, but found ','",
-    "a: }\n": "1:4 `}` closes nothing",
-    "a: {b: 1}}\n": "1:10 `}` closes nothing",
+    "a: }\n": "1:4 `}` has no opening bracket",
+    "a: {b: 1}}\n": "1:10 `}` has no opening bracket",
     "a: 'b' c\n": "1:8 the text in quotes ends before this: put quotes around the whole",
-    " a: 1\nb: 2\n": "2:1 not in the column in which the first line begins",
-    "a:\n\tb: 1\n": "2:1 a tab: YAML is indented by spaces",
+    " a: 1\nb: 2\n": "2:1 this line does not begin in the column of the first line",
+    "a:\n\tb: 1\n": "2:1 a tab; indent with spaces",
     'a: "x\nb: 1\n': "1:4 this quotation mark is never closed",
     "- a: b: 5\n": "1:7 a second `key:` in one value: put braces around it ({level: 5}) or quotes around the text; "
-    "if the line above ends with a value, take that away",
-    "a: 1\nb\nc: 2\n": "2:1 `:` is missing behind this key",
-    "a: *.csv\n": "1:4 `*.csv` stands for what is called `&.csv` above, and nothing is: a text with `*` in front wants "
-    "quotes",
-    "a: @b\n": "1:4 no text begins with `@` without quotes",
+    "if the line above ends with a value, remove that",
+    "a: 1\nb\nc: 2\n": "2:1 `:` is missing after this key",
+    "a: *.csv\n": "1:4 `*.csv` refers to `&.csv`, which is not defined above; put a text that begins with `*` in quotes",
+    "a: @b\n": "1:4 a text that begins with `@` needs quotes",
     'a: "b\\q"\n': "1:7 while scanning a double-quoted scalar found unknown escape character 'q'",
 }
 

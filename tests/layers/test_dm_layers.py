@@ -87,7 +87,7 @@ def test_words_of_the_wrong_kind_are_told_with_their_place() -> None:
 def test_nothing_is_preconditioned_on_a_file_system_or_taken_for_clean_on_noise() -> None:
     for below in ("crypt", "precondition: {how: fill}"):
         told = said(f"[disks, {below}, md: {{level: 1, sync: assume-clean}}]")
-        assert f"assume-clean is only true where there are zeros, and {below.partition(':')[0]} leaves none" in told
+        assert f"assume-clean needs members that read as zeros, not {below.partition(':')[0]}" in told
     assert len(space(matrix("[disks, integrity, md: {level: 1, sync: assume-clean}]")).arrays) == 1
     assert len(space(matrix("[disks, precondition, md: {level: 1, sync: assume-clean}]")).arrays) == 1
 

@@ -61,9 +61,9 @@ def test_spelling_does_not_make_another_file_system() -> None:
         ("{type: ext4, options: 'noatime,x-mount.mkdir'}", "'x-mount.mkdir' is no option for a layout"),
         ("{type: ext4, options: 'a;b'}", "words separated by commas"),
         ("{type: btrfs, metadata: raid1}", "raid1 needs at least 2 devices; 1 array is below"),
-        ("{type: btrfs, align: off}", "nothing uses 'align': btrfs has no stripe options"),
-        ("{type: xfs, data: raid1}", "nothing uses 'data': xfs has no profiles"),
-        ("{type: ext3, journal: none}", "nothing uses 'journal': only ext4"),
+        ("{type: btrfs, align: off}", "'align' has no effect: btrfs has no stripe options"),
+        ("{type: xfs, data: raid1}", "'data' has no effect: xfs has no profiles"),
+        ("{type: ext3, journal: none}", "'journal' has no effect: only ext4"),
     ],
 )
 def test_what_cannot_be_is_said(fs: str, said: str) -> None:
@@ -82,7 +82,7 @@ def test_several_devices_are_for_btrfs_alone(kind: str) -> None:
 def test_nothing_but_work_stands_on_a_file_system() -> None:
     with pytest.raises(BadInput) as error:
         space(TEXT.replace("%s]", "%s, md: {level: 1}]") % "{type: ext4}")
-    assert "md cannot stand on a file system" in str(error.value.details)
+    assert "md cannot be built on a file system" in str(error.value.details)
 
 
 @given(st.sampled_from(["ext2", "ext4", "xfs", "f2fs", "btrfs"]), st.integers(300 << 20, 1 << 48), st.integers(1, 8))

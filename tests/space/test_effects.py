@@ -23,21 +23,21 @@ def notes(
     tune: str, one: str = "bs: 4KiB", two: str = "bs: 4KiB", layout: str = "md: {level: 5}", bus: str = "sata"
 ) -> list[str]:
     found = space(TEXT.format(tune=tune, one=one, two=two, layout=layout, bus=bus)).notes
-    return [note for note in found if "changes nothing" in note or "are the same" in note]
+    return [note for note in found if "has no effect" in note or "are the same" in note]
 
 
 @pytest.mark.parametrize(
     ("tune", "said"),
     [
-        ("readahead: [default, 4MiB]", "readahead changes nothing for any workload: it acts on buffered reads only"),
-        ("md: {readahead: 4MiB}", "md.readahead changes nothing for any workload: it acts on buffered reads only"),
-        ("vm: {dirty_ratio: 5}", "vm.dirty_ratio changes nothing for any workload: it acts on buffered writes only"),
-        ("vm: {swappiness: 5}", "vm.swappiness changes nothing for any workload: it acts on buffered I/O only"),
+        ("readahead: [default, 4MiB]", "readahead has no effect on any workload: it acts on buffered reads only"),
+        ("md: {readahead: 4MiB}", "md.readahead has no effect on any workload: it acts on buffered reads only"),
+        ("vm: {dirty_ratio: 5}", "vm.dirty_ratio has no effect on any workload: it acts on buffered writes only"),
+        ("vm: {swappiness: 5}", "vm.swappiness has no effect on any workload: it acts on buffered I/O only"),
         (
             "vm: {vfs_cache_pressure: 5}",
-            "vm.vfs_cache_pressure changes nothing for any workload: it acts on file systems",
+            "vm.vfs_cache_pressure has no effect on any workload: it acts on file systems",
         ),
-        ("wbt_lat_usec: 5", "wbt_lat_usec changes nothing for any workload: it acts on buffered writes only"),
+        ("wbt_lat_usec: 5", "wbt_lat_usec has no effect on any workload: it acts on buffered writes only"),
     ],
 )
 def test_what_acts_on_the_page_cache_changes_nothing_for_direct_work(tune: str, said: str) -> None:
@@ -48,8 +48,8 @@ def test_what_acts_on_the_page_cache_changes_nothing_for_direct_work(tune: str, 
 
 def test_values_that_measure_the_same_are_counted() -> None:
     (note,) = notes("readahead: [default, 1MiB, 4MiB]", "direct: false", "direct: false")
-    assert note.startswith("readahead changes nothing for workload two: ")
-    assert note.endswith("; its 3 values measure the same")
+    assert note.startswith("readahead has no effect on workload two: ")
+    assert note.endswith("; its 3 values give the same result")
     assert not notes("readahead: 4MiB", "direct: false"), "one value costs nothing"
 
 
@@ -80,7 +80,7 @@ def test_what_may_matter_gets_no_note(tune: str, two: str, layout: str) -> None:
 def test_a_scheduler_that_is_the_default_is_mentioned(values: str, bus: str, told: bool) -> None:
     found = notes(f"scheduler: {values}", bus=bus)
     assert found == (
-        [f"scheduler: default and none are the same for disks on {bus}: the kernel takes none there"] if told else []
+        [f"scheduler: default and none are the same for disks on {bus}: none is the kernel's default"] if told else []
     )
 
 

@@ -39,9 +39,9 @@ def test_keys_about_files_are_no_axis_where_there_are_none() -> None:
     assert (one.files.total, many.files.total, many.workload.value.offset) == (4 * 10**6, 800 * 10**6, 0)
     assert many.workload.value.runtime is None
     assert found.notes == (
-        "workload wiki: files is no axis for raw: there are no files on a raw device",
-        "workload wiki: file_size is no axis for raw: there are no files on a raw device",
-        "workload wiki: offset is no axis for fs: where a file lies is for the file system to say",
+        "workload wiki: files is not an axis for raw: there are no files on a raw device",
+        "workload wiki: file_size is not an axis for raw: there are no files on a raw device",
+        "workload wiki: offset is not an axis for fs: the file system decides where its files are",
     )
 
 
@@ -54,16 +54,20 @@ def test_rules_see_the_axes_of_both() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("  fs:  [md: {level: 5}, fs: {type: ext4}]\n", "", "nothing uses 'files': there are no files on a raw device"),
-        ("  raw: [md: {level: 5}]\n", "", "nothing uses 'offset': where a file lies"),
+        (
+            "  fs:  [md: {level: 5}, fs: {type: ext4}]\n",
+            "",
+            "'files' has no effect: there are no files on a raw device",
+        ),
+        ("  raw: [md: {level: 5}]\n", "", "'offset' has no effect: the file system decides"),
         (
             "200]",
             "2000]",
-            "sweep.yaml:7:60: does not fit on fs: 2000 files of 4MB would take 8000MB; only 3014MB are sure to be free",
+            "sweep.yaml:7:60: does not fit on fs: 2000 files of 4MB would take 8000MB; at least 3014MB are free",
         ),
-        ("file_size: 4MB", "file_size: 4KiB", "files of 4KiB do not hold one block of 64KiB"),
+        ("file_size: 4MB", "file_size: 4KiB", "files of 4KiB are less than one request of 64KiB"),
         ("file_size: 4MB", "file_size: 9x memory", "does not fit on fs"),
-        ("offset: 1MiB", "fio: {nrfiles: 3}", "`nrfiles` is not for the fio: map: write `files:`"),
+        ("offset: 1MiB", "fio: {nrfiles: 3}", "`nrfiles` is not allowed in the fio: map: write `files:`"),
         ("file_size: 4MB", "file_size: 4x memories", "not a size"),
     ],
 )
@@ -90,7 +94,7 @@ def test_memory_is_a_measure_on_devices_and_on_files() -> None:
 def test_a_size_that_means_the_device_on_one_and_the_files_on_the_other() -> None:
     text = BOTH.replace("offset: 1MiB", "size: 1GiB")
     notes = space(text).notes
-    assert "workload wiki: size is no axis for fs: `files` and `file_size` say it in a file system" in notes
+    assert "workload wiki: size is not an axis for fs: `files` and `file_size` give the size in a file system" in notes
 
 
 @given(

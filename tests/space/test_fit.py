@@ -50,7 +50,7 @@ def test_a_matrix_may_leave_out_what_cannot_be() -> None:
         ("{level: 6, devices: 2}", "RAID 6 needs at least 4 devices"),
         ("{layout: files, type: ext4}", "ext4 uses one device"),
         ("{layout: parity, stripe_cache_size: 32768}", "too much for a machine with"),
-        ("{bs: 1000B}", "whole sectors of 512 bytes"),
+        ("{bs: 1000B}", "a multiple of 512 bytes"),
     ],
 )
 def test_what_is_not_left_out_must_be_possible(rule: str, told: str) -> None:
@@ -102,7 +102,7 @@ disks: {{count: 1, size: 4GiB}}
 layouts: {{top: [disk{layers}]}}
 workloads: {{work: {{rw: read, {work}}}}}
 """
-SECTORS = "direct I/O goes in whole sectors, which are 4KiB there"
+SECTORS = "direct I/O needs whole sectors of 4KiB"
 
 
 def told_of(layers: str, work: str) -> str:
@@ -120,9 +120,9 @@ def told_of(layers: str, work: str) -> str:
         (", crypt: {sector_size: 4KiB}", "bs: 4KiB, skip: 512B", f"{SECTORS}, and 512B is not"),
         (", crypt: {sector_size: 4KiB}", "bs: 4KiB, offset: 2KiB", f"{SECTORS}, and 2KiB is not"),
         (", crypt: {sector_size: 4KiB}, fs: {type: xfs}", "bs: 2KiB", f"{SECTORS}, and 2KiB is not"),
-        ("", "offset: 1001B", "whole sectors, which are 512B there, and 1001B is not"),
-        ("", "size: 1001B", "1001B does not hold one block of 4KiB"),
-        ("", "size: 0", "0 does not hold one block of 4KiB"),
+        ("", "offset: 1001B", "whole sectors of 512B, and 1001B is not"),
+        ("", "size: 1001B", "1001B are less than one request of 4KiB"),
+        ("", "size: 0", "0 are less than one request of 4KiB"),
     ],
 )
 def test_work_that_the_devices_would_refuse_is_refused(layers: str, work: str, told: str) -> None:

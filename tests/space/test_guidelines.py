@@ -66,7 +66,7 @@ def test_at_most_nothing_is_refused_where_it_stands(metric: str, most: str) -> N
         SWEEP.count("\n") + 2,
         len(f"- {{id: one, bound: {{metric: {metric}, at_most: ") + 1,
     )
-    assert "no figure is shown to be at most 0" in message
+    assert "a measurement cannot show a value of at most 0" in message
 
 
 def test_both_schemas_accept_them() -> None:
@@ -84,24 +84,24 @@ def test_figures_are_named_in_one_place() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("metric: read.bw, of", "metric: raed.bw, of", "17:35: 'raed.bw': no figure is called so; did you mean read.bw or write.bw?"),
+        ("metric: read.bw, of", "metric: raed.bw, of", "17:35: 'raed.bw': there is no such metric; did you mean read.bw or write.bw?"),
         ("layout: striped}, within", "layout: stripd}, within", "17:91: no cell has layout=stripd; did you mean striped?"),
         ("md.layout: f2", "md.layuot: f2", "17:62: unknown axis 'md.layuot'; did you mean layout or md.layout?"),
         ("along: chunk", "along: chnk", "unknown axis 'chnk'; did you mean md.chunk?"),
         ("is: 64KiB", "is: 32KiB", "no cell has md.chunk=32KiB; did you mean 256KiB or 512KiB?"),
         ("is: 64KiB", "is: 64k", "no cell has md.chunk=64k; did you mean 64KiB"),
         ("at_most: 2x", "at_most: two", "'two': not a factor; write it like 1.3x"),
-        (", at_most: 2x", "", "nothing is claimed: add `at_least` or `at_most`"),
-        ("at_least: 240 IOPS", "at_least: 0", "nothing is claimed: every figure is at least 0"),
+        (", at_most: 2x", "", "the claim is missing; add `at_least` or `at_most`"),
+        ("at_least: 240 IOPS", "at_least: 0", "every value is at least 0; write a larger bound"),
         ("at_least: 1.3x", "at_least: 1.3x, at_most: 1.2x", "`at_least` (1.3) is more than `at_most` (1.2)"),
-        ("at_least: 240 IOPS", "at_least: 12ms", "total.iops is told in requests a second, like 240 IOPS"),
+        ("at_least: 240 IOPS", "at_least: 12ms", "the unit does not fit total.iops; write requests a second, like 240 IOPS"),
         ("at_least: 240 IOPS", "at_least: soon", "'soon': neither a rate (200MB/s, 240 IOPS), a time (12ms) nor a share (95%)"),
         ("within: 10%", "within: 10", "'10': not a percentage; write it like 5%"),
         ("ratio: {", "rato: {", "unknown key 'rato'; did you mean ratio?"),
-        ("direction: rises", "direction: rise", "'rise' is none of rises or falls; did you mean rises?"),
-        ("{layout: far, md.layout: f2}", "{layout: far, level: 0}", "17:44: no cell is all of this"),
+        ("direction: rises", "direction: rise", "'rise' is not one of rises or falls; did you mean rises?"),
+        ("{layout: far, md.layout: f2}", "{layout: far, level: 0}", "17:44: no cell matches all of these values"),
         ("id: ratio,", "id: compare,", "several guidelines are called compare"),
-        ("of: {layout: parity}", "of: {}", "nothing stands here; at least one is needed"),
+        ("of: {layout: parity}", "of: {}", "this list is empty; write at least one item"),
         ("follows: [1, 2, 2.5]", "follows: [1]", "a shape has a number for each value of the axis"),
     ],
 )  # fmt: skip
@@ -135,7 +135,7 @@ def test_a_file_of_guidelines_stands_for_all_of_them_and_a_part_of_it_for_one(tm
     [
         ("advice.yaml#smu", "advice.yaml has no guideline 'smu'; did you mean sum?"),
         ("advise.yaml", "there is no file"),
-        ("m.yaml", "m.yaml is no list of guidelines"),
+        ("m.yaml", "m.yaml is not a list of guidelines"),
     ],
 )
 def test_a_file_that_is_none_is_told_where_it_is_named(tmp_path: Path, item: str, said: str) -> None:
@@ -176,5 +176,5 @@ def test_what_is_shipped_can_be_used() -> None:
 def test_a_file_of_guidelines_is_no_matrix_and_nothing_is_missing_in_it() -> None:
     with pytest.raises(BadInput) as caught:
         parse("advice.yaml", SOUND)
-    assert caught.value.brief == "advice.yaml: has only guidelines, for matrices to use"
+    assert caught.value.brief == "advice.yaml: this file has only guidelines; matrices include it"
     assert "guidelines: [advice.yaml]" in caught.value.resolution

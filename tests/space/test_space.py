@@ -85,8 +85,8 @@ def test_names_that_come_to_the_same_are_told() -> None:
     found = space(text)
     assert found.count() == 2
     assert found.notes == (
-        "layout ours comes to the same as vendor: it is measured once, and results have it as vendor",
-        "workload again comes to the same as work: it is measured once, and results have it as work",
+        "layout ours is the same as vendor: it is measured once, as vendor",
+        "workload again is the same as work: it is measured once, as work",
     )
 
 
@@ -108,7 +108,7 @@ def test_a_chunk_size_never_multiplies_what_has_no_chunks() -> None:
         "raid5/level=5,chunk=16KiB",
         "raid5/level=5,chunk=64KiB",
     ]
-    assert mixed.notes == ("layout raid5: chunk is no axis where RAID 1 has no chunks",)
+    assert mixed.notes == ("layout raid5: chunk is not an axis where RAID 1 has no chunks",)
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,16 @@ def test_exclude_and_only_in_the_matrix() -> None:
 
 def test_an_axis_twice_in_one_only_is_told_with_how_to_say_either() -> None:
     """The last one would win, and nobody would know."""
-    with pytest.raises(BadInput, match="'bs' stands there twice, and no cell has two values of one axis") as caught:
+    with pytest.raises(BadInput, match="'bs' occurs twice, and a cell has one value on each axis") as caught:
         select(space(), ["bs=4KiB,layout=single,bs = 16KiB|4KiB"])
-    assert caught.value.resolution == "for cells with either, write  bs=4KiB|16KiB"
-    with pytest.raises(BadInput, match=r"'workload\.bs' and 'bs' are one axis; for either of two values write a list"):
+    assert caught.value.resolution == "for cells with either value, write  bs=4KiB|16KiB"
+    with pytest.raises(
+        BadInput, match=r"'workload\.bs' and 'bs' are the same axis; to match either value write a list"
+    ):
         select(space(), ["workload.bs=4KiB,bs=16KiB"])
     with pytest.raises(BadMatrix) as told:
         space(SWEEP + "only: [{workload.bs: 4KiB, bs: 16KiB}]\n")
-    assert "'workload.bs' and 'bs' are one axis" in told.value.details
+    assert "'workload.bs' and 'bs' are the same axis" in told.value.details
     assert select(space(), ["bs=4KiB|16KiB"]).count() == select(space(), ["bs=4KiB", "bs=16KiB"]).count() > 0
 
 
@@ -209,23 +211,23 @@ def test_rules_mean_the_same_as_looking_at_every_cell(data: st.DataObject) -> No
 @pytest.mark.parametrize(
     ("work", "said"),
     [
-        ("offset: 99%, size: 20MiB", "5:41: does not fit on one: 20MiB behind an offset of 99% end at 1034MiB"),
+        ("offset: 99%, size: 20MiB", "5:41: does not fit on one: 20MiB after an offset of 99% end at 1034MiB"),
         (
             "offset: 512MiB, size: 51%",
-            "5:44: does not fit on one, both: 51% behind an offset of 512MiB end at 1035MiB",
+            "5:44: does not fit on one, both: 51% after an offset of 512MiB end at 1035MiB",
         ),
         (
             "offset: 1GiB",
-            "5:30: does not fit on one, both: 4KiB behind an offset of 1GiB end at 1025MiB, and there are at most 1024MiB",
+            "5:30: does not fit on one, both: 4KiB after an offset of 1GiB end at 1025MiB, and there are at most 1024MiB",
         ),
         ("offset: 50%, size: 1.5GiB", "5:41: does not fit on one, both: "),
         (
             "offset: 33.3%",
-            "5:30: does not fit on one, both: fio cuts 33.3% of a device to whole per cents; write one, or",
+            "5:30: does not fit on one, both: fio rounds 33.3% of a device down to whole percent",
         ),
         (
             "size: 66.7%",
-            "5:28: does not fit on one, both: fio cuts 66.7% of a device to whole per cents; write one, or",
+            "5:28: does not fit on one, both: fio rounds 66.7% of a device down to whole percent",
         ),
         ("offset: 50%, size: 600MiB, numjobs: 4, fio: {offset_increment: 1m}", "5:41: does not fit on one: "),
     ],
@@ -249,8 +251,8 @@ def test_layouts_that_rules_leave_out_are_told_and_not_spoken_of_otherwise() -> 
     chosen = select(space(felt + "exclude: [{layout: [single, far]}]\n"))
     assert chosen.layouts() == ["striped", "parity"]
     assert chosen.notes() == [
-        "no cell is left of single, far: the rules (`only`, `exclude`, --only) leave out all of them",
-        "stripe_cache_size is no axis for striped: there is no RAID 4, 5 or 6 in it",
+        "the rules (`only`, `exclude`, --only) exclude all cells of single, far",
+        "stripe_cache_size is not an axis for striped: it has no RAID 4, 5 or 6",
     ]
     assert select(space(felt), ["layout=parity"]).notes()[1:] == []
     assert select(space(felt)).notes() == list(space(felt).notes)
@@ -260,15 +262,15 @@ def test_a_rule_that_no_cell_answers_to_is_told() -> None:
     exclude = "exclude:\n  - {layout: parity, md.chunk: 64KiB}\n  - {layout: single, md.chunk: 64KiB}\n"
     only = "only:\n  - {layout: [single, parity]}\n  - {layout: single, stripe_cache_size: [256, 16384]}\n"
     assert select(space(SWEEP + exclude + only)).notes()[1:3] == [
-        "`exclude: {layout: single, md.chunk: 64KiB}` leaves nothing out: no cell has all of that",
-        "`only: {layout: single, stripe_cache_size: [256, 16384]}` lets nothing in: no cell has all of that",
+        "`exclude: {layout: single, md.chunk: 64KiB}` excludes no cell: no cell has all of these values",
+        "`only: {layout: single, stripe_cache_size: [256, 16384]}` selects no cell: no cell has all of these values",
     ]
 
 
 def test_a_rule_that_says_one_of_two_names_of_a_layout_leaves_it_and_is_told() -> None:
     text = SMALL.replace("layouts:\n", "layouts:\n  same: [md: {level: 5, chunk: [16KiB, 64KiB]}]\n")
     assert select(space(f"{text}exclude: [{{layout: same}}]\n")).notes()[:1] == [
-        "`exclude: {layout: same}` leaves nothing out: those cells have other names as well, which it does not say"
+        "`exclude: {layout: same}` excludes no cell: the cells have other names as well, and the rule does not match those"
     ]
 
 
@@ -284,7 +286,7 @@ def test_a_rule_is_told_to_be_idle_if_and_only_if_there_are_as_many_cells_withou
     axes = data.draw(st.lists(st.sampled_from(sorted(values)), min_size=1, max_size=3, unique=True))
     rule = ", ".join(f"{axis}: {data.draw(st.sampled_from(values[axis]))}" for axis in axes)
     ruled = select(space(f"{SWEEP}exclude: [{{{rule}}}]\n"))
-    assert any("leaves nothing out" in note for note in ruled.notes()) == (ruled.count() == everything.count())
+    assert any("excludes no cell" in note for note in ruled.notes()) == (ruled.count() == everything.count())
 
 
 def test_a_layout_that_is_another_one_as_well_is_left_with_it() -> None:

@@ -52,17 +52,17 @@ def test_what_is_sound_is_taken_and_its_text_kept() -> None:
         ("where: {rw: read}", "where: {rw: raed}", "6:17: no cell has workload.rw=raed; did you mean read?"),
         ("where: {rw: read}", "where: {rww: read}", "6:13: unknown axis 'rww'"),
         ("base: {chunk: 16KiB}", "base: {chunk: 8KiB}", "7:19: no cell has md.chunk=8KiB"),
-        ("base: {chunk: 16KiB}", "base: {chunk: 8KiB}", "no row of this table is what this one is held against: {chunk: 8KiB}"),
+        ("base: {chunk: 16KiB}", "base: {chunk: 8KiB}", "the base of this row is missing in the table: {chunk: 8KiB}"),
         ("{where: {chunk: 64KiB}, value: 150", "{where: {chnk: 64KiB}, value: 150", "10:18: unknown axis 'chnk'; did you mean md.chunk?"),
-        ("{where: {chunk: 64KiB}, value: 150", "{where: {chunk: 64KiB, rw: randwrite}, value: 150", "10:10: no cell is all of this"),
-        ("{where: {chunk: 64KiB}, value: 150", "{where: {chunk: 16KiB}, value: 150", "two rows of this table are about the same"),
+        ("{where: {chunk: 64KiB}, value: 150", "{where: {chunk: 64KiB, rw: randwrite}, value: 150", "10:10: no cell matches all of these values"),
+        ("{where: {chunk: 64KiB}, value: 150", "{where: {chunk: 16KiB}, value: 150", "another row of this table has the same `where` and `to`"),
         ("value: 150", "valeu: 150", "10:33: unknown key 'valeu'; did you mean value?"),
         ("value: 150", "value: none", "10:40: 'none' is not a number"),
-        ("metric: read.bw", "metric: raed.bw", "no figure is called so; did you mean read.bw"),
+        ("metric: read.bw", "metric: raed.bw", "there is no such metric; did you mean read.bw"),
         ("unit: MB/s", "units: MB/s", "unknown key 'units'; did you mean unit?"),
         ("source: somebody", "sauce: somebody", "unknown key 'sauce'; did you mean source?"),
-        ("whys:\n      - {where: {chunk: 64KiB}", "whys:\n      - {where: {chunk: 32KiB}", "no row of this table says all of this"),
-        ("{value: 300, unmeasured: it was a hardware RAID}", "{value: 300}", "say which cells this is about"),
+        ("whys:\n      - {where: {chunk: 64KiB}", "whys:\n      - {where: {chunk: 32KiB}", "no row of this table has all of these values"),
+        ("{value: 300, unmeasured: it was a hardware RAID}", "{value: 300}", "write the cells"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_place(old: str, new: str, said: str) -> None:
@@ -78,7 +78,7 @@ def test_what_cannot_be_measured_need_not_be_there() -> None:
 
 
 def test_no_yaml_is_told_with_its_place() -> None:
-    with pytest.raises(BadInput, match="not readable as YAML"):
+    with pytest.raises(BadInput, match="not valid YAML"):
         parse_published("published.yaml", "tables: [", space(SMALL))
 
 

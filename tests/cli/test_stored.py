@@ -859,7 +859,7 @@ def test_a_pivot_marks_strained_trials(call: Call, tmp_path: Path) -> None:
     assert sum("IOPS" in line and line.count("(!)") == 1 for line in shown.splitlines()) == 1
     told = call("results", "latest", "--pivot", "chunk", "--format", "csv")
     assert [one["strained"] for one in rows(told.out)] == ["3", "0"]
-    assert "(!) in 3 of 15" in told.err
+    assert "(!) 3 of 15 trials are host-limited" in told.err
     assert "(!)" not in call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").out
 
 

@@ -59,18 +59,18 @@ def command(
     from runner.engine.estimate import estimate
     from runner.engine.rigs import specs_of
     from runner.machines import machine
-    from runner.machines.base import Wishes
+    from runner.machines.base import MachineOptions
     from runner.session.past_timings import QUIET, Load, pace_of
     from runner.session.run_request import check_kernel
 
     request = asked(matrix, only, shard, Checks(place))
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), kernel)))
-    where = machine(place, Wishes())
-    load = QUIET if where.made_up else Load.now()
+    where = machine(place, MachineOptions())
+    load = QUIET if where.synthetic else Load.now()
     pace = pace_of(results, where, place, request.space.matrix, specs, load)
     level, alone = level_of(jobs, where, specs, request.arrays())
-    refused = list(dict.fromkeys(refusal.told for spec in specs for refusal in where.refusals(spec)))
+    refused = list(dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec)))
     notes = [*filter(None, [alone, "" if pace.runs else load.note])]
     notes += [f"`matrix run --on {place}` would be refused here: {told}" for told in refused]
     found = estimate(request.plan, pace, level.now)

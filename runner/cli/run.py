@@ -16,7 +16,7 @@ from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.screen import echo, moves
 from runner.cli.signals import Stopping
 from runner.engine.budget import Cost
-from runner.machines import swept
+from runner.machines import sweep
 from runner.session.run import RunOptions, run
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ Examples:
 def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, **options: Any) -> None:
     """Run a matrix, or resume its interrupted run; nothing is measured twice."""
     wanted = RunOptions(budget=Cost(budget, bytes_budget), **options)
-    for one in swept(wanted.place.machine):
-        echo(one.told, err=True)
+    for one in sweep(wanted.place.machine):
+        echo(one.message, err=True)
     views: list[View] = []
 
     def view_of(order: Order, done: int) -> View:

@@ -95,7 +95,7 @@ def one_at_a_time_because(machine: Machine, specs: Iterable[RigSpec], arrays: It
     """Why no two rigs of a run may be at work at the same time, however many the host could hold; empty if they may."""
     if not machine.brings_disks:
         return f"{machine.name} has one machine at a time: its disks are there once, and what is built on them stays"
-    if machine.made_up:
+    if machine.synthetic:
         return ""
     if not all(disk.physics for spec in specs for disk in spec.disks):
         return (

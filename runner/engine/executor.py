@@ -19,7 +19,7 @@ from runner.engine.recorder import Recorder, RunContext, now
 from runner.engine.rigs import rig_spec
 from runner.engine.teardowns import Standing
 from runner.engine.trial import ArrayOnRig, LostInSetUp, Measured, NotOnThisKernel, SetUpFailed
-from runner.machines.base import Keeps, RigLost
+from runner.machines.base import KeepsRig, RigLost
 from runner.results.record import Trial
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class Executor:
                 await self._turns.side_by_side(self._works(block))
             await self._tear_down_the_rest()
         finally:
-            if isinstance(self._context.machine, Keeps):
-                await self._context.machine.put_down()
+            if isinstance(self._context.machine, KeepsRig):
+                await self._context.machine.shut_down()
 
     def _works(self, block: int) -> Iterator[Work]:
         for visit, cells in self.scheduler.visits(block):

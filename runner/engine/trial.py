@@ -96,7 +96,7 @@ class ArrayOnRig:
                 f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
             )
         scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
-        built = cls(matrix, array, rig, scripts, own, invented=machine.made_up)
+        built = cls(matrix, array, rig, scripts, own, invented=machine.synthetic)
         if keep:
             keep(scripts)
         deadline = deadlines.set_up(array.stack.value, array.disks)
@@ -257,8 +257,8 @@ def _steps(scripts: CellScripts, fio_job: str, *, ours: bool) -> list[Step]:
     """`ours`: no template is a user's own, so that none of these minds what is left of the one before it."""
     return [
         Step("tune", scripts.tune),
-        Step("verify", scripts.verify, goes_on=ours),
-        Step("measure", scripts.measure, {"job.fio": fio_job}, goes_on=ours),
+        Step("verify", scripts.verify, continues_shell=ours),
+        Step("measure", scripts.measure, {"job.fio": fio_job}, continues_shell=ours),
         *([Step("samples", scripts.samples)] if scripts.samples else []),
         *([Step("profile", scripts.profile)] if scripts.profile else []),
     ]

@@ -19,7 +19,7 @@ from runner.engine.scheduler import Scheduler
 from runner.engine.spending import Spending
 from runner.hosts.write_budget import kept_within
 from runner.machines import Where, machine
-from runner.machines.base import Wishes
+from runner.machines.base import MachineOptions
 from runner.results.disk_health import unknown
 from runner.results.journal import Journal
 from runner.results.live_sync import Feed
@@ -156,14 +156,14 @@ def prepare(options: RunOptions) -> tuple[Order, Level, str]:
         study=study_beside(options.matrix, request.space),
     )
     order.check()
-    here, specs = machine(place.machine, Wishes()), order.specs()
+    here, specs = machine(place.machine, MachineOptions()), order.specs()
     refuse(here, specs)
     check_zeroed(request, here)
     exist = None if here.brings_disks else wanted(matrix, options.hosts, place)
     check_destroy(options.destroy, exist, place.machine)
     order = replace(order, exist=exist, release=release_of(exist.ssh) if exist else "")
     if exist and exist.ssh:
-        refuse(machine(place.machine, Wishes(where=exist.ssh)), specs)
+        refuse(machine(place.machine, MachineOptions(where=exist.ssh)), specs)
     anew = {"fresh": options.fresh, "retry_broken": options.retry_broken}
     if exist and begins_anew(options.results, order.fingerprint(), **anew):
         precheck(exist, matrix, place.machine, options.destroy)
@@ -212,8 +212,8 @@ def _record_disks(this: _Run) -> None:
 def _tell_estimate(this: _Run) -> Pace:
     """Tell how long the run will take; return what that is based on."""
     order, observer = this.order, this.observer
-    request, here = order.request, machine(order.machine, Wishes(cold=order.cold))
-    load = QUIET if here.made_up else Load.now()
+    request, here = order.request, machine(order.machine, MachineOptions(cold=order.cold))
+    load = QUIET if here.synthetic else Load.now()
     pace = pace_of(this.options.results, here, order.machine, request.space.matrix, order.specs(), load)
     if load.note and not pace.runs:
         observer.notice(f"note: {load.note}")
@@ -250,7 +250,9 @@ def _carry_out(this: _Run, spending: Spending, feed: Feed) -> Ending:
 def _context(this: _Run, feed: Feed) -> RunContext:
     order, disks, observer = this.order, this.disks, this.observer
     leased = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.holder
-    place = machine(order.machine, Wishes(order.cold, observer.progress, observer.notice, *leased, images=order.images))
+    place = machine(
+        order.machine, MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
+    )
 
     def listen(event: Event) -> None:
         if isinstance(event, RigUp):
@@ -326,7 +328,7 @@ def level_of(asked: Jobs, place: Machine, specs: Collection[RigSpec], arrays: It
         return Told(1), ""
     kinds = set(specs)
     why = one_at_a_time_because(place, kinds, arrays)
-    room = min(map(place.room, kinds))
+    room = min(map(place.max_rigs, kinds))
     if asked == AUTO:
         why = why or ("this host has no room for a second such machine" if room == 1 else "")
         return (Told(1), f"one rig at a time: {why}") if why else (Found.up_to(room), "")

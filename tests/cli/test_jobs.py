@@ -23,7 +23,7 @@ class Roomy(Qemu):
         super().__init__()
         self.rooms = rooms
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return self.rooms
 
 

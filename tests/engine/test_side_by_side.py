@@ -148,7 +148,7 @@ def test_disks_that_failed_in_company_fail_again_on_fresh_ones(tmp_path: Path) -
     bench.run(machine=(host := Bearing(1)), level=Told(3))
     assert recorded(bench) == sorted(bench.planned())
     assert any("repeated" in trial.notes for trial in bench.trials if "faults" in trial.notes)
-    rigs = [[step.name for step in rig.told] for rig in host.rigs]
+    rigs = [[step.name for step in rig.steps] for rig in host.rigs]
     assert {steps.count("measure") for steps in rigs if "aftermath" in steps} == {1}
 
 
@@ -271,7 +271,7 @@ def test_on_machines_that_stay_every_array_is_taken_apart(bench: Bench) -> None:
         disposable = False
 
     bench.run(machine=Staying(2), level=Told(4))
-    assert all(rig.told[-1].name == "tear-down" for rig in bench.machine.rigs)
+    assert all(rig.steps[-1].name == "tear-down" for rig in bench.machine.rigs)
 
 
 def test_what_broke_proves_nothing_about_the_level(bench: Bench) -> None:

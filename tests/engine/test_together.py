@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.engine.concurrency_policy import MOST_PATIENCE, Found, Level, Told, one_at_a_time_because
 from runner.machines import MACHINES, PASSTHROUGH, machine
-from runner.machines.base import RigSpec, Wishes
+from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.dry import Dry
 from runner.machines.qemu import Qemu
 from runner.simdisks.disk import Disk
@@ -97,7 +97,7 @@ def test_only_disks_whose_time_is_modelled_are_measured_side_by_side() -> None:
 
 @pytest.mark.parametrize("name", [*MACHINES, *PASSTHROUGH.values()])
 def test_where_disks_are_there_once_there_is_one_machine(name: str) -> None:
-    why = one_at_a_time_because(machine(name, Wishes()), [MODELLED], [])
+    why = one_at_a_time_because(machine(name, MachineOptions()), [MODELLED], [])
     made = name in {"qemu", "vagrant", "dry"}
     assert why.partition(":")[0] == ("" if made else f"{name} has one machine at a time")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from runner.base.cache import forget
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.kernels import SUITES, is_path
-from runner.machines.base import Preparation, Refusal, Wishes
+from runner.machines.base import MachineOptions, Preparation, Refusal
 from runner.machines.qemu import argv, probe, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, cached, provided
 from runner.machines.qemu.disk_files import backed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
 
-AS_USUAL = Wishes()
+NO_OPTIONS = MachineOptions()
 #: Measured on two processors of an AMD EPYC host: building an appliance, with a fast way to Debian's archive; finding
 #: out whether KVM works; booting a machine and saving it.
 BUILD_SECONDS, PROBE_SECONDS = 25.0, 4.0
@@ -42,10 +42,10 @@ class Qemu:
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
-    made_up: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        self.wishes = wishes
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options = options
         #: Asked once: all rigs of a run are to be emulated, or none.
         self._accel = ""
         #: What was told already; a word on the host is the same for every rig.
@@ -54,19 +54,19 @@ class Qemu:
         self._back: Backing = backed
 
     @classmethod
-    def wished(cls, wishes: Wishes) -> Self:
+    def from_options(cls, options: MachineOptions) -> Self:
         """As asked for on the command line."""
-        return cls(wishes)
+        return cls(options)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What is missing on the host, and what no such machine can have."""
         return [*missing_tools(spec), *impossible(spec), *beyond(spec, this_host())]
 
-    def lacks(self, kernel: str) -> str:
+    def kernel_refusal(self, kernel: str) -> str:
         """Names that we know, and images on this host."""
         return lacking(kernel)
 
-    def room(self, spec: RigSpec) -> int:
+    def max_rigs(self, spec: RigSpec) -> int:
         """As many as the host has memory and processors for."""
         return room(spec, this_host())
 
@@ -81,7 +81,7 @@ class Qemu:
         once = sum(BUILD_SECONDS for base in found.values() if base is None)
         once += 0.0 if probe.is_known() else PROBE_SECONDS
         boot = BOOT_SECONDS[probe.expected()]
-        if self.wishes.cold or any(disk.bus == "nvme" for spec in specs for disk in spec.disks):
+        if self.options.cold or any(disk.bus == "nvme" for spec in specs for disk in spec.disks):
             return Preparation(once, boot)
         templates = {self._template(spec, found[one]) for spec, one in made.items() if one}
         return Preparation(once + boot * sum(not template.whole(template.home() / name) for name in templates))
@@ -100,18 +100,18 @@ class Qemu:
         made = self._recipe(spec.kernel)
         self.tell_once(crowded(spec, this_host()))
         async with AsyncExitStack() as stack:
-            base = await stack.enter_async_context(provided(made, self.wishes.progress))
+            base = await stack.enter_async_context(provided(made, self.options.progress))
             self._accel = self._accel or await probe.accelerator(base, scratch, self.tell_once)
             vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), self._passed(spec))
             if made.image and "squashfs" in base.versions["not modules"]:
                 lacking = "virtio, squashfs, overlay and md must be built in"
-                self.wishes.notice(f"no modules lie beside {made.image}: {lacking}")
-            clone = None if self.wishes.cold or not clonable(vm) else await self._clone(stack, vm, scratch)
+                self.options.notice(f"no modules lie beside {made.image}: {lacking}")
+            clone = None if self.options.cold or not clonable(vm) else await self._clone(stack, vm, scratch)
             yield await stack.enter_async_context(cold_rig(vm, scratch, self._back)) if clone is None else clone
 
     def _recipe(self, kernel: str | None) -> recipe.Recipe:
         """An image is the one that the run began with, whatever was built in its place since: so is the fingerprint."""
-        if kernel and (key := self.wishes.images.get(kernel)):
+        if kernel and (key := self.options.images.get(kernel)):
             return recipe.own_recipe(kernel, key)
         made = recipe.recipe_for(kernel)
         if made is None:
@@ -126,7 +126,7 @@ class Qemu:
         """Pass on what holds for every rig, the first time that it comes up."""
         if word and word not in self._told:
             self._told.add(word)
-            self.wishes.notice(word)
+            self.options.notice(word)
 
     async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
         """A clone, if one can be had. A template that does not come to life is thrown away."""
@@ -136,7 +136,7 @@ class Qemu:
             return await stack.enter_async_context(cloned_rig(warm, name, scratch, self._back))
         except HarnessBroken as error:
             forget(template.home() / name)
-            self.wishes.notice(f"booting instead of cloning: {error.brief}")
+            self.options.notice(f"booting instead of cloning: {error.brief}")
             return None
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, ClassVar
 from runner.base.errors import BadInput
 from runner.hosts.local_operations import Descriptor
 from runner.hosts.own_work import plain_wwn
-from runner.machines.local import unreal_disks
-from runner.machines.qemu import AS_USUAL, Qemu
+from runner.machines.local import disk_model_refusals
+from runner.machines.qemu import NO_OPTIONS, Qemu
 from runner.machines.qemu.argv import Passed, Whole
 from runner.machines.qemu.disk_files import Served
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from runner.hosts.exclusive import Held
-    from runner.machines.base import Refusal, RigSpec, Wishes
+    from runner.machines.base import MachineOptions, Refusal, RigSpec
     from runner.simdisks.disk import Disk
 
 BLOCK_DEVICES = Path("/sys/class/block")
@@ -46,20 +46,20 @@ class Passthrough(Qemu):
     zeroed: ClassVar[bool] = False
     brings_disks: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        super().__init__(wishes)
-        self._back = partial(lent, wishes.held)
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        super().__init__(options)
+        self._back = partial(lent, options.held)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What such disks cannot do, and what is missing on the host."""
-        return [*unreal_disks(spec), *super().refusals(spec)]
+        return [*disk_model_refusals(spec), *super().refusals(spec)]
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         """A disk is in one machine at a time."""
         return 1
 
     def _passed(self, spec: RigSpec) -> tuple[Passed | Whole, ...]:
-        held = self.wishes.held[: len(spec.disks)]
+        held = self.options.held[: len(spec.disks)]
         found = tuple(
             Whole(one.controller, one.node.serial) if one.controller else seen(one, BLOCK_DEVICES / one.node.name)
             for one in held

@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.machines import script_bundle as envelope
+from runner.machines import script_bundle
 from runner.machines.base import RigLost
-from runner.machines.facts import FACTS, heard
+from runner.machines.facts import FACTS, parse_facts
 from runner.machines.qemu import tsc_check as clock
 from runner.machines.qemu.script_cache import ByHeart
 
@@ -104,21 +104,21 @@ class QemuRig:
         """Run the steps as one script."""
         mark, enter = secrets.token_hex(16), f"export MATRIX_BELL=/dev/matrix-bell && {room(self._rooms)}"
         self._rooms += 1
-        script = envelope.pack(steps, mark, enter, self._by_heart.words)
+        script = script_bundle.pack(steps, mark, enter, self._by_heart.words)
         try:
             said = await self.guest.evaluated(script, deadline=deadline, begun=self._strike)
             if said is None:
                 # Another shell knows nothing by heart.
-                script = envelope.pack(steps, mark, enter)
+                script = script_bundle.pack(steps, mark, enter)
                 said = await self.guest.gathered(script, expected=expected, deadline=deadline)
-            results = envelope.unpack(steps, mark, said)
+            results = script_bundle.unpack(steps, mark, said)
         except RigLost:
             raise
         except HarnessBroken as error:
             # Whatever garbled the answer, a fresh rig may do better, and the run goes on without this one.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
         went_well = [step.text for step, result in zip(steps, results, strict=False) if result.status == 0]
-        for name, definition in self._by_heart.worth([envelope.PRELUDE, *went_well]).items():
+        for name, definition in self._by_heart.worth([script_bundle.PRELUDE, *went_well]).items():
             if await self.guest.evaluated(definition) == name.encode() + b"\n":
                 self._by_heart.learnt(name)
         unheard, self._armed = self._armed, ()
@@ -157,7 +157,7 @@ async def within(guest: Guest, deadline: float, what: str) -> None:
 async def ask_facts(guest: Guest) -> dict[str, str]:
     """What the guest says about itself."""
     said = await guest.shell(FACTS + WITHOUT, deadline=BOOT_DEADLINE)
-    return heard(said.decode(errors="replace"))
+    return parse_facts(said.decode(errors="replace"))
 
 
 def refresh() -> str:

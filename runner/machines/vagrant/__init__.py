@@ -18,7 +18,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.kernels import SUITES
 from runner.base.uncancelled import to_its_end
-from runner.machines.base import Refusal, Wishes
+from runner.machines.base import MachineOptions, Refusal
 from runner.machines.qemu import probe, recipe
 from runner.machines.qemu.appliance import provide as appliance
 from runner.machines.qemu.host import beyond, crowded, room, this_host
@@ -52,7 +52,7 @@ TOOLS = {
 PLUGIN = "vagrant-libvirt"
 #: PCI slots that a machine has for disks, beside what it is made of.
 MOST_VIRTIO = 20
-AS_USUAL = Wishes()
+NO_OPTIONS = MachineOptions()
 
 
 @dataclass
@@ -71,10 +71,10 @@ class Vagrant:
     disposable: ClassVar[bool] = False
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
-    made_up: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        self.wishes = wishes
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options = options
         self._bays: Bays = bay
         self._idle: list[Kept] = []
         self._told: set[str] = set()
@@ -84,9 +84,9 @@ class Vagrant:
         self._host: list[Refusal] | None = None
 
     @classmethod
-    def wished(cls, wishes: Wishes) -> Self:
+    def from_options(cls, options: MachineOptions) -> Self:
         """As asked for on the command line."""
-        return cls(wishes)
+        return cls(options)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What is missing on the host, and what no such machine can have."""
@@ -94,22 +94,22 @@ class Vagrant:
             self._host = missing()
         absent = probe.absent(DISK_TOOLS) if any(disk.physics for disk in spec.disks) else []
         tools = [Refusal(f"{tool} is not installed", f"apt install {DISK_TOOLS[tool]}") for tool in absent]
-        unbuilt = box.refusals(spec.kernel) if not self.lacks(spec.kernel or "") else []
+        unbuilt = box.refusals(spec.kernel) if not self.kernel_refusal(spec.kernel or "") else []
         return [*self._host, *tools, *unbuilt, *self._impossible(spec), *beyond(spec, this_host())]
 
     def _impossible(self, spec: RigSpec) -> list[Refusal]:
         refused = []
-        if spec.kernel and (why := self.lacks(spec.kernel)):
+        if spec.kernel and (why := self.kernel_refusal(spec.kernel)):
             refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or run it on qemu"))
         return [*refused, *impossible(spec)]
 
-    def lacks(self, kernel: str) -> str:
+    def kernel_refusal(self, kernel: str) -> str:
         """A box boots the kernel that is in it: that of a release of Debian, or that of the user's own box."""
         if kernel and box.chosen():
             return f"the box {box.chosen()} has its own kernel, not {kernel}"
         return "" if kernel in {"", *SUITES} else f"a box boots the kernel that is in it, not {kernel}"
 
-    def room(self, spec: RigSpec) -> int:
+    def max_rigs(self, spec: RigSpec) -> int:
         """As many as the host has memory and processors for."""
         return room(replace(spec, memory=spec.memory + OWN_MEMORY), this_host())
 
@@ -128,7 +128,7 @@ class Vagrant:
             raise
         self._idle.append(kept)
 
-    async def put_down(self) -> None:
+    async def shut_down(self) -> None:
         """Nothing more is to be run: no machine is kept any longer, whatever becomes of one of them."""
         async with AsyncExitStack() as stack:
             while self._idle:
@@ -144,10 +144,10 @@ class Vagrant:
     async def _made(self, spec: RigSpec, scratch: Path) -> Kept:
         self._tell_once(crowded(spec, this_host()))
         driver = await self._driver(scratch)
-        order = Order(spec, await box.provide(spec.kernel, self.wishes.progress), driver, scratch, self._bays)
+        order = Order(spec, await box.provide(spec.kernel, self.options.progress), driver, scratch, self._bays)
         stack = AsyncExitStack()
         async with self._coming_up:
-            return Kept(_kind(spec), await stack.enter_async_context(up(order, self.wishes.progress)), stack)
+            return Kept(_kind(spec), await stack.enter_async_context(up(order, self.options.progress)), stack)
 
     async def _driver(self, scratch: Path) -> Literal["kvm", "qemu"]:
         """KVM only where a machine really boots under it: that one can be opened proves nothing."""
@@ -158,13 +158,13 @@ class Vagrant:
         assert made is not None  # noqa: S101 - for the type checker; the usual kernel has one
         if chosen:
             return "kvm" if chosen == "kvm" else "qemu"
-        accel = await probe.accelerator(await appliance(made, self.wishes.progress), scratch, self._tell_once)
+        accel = await probe.accelerator(await appliance(made, self.options.progress), scratch, self._tell_once)
         return "kvm" if accel == "kvm" else "qemu"
 
     def _tell_once(self, word: str) -> None:
         if word and word not in self._told:
             self._told.add(word)
-            self.wishes.notice(word)
+            self.options.notice(word)
 
 
 def _kind(spec: RigSpec) -> RigSpec:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.cache import cache_dir, opened, try_lock
 from runner.base.errors import HarnessBroken
-from runner.machines.base import Swept
+from runner.machines.base import Leftover
 from runner.machines.vagrant import libvirt
 from runner.machines.vagrant.vagrantfile_settings import NODE
 
@@ -96,13 +96,13 @@ def forgotten(record: Record, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def swept(*, dry: bool = False) -> Iterator[Swept]:
+def sweep(*, dry: bool = False) -> Iterator[Leftover]:
     """Take away every machine of ours that nobody is at any more, and say of each."""
     for folder in _folders():
         with ExitStack() as stack:
             if record := _taken(folder, stack):
                 told = f"machine {record.domain} of {record.run}"
-                yield Swept(f"{told}: its process is gone") if dry else _removed(record, folder, told)
+                yield Leftover(f"{told}: its process is gone") if dry else _removed(record, folder, told)
 
 
 def _folders() -> list[Path]:
@@ -122,15 +122,15 @@ def _taken(folder: Path, stack: ExitStack) -> Record | None:
         return record
 
 
-def _removed(record: Record, folder: Path, told: str) -> Swept:
+def _removed(record: Record, folder: Path, told: str) -> Leftover:
     try:
         if libvirt.ours(record.domain, record.mark) is False:
-            return Swept(f"{told} stays: what has this name does not carry the mark of our record", stays=True)
+            return Leftover(f"{told} stays: what has this name does not carry the mark of our record", remains=True)
         libvirt.removed(record.domain)
     except HarnessBroken as error:
-        return Swept(f"{told} could not be taken away: {error.brief}: {error.details}", stays=True)
+        return Leftover(f"{told} could not be taken away: {error.brief}: {error.details}", remains=True)
     forgotten(record, folder)
-    return Swept(f"{told}: taken away")
+    return Leftover(f"{told}: taken away")
 
 
 def written(path: Path, text: str) -> None:

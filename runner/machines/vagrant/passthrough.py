@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput
 from runner.machines.base import Refusal
-from runner.machines.local import unreal_disks
+from runner.machines.local import disk_model_refusals
 from runner.machines.qemu.passthrough import BLOCK_DEVICES, grips, seen, writable
-from runner.machines.vagrant import AS_USUAL, Vagrant, libvirt
+from runner.machines.vagrant import NO_OPTIONS, Vagrant, libvirt
 from runner.machines.vagrant.nbd_disks import Bay, answering, sockets_in
 from runner.machines.vagrant.vagrantfile_settings import passed
 from runner.simdisks.server import whole
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.hosts.exclusive import Held
-    from runner.machines.base import RigSpec, Wishes
+    from runner.machines.base import MachineOptions, RigSpec
     from runner.machines.qemu.argv import Passed
     from runner.simdisks.disk import Disk
 
@@ -44,15 +44,15 @@ class Passthrough(Vagrant):
     zeroed: ClassVar[bool] = False
     brings_disks: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        super().__init__(wishes)
-        self._bays = partial(lent, wishes.held)
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        super().__init__(options)
+        self._bays = partial(lent, options.held)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         """What such disks cannot do, and what is missing on the host."""
-        return [*unreal_disks(spec), *not_root(), *super().refusals(spec)]
+        return [*disk_model_refusals(spec), *not_root(), *super().refusals(spec)]
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         """A disk is in one machine at a time."""
         return 1
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.machines import requirements as fitness
+from runner.machines import requirements
 from runner.machines.base import RigLost
 from runner.machines.shell import ShellRig
 from runner.machines.vagrant import libvirt
@@ -109,17 +109,17 @@ class VagrantRig(ShellRig):
 
 def fit(up: Up, spec: RigSpec) -> dict[str, str]:
     """What the machine says of itself; an error if its box lacks what such a rig needs."""
-    said = fitness.found(up.enter, spec, up.where)
+    said = requirements.query(up.enter, spec, up.where)
     lacking = [
-        one for one in fitness.refusals(said, up.where) if "has no" in one.brief and "kernel of" not in one.brief
+        one for one in requirements.refusals(said, up.where) if "has no" in one.brief and "kernel of" not in one.brief
     ]
     if lacking:
         raise HarnessBroken(
             f"{up.where} lacks programs",
-            details="\n".join(f"- {one.told}" for one in lacking),
+            details="\n".join(f"- {one.message}" for one in lacking),
             resolution="put them into your box, or let `matrix` make one (without MATRIX_BOX)",
         )
-    return {**fitness.facts(said), "without": without(said), **up.made_of}
+    return {**requirements.facts(said), "without": without(said), **up.made_of}
 
 
 def without(said: str) -> str:

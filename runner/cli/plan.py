@@ -78,8 +78,8 @@ def command(
         _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), notes)
         return
     if all_cells:
-        for visit in request.plan.visits(1):
-            for cell in visit.cells:
+        for batch in request.plan.batches(1):
+            for cell in batch.cells:
                 echo(f"{cell.id}  {cell.name}")
     begins = " to begin with" if level.most > level.now else ""
     side_by_side = f", {level.now} rigs side by side{begins}" if level.now > 1 else ""
@@ -177,8 +177,8 @@ def _print_json(request: Asked, found: Estimate, jobs: int, times: int, notes: l
         **dataclasses.asdict(found),
     }
     click.echo(orjson.dumps(head).decode()[:-1] + ',"visits":[', nl=False)
-    for number, visit in enumerate(request.plan.visits(1)):
-        cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in visit.cells]
-        row = {"array": visit.array.key, "label": visit.array.label, "kernel": visit.array.kernel, "cells": cells}
+    for number, batch in enumerate(request.plan.batches(1)):
+        cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in batch.cells]
+        row = {"array": batch.array.key, "label": batch.array.label, "kernel": batch.array.kernel, "cells": cells}
         click.echo(("," if number else "") + "\n" + orjson.dumps(row).decode(), nl=False)
     click.echo("\n]}")

@@ -53,7 +53,7 @@ class Begun:
 class Took:
     """What things took so far, in mean seconds; None where nothing was measured yet."""
 
-    setup: float | None  # bringing an array up, over all visits
+    setup: float | None  # bringing an array up, over all batches
     overhead: float | None  # the part of a measured trial that was not fio's own run time
     write_rate: float | None  # bytes/s, over the trials that wrote
     scatter: tuple[float, ...] = ()  # of the trials of each cell that has several: deviation, as a part of the mean
@@ -203,11 +203,11 @@ class Journal:
     def visited(self, block: int, array: str, seconds: float) -> None:
         """Keep how long it took to bring an array up."""
         with self._transaction() as connection:
-            connection.execute(sa.insert(schema.visits), {"block": block, "array": array, "seconds": seconds})
+            connection.execute(sa.insert(schema.batches), {"block": block, "array": array, "seconds": seconds})
 
     def visited_arrays(self) -> list[tuple[str, float]]:
         """Every array that came up, as often as it did, with the seconds that took."""
-        table = schema.visits.c
+        table = schema.batches.c
         return [(key, seconds) for key, seconds in self._rows(sa.select(table.array, table.seconds).order_by(table.id))]
 
     def finished(self) -> set[tuple[str, int]]:
@@ -267,11 +267,11 @@ class Journal:
         trials = schema.trials.c
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
         ((overhead, written),) = self._rows(means.where(trials.outcome == Outcome.MEASURED.value))
-        ((setup,),) = self._rows(sa.select(sa.func.avg(schema.visits.c.seconds)))
+        ((setup,),) = self._rows(sa.select(sa.func.avg(schema.batches.c.seconds)))
         measured = trials.outcome == Outcome.MEASURED.value
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
-        visits = schema.visits.c
-        arrays = self._rows(sa.select(visits.array, sa.func.min(visits.seconds)).group_by(visits.array))
+        batches = schema.batches.c
+        arrays = self._rows(sa.select(batches.array, sa.func.min(batches.seconds)).group_by(batches.array))
         return Took(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(arrays))
 
     def _scatter(self) -> Iterator[float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 from runner.base.atomic_files import write_atomically
 from runner.base.errors import BadInput, Exit, MatrixError
 from runner.engine.budget import ENDLESS, Cost
-from runner.engine.concurrency_policy import Found, Told, one_at_a_time_because
+from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel, one_at_a_time_because
 from runner.engine.estimate import estimate
 from runner.engine.events import RigUp, TrialDone
 from runner.engine.executor import Executor
@@ -325,13 +325,13 @@ def _versions(facts: Mapping[str, str]) -> dict[str, str]:
 def level_of(asked: Jobs, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
     """Return the number of rigs to begin with, and a note why it is one; a number that is impossible is bad input."""
     if asked == 1:
-        return Told(1), ""
+        return FixedLevel(1), ""
     kinds = set(specs)
     why = one_at_a_time_because(place, kinds, arrays)
     room = min(map(place.max_rigs, kinds))
     if asked == AUTO:
         why = why or ("this host has no room for a second such machine" if room == 1 else "")
-        return (Told(1), f"one rig at a time: {why}") if why else (Found.up_to(room), "")
+        return (FixedLevel(1), f"one rig at a time: {why}") if why else (AdaptiveLevel.up_to(room), "")
     if why:
         raise BadInput(
             f"--jobs {asked}: {why}",
@@ -344,7 +344,7 @@ def level_of(asked: Jobs, place: Machine, specs: Collection[RigSpec], arrays: It
             f"--jobs {asked}: this host has room for {room} at a time of machines with {size}",
             resolution="`--jobs auto` takes as many as there is room for; their size is the matrix's `machine:`",
         )
-    return Told(asked), ""
+    return FixedLevel(asked), ""
 
 
 def short_of(short: int, left_out: int, cost: Cost) -> str:

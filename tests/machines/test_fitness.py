@@ -30,7 +30,7 @@ def test_what_is_missing_is_refused_with_what_helps() -> None:
             "the kernel of shelf (6.1.0) has no raid456, neither built in nor as a module",
             "install the modules of that kernel",
         ),
-        ("alice may not work on the disks of shelf", "log in as root"),
+        ("alice may not work on the disks of shelf", "log in as root: on this host by sudo"),
     ]
     assert requirements.facts(said) == {"kernel": "6.1.0", "fio": "fio-3.33"}
 

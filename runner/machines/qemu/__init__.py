@@ -1,4 +1,4 @@
-"""The default machine: QEMU, with an appliance of our own, and clones of templates instead of boots."""
+"""The default machine `qemu`: virtual machines with an appliance built here, cloned instead of booted."""
 
 from __future__ import annotations
 
@@ -36,8 +36,6 @@ BOOT_SECONDS = {"kvm": 2.0, "tcg": 10.0}
 
 
 class Qemu:
-    """Virtual machines on this host."""
-
     name: ClassVar[str] = "qemu"
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True
@@ -46,36 +44,31 @@ class Qemu:
 
     def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
         self.options = options
-        #: Asked once: all rigs of a run are to be emulated, or none.
+        #: Found once: all rigs of a run are emulated, or none.
         self._accel = ""
-        #: What was told already; a word on the host is the same for every rig.
+        #: Messages shown already; a message about the host is the same for every rig.
         self._told: set[str] = set()
-        #: What is behind the disks of its rigs.
+        #: Provides the disks of its rigs.
         self._back: Backing = backed
 
     @classmethod
     def from_options(cls, options: MachineOptions) -> Self:
-        """As asked for on the command line."""
         return cls(options)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """What is missing on the host, and what no such machine can have."""
         return [*missing_tools(spec), *impossible(spec), *beyond(spec, this_host())]
 
     def kernel_refusal(self, kernel: str) -> str:
-        """Names that we know, and images on this host."""
         return lacking(kernel)
 
     def max_rigs(self, spec: RigSpec) -> int:
-        """As many as the host has memory and processors for."""
         return room(spec, this_host())
 
     def processor(self) -> Processor:
-        """By KVM, or emulated."""
         return "virtual" if probe.expected() == "kvm" else "emulated"
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:
-        """Appliances that are not built yet, KVM that was never tried, templates that are not there; or cold boots."""
+        """Return the time to build appliances, try KVM, and make templates or boot."""
         made = {spec: recipe.recipe_for(spec.kernel) for spec in specs}
         found = {one: cached(one) for one in made.values() if one}
         once = sum(BUILD_SECONDS for base in found.values() if base is None)
@@ -87,7 +80,7 @@ class Qemu:
         return Preparation(once + boot * sum(not template.whole(template.home() / name) for name in templates))
 
     def _template(self, spec: RigSpec, base: Appliance | None) -> str:
-        """Name the template of a rig; without an appliance as much of that name as tells it from others."""
+        """Name the template of a rig; without an appliance, a name that is unique in this plan."""
         extra = sorted({*modules_of(spec)} - {*recipe.TEMPLATE_MODULES})
         if base is None:
             return recipe.digest(spec.kernel, spec.disks, spec.cpus, spec.memory, extra)
@@ -96,7 +89,7 @@ class Qemu:
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
-        """A fresh clone, or a cold boot where that is asked for or all that works."""
+        """Clone a template; boot where the user wants it or nothing else works."""
         made = self._recipe(spec.kernel)
         self.tell_once(crowded(spec, this_host()))
         async with AsyncExitStack() as stack:
@@ -110,7 +103,9 @@ class Qemu:
             yield await stack.enter_async_context(cold_rig(vm, scratch, self._back)) if clone is None else clone
 
     def _recipe(self, kernel: str | None) -> recipe.Recipe:
-        """An image is the one that the run began with, whatever was built in its place since: so is the fingerprint."""
+        """Return the recipe of a kernel. An image is the one of the run's start, as the fingerprint is, whatever was
+        built in its place since.
+        """
         if kernel and (key := self.options.images.get(kernel)):
             return recipe.own_recipe(kernel, key)
         made = recipe.recipe_for(kernel)
@@ -119,17 +114,17 @@ class Qemu:
         return made
 
     def _passed(self, spec: RigSpec) -> tuple[argv.Passed | argv.Whole, ...]:  # noqa: ARG002
-        """What of its disks are the host's: none."""
+        """Return the physical disks of the rig: none here."""
         return ()
 
     def tell_once(self, word: str) -> None:
-        """Pass on what holds for every rig, the first time that it comes up."""
+        """Show a message the first time that it comes up."""
         if word and word not in self._told:
             self._told.add(word)
             self.options.notice(word)
 
     async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
-        """A clone, if one can be had. A template that does not come to life is thrown away."""
+        """Clone a template, if possible. A template that does not start is thrown away."""
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
         name = template.key(warm, probe.qemu_version(), probe.host())
         try:
@@ -142,7 +137,6 @@ class Qemu:
 
 @asynccontextmanager
 async def cloned_rig(vm: Vm, name: str, scratch: Path, back: Backing = backed) -> AsyncIterator[Rig]:
-    """A rig restored from a template."""
     start = time.monotonic()
     async with template.restored(vm, name, scratch, back) as (guest, facts):
         yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "restored", "ready": template.since(start)})
@@ -150,7 +144,6 @@ async def cloned_rig(vm: Vm, name: str, scratch: Path, back: Backing = backed) -
 
 @asynccontextmanager
 async def cold_rig(vm: Vm, scratch: Path, back: Backing = backed) -> AsyncIterator[Rig]:
-    """A rig that boots."""
     start = time.monotonic()
     async with running(vm, scratch, back=back) as guest:
         await rig.booted(guest)
@@ -160,30 +153,28 @@ async def cold_rig(vm: Vm, scratch: Path, back: Backing = backed) -> AsyncIterat
 
 
 def clonable(vm: Vm) -> bool:
-    """QEMU cannot save what an NVMe controller is about."""
+    """Return whether QEMU can save the machine: it cannot save an NVMe controller."""
     return all(disk.bus != "nvme" for disk in vm.disks)
 
 
 def common(vm: Vm) -> dict[str, str]:
-    """Facts that need no guest."""
     return {"qemu": probe.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key}
 
 
 def modules_of(spec: RigSpec) -> tuple[str, ...]:
-    """Everything to load: the drivers of the buses, then what the rig asks for."""
+    """Return all modules to load: the drivers of the buses, then those that the rig wants."""
     buses = [module for disk in spec.disks for module in recipe.BUS_MODULES[disk.bus]]
     return tuple(dict.fromkeys([*buses, *spec.modules]))
 
 
 def missing_tools(spec: RigSpec) -> list[Refusal]:
-    """Host programs that are not there."""
     modelled = any(disk.physics for disk in spec.disks)
     wanted = {**TOOLS, **BUILD_TOOLS, **(DISK_TOOLS if modelled else {})}
     return [Refusal(f"{tool} is not installed", f"apt install {wanted[tool]}") for tool in probe.absent(wanted)]
 
 
 def lacking(kernel: str) -> str:
-    """Why there is no such kernel for a machine of ours; empty if there is."""
+    """Return why a kernel cannot run in a virtual machine here; empty if it can."""
     made = recipe.recipe_for(kernel)
     if made is None:
         where = f"; paths begin in {Path.cwd()}" if is_path(kernel) and not kernel.startswith(("/", "~")) else ""
@@ -193,7 +184,6 @@ def lacking(kernel: str) -> str:
 
 
 def impossible(spec: RigSpec) -> list[Refusal]:
-    """What of the wish no machine of ours can fulfil."""
     refused = []
     if spec.kernel and (why := lacking(spec.kernel)):
         refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage"))

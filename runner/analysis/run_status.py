@@ -148,7 +148,11 @@ def _rate(seconds: float) -> str:
 
 
 def _moment(text: str) -> str:
-    return f"{_parsed(text):%Y-%m-%d %H:%M} UTC"
+    """The minute, or the text itself if a damaged manifest has no time there."""
+    try:
+        return f"{_parsed(text):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return text
 
 
 def _parsed(text: str) -> datetime:

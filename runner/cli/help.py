@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ def _show(text: str) -> None:
     from rich.console import Console
     from rich.markdown import Markdown
 
+    os.environ.setdefault("LESS", "-FRX")  # or less shows colours as escape sequences
     console = Console()
     with console.pager(styles=True):
         console.print(Markdown(text))

@@ -32,7 +32,7 @@ Then:
 @click.option("--kind", type=click.Choice(KINDS), default="raid", show_default=True, help="The question it asks.")
 def command(name: str | None, kind: str) -> None:
     """Write a small, commented matrix to begin with, and the schema that editors check it by."""
-    name = (name or kind).removesuffix(".yaml")
+    name = (name or kind).removesuffix(".yaml").removesuffix(".yml")
     if not _NAME.fullmatch(name):
         raise BadInput(
             f"{name!r} cannot be the name of a matrix",
@@ -44,12 +44,14 @@ def command(name: str | None, kind: str) -> None:
             file.write(_starter(name, kind))
     except FileExistsError:
         raise BadInput(f"{path} exists already", resolution="choose another name: matrix init NAME") from None
-    Path(SCHEMA).write_text((shipped("matrix") / "schema.json").read_text(encoding="utf-8"), encoding="utf-8")
+    schema = Path(SCHEMA)
+    if not schema.exists():
+        schema.write_text((shipped("matrix") / "schema.json").read_text(encoding="utf-8"), encoding="utf-8")
     echo(f"wrote {path}, and {SCHEMA} for editors\nnext: matrix plan {path}; matrix run {path}")
 
 
 def _starter(name: str, kind: str) -> str:
     text = (shipped("matrix") / "starters" / f"{kind}.yaml").read_text(encoding="utf-8")
     return text.replace("$schema=../schema.json", f"$schema={SCHEMA}", 1).replace(
-        f"name: {kind}\n", f"name: {name}\n", 1
+        f"name: {kind}\n", f'name: "{name}"\n', 1
     )

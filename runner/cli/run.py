@@ -16,8 +16,7 @@ from runner.cli.progress import JsonView, LiveView, PlainView, QuietView, View
 from runner.cli.screen import echo, moves
 from runner.cli.signals import Stopping
 from runner.engine.budget import Cost
-from runner.machines import sweep
-from runner.session.run import RunOptions, run
+from runner.session.run import RunOptions, prepare, run
 
 if TYPE_CHECKING:
     from runner.session.run_request import Order
@@ -70,16 +69,15 @@ Examples:
 def command(*, budget: float, bytes_budget: float, quiet: bool, as_json: bool, **options: Any) -> None:
     """Run a matrix, or resume its interrupted run; nothing is measured twice."""
     wanted = RunOptions(budget=Cost(budget, bytes_budget), **options)
-    for one in sweep(wanted.place.machine):
-        echo(one.message, err=True)
     views: list[View] = []
 
     def view_of(order: Order, done: int) -> View:
         views.append(_view(order, done, quiet=quiet, as_json=as_json))
         return views[0]
 
+    prepared = prepare(wanted, lambda text: echo(text, err=True))
     with Stopping() as stopping:
-        end = run(wanted, view_of, stopping)
+        end = run(prepared, view_of, stopping)
         if end.exit is Exit.INTERRUPTED:
             echo(f"interrupted; {end.path}/ holds {end.trials}; the same command continues", err=True)
     raise click.exceptions.Exit(max(end.exit, Exit.BROKEN) if views[0].voice.failed else end.exit)

@@ -111,14 +111,15 @@ def _opened(store: str | None, results: Path, notes: list[str]) -> Iterator[Shar
 def _listed(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, notes: list[str]) -> ListedRun:
     from runner.analysis.run_list import ListedRun
     from runner.base.errors import MatrixError
-    from runner.results.observe import holder_of, progress_of
+    from runner.results.observe import observed, progress_of
     from runner.results.run_progress import State, state_of_run
 
     if folder is None:
         state = state_of_run(finished=True, exit=run.exit, held=False) if run.finished else State.UNFINISHED
         return ListedRun(run, state, shared.progress(run.id) if shared else None, {}, "")
-    held = not run.finished and holder_of(folder.path) is not None
-    state = state_of_run(finished=run.finished, exit=run.exit, held=held)
+    folder, holder = observed(folder)
+    manifest = folder.manifest
+    state = state_of_run(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
     try:
         progress = progress_of(folder)
     except MatrixError as problem:
@@ -135,6 +136,6 @@ def _verdicts(folder: RunFolder) -> Mapping[str, int]:
     try:
         with (folder.path / "verdicts.csv").open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.DictReader(file) if row.get("made_up") == "false"]
-    except OSError:
+        return Counter({row["guideline"]: row["verdict"] for row in rows}.values())
+    except (OSError, ValueError, KeyError, csv.Error):  # not there, or not as we wrote it
         return {}
-    return Counter({row["guideline"]: row["verdict"] for row in rows}.values())

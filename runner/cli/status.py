@@ -73,13 +73,18 @@ def _running_or_last(results: Path) -> tuple[list[RunStatus], bool]:
 
 def _status(folder: RunFolder) -> RunStatus:
     from runner.analysis.run_status import RunStatus
-    from runner.results.observe import holder_of, progress_of
-    from runner.results.run_progress import state_of_run
+    from runner.base.errors import MatrixError
+    from runner.results.observe import observed, progress_of
+    from runner.results.run_progress import Progress, state_of_run
 
+    folder, holder = observed(folder)
     manifest = folder.manifest
-    holder = None if manifest.finished else holder_of(folder.path)
     state = state_of_run(finished=manifest.finished, exit=manifest.exit, held=holder is not None)
-    progress = progress_of(folder, holder.since if holder else None)
+    try:
+        progress = progress_of(folder, holder.since if holder else None)
+    except MatrixError as problem:
+        echo(f"note: {problem.brief}", err=True)
+        progress = Progress()
     return RunStatus(folder, state, holder, progress, datetime.now(UTC))
 
 

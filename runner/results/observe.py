@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,19 @@ def holder_of(folder: Path) -> Holder | None:
     return None
 
 
+def observed(folder: RunFolder) -> tuple[RunFolder, Holder | None]:
+    """Return a run as it is now, and the process that holds its lock.
+
+    A run that ended, or began, after its manifest was read would look interrupted, so both are read once more.
+    """
+    if folder.manifest.finished:
+        return folder, None
+    if holder := holder_of(folder.path):
+        return folder, holder
+    again = load(folder.path)
+    return again, None if again.manifest.finished else holder_of(folder.path)
+
+
 def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
     """Load the runs below a folder, the latest first; and why others, by their names, cannot be read."""
     found, unreadable = [], {}
@@ -61,10 +74,11 @@ def readable_runs(results: Path) -> tuple[list[RunFolder], dict[str, str]]:
 
 
 def has_results(folder: RunFolder) -> bool:
-    """Whether at least one of its trials was measured."""
+    """Whether at least one of its trials was measured; a damaged journal has no results."""
     measured = sa.select(trials.c.id).where(trials.c.outcome == Outcome.MEASURED.value).limit(1)
-    with _reading(folder.journal) as connection:
+    with suppress(MatrixError), _reading(folder.journal) as connection:
         return connection is not None and bool(_rows(connection, measured))
+    return False
 
 
 def progress_of(folder: RunFolder, since: datetime | None = None) -> Progress:

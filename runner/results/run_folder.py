@@ -265,7 +265,7 @@ def load(folder: Path) -> RunFolder:
             raise BadInput(
                 f"{folder} is not the folder of a run",
                 details=f"it holds no {_MANIFEST}",
-                resolution="`matrix results` lists runs; --results says where they are",
+                resolution="`matrix runs` lists runs; --results says where they are",
             )
         content = manifest.read_bytes()
     try:

@@ -18,7 +18,7 @@ from runner.engine.recorder import RunContext
 from runner.engine.scheduler import Scheduler
 from runner.engine.spending import Spending
 from runner.hosts.write_budget import kept_within
-from runner.machines import Where, machine
+from runner.machines import Where, machine, sweep
 from runner.machines.base import MachineOptions
 from runner.results.disk_health import unknown
 from runner.results.journal import Journal
@@ -78,6 +78,17 @@ class RunOptions:
     cold: bool = False
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A run that passed every check, before its folder exists."""
+
+    options: RunOptions
+    order: Order
+    #: How many rigs work at a time, and why it is one although more were asked for; empty if it is not so.
+    level: Level
+    one_at_a_time: str = ""
+
+
 class Observer(Protocol):
     """Shows a run while it goes on."""
 
@@ -118,9 +129,9 @@ class _Run:
     disks: Borrowed = field(default_factory=Borrowed)
 
 
-def run(options: RunOptions, observer_of: Callable[[Order, int], Observer], stop: Stop) -> Ending:
-    """Run a matrix, or resume its unfinished run. Nothing starts before every check has passed."""
-    order, level, note = prepare(options)
+def run(prepared: Prepared, observer_of: Callable[[Order, int], Observer], stop: Stop) -> Ending:
+    """Run a matrix, or resume its unfinished run."""
+    options, order, level = prepared.options, prepared.order, prepared.level
     chosen = chosen_run(options.results, order.manifest(), fresh=options.fresh, retry_broken=options.retry_broken)
     folder = chosen.folder
     if options.folder_to:
@@ -129,7 +140,7 @@ def run(options: RunOptions, observer_of: Callable[[Order, int], Observer], stop
         observer = observer_of(order, len(journal.finished()))
         this = _Run(options, order, level, chosen.prepared(journal), journal, observer, stop)
         with observer:
-            for text in _notes(this, note, chosen.told(observer.done)):
+            for text in _notes(this, prepared.one_at_a_time, chosen.told(observer.done)):
                 observer.notice(text)
             observer.begins(folder.path)
             end = _with_disks(this)
@@ -137,8 +148,8 @@ def run(options: RunOptions, observer_of: Callable[[Order, int], Observer], stop
     return end
 
 
-def prepare(options: RunOptions) -> tuple[Order, Level, str]:
-    """Check everything that can be checked before a run exists; return also why rigs run one at a time, if so."""
+def prepare(options: RunOptions, notice: Callable[[str], None]) -> Prepared:
+    """Check everything that can be checked before a run exists, and remove what killed runs left on this machine."""
     place = Where(passing(options.place.machine)) if options.passthrough else options.place
     check_names(options.templates)
     request = asked(options.matrix, options.only, options.shard, Checks(place.machine, options.templates))
@@ -159,6 +170,8 @@ def prepare(options: RunOptions) -> tuple[Order, Level, str]:
     here, specs = machine(place.machine, MachineOptions()), order.specs()
     refuse(here, specs)
     check_zeroed(request, here)
+    for leftover in sweep(place.machine):
+        notice(leftover.message)
     exist = None if here.brings_disks else wanted(matrix, options.hosts, place)
     check_destroy(options.destroy, exist, place.machine)
     order = replace(order, exist=exist, release=release_of(exist.ssh) if exist else "")
@@ -167,8 +180,7 @@ def prepare(options: RunOptions) -> tuple[Order, Level, str]:
     anew = {"fresh": options.fresh, "retry_broken": options.retry_broken}
     if exist and begins_anew(options.results, order.fingerprint(), **anew):
         precheck(exist, matrix, place.machine, options.destroy)
-    level, note = level_of(options.jobs, here, specs, request.arrays())
-    return order, level, note
+    return Prepared(options, order, *level_of(options.jobs, here, specs, request.arrays()))
 
 
 def _notes(this: _Run, one_at_a_time: str, resumed: str) -> Iterator[str]:
@@ -232,7 +244,7 @@ def _carry_out(this: _Run, spending: Spending, feed: Feed) -> Ending:
     executor = Executor(scheduler, _context(this, feed), this.level)
     done, worn = False, ""
     try:
-        done = this.stop.run(kept_within(executor.run(), disks.gauge))
+        done = this.stop.run(_work(executor, disks))
         worn = disks.gauge.full if disks.gauge else ""
     finally:
         if worn:
@@ -245,6 +257,10 @@ def _carry_out(this: _Run, spending: Spending, feed: Feed) -> Ending:
             lambda: _report(this, done=done, short=short, kept=kept), this.folder, feed, finished=done and not short
         )
     return end
+
+
+async def _work(executor: Executor, disks: Borrowed) -> None:
+    await kept_within(executor.run(), disks.gauge)
 
 
 def _context(this: _Run, feed: Feed) -> RunContext:

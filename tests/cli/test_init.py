@@ -33,6 +33,19 @@ def test_a_file_that_exists_stays_as_it_is(call: Call, tmp_path: Path) -> None:
     assert "raid.yaml exists already" in said.err
 
 
+@pytest.mark.parametrize("name", ["null", "yes.no", "a.yml", "off"])
+def test_a_word_that_yaml_takes_for_something_else_is_a_name(name: str, call: Call, tmp_path: Path) -> None:
+    assert call("init", name).status == 0
+    (file,) = tmp_path.glob("*.yaml")
+    assert load(file).space.matrix.name == name.removesuffix(".yml")
+
+
+def test_a_schema_that_is_there_stays(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "matrix.schema.json").write_text("mine")
+    assert call("init").status == 0
+    assert (tmp_path / "matrix.schema.json").read_text() == "mine"
+
+
 @pytest.mark.parametrize("name", ["../x", "a b", "ä", "-x"])
 def test_a_name_that_cannot_be_one_is_refused(name: str, call: Call, tmp_path: Path) -> None:
     assert call("init", "--", name).status == 2

@@ -100,8 +100,8 @@ def test_least_permissions_an_end_and_not_twice_at_once(path: Path) -> None:
     workflow = loaded(path)
     assert workflow["permissions"] in ({}, {"contents": "read"})
     assert workflow["concurrency"]["group"]
-    for job in workflow["jobs"].values():
-        assert job.get("permissions", READING) == (RELEASING if path.stem == "release" else READING)
+    for name, job in workflow["jobs"].items():
+        assert job.get("permissions", READING) == (RELEASING if name == "release" else READING)
         assert 0 < job["timeout-minutes"] <= 480
 
 

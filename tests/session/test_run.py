@@ -1,0 +1,111 @@
+"""A run through the application itself, without the command line."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+from runner.base.errors import BadInput, Exit
+from runner.machines import Where
+from runner.session.run import Prepared, RunOptions, prepare, run
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from pathlib import Path
+
+    from runner.engine.events import Event
+    from runner.session.finish import Ending
+
+MATRIX = """\
+name: small
+disks: {count: 2, size: 64MiB}
+layouts: {raid0: [md: {level: 0}], disk: [disk]}
+workloads: {work: {rw: [read, write], bs: 4KiB, runtime: 1s}}
+repeat: 2
+"""
+
+
+class Watching:
+    """Remembers what it is shown."""
+
+    def __init__(self, planned: int, done: int) -> None:
+        self.planned, self.done = planned, done
+        self.events: list[Event] = []
+        self.texts: list[str] = []
+        self.end: Ending | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def begins(self, folder: Path) -> None:
+        self.texts.append(str(folder))
+
+    def ends(self, end: Ending) -> None:
+        self.end = end
+
+    def event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def notice(self, text: str) -> None:
+        self.texts.append(text)
+
+    trouble = notice
+
+    def progress(self, brief: str, fraction: float | None = None) -> None:
+        pass
+
+    def expects(self, least: float, most: float) -> None:
+        pass
+
+
+class ToTheEnd:
+    def run(self, work: Coroutine[Any, Any, None]) -> bool:
+        asyncio.run(work)
+        return True
+
+
+class AtOnce:
+    """Was asked to stop before anything began."""
+
+    def run(self, work: Coroutine[Any, Any, None]) -> bool:
+        work.close()
+        return False
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Prepared:
+    (tmp_path / "small.yaml").write_text(MATRIX)
+    return prepare(RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results"), print)
+
+
+def test_a_run_goes_from_options_to_reports(prepared: Prepared) -> None:
+    end = run(prepared, lambda order, done: Watching(order.planned, done), ToTheEnd())
+    assert (end.exit, len(end.content.trials), end.finished) == (Exit.ALL_MEASURED, 8, True)
+    assert (end.path / "junit.xml").is_file()
+
+
+def test_a_run_that_is_stopped_is_resumed_in_the_same_folder(prepared: Prepared) -> None:
+    stopped = run(prepared, lambda order, done: Watching(order.planned, done), AtOnce())
+    assert (stopped.exit, stopped.finished) == (Exit.INTERRUPTED, False)
+    seen = Watching(0, 0)
+
+    def watching(_order: object, done: int) -> Watching:
+        seen.done = done
+        return seen
+
+    end = run(prepared, watching, ToTheEnd())
+    assert (end.path, end.exit, seen.end) == (stopped.path, Exit.ALL_MEASURED, end)
+    assert any(text.startswith("continuing the run of") for text in seen.texts)
+
+
+def test_a_mistake_in_the_matrix_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.session.run.sweep", lambda _: pytest.fail("leftovers were removed"))
+    (tmp_path / "small.yaml").write_text(MATRIX.replace("level: 0", "level: 7"))
+    with pytest.raises(BadInput):
+        prepare(RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results"), print)
+    assert not (tmp_path / "results").exists()

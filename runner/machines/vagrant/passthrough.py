@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from runner.machines.qemu.argv import Passed
     from runner.simdisks.disk import Disk
 
-#: What a disk at a socket shows: libvirt has no word for another size.
+#: The sector size of a disk at a socket: libvirt cannot set another.
 SECTOR = 512
 
 
 class Passthrough(Vagrant):
-    """A machine as `Vagrant` makes them; what is on its disks outlives it, so arrays are taken apart in the guest."""
+    """A `Vagrant` machine with physical disks. Arrays outlive it, so they are taken apart in the guest."""
 
     name: ClassVar[str] = "vagrant-passthrough"
     zeroed: ClassVar[bool] = False
@@ -49,26 +49,22 @@ class Passthrough(Vagrant):
         self._bays = partial(lent, options.held)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """What such disks cannot do, and what is missing on the host."""
         return [*disk_model_refusals(spec), *not_root(), *super().refusals(spec)]
 
     def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
-        """A disk is in one machine at a time."""
         return 1
 
 
 def not_root() -> list[Refusal]:
-    """Only root can let QEMU's user have a socket and keep out everybody else."""
+    """Refuse other users: only root can let QEMU's user open a socket and keep out all others."""
     if os.geteuid() == 0:
         return []
     return [Refusal("only root can give disks of this host to libvirt's machines", "run the whole command by sudo")]
 
 
 class Lent(Bay):
-    """The disks of one machine, which are the host's."""
-
     def emptied(self) -> None:
-        """They stay as they are: an array is taken apart by its own script."""
+        pass  # arrays are taken apart by their own scripts
 
 
 @asynccontextmanager
@@ -78,11 +74,10 @@ async def lent(
     scratch: Path,  # noqa: ARG001
     folder: Path,
 ) -> AsyncIterator[Bay]:
-    """These disks as they are, at sockets in `folder`."""
     used = [one for one, _ in zip(held, disks, strict=False)]
     looks = [seen(one, BLOCK_DEVICES / one.node.name) for one in used]
     refuse_large_sectors(used, looks)
-    # Whoever else may write to the socket could write to the disk, and /proc/net/unix tells everybody where it is.
+    # Write access to the socket is write access to the disk, and /proc/net/unix shows its path to all users.
     user = await asyncio.to_thread(libvirt.qemu_user)
     sockets = sockets_in(folder, len(used))
     async with AsyncExitStack() as stack:
@@ -98,7 +93,9 @@ async def lent(
 
 
 def refuse_large_sectors(held: Sequence[Held], looks: Sequence[Passed]) -> None:
-    """A disk that shows smaller sectors than it has would read, change and write what it is asked to write."""
+    """Refuse disks with larger sectors than the machine would see: each write would become a read, a change and a
+    write.
+    """
     for one, look in zip(held, looks, strict=True):
         if look.logical != SECTOR:
             raise BadInput(

@@ -5,9 +5,10 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.command import call, matrix
 from tests.support.lab import lab
 
-__all__ = ["lab"]
+__all__ = ["call", "lab", "matrix"]
 
 # A deadline is a wall-clock assertion, and so is what calls drawing slow: on a loaded host they fail for nothing.
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])

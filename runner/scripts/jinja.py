@@ -42,8 +42,13 @@ def one_line(value: object) -> str:
     return text
 
 
-@cache
 def _environment(own: Path | None, finalize: Any) -> Environment:
+    # A relative path means another folder once the working directory changes.
+    return _cached_environment(own and own.absolute(), finalize)
+
+
+@cache
+def _cached_environment(own: Path | None, finalize: Any) -> Environment:
     folders = [str(own)] if own else []
     return Environment(
         loader=FileSystemLoader([*folders, str(SHIPPED)]),

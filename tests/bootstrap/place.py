@@ -9,11 +9,12 @@ import subprocess
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
+POLICY = "/usr/sbin/policy-rc.d"
 BASH = shutil.which("bash") or "/bin/bash"
 END_OF_FILE = "\x04"
 REAL = {
     *("cat", "chmod", "env", "find", "flock", "grep", "ls", "mkdir", "mktemp"),
-    *("mv", "readlink", "rm", "sed", "sha256sum", "tail", "uname", "wc"),
+    *("mv", "readlink", "rm", "sed", "sha256sum", "tail", "tee", "uname", "wc"),
 }
 
 # Each notes how it was called in $PLACE/calls. A file $PLACE/<name>-does is sourced once, and then gone.
@@ -32,6 +33,9 @@ case " $* " in
   *' install '*) whim install; for word; do [[ $word == [-=]* ]] || echo "$word" >>"$PLACE/installed"; done ;;
   *) whim update ;;
 esac""",
+    # It knows the units of $PLACE/units.
+    "systemctl": """note "systemctl $*"
+case "$1 $(<"$PLACE/units")" in is-enabled*" $2 "*) echo enabled ;; is-enabled*) echo not-found; exit 4 ;; esac""",
     "true": "exit 0",
     "python3": """case "$1 ${2-}" in
   '-V ') echo "Python $(<"$PLACE/version")" ;;
@@ -56,14 +60,18 @@ class Place:
         self.bin = folder / "bin"
         for made in (self.checkout, self.bin, folder / "home", folder / "tmp"):
             made.mkdir()
-        shutil.copy(REPOSITORY / "bootstrap", self.checkout)
+        #: What packages ask before they start a service, on this machine.
+        self.policy = folder / "policy-rc.d"
+        script = (REPOSITORY / "bootstrap").read_text()
+        assert script.count(POLICY) == 1
+        self.write("a check out/bootstrap", script.replace(POLICY, f"'{self.policy}'"))
         self.write("a check out/requirements.lock", "click==8\n")
         self.write("a check out/requirements-dev.lock", "click==8\npytest==9\n")
         for name in REAL:
             (self.bin / name).symlink_to(shutil.which(name) or name)
         for name, body in PROGRAMS.items():
             self.program(name, body)
-        for name, text in {"uid": "0", "version": "3.11.2", "installed": "", "calls": ""}.items():
+        for name, text in {"uid": "0", "version": "3.11.2", "installed": "", "units": "", "calls": ""}.items():
             self.write(name, text)
         self.env = {
             "PATH": str(self.bin),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,7 +47,56 @@ def test_only_what_is_missing_is_installed(fio_missing: Place) -> None:
 def test_what_only_tests_need_is_installed_for_tests_only(set_up: Place) -> None:
     assert "bonnie++" not in (set_up.folder / "installed").read_text()
     assert set_up.bootstrap("test", "-q").returncode == 0
-    assert apt_calls(set_up)[-1].endswith("--no-install-recommends bonnie++ (noninteractive)")
+    *_, install = apt_calls(set_up)
+    assert " bonnie++ " in install
+    assert " fio " not in install
+
+
+def _disabled(place: Place) -> list[str]:
+    return [call.split()[-1] for call in place.calls() if call.startswith("systemctl disable")]
+
+
+def test_no_service_starts_during_an_installation(set_up: Place) -> None:
+    set_up.once("install", '"$PLACE/policy-rc.d" ssh start; echo "$?" >"$PLACE/answer"')
+    assert set_up.bootstrap("test", "-q").returncode == 0
+    assert (set_up.folder / "answer").read_text() == "101\n"
+    assert not set_up.policy.exists()
+
+
+def test_services_start_again_after_a_failed_installation(set_up: Place) -> None:
+    set_up.once("install", "exit 100")
+    assert set_up.bootstrap("test", "-q").returncode == 3
+    assert not set_up.policy.exists()
+
+
+def test_a_policy_that_a_killed_bootstrap_left_forbids_no_start(set_up: Place) -> None:
+    set_up.once("install", 'cp "$PLACE/policy-rc.d" "$PLACE/left"')
+    (set_up.bin / "cp").symlink_to("/bin/cp")
+    assert set_up.bootstrap("test", "-q").returncode == 0
+    assert subprocess.run([set_up.folder / "left", "ssh", "start"]).returncode == 0
+
+
+def test_a_policy_of_the_administrator_stays(set_up: Place) -> None:
+    set_up.write("policy-rc.d", "#!/bin/sh\nexit 0\n")
+    assert set_up.bootstrap("test", "-q").returncode == 0
+    assert set_up.policy.read_text() == "#!/bin/sh\nexit 0\n"
+
+
+def test_servers_that_come_with_the_packages_are_disabled(set_up: Place) -> None:
+    set_up.once("install", 'echo " ssh.service postgresql.service " >"$PLACE/units"')
+    assert set_up.bootstrap("test", "-q").returncode == 0
+    assert _disabled(set_up) == ["postgresql.service", "ssh.service"]
+
+
+def test_servers_that_were_there_before_stay_enabled(set_up: Place) -> None:
+    set_up.write("units", " ssh.service postgresql.service ")
+    assert set_up.bootstrap("test", "-q").returncode == 0
+    assert _disabled(set_up) == []
+
+
+def test_a_system_without_systemd_has_no_unit_to_disable(set_up: Place) -> None:
+    set_up.lacks("systemctl")
+    assert set_up.bootstrap("test", "-q").returncode == 0
 
 
 def test_a_package_removed_but_for_its_configuration_is_missing(set_up: Place) -> None:

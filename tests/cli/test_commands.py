@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
@@ -18,22 +17,10 @@ from runner.cli.schema import schema_text
 from runner.engine.costs import SYNTHETIC
 from runner.reports.number_format import duration
 from runner.results.folders import folders_of_runs
+from tests.support.command import Matrix
 from tests.support.matrices import SMALL, SWEEP
 
 ROOT = Path(__file__).parents[2]
-Matrix = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def matrix(tmp_path: Path) -> Matrix:
-    (tmp_path / "small.yaml").write_text(SMALL)
-
-    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "runner.cli", *arguments]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-
-    return call
 
 
 def rows(path: Path) -> list[dict[str, str]]:

@@ -7,18 +7,17 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from runner.results.folders import folders_of_runs
+from tests.support.command import Matrix
 from tests.support.matrices import SMALL
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "runner.cli"]
-Matrix = Callable[..., subprocess.CompletedProcess[str]]
 
 #: The dry machine under which the first trial breaks, as long as there is a file `broken`.
 BREAKING = """\
@@ -84,10 +83,12 @@ main()
 
 
 @pytest.fixture
-def matrix(tmp_path: Path) -> Matrix:
-    (tmp_path / "small.yaml").write_text(SMALL)
+def matrix(matrix: Matrix, tmp_path: Path) -> Matrix:
+    """In this process, unless a test changes what the program does, or what it writes to."""
 
     def call(*arguments: str, code: str = "", **how: object) -> subprocess.CompletedProcess[str]:
+        if not code and not how:
+            return matrix(*arguments)
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", code, *arguments] if code else [*COMMAND, *arguments]
         return subprocess.run(command, cwd=tmp_path, env=environment, text=True, **{**PIPES, **how})  # type: ignore[call-overload,no-any-return]
@@ -261,7 +262,7 @@ def test_quiet_says_where_the_files_are_and_what_broke(matrix: Matrix, tmp_path:
     result = matrix(*RUN, "--quiet", code=BREAKING)
     assert result.returncode == 3
     assert result.stdout.count("\n") == 1
-    assert f"results/{folder_of(tmp_path).name}/: report.html, trials.csv" in result.stdout
+    assert f"results/{folder_of(tmp_path).name}/: report.html, answer.txt, trials.csv" in result.stdout
     assert "broken: the guest panicked" in result.stderr
 
 

@@ -103,7 +103,7 @@ def test_another_version_of_the_shipped_templates_makes_another_run(
     shutil.copytree(environment.SHIPPED, newer)
     monkeypatch.setattr(environment, "SHIPPED", newer)
     assert fingerprint(tmp_path) == before
-    with (newer / "set-up" / "md.sh").open("a") as template:
+    with (newer / "md" / "set-up.sh").open("a") as template:
         template.write("# and one thing more\n")
     assert fingerprint(tmp_path) != before
 

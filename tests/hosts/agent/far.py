@@ -30,6 +30,14 @@ def why_no_namespace() -> str:
     return why_not() or ("a namespace of one's own takes root" if os.geteuid() else "")
 
 
+def signal_server(server: int, number: signal.Signals) -> None:
+    """Signal all processes of a server. OpenSSH 10 serves root, too, in a child, which survives its parent."""
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    of_sshd = [child for child in children if Path(f"/proc/{child}/comm").read_text().startswith("sshd")]
+    for process in (server, *map(int, of_sshd)):
+        os.kill(process, number)
+
+
 class Far:
     """Keys, settings, and an `ssh` that knows them and comes first on the path. `enter` leads to where it is."""
 
@@ -76,7 +84,10 @@ class Far:
 
     def drop(self, whose: str = "connections") -> None:
         """Kill the server of the latest connection, as a net that is gone does, only faster; or our end (masters)."""
-        os.kill(int((self.folder / whose).read_text().split()[-1]), signal.SIGKILL)
+        if whose == "connections":
+            signal_server(self.connections[-1], signal.SIGKILL)
+        else:
+            os.kill(int((self.folder / whose).read_text().split()[-1]), signal.SIGKILL)
 
     def cut(self) -> None:
         """No connection comes about any more."""

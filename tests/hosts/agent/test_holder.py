@@ -19,7 +19,7 @@ from runner.hosts.agent.client import Done, Gone, Holder
 from runner.hosts.agent.connection import Line
 from runner.hosts.remote_operations import There
 from runner.machines.shell import guard
-from tests.hosts.agent.far import NAME, Shelf, why_no_namespace
+from tests.hosts.agent.far import NAME, Shelf, signal_server, why_no_namespace
 from tests.hosts.loops import bay
 from tests.hosts.loops import why_not as why_no_loops
 
@@ -138,7 +138,7 @@ def test_a_script_goes_on_while_the_line_is_down_and_is_heard_to_its_end(
         shelf.mend()
         work.join()
         if what.startswith("nobody"):
-            os.kill(server, signal.SIGKILL)  # it hears of nothing else
+            signal_server(server, signal.SIGKILL)  # it hears of nothing else
         assert work.done is not None
         assert (work.done.status, work.done.output) == (0, b"first\nlast\n")
         assert said[-1] == f"connected to {NAME} again"
@@ -154,7 +154,7 @@ def drop(what: str, line: Line, holder: Holder, shelf: Shelf) -> None:
         assert line._master is not None
         line._master.kill()
     elif what.startswith("nobody"):
-        os.kill(shelf.connections[-1], signal.SIGSTOP)
+        signal_server(shelf.connections[-1], signal.SIGSTOP)
     else:
         assert holder._bridge is not None
         holder._bridge._child.kill()

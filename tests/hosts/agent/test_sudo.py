@@ -218,7 +218,7 @@ def test_what_may_not_be_killed_hears_of_both_ends(tmp_path: Path, who: str) -> 
             process.let_go(child)
     else:
         script = (
-            f"from runner import process; c = process.on_its_line({argv!r}); "
+            f"from runner.base import process; c = process.on_its_line({argv!r}); "
             "c.stdout.readline(); print(flush=True); input()"
         )
         with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:

@@ -1,0 +1,58 @@
+"""The command in this very process: what it says and how it ends."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.cli import main
+from tests.support.matrices import SMALL
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Said:
+    out: str
+    err: str
+    status: int
+
+
+Call = Callable[..., Said]
+Matrix = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Call:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MATRIX_STORE", raising=False)
+
+    def called(*arguments: str) -> Said:
+        monkeypatch.setattr(sys, "argv", ["matrix", *arguments])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        gc.enable()  # which those that only answer do without
+        said = capfd.readouterr()
+        return Said(said.out, said.err, int(ended.value.code or 0))
+
+    return called
+
+
+@pytest.fixture
+def matrix(call: Call, tmp_path: Path) -> Matrix:
+    """`matrix ARGUMENT ...` beside a small matrix, in the words of `subprocess.run`."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+
+    def completed(*arguments: str) -> subprocess.CompletedProcess[str]:
+        said = call(*arguments)
+        return subprocess.CompletedProcess(arguments, said.status, said.out, said.err)
+
+    return completed

@@ -35,10 +35,10 @@ class Files:
     """
 
     directory: str
-    #: Bytes of all files.
+    #: The path that exists once all files are complete.
     whole: str
     each: int
-    #: Bytes of one job's files.
+    #: Number and bytes of one job's files.
     count: int
     span: int
     #: The trial changes their layout on the disks.

@@ -116,7 +116,7 @@ class QemuRig:
                 self._by_heart.learnt(name)
         unheard, self._armed = self._armed, ()
         if unheard and not any(result.status for result in results):
-            raise RigLost("disks were to fail, but nobody said that the work began", tail=self.guest.tail())
+            raise RigLost("disks were to fail, but the start of the workload was not signalled", tail=self.guest.tail())
         return results
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CHUNK = 2**12
 #: The status of an order whose output would be lost.
 UNHEARD = 75
-#: What is said of a shell that stands no more.
+#: The error of an order to a dead shell.
 GONE = b"gone"
 
 

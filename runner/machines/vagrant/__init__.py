@@ -1,4 +1,4 @@
-"""Vagrant's machines on libvirt: a distribution as it is, of a box that we make or that is the user's own.
+"""The machine `vagrant`: an unchanged distribution on libvirt, from a box built here or the user's own.
 
 A boot takes half a minute or, emulated, more; that is too much for every array. So a machine stays for all arrays that
 want the same one: they are taken apart by their tear-down scripts, and between two of them its disks, which are files

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from runner.base.cache import cache_dir, made
+from runner.base.cache import cache_dir, make_once
 from runner.base.kernels import SUITES
 from runner.machines.qemu import apt, argv, build, probe, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, provide
@@ -139,7 +139,7 @@ async def compare(kernel: str, rounds: int, scratch: Path) -> dict[str, list[flo
     assert made_of is not None
     base = await provide(made_of, report)
     home = cache_dir() / "bench" / f"stock-{made_of.suite}-{recipe.digest(PACKAGES, HOOK, START)}"
-    stock = await made(
+    stock = await make_once(
         home, lambda path: (path / "manifest.json").exists(), lambda half: stock_image(made_of.suite, half)
     )
     accel = await probe.accelerator(base, scratch, print)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from runner.statistics.changes import changes, drift
-from runner.statistics.ratios import Verdict, foreseen, paired, unpaired, verdicts
-from runner.statistics.stopping import AT_ONCE, Rule
-from runner.statistics.trend import highest
+from runner.statistics.changes import drift, find_changes
+from runner.statistics.ratios import Verdict, paired_ratio, ratio_by_history, unpaired_ratio, verdicts
+from runner.statistics.stopping import FIRST_LOOK_SHARE, Rule
+from runner.statistics.trend import find_extreme
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -113,13 +113,15 @@ def measured(values: Table, rule: Rule) -> Stops:
     """As `runner.statistics.stopping` would have it."""
     means, errors = running(values)
     with np.errstate(invalid="ignore"):
-        halves = factors(values.shape[1], rule.watched) * errors
+        halves = factors(values.shape[1], rule.checked_confidence) * errors
     narrow = halves <= (rule.until or 0) * abs(means)
     narrow[:, 0] = False
     known = narrow.copy()
     known[:, rule.first_look :] &= narrow[:, rule.first_look - 1 : -1]
     known[:, : rule.first_look - 1] = False
-    known[:, rule.first_look - 1] = (halves <= AT_ONCE * (rule.until or 0) * abs(means))[:, rule.first_look - 1]
+    known[:, rule.first_look - 1] = (halves <= FIRST_LOOK_SHARE * (rule.until or 0) * abs(means))[
+        :, rule.first_look - 1
+    ]
     found = _at_stop(known, means, halves)
     least = (rule.until or 0) * abs(found.means) * (found.precise & (found.counts > rule.first_look))
     return Stops(found.counts, found.precise, found.means, np.maximum(found.halves, least))
@@ -231,8 +233,8 @@ def show_ratios(cells: int, seed: int) -> None:
             chance = np.random.default_rng([seed, int(1e4 * noises[0]), int(1e4 * noises[1]), int(100 * mood)])
             drawn = list(pairs(chance, cells, noises, mood))
             apart = zip((a for a, _ in drawn), (b for _, b in reversed(drawn)), strict=True)
-            within = [paired(a, b) for a, b in drawn]
-            across = [unpaired(list(a.values()), list(b.values()), early=True) for a, b in apart]
+            within = [paired_ratio(a, b) for a, b in drawn]
+            across = [unpaired_ratio(list(a.values()), list(b.values()), early=True) for a, b in apart]
             told = f"{100 * noises[0]:g} % and {100 * noises[1]:g} %, {100 * mood:g} %"
             print(f"{told:28}" + "".join(_ratios(found, width) for found, width in ((within, 20), (across, 22))))
 
@@ -253,7 +255,7 @@ def show_alarms(seed: int) -> None:
     for _ in range(RUNS):
         noises = tuple(chance.choice([0.01, 0.03, 0.06, 0.1], CELLS_A_RUN))
         drawn = [next(pairs(chance, 1, (noise, noise), 0.0)) for noise in noises]
-        ratios = [unpaired(list(a.values()), list(b.values()), early=True) for a, b in drawn]
+        ratios = [unpaired_ratio(list(a.values()), list(b.values()), early=True) for a, b in drawn]
         said.append(verdicts(ratios, UNTIL))
         apart.append([verdicts([ratio], UNTIL)[0] for ratio in ratios])
     one_by_one, together = ([_alarms(row) for row in rows] for rows in (apart, said))
@@ -270,7 +272,7 @@ def show_alarms(seed: int) -> None:
 def _fixed(chance: Generator, blocks: int) -> list[Verdict]:
     noises = chance.choice([0.01, 0.03, 0.06, 0.1], CELLS_A_RUN)
     sides = [[list(lognormal(chance, (1, blocks), noise)[0]) for noise in noises] for _ in range(2)]
-    return verdicts([unpaired(a, b) for a, b in zip(*sides, strict=True)], UNTIL)
+    return verdicts([unpaired_ratio(a, b) for a, b in zip(*sides, strict=True)], UNTIL)
 
 
 def _alarms(row: Sequence[Verdict]) -> int:
@@ -298,8 +300,8 @@ def run_alarms(chance: Generator, earlier: int, mood: float, rule: Rule | None, 
     ratios = []
     for cell in range(CELLS_A_RUN):
         later = [times * value for value in b[cell]]
-        known = foreseen(a[cell], later, [[run[cell] for run in history]])
-        ratios.append(known or unpaired(a[cell], later, early=rule is not None))
+        known = ratio_by_history(a[cell], later, [[run[cell] for run in history]])
+        ratios.append(known or unpaired_ratio(a[cell], later, early=rule is not None))
     return [verdict in {Verdict.MORE, Verdict.LESS} for verdict in verdicts(ratios, UNTIL)]
 
 
@@ -332,7 +334,7 @@ def show_others(seed: int) -> None:
         told = f"change in {nights} nights of 3 % noise"
         print(f"{told:34}{rates[0]:5.1f} %   (stated: 1 %); a step of 10 % half way is found in {rates[1]:.0f} %")
     means = np.array([1.0, 0.99, 0.95, 0.8])
-    found = [highest([dict(enumerate(row)) for row in _moody(chance, means, 5)]) for _ in range(RUNS)]
+    found = [find_extreme([dict(enumerate(row)) for row in _moody(chance, means, 5)]) for _ in range(RUNS)]
     kept = [one.candidates for one in found if one]
     ruled, left = np.mean([0 not in one for one in kept]), np.mean([len(one) for one in kept])
     print(f"{'best of four is ruled out':34}{100 * ruled:5.1f} %   (stated: at most 5 %); {left:.1f} of them stay in")
@@ -356,7 +358,7 @@ def _drifts(chance: Generator, blocks: int, cells: int, by: float, *, early: boo
 def _changes(chance: Generator, nights: int, step: float) -> float:
     level = np.where(np.arange(nights) < nights // 2, 1, step)
     histories = level * lognormal(chance, (RUNS, nights), 0.03)
-    return 100 * float(np.mean([bool(changes(list(history))) for history in histories]))
+    return 100 * float(np.mean([bool(find_changes(list(history))) for history in histories]))
 
 
 def main() -> None:

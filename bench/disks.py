@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from runner.engine.rigs import rig_spec
 from runner.engine.trial import ArrayOnRig
 from runner.machines.qemu import Qemu
-from runner.simdisks.clib import built, library
-from runner.simdisks.predict import Job, predicted
+from runner.simdisks.clib import build_library, load_library
+from runner.simdisks.predict import Job, predict_rate
 from runner.space.load import disk_model, parse
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def expected(code: Library, physics: Physics, probe: Probe) -> float:
     """Requests a second."""
     seconds = lasts(probe, physics)
     chances = range(CHANCES if probe.job.random and physics.kind == "hdd" else 1)
-    return fmean(predicted(code, physics, SIZE, probe.job, seconds=seconds, seed=seed).iops for seed in chances)
+    return fmean(predict_rate(code, physics, SIZE, probe.job, seconds=seconds, seed=seed).iops for seed in chances)
 
 
 async def measured(model: str, scratch: Path) -> AsyncIterator[tuple[Probe, float, str]]:
@@ -107,7 +107,7 @@ async def measured(model: str, scratch: Path) -> AsyncIterator[tuple[Probe, floa
 
 async def tell(models: tuple[str, ...], scratch: Path) -> bool:
     """A line for each; whether all are close, or told."""
-    code, good = library(await built()), True
+    code, good = load_library(await build_library()), True
     for model in models:
         physics = disk_model(model).physics(1)
         async for probe, iops, strained in measured(model, scratch):

@@ -25,7 +25,7 @@ from runner.guidelines.verdict import Verdict
 from runner.guidelines.verdicts import SHARE, judged
 from runner.language.guidelines import Guideline
 from runner.results.record import CellRow
-from runner.statistics.stopping import Rule, Stopped
+from runner.statistics.stopping import Rule, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,7 +142,7 @@ def drawn(case: Case, truth: Truth, noise: float, blocks: int, chance: Generator
     for cell in case.cells:
         values = truth(cell.axes) * moods * np.exp(noise * chance.standard_normal(blocks))
         columns = {"read_bw": {block: float(value) for block, value in enumerate(values, start=1)}}
-        found.append(Measured("run", cell, columns, Rule(blocks, blocks), Stopped.FIXED, blocks))
+        found.append(Measured("run", cell, columns, Rule(blocks, blocks), StopReason.FIXED, blocks))
     return found
 
 

@@ -14,7 +14,7 @@ from runner.analysis.samples import together
 from runner.analysis.tables import warnings
 from runner.base.errors import BadInput
 from runner.results.record import Outcome
-from runner.statistics.ratios import Verdict, foreseen, paired, predicted, unpaired, verdicts
+from runner.statistics.ratios import Verdict, paired_ratio, predicted_ratio, ratio_by_history, unpaired_ratio, verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -301,18 +301,18 @@ def _ratio(
     and two single ones against how far earlier runs did.
     """
     if len(a) == len(b) == 1 and a[0].run.id == b[0].run.id and not _parts_of_one(a[0], b[0], metric):
-        return paired(a[0].blocks(metric), b[0].blocks(metric), confidence)
+        return paired_ratio(a[0].blocks(metric), b[0].blocks(metric), confidence)
     runs = [[list(values.values()) for one in side if (values := one.blocks(metric))] for side in (a, b)]
     if min(map(len, runs)) > 1:
         left, right = ([sum(values) / len(values) for values in side] for side in runs)
-        return unpaired(left, right, confidence)
+        return unpaired_ratio(left, right, confidence)
     if max(map(len, runs)) > 1:
-        return predicted(runs[0], runs[1], confidence)
+        return predicted_ratio(runs[0], runs[1], confidence)
     before = [[list(values.values()) for one in group if (values := one.blocks(metric))] for group in history]
-    if known := foreseen(_values(a, metric), _values(b, metric), before, confidence):
+    if known := ratio_by_history(_values(a, metric), _values(b, metric), before, confidence):
         return known
-    early = any(one.rule.early for one in (*a, *b))
-    return unpaired(_values(a, metric), _values(b, metric), confidence, early=early)
+    early = any(one.rule.is_adaptive for one in (*a, *b))
+    return unpaired_ratio(_values(a, metric), _values(b, metric), confidence, early=early)
 
 
 def _parts_of_one(a: Samples, b: Samples, metric: str) -> bool:

@@ -14,9 +14,9 @@ from runner.analysis.metrics import is_percentile
 from runner.analysis.natural_sort import of_name
 from runner.results.fio_json import PERCENTILES
 from runner.results.record import Outcome
-from runner.statistics.histogram import Histogram, merged
+from runner.statistics.histogram import Histogram, merge
 from runner.statistics.percentile import estimated_percentiles, percentiles
-from runner.statistics.stopping import Estimate, Rule, Stopped, estimated, stopped
+from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -177,18 +177,18 @@ class Samples:
         return _rule(run.least, most, run.until, run.confidence, run.finished, run.steered)
 
     @cached_property
-    def stopped(self) -> Stopped:
+    def stopped(self) -> StopReason:
         """Why no more trials follow."""
         return self.stopped_by(self.rule)
 
-    def stopped_by(self, rule: Rule) -> Stopped:
+    def stopped_by(self, rule: Rule) -> StopReason:
         """The same by another rule than that of its matrix."""
         if self.among:
             return self.among.stopped_by(rule)
         rates: list[float] = []
         if rule.until is not None:  # or else nobody asks how well it is known
             rates = [(row[_READ] or 0.0) + (row[_WRITE] or 0.0) for row in self._seen.settled]
-        return stopped(rates, len(self.rows), rule)
+        return stop_reason(rates, len(self.rows), rule)
 
     def blocks(self, metric: str) -> Mapping[int, float]:
         """What the trials themselves have of a figure, by block."""
@@ -203,7 +203,7 @@ class Samples:
         if is_percentile(metric):
             return self._percentiles.get(metric)
         values = list(self.blocks(metric).values())
-        return estimated(values, self.rule, self.stopped) if values else None
+        return estimate_mean(values, self.rule, self.stopped) if values else None
 
     @cached_property
     def _percentiles(self) -> Mapping[str, Estimate]:
@@ -242,7 +242,7 @@ def together(several: Sequence[Samples], metric: str) -> float | None:
     kept = [one.histograms(side) for one in several if one.counted(metric)]
     if not kept or not all(kept):
         return None
-    whole = merged(histogram.unpacked() for histograms in kept for histogram in histograms)
+    whole = merge(histogram.unpack() for histograms in kept for histogram in histograms)
     return percentiles(whole, [PERCENTILES[name]])[0]
 
 

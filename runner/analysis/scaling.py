@@ -8,8 +8,8 @@ from runner.analysis.pivot import notes_of, place, table_of, told_by
 from runner.guidelines.claims import number_of
 from runner.reports.number_format import digits, times
 from runner.reports.table import Grid
-from runner.statistics.ratios import paired
-from runner.statistics.trend import exponent
+from runner.statistics.ratios import paired_ratio
+from runner.statistics.trend import scaling_exponent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ def _base(cells: Cells, metric: str) -> Samples | None:
 
 
 def _times(one: Samples | None, base: Samples | None, metric: str) -> Ratio | None:
-    return paired(base.blocks(metric), one.blocks(metric)) if one and base else None
+    return paired_ratio(base.blocks(metric), one.blocks(metric)) if one and base else None
 
 
 def _power(values: Sequence[str], cells: Cells, metric: str) -> Interval | None:
@@ -70,7 +70,7 @@ def _power(values: Sequence[str], cells: Cells, metric: str) -> Interval | None:
     places = [number for number, blocks in known if number is not None and blocks]
     if len(places) < len(known):
         return None
-    return exponent(places, [blocks for _, blocks in known])
+    return scaling_exponent(places, [blocks for _, blocks in known])
 
 
 def _told(one: Samples | None, ratio: Ratio | None, metric: str) -> str:

@@ -12,7 +12,7 @@ from runner.analysis.tables import warnings
 from runner.reports.number_format import figure, times
 from runner.reports.table import HINT, Grid
 from runner.reports.terminal import percent
-from runner.statistics.changes import changes
+from runner.statistics.changes import find_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
             points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
             if points:
                 means = [point.estimate.mean for point in points]
-                steps = changes(means) if min(means) > 0 else []
+                steps = find_changes(means) if min(means) > 0 else []
                 cell = several[-1].cell  # as it was last called
                 told.append(Series(cell, metric, machine, host, made_up, points, steps))
     return sorted(told, key=lambda one: (of_name(one.cell.name), one.cell.id, one.machine, one.host, one.metric))

@@ -1,4 +1,4 @@
-"""Files that are either there in full or not at all."""
+"""Files that are complete or missing, never partial."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put a file in place, durably: readers see the old content or the new one, whenever anything is killed."""
+    """Replace a file durably: after a kill it has the old content or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
     with file_errors(path):
         try:
@@ -25,7 +25,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Write a file that nobody looks at yet; when this returns, what is in it is on disk."""
+    """Write a new file that no reader uses yet; its content is on disk afterwards."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -33,7 +33,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in place so that no kill leaves a part of it. Not forced to disk; one process at a time."""
+    """Replace a file so that a kill leaves no partial one. Not forced to disk; for one process at a time."""
     temporary = path.with_name(f".{path.name}.new")
     try:
         temporary.write_bytes(content)
@@ -43,14 +43,14 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def sweep(folder: Path) -> None:
-    """Remove what writers that were killed left half-written."""
+def remove_temporaries(folder: Path) -> None:
+    """Remove temporary files of killed writers."""
     for temporary in folder.glob(".*.new"):
         temporary.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable; what they name is not touched."""
+    """Make the names in a folder durable, but not the content of its files."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""Folders that are costly to make: made once, whole or not at all, whoever asks and whenever it is killed."""
+"""The cache of folders that are costly to make: each is made once, and is complete or missing, even after a kill."""
 
 from __future__ import annotations
 
@@ -20,25 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
-PATIENCE = 0.1
-_HALF = ".half"
+POLL = 0.1
+_PARTIAL = ".half"
 
 
 def cache_dir() -> Path:
-    """Where what can be made again is kept; `MATRIX_CACHE` overrules."""
+    """Return the cache folder; `MATRIX_CACHE` overrides the default."""
     chosen = os.environ.get("MATRIX_CACHE")
     return Path(chosen).absolute() if chosen else Path(platformdirs.user_cache_dir("matrix"))
 
 
 def sha256(path: Path) -> str:
-    """Content hash of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[int]:
-    """A descriptor for locking."""
+def open_lock_file(path: Path) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         yield descriptor
@@ -57,30 +55,30 @@ def try_lock(descriptor: int, kind: int) -> bool:
     return True
 
 
-def locked(path: Path) -> AbstractAsyncContextManager[None]:
-    """Hold a lock alone; the kernel gives it back whatever becomes of us."""
-    return _held(path, fcntl.LOCK_EX)
+def exclusive_lock(path: Path) -> AbstractAsyncContextManager[None]:
+    """Hold a lock alone; the kernel releases it if we are killed."""
+    return _hold_lock(path, fcntl.LOCK_EX)
 
 
-def shared(path: Path) -> AbstractAsyncContextManager[None]:
-    """Hold a lock together with all others who only want that nobody holds it alone."""
-    return _held(path, fcntl.LOCK_SH)
+def shared_lock(path: Path) -> AbstractAsyncContextManager[None]:
+    """Hold a lock together with other users, so that no process holds it alone."""
+    return _hold_lock(path, fcntl.LOCK_SH)
 
 
 @asynccontextmanager
-async def _held(path: Path, kind: int) -> AsyncIterator[None]:
-    """Waiting leaves the event loop free."""
+async def _hold_lock(path: Path, kind: int) -> AsyncIterator[None]:
+    """Wait without blocking the event loop."""
     with ExitStack() as stack:
-        with _writable(path.parent):
+        with _explain_unwritable(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = stack.enter_context(opened(path))
-        while not try_lock(descriptor, kind):  # noqa: ASYNC110 - another process has it; no event tells when it lets go
-            await asyncio.sleep(PATIENCE)
+            descriptor = stack.enter_context(open_lock_file(path))
+        while not try_lock(descriptor, kind):  # noqa: ASYNC110 - another process has it, and no event reports its release
+            await asyncio.sleep(POLL)
         yield
 
 
 @contextmanager
-def _writable(folder: Path) -> Iterator[None]:
+def _explain_unwritable(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -88,44 +86,47 @@ def _writable(folder: Path) -> Iterator[None]:
             raise
         raise HarnessBroken(
             f"{folder} cannot be written: {error.strerror}",
-            resolution="make it yours, or have $MATRIX_CACHE name a folder that is",
+            resolution="make it writable, or set $MATRIX_CACHE to another folder",
         ) from None
 
 
-def in_use(folder: Path) -> Path:
-    """The lock that everybody shares who uses such a folder."""
+def use_lock(folder: Path) -> Path:
+    """Return the lock that all users of the folder share."""
     return folder.with_name(f".{folder.name}.use")
 
 
-def forget(folder: Path) -> None:
-    """Remove such a folder unless somebody uses it."""
-    with opened(in_use(folder)) as descriptor:
+def remove_unused(folder: Path) -> None:
+    """Remove a folder unless a process uses it."""
+    with open_lock_file(use_lock(folder)) as descriptor:
         if try_lock(descriptor, fcntl.LOCK_EX):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep(home: Path) -> None:
-    """Remove what builds that were killed left half-made; never what somebody is at work on."""
-    for half in home.glob(f".*{_HALF}"):
-        # In a cache that is somebody else's it stays.
-        with suppress(OSError), opened(_lock(home / half.name.removeprefix(".").removesuffix(_HALF))) as descriptor:
+def remove_partial(home: Path) -> None:
+    """Remove partial folders of killed builds, but not those that are being built."""
+    for half in home.glob(f".*{_PARTIAL}"):
+        # Errors are ignored: in a cache of another user it stays.
+        with (
+            suppress(OSError),
+            open_lock_file(_build_lock(home / half.name.removeprefix(".").removesuffix(_PARTIAL))) as descriptor,
+        ):
             if try_lock(descriptor, fcntl.LOCK_EX):
                 shutil.rmtree(half, ignore_errors=True)
 
 
-def _lock(target: Path) -> Path:
-    """The lock of whoever makes it."""
+def _build_lock(target: Path) -> Path:
+    """Return the lock of the process that builds the folder."""
     return target.with_name(f".{target.name}.lock")
 
 
-async def made(target: Path, whole: Callable[[Path], bool], make: Callable[[Path], Awaitable[None]]) -> Path:
-    """The folder `target`, made by `make` unless it is there and `whole`. Two who ask at once make it once."""
+async def make_once(target: Path, whole: Callable[[Path], bool], make: Callable[[Path], Awaitable[None]]) -> Path:
+    """Return the folder `target`; make it if it is missing or not `whole`. Concurrent callers make it once."""
     if whole(target):
         return target
-    async with locked(_lock(target)):
+    async with exclusive_lock(_build_lock(target)):
         if not whole(target):
-            half = target.with_name(f".{target.name}{_HALF}")
-            # Left by a build that was killed: we hold the lock, so nobody is at work on them.
+            half = target.with_name(f".{target.name}{_PARTIAL}")
+            # Left by a killed build: we hold the lock, so no other build is active.
             shutil.rmtree(half, ignore_errors=True)
             shutil.rmtree(target, ignore_errors=True)
             half.mkdir()

@@ -1,4 +1,4 @@
-"""What the host's processor calls itself."""
+"""The name of the host's processor."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 @cache
-def processor() -> str:
-    """The model name of the first one; `unknown` where the kernel tells none, as on ARM."""
+def processor_name() -> str:
+    """Return the first model name; `unknown` if the kernel does not report it, as on ARM."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(errors="replace").splitlines():
             if line.startswith("model name"):

@@ -1,4 +1,4 @@
-"""The errors a user meets: what happened, the evidence, and what to do about it."""
+"""Errors that a user sees: what happened, the evidence, and what to do."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the process says to the shell that called it."""
-
     ALL_MEASURED = 0
     CLAIM_FAILED = 1  # a guideline fails, or something is slower
     BAD_INPUT = 2
@@ -16,7 +14,7 @@ class Exit(IntEnum):
 
 
 class MatrixError(Exception):
-    """Base of every error that is shown to a user without a traceback."""
+    """Base of every error that is shown without a traceback."""
 
     exit_code = Exit.BROKEN
 
@@ -26,14 +24,14 @@ class MatrixError(Exception):
         self.details = details
         self.resolution = resolution
         if details:
-            self.add_note(details)  # where it is shown with a traceback, the evidence belongs to it
+            self.add_note(details)  # tracebacks show the evidence, too
 
 
 class BadInput(MatrixError):
-    """What the user wrote cannot be done; nothing was started."""
+    """The user's input cannot be used; no trial was started."""
 
     exit_code = Exit.BAD_INPUT
 
 
 class HarnessBroken(MatrixError):
-    """Something of ours or of the host failed; it says nothing about the storage under test."""
+    """The program or the host failed; it is no result about the storage under test."""

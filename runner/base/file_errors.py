@@ -14,15 +14,14 @@ if TYPE_CHECKING:
 
 
 class Cause(NamedTuple):
-    """Why a file or a database cannot be used: the error it becomes, and its words."""
+    """The reason why a file or database cannot be used, as one of our errors."""
 
     kind: type[MatrixError]
     brief: str
     resolution: str
 
     def error(self, path: Path | str, details: str) -> MatrixError:
-        """Make the error about `path`."""
-        # A full disk is about the disk, not about the one file at which it showed.
+        # A full disk concerns the whole folder, not only the one file.
         shown = f"{Path(path).parent}/" if self is FULL and "://" not in str(path) else path
         return self.kind(self.brief.format(path=shown), details=details, resolution=self.resolution)
 

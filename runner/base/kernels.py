@@ -1,20 +1,20 @@
-"""The kernels that are known by name: what may be declared as one, and where machines take it from."""
+"""Kernels that are known by name, and how a declared one is checked."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
 
-#: Each is that of a suite of Debian.
+#: Kernel names and their Debian suites.
 SUITES = {"debian-12": "bookworm", "debian-13": "trixie"}
 
 
 def is_path(kernel: str) -> bool:
-    """Whether it can only be meant as the path of an image."""
+    """Return whether it can only be the path of an image."""
     return "/" in kernel or kernel.startswith(".")
 
 
-def misnamed(kernel: str) -> str:
-    """Why it is neither a known name nor a path; empty if it is one of them."""
+def kernel_error(kernel: str) -> str:
+    """Return why it is neither a known name nor a path; empty if it is one."""
     if kernel in SUITES or is_path(kernel):
         return ""
     near = sorted(get_close_matches(kernel.lower(), SUITES))

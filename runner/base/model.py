@@ -1,4 +1,4 @@
-"""The one base of everything that is declared: strict, frozen, no key that we do not know."""
+"""The strict, frozen base of every declared model."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 NAME = r"^[A-Za-z][A-Za-z0-9_.+-]*$"
-#: What things in a matrix are called; it becomes a part of names and folders.
+#: A name in a matrix; it becomes a part of file and folder names.
 Name = Annotated[str, Field(pattern=NAME, max_length=80)]
 
 
 class Model(BaseModel):
-    """Parsed once, never changed after."""
+    """Immutable after parsing; unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")

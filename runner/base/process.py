@@ -1,4 +1,4 @@
-"""The one door through which other programs are started."""
+"""Start of other programs; only this module does it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-class TookTooLong(HarnessBroken):
-    """A program was still at it when its time was over, and was killed."""
+class TimedOut(HarnessBroken):
+    """A program was killed because it did not end in time."""
 
 
-#: Ends with its first process, and takes everything in it along.
-ALONE = ("unshare", "--pid", "--fork", "--kill-child", "--")
-#: Run once the kernel was told to kill us with our parent: had that parent died before, nobody would be told any more.
+#: A process namespace: when its first process ends, the kernel kills the others.
+PID_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--")
+#: Runs after the kernel was set to kill us with our parent: exits if that parent had died before.
 UNLESS_ORPHANED = '[ "$PPID" = "$1" ] || exit; shift; exec "$@"'
-#: $@: a program that hears and speaks through two of ours, which go when we do: so whoever kills us cuts both ways.
-BETWEEN = """\
+#: $@: a program whose input and output pass through two `cat` processes, which are killed with us.
+RELAY = """\
 exec 3<&0 4< <(exec setpriv --pdeathsig KILL -- cat <&3) 3<&-
 "$@" <&4 4<&- | setpriv --pdeathsig KILL -- cat 4<&-
 exit "${PIPESTATUS[0]}"
@@ -35,24 +35,24 @@ exit "${PIPESTATUS[0]}"
 def run(
     argv: Sequence[str], *, stdin: str = "", timeout: float | None = 60, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end and keep what it said. The caller judges the exit status."""
+    """Run a program to its end and return its output. The caller checks the exit status."""
     try:
         return subprocess.run(
             argv, input=stdin, capture_output=True, text=True, errors="replace", timeout=timeout, check=False, env=env
         )
     except FileNotFoundError:
         raise HarnessBroken(
-            f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it"
+            f"{argv[0]} is not installed", resolution="`matrix doctor` shows which package has it"
         ) from None
     except subprocess.TimeoutExpired:
-        raise TookTooLong(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
+        raise TimedOut(f"{argv[0]} did not finish within {timeout:g} s", details=" ".join(argv)) from None
 
 
 @contextmanager
-def reading(argv: Sequence[str]) -> Iterator[IO[bytes]]:
-    """What a program writes, as a stream; a program that fails is an error once its stream was read."""
+def open_output(argv: Sequence[str]) -> Iterator[IO[bytes]]:
+    """Yield the output of a program as a stream; raise HarnessBroken at the end if it failed."""
     with subprocess.Popen(dies_with_parent(argv), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None  # noqa: S101 - for the type checker; PIPE was asked for
+        assert child.stdout is not None  # noqa: S101 - for the type checker: it is a pipe
         yield child.stdout
         child.stdout.read()
     if child.returncode:
@@ -60,16 +60,16 @@ def reading(argv: Sequence[str]) -> Iterator[IO[bytes]]:
 
 
 def dies_with_parent(argv: Sequence[str]) -> list[str]:
-    """The same command, killed by the kernel the moment whoever started it is gone; to be started by this process.
+    """Return a command that the kernel kills when this process ends.
 
-    To the kernel the parent is the thread that starts it, so a thread must not end before the child did.
+    The kernel's parent is the thread that starts it, so that thread must not end before the child.
     """
     return ["setpriv", "--pdeathsig", "KILL", "--", "sh", "-c", UNLESS_ORPHANED, "sh", str(os.getpid()), *argv]
 
 
-def between(argv: Sequence[str]) -> list[str]:
-    """The same command behind a program of ours: what is root's we may not kill, but it sees that we are gone."""
-    return ["bash", "-c", BETWEEN, "bash", *argv]
+def relayed(argv: Sequence[str]) -> list[str]:
+    """Return the command behind a relay. We cannot kill a root process, but its input ends when we do."""
+    return ["bash", "-c", RELAY, "bash", *argv]
 
 
 async def spawn(
@@ -82,74 +82,77 @@ async def spawn(
     return await _spawn(argv, pass_fds, subprocess.DEVNULL, output, output)
 
 
-async def converse(
+async def spawn_on_socket(
     argv: Sequence[str], connection: int, *, pass_fds: Sequence[int] = (), complaints: int = subprocess.DEVNULL
 ) -> asyncio.subprocess.Process:
-    """Start such a program, with one end of a connection as its standard input and output."""
+    """Spawn with one end of a connection as its standard input and output."""
     return await _spawn(argv, pass_fds, connection, connection, complaints)
 
 
-async def on_a_line(argv: Sequence[str]) -> asyncio.subprocess.Process:
-    """Start such a program, with what it is told, says and complains of in our hands (see `told` and `hung_up`)."""
+async def spawn_with_pipes(argv: Sequence[str]) -> asyncio.subprocess.Process:
+    """Spawn with pipes for standard input, output and error (see `send` and `hang_up`)."""
     return await _spawn(argv, (), subprocess.PIPE, subprocess.PIPE, subprocess.PIPE)
 
 
-def on_its_line(argv: Sequence[str], complaints: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
-    """Start a program that ends when its standard input does, which no death of ours can prevent.
+def start_with_pipes(argv: Sequence[str], complaints: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+    """Start a program that ends with its standard input, so also when we are killed.
 
-    For those that a thread starts: the kernel would kill them with that thread, not with us.
+    For programs that a thread starts: the kernel would kill those of `dies_with_parent` with the thread.
     """
     if shutil.which(argv[0]) is None:
-        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it")
+        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` shows which package has it")
     return subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
     )
 
 
-def let_go(child: subprocess.Popen[bytes]) -> None:
-    """Kill such a program, and wait until it is gone. What it said last is left to whoever reads it."""
+def stop_child(child: subprocess.Popen[bytes]) -> None:
+    """Kill such a program and wait for it. Its last output stays readable."""
     child.kill()
     child.wait()
-    with suppress(OSError):  # what was still to be told it has nobody to be told to
+    with suppress(OSError):  # unsent input is lost
         if child.stdin:
             child.stdin.close()
 
 
-async def told(child: asyncio.subprocess.Process, text: bytes) -> tuple[bytes, bytes]:
-    """Tell it this, and hear it to its end. Unlike `communicate`, this leaves the line open: it ends when we do."""
-    assert child.stdin and child.stdout and child.stderr  # noqa: S101, PT018 - for the type checker; all were asked for
+async def send(child: asyncio.subprocess.Process, text: bytes) -> tuple[bytes, bytes]:
+    """Send the text, and return output and errors once the child ends.
+
+    Unlike `communicate`, keep its input open: it ends when we do.
+    """
+    assert child.stdin and child.stdout and child.stderr  # noqa: S101, PT018 - for the type checker: all are pipes
     child.stdin.write(text)
-    _, output, complaint = await asyncio.gather(_drained(child.stdin), child.stdout.read(), child.stderr.read())
+    _, output, complaint = await asyncio.gather(_drain(child.stdin), child.stdout.read(), child.stderr.read())
     await child.wait()
     return output, complaint
 
 
-async def _drained(writer: asyncio.StreamWriter) -> None:
-    with suppress(ConnectionError):  # it ended without hearing us out; what it said tells why
+async def _drain(writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):  # it ended before it read all; its output shows why
         await writer.drain()
 
 
-async def hung_up(child: asyncio.subprocess.Process, patience: float) -> None:
-    """End the line; a program that does not end with it is killed."""
+async def hang_up(child: asyncio.subprocess.Process, patience: float) -> None:
+    """Close its input; kill it if it does not end."""
     if child.stdin:
         child.stdin.close()
     with suppress(TimeoutError):
         async with asyncio.timeout(patience):
             await child.wait()
-    await killed(child)
+    await kill(child)
 
 
-async def killed(child: asyncio.subprocess.Process) -> None:
-    """Kill a program unless it is gone already, and wait until it is."""
+async def kill(child: asyncio.subprocess.Process) -> None:
+    """Kill a program unless it has ended, and wait for it."""
     if child.returncode is None:
-        # Not `child.kill()`: that would reap it under the event loop's hands, who then complains.
+        # Not `child.kill()`: that would reap the child, and the event loop would report an error.
         with suppress(ProcessLookupError):
             os.kill(child.pid, signal.SIGKILL)
     await child.wait()
 
 
 def is_gone(child: int) -> bool:
-    """Whether a child of ours ended; it is left to be reaped by whoever waits for it."""
+    """Return whether a child has ended, without reaping it."""
     try:
         return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
@@ -160,7 +163,7 @@ async def _spawn(
     argv: Sequence[str], pass_fds: Sequence[int], stdin: int, stdout: int, stderr: int
 ) -> asyncio.subprocess.Process:
     if shutil.which(argv[0]) is None:
-        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` says which package has it")
+        raise HarnessBroken(f"{argv[0]} is not installed", resolution="`matrix doctor` shows which package has it")
     return await asyncio.create_subprocess_exec(
         *dies_with_parent(argv),
         stdin=stdin,

@@ -1,4 +1,4 @@
-"""The files that come with the program: beside the package in a checkout, inside it once it is installed."""
+"""Paths of files that come with the program: in the checkout, or inside of the installed package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to be taken down is taken down to its end, even by a task that is told to stop meanwhile."""
+"""Work that runs to its end even if its task is cancelled."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 
-async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Do this; a task that is told to stop while it is at it stops afterwards, one that is told twice at once.
+async def run_to_end(work: Coroutine[Any, Any, None]) -> None:
+    """Await the work; if cancelled meanwhile, finish it first; if cancelled twice, stop at once.
 
-    `asyncio.shield` alone keeps it from being cancelled, but not whoever waits for it from leaving: it would then end
-    with the loop, half way.
+    `asyncio.shield` alone is not enough: its caller would leave, and the work would end half done with the event loop.
     """
     doing, task = asyncio.ensure_future(work), asyncio.current_task()
     try:
         await asyncio.shield(doing)
     except asyncio.CancelledError:
         if task and task.cancelling() == 1:
-            with suppress(HarnessBroken):  # being told to stop is what counts
+            with suppress(HarnessBroken):  # the cancellation matters more
                 await doing
         raise

@@ -1,4 +1,4 @@
-"""Sizes, times and percentages as fields: parsed from text with a unit, and told to editors by their patterns."""
+"""Field types for sizes, times and percentages, parsed from text with a unit, with patterns for editors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ _PERCENT_PATTERN = r"^\s*\d+(\.\d+)?\s*%\s*$"
 
 
 def size_schema() -> dict[str, Any]:
-    """What an editor may accept for a size."""
     return _schema(_SIZE_PATTERN, "64KiB")
 
 

@@ -52,7 +52,7 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
 
     Exit code 3 if something had to be left, or a host is not to be had.
     """
-    from runner.hosts.disk_ledger import handed, state_dir
+    from runner.hosts.disk_ledger import lease_records, state_dir
 
     if every_host and host:
         raise click.UsageError("--every-host has --host among them: give one of the two")
@@ -68,7 +68,7 @@ def command(dry_run: bool, labelled: tuple[str, ...], hosts: Path | None, host: 
     # First: what works on a disk holds it.
     left = _swept(tell, dry=dry_run) if reach == "local" else False
     left |= _cleaned(state, reach, labelled, tell, dry_run=dry_run)
-    for one in handed(state):
+    for one in lease_records(state):
         if host is None and one.reach != reach:
             tell(f"{one.disk} of {one.reach}: with the run {one.run}; `matrix clean --host` is for other hosts")
     if not told:
@@ -97,11 +97,11 @@ def _swept(tell: Callable[[str], None], *, dry: bool) -> bool:
 def reaches(hosts: Path | None, state: Path) -> dict[str, str]:
     """Every way to a host behind ssh, with the host's name: those of hosts.yaml, and those that runs had disks of."""
     from runner.cli.listing import lab_of
-    from runner.hosts.disk_ledger import handed
+    from runner.hosts.disk_ledger import lease_records
 
     lab = lab_of(hosts)
     named = {one.reach: name for name, one in lab.hosts.items()} if lab else {}
-    known = {one.reach: one.reach.removeprefix("ssh:") for one in handed(state)}
+    known = {one.reach: one.reach.removeprefix("ssh:") for one in lease_records(state)}
     return {reach: name for reach, name in (known | named).items() if reach != "local"}
 
 
@@ -142,25 +142,25 @@ def _cleaned(state: Path, reach: str, labelled: tuple[str, ...], tell: Callable[
     """Give back the disks of a host; whether some of them stay."""
     from runner.hosts.recovery import clean
     from runner.hosts.wear import night_of
-    from runner.session.host_connection import line_of, reached
+    from runner.session.host_connection import connection_for, reached
 
     left = False
-    with reached(reach, line_of(reach), f"clean-{token_hex(4)}", partial(echo, err=True)) as there:
+    with reached(reach, connection_for(reach), f"clean-{token_hex(4)}", partial(echo, err=True)) as there:
         if dry_run:
             _tell(there, state, tell)
             return False
         counted = there.boot_id, night_of(datetime.now(UTC))
-        for found in clean(state, there.ask, there.hands, reach=reach, labelled=labelled, counted=counted):
-            left |= bool(found.left)
+        for found in clean(state, there.ask, there.operations, reach=reach, labelled=labelled, counted=counted):
+            left |= bool(found.refusal)
             done = f"given back by the run {found.run}; {found.scripts} tear-down scripts were run"
-            tell(f"{found.disk}: {f'left, as {found.left}' if found.left else done}")
+            tell(f"{found.disk}: {f'left, as {found.refusal}' if found.refusal else done}")
     return left
 
 
 def _tell(there: Reached, state: Path, tell: Callable[[str], None]) -> None:
-    from runner.hosts.disk_ledger import handed
-    from runner.hosts.recovery import idle, left_behind
+    from runner.hosts.disk_ledger import lease_records
+    from runner.hosts.recovery import is_idle, unreturned_disks
 
-    for one in left_behind(there.ask(), handed(state, there.reach), there.reach):
-        at_it = "" if idle(one, there.hands) else ", which is at it"
+    for one in unreturned_disks(there.ask(), lease_records(state, there.reach), there.reach):
+        at_it = "" if is_idle(one, there.operations) else ", which is at it"
         tell(f"{one.disk}: with the run {one.run}{at_it}")

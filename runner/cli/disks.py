@@ -12,7 +12,7 @@ import click
 from runner.base.errors import BadInput, Exit
 
 if TYPE_CHECKING:
-    from runner.simdisks.check import Checked
+    from runner.simdisks.check import ProbeResult
     from runner.simdisks.disk import Disk
 
 
@@ -76,26 +76,26 @@ def check(model: str, size: str, seconds: float) -> None:
         raise BadInput(f"{model} is as fast as its server: there is nothing to compare with")
     refuse_small(disk)
     found = asyncio.run(_told(disk, seconds))
-    wrong = [one for one in found if not one.true]
-    if not all(one.strained for one in wrong):
+    wrong = [one for one in found if not one.is_accurate]
+    if not all(one.is_host_limited for one in wrong):
         raise click.exceptions.Exit(Exit.CLAIM_FAILED)
     if wrong:
         raise click.exceptions.Exit(Exit.BROKEN)
 
 
-async def _told(disk: Disk, seconds: float) -> list[Checked]:
-    from runner.simdisks.check import checked
+async def _told(disk: Disk, seconds: float) -> list[ProbeResult]:
+    from runner.simdisks.check import run_probes
 
     found = []
     click.echo(f"{'':<28}{'physics says':>14}{'measured':>12}{'off':>9}")
-    async for one in checked(disk, seconds):
+    async for one in run_probes(disk, seconds):
         found.append(one)
-        strained = f"  strained: {one.strain}" if one.strained else ""
-        mark = "" if one.true else "  (!)"
-        said = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{one.off:>+9.1%}"
+        strained = f"  strained: {one.overload}" if one.is_host_limited else ""
+        mark = "" if one.is_accurate else "  (!)"
+        said = f"{_rate(one, one.expected):>14}{_rate(one, one.measured):>12}{one.deviation:>+9.1%}"
         click.echo(f"{one.probe.name:<28}{said}{mark}{strained}")
     return found
 
 
-def _rate(one: Checked, iops: float) -> str:
+def _rate(one: ProbeResult, iops: float) -> str:
     return f"{iops:,.0f} IOPS" if one.probe.job.random else f"{iops * one.probe.job.block / 1e6:,.1f} MB/s"

@@ -75,12 +75,12 @@ def _ssh_name(host: str) -> str:
 
 def _show_host(name: str) -> None:
     """What it is, and what of all that any layout may need it has and lacks."""
-    from runner.hosts.agent.connection import line_to
+    from runner.hosts.agent.connection import connection_to
     from runner.machines.requirements import OPTIONAL, PACKAGES, facts, missing
     from runner.machines.ssh import query_host
 
-    line = line_to(name)
-    if not line.is_up:
+    line = connection_to(name)
+    if not line.is_connected:
         return  # which was told as a reason why it cannot be used
     said = query_host(line, ANY_LAYOUT, (*PACKAGES, *OPTIONAL))
     known = facts(said)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.base.errors import BadInput
-from runner.base.kernels import SUITES, is_path, misnamed
+from runner.base.kernels import SUITES, is_path, kernel_error
 
 if TYPE_CHECKING:
     from runner.machines.qemu.kernel_config import Kernel, Lack
@@ -20,7 +20,7 @@ def boots(name: str) -> bool:
         click.echo(f"kernel    {name}: Debian's own kernel, with its modules. The appliance is built for it.")
         return True
     if not is_path(name) and not Path(name).is_file():
-        raise BadInput(f"--kernel {name}: {misnamed(name)}")
+        raise BadInput(f"--kernel {name}: {kernel_error(name)}")
     from runner.machines.qemu.kernel_config import inspect, lacks
 
     kernel = inspect(Path(name).expanduser())

@@ -16,30 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from runner.hosts.listing import Listed
+    from runner.hosts.listing import ListedDisk
     from runner.language.hosts import Lab, LabHost
 
 
 def show(hosts: Path | None, host: str | None, form: str) -> None:
     """Ask the host, judge each of its disks, and write down what came of it."""
-    from runner.hosts.disk_ledger import ours, state_dir
-    from runner.hosts.listing import listing
-    from runner.hosts.probe import asked, healths
+    from runner.hosts.disk_ledger import own_marks, state_dir
+    from runner.hosts.listing import list_disks
+    from runner.hosts.probe import query_health, take_census
     from runner.scripts.inventory import census_script, smart_script
-    from runner.session.host_connection import line_of
+    from runner.session.host_connection import connection_for
 
     lab = lab_of(hosts)
     if lab is None:
         echo(f"note: there is no {HOSTS_FILE} here, so no disk may be used; docs/disks.md has an example", err=True)
     chosen = chosen_host(lab, host)
     reach = chosen.reach if chosen else "local"
-    line = line_of(reach)
-    census = asked(line, census_script())
-    found = listing(
+    line = connection_for(reach)
+    census = take_census(line, census_script())
+    found = list_disks(
         census,
         chosen.claims if chosen else (),
-        ours(state_dir(), reach=reach),
-        healths(line, smart_script([disk.path for disk in census.disks])),
+        own_marks(state_dir(), reach=reach),
+        query_health(line, smart_script([disk.path for disk in census.disks])),
     )
     click.echo(as_json(found), nl=False) if form == "json" else _table(found)
 
@@ -73,21 +73,26 @@ def chosen_host(lab: Lab | None, name: str | None) -> LabHost | None:
     raise BadInput(f"no host is called {name}", resolution=f"known are {', '.join(lab.hosts)}")
 
 
-def as_json(found: Sequence[Listed]) -> str:
-    """For programs: all of it, with the evidence."""
+def as_json(found: Sequence[ListedDisk]) -> str:
+    from dataclasses import asdict
+
     import orjson
 
-    return orjson.dumps(list(found), option=orjson.OPT_INDENT_2).decode() + "\n"
+    rows = [
+        asdict(one) | {"refusals": [{"why": refusal.reason, "evidence": refusal.evidence} for refusal in one.refusals]}
+        for one in found
+    ]
+    return orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def _table(found: Sequence[Listed]) -> None:
+def _table(found: Sequence[ListedDisk]) -> None:
     from runner.reports.fit import Sheet
 
     columns = ("disk", "stable name", "size", "what", "may it be used?")
     show_sheet(Sheet(columns, [_row(one) for one in found]), sys.stdout)
 
 
-def _row(one: Listed) -> tuple[str, ...]:
+def _row(one: ListedDisk) -> tuple[str, ...]:
     what = (
         one.kind,
         one.model,
@@ -96,7 +101,7 @@ def _row(one: Listed) -> tuple[str, ...]:
         one.firmware and f"firmware {one.firmware}",
         f"health: {one.health}" if one.health else "",
     )
-    why = "\n".join(f"{refused.why}: {refused.evidence}" for refused in one.refusals)
+    why = "\n".join(f"{refused.reason}: {refused.evidence}" for refused in one.refusals)
     names = [one.declared] if one.declared else list(one.names)
     usable = "yes" if one.usable else why
     return one.path or "not there", "\n".join(names) or "none", f"{one.size}B", "\n".join(filter(None, what)), usable

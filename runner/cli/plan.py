@@ -111,7 +111,7 @@ def _print_text(request: Asked, found: Estimate, pace: Pace, place: str, side_by
 
 def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: str) -> str:
     """What a budget is enough for, and how well everything will be known then."""
-    from runner.statistics.students_t import factor
+    from runner.statistics.students_t import t_factor
 
     times = _times(budget, found, repeat)
     if times < repeat.min:
@@ -121,7 +121,7 @@ def _budget(budget: Cost, found: Estimate, repeat: Repeat, pace: Pace, place: st
         return f"{enough}; how well they will be known nobody can tell before some were"
     if times < 2:
         return f"{enough}, which says nothing of their doubt"
-    half = factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
+    half = t_factor(times - 1, repeat.confidence) * pace.scatter / times**0.5
     scatter = f"if trials scatter by {pace.scatter:.1%} as in {_runs(pace.scattered, place)}"
     return f"{enough}; known to ±{half:.1%} {scatter}, better where it is needed"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from runner.simdisks.clib import Report
-from runner.simdisks.overload import between
+from runner.simdisks.overload import counters_between
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -32,7 +32,7 @@ class Service:
     @property
     def done(self) -> tuple[Report, ...]:
         """Return the work of each disk from the first sample to the last; empty if no disk is simulated."""
-        return between(self.looks[0][1], self.looks[-1][1])
+        return counters_between(self.looks[0][1], self.looks[-1][1])
 
     def since(self, seconds: float) -> tuple[Report, ...]:
         """Return the work of each disk from this many seconds after the first sample on, as exactly as the samples are.
@@ -44,7 +44,7 @@ class Service:
         if seconds <= INTERVAL:
             return self.done
         start = next((look for look in self.looks[:-1] if look[0] >= began), self.looks[:-1][-1])
-        return between(start[1], end[1])
+        return counters_between(start[1], end[1])
 
     def files(self) -> dict[str, str]:
         if not self.done:
@@ -53,7 +53,7 @@ class Service:
         whole = [["disk", *_NAMES], *_rows(self.done)]
         course = [["seconds", "disk", *_NAMES]]
         for (_, before), (at, after) in zip(self.looks, self.looks[1:], strict=False):
-            course += [[f"{at - began:.3f}", *row] for row in _rows(between(before, after))]
+            course += [[f"{at - began:.3f}", *row] for row in _rows(counters_between(before, after))]
         return {"disks.csv": _csv(whole), "disks-over-time.csv": _csv(course)}
 
 

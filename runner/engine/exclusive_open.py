@@ -11,23 +11,23 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from runner.base.uncancelled import to_its_end
+from runner.base.uncancelled import run_to_end
 from runner.engine.trial import SetUpFailed
-from runner.hosts.agent.client import Gone
+from runner.hosts.agent.client import AgentLost
 from runner.hosts.exclusive import DisksRefused
 from runner.machines.base import RigLost
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
-    from runner.hosts.exclusive import Held
+    from runner.hosts.exclusive import LeasedDisk
     from runner.scripts.stack import Built
 
 
 class Alone:
     """Such disks of a run. `lent`: by what scripts call them; virtual machines hold theirs themselves."""
 
-    def __init__(self, lent: Mapping[str, Held]) -> None:
+    def __init__(self, lent: Mapping[str, LeasedDisk]) -> None:
         self._lent = lent
 
     @asynccontextmanager
@@ -38,28 +38,28 @@ class Alone:
             yield
             return
         try:
-            await to_its_end(asyncio.to_thread(_take, mine))
+            await run_to_end(asyncio.to_thread(_take, mine))
             yield
         finally:
-            await to_its_end(asyncio.to_thread(_let_go, mine))
+            await run_to_end(asyncio.to_thread(_let_go, mine))
 
 
-def _take(disks: Sequence[Held]) -> None:
+def _take(disks: Sequence[LeasedDisk]) -> None:
     try:
         if told := list(_not_to_be_had(disks)):
             raise SetUpFailed(f"not alone with the disks that are to be measured: {'; '.join(told)}")
-    except Gone as gone:
+    except AgentLost as gone:
         raise RigLost(gone.brief, tail=gone.details) from gone
 
 
-def _not_to_be_had(disks: Sequence[Held]) -> Iterator[str]:
+def _not_to_be_had(disks: Sequence[LeasedDisk]) -> Iterator[str]:
     for one in disks:
         try:
-            one.take_again()
+            one.reacquire()
         except DisksRefused as refused:
-            yield from (f"{one.claim.id} is {why}" for why in refused.refusals)
+            yield from (f"{one.declared.id} is {why}" for why in refused.refusals)
 
 
-def _let_go(disks: Sequence[Held]) -> None:
+def _let_go(disks: Sequence[LeasedDisk]) -> None:
     for one in disks:
-        one.let_go()
+        one.release()

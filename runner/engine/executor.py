@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.base.uncancelled import to_its_end
+from runner.base.uncancelled import run_to_end
 from runner.engine.attempts import TRIES
 from runner.engine.concurrency import Turn, Turns, Work
 from runner.engine.concurrency_policy import FixedLevel, Level
@@ -165,7 +165,7 @@ class Executor:
 
     async def _take_apart(self, array: Array, built: ArrayOnRig) -> None:
         if not self._context.machine.disposable:
-            await to_its_end(self._torn_down(array, built))
+            await run_to_end(self._torn_down(array, built))
 
     async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():

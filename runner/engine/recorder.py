@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runner.engine.artifacts import Shelf
     from runner.engine.events import Listener
     from runner.engine.scheduler import Scheduler
-    from runner.hosts.exclusive import Held
+    from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine
     from runner.results.journal import Journal
     from runner.space.space import Cell
@@ -39,7 +39,7 @@ class RunContext:
     own_templates: Path | None = None
     kernel: str | None = None
     #: Physical disks that the run has leased, by their paths.
-    leased: Mapping[str, Held] = field(default_factory=dict)
+    leased: Mapping[str, LeasedDisk] = field(default_factory=dict)
 
 
 class Recorder:

@@ -9,7 +9,7 @@ from runner.engine.attempts import TRIES, Known
 from runner.engine.budget import Wish, bought
 from runner.engine.spending import Spending
 from runner.results.record import Outcome, Trial
-from runner.statistics.stopping import Rule, doubt, known
+from runner.statistics.stopping import Rule, is_precise, relative_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -101,7 +101,7 @@ class Scheduler:
         if self.is_recorded(cell, block) or self.conclusion(cell, block):
             return False
         weights = self._weights(block)
-        return not known(self._rates(cell), self._rule) if weights is None else cell.id in weights
+        return not is_precise(self._rates(cell), self._rule) if weights is None else cell.id in weights
 
     def conclusion(self, cell: Cell, block: int) -> Trial | None:
         """Return the record of a trial that is decided without measuring it; None: it is not.
@@ -182,7 +182,7 @@ class Scheduler:
         return self._steering.wanted(block)
 
     def _weight(self, cell: Cell, weights: Mapping[str, float]) -> float:
-        return weights[cell.id] if weights else doubt(self._rates(cell), self._rule)
+        return weights[cell.id] if weights else relative_error(self._rates(cell), self._rule)
 
     @property
     def _rule(self) -> Rule:

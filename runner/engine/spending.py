@@ -15,7 +15,7 @@ from runner.engine.estimate import Pace, building_of, laid_out, most_bytes_of, r
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.hosts.write_budget import Gauge
+    from runner.hosts.write_budget import WriteBudget
     from runner.results.fio_json import Figures
     from runner.results.record import Trial
     from runner.space.space import Array, Cell
@@ -29,11 +29,11 @@ class Spending:
         budget: Cost = ENDLESS,
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
-        gauge: Gauge | None = None,
+        write_budget: WriteBudget | None = None,
     ) -> None:
         self.budget = budget
         #: What the disks may have tonight, if they are such as wear out.
-        self._gauge = gauge
+        self._write_budget = write_budget
         self._pace, self._clock = pace or Pace(), clock
         self._began, self._written = clock(), 0.0
         self._of_cells: dict[str, Cost] = {}
@@ -60,8 +60,8 @@ class Spending:
         cost = self.of_cell(cell).written
         self._written += cost
         self._under_way[cell.id] = cost
-        if self._gauge:
-            self._gauge.begins()
+        if self._write_budget:
+            self._write_budget.begin_trial()
 
     def built(self, array: Array, seconds: float) -> None:
         """An array is up."""
@@ -74,8 +74,8 @@ class Spending:
             self._written += 0.0 if taken else self.of_cell(cell).written
             return
         cost = Cost(trial.seconds, _written(trial.figures, cell))
-        if self._gauge:
-            self._gauge.ends(cost.written)
+        if self._write_budget:
+            self._write_budget.end_trial(cost.written)
         self._of_cells[cell.id] = cost
         self._written += cost.written - taken
 
@@ -93,7 +93,7 @@ class Spending:
 
     def affords(self, cost: Cost) -> bool:
         """Whether there is enough left for it."""
-        if self._gauge and not self._gauge.affords(cost.written):
+        if self._write_budget and not self._write_budget.can_afford(cost.written):
             return False
         return not self.limited or cost.within(self.left)
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.base.uncancelled import to_its_end
+from runner.base.uncancelled import run_to_end
 from runner.engine import deadlines
 from runner.engine.disk_stats import watched
 from runner.engine.error_line import evidence
@@ -19,7 +19,7 @@ from runner.machines.base import RigLost, Step
 from runner.results.monitor.trial_monitor import behind_caches, buses, notes, seen
 from runner.results.record import UNSETTLED
 from runner.scripts.cell import ArrayScripts, CellScripts, array_scripts, cell_scripts, files_of, job, trial_seed
-from runner.simdisks.overload import strain_of
+from runner.simdisks.overload import overload_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +103,7 @@ class ArrayOnRig:
             if not machine.disposable:
                 # Half an array would block the next one. If it cannot be taken apart, the error above names why.
                 with suppress(RigLost):
-                    await to_its_end(built.tear_down())
+                    await run_to_end(built.tear_down())
             raise
         return built
 
@@ -241,13 +241,13 @@ def strained(done: Sequence[Report], work: Workload, bound: float) -> dict[str, 
 
     A workload with a rate limit or think time leaves disks waiting on purpose.
     """
-    strain = strain_of(done)
+    strain = overload_of(done)
     if strain and any(option.startswith(("rate", "thinktime")) for option in work.fio):
         strain = replace(strain, starved=0.0)
     if strain is None:
         return {}
     share = {"strain": f"{strain.share:.{DECIMALS['strain']}f}"}
-    return {**share, "strained": str(strain)} if strain.beyond(bound) else share
+    return {**share, "strained": str(strain)} if strain.exceeds(bound) else share
 
 
 def _steps(scripts: CellScripts, fio_job: str, *, ours: bool) -> list[Step]:

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 
 from runner.guidelines.claims import averaged
 from runner.guidelines.verdict import Verdict
-from runner.statistics.ratios import unlogged
-from runner.statistics.stopping import Stopped
-from runner.statistics.students_t import factor
+from runner.statistics.ratios import bounded_exp
+from runner.statistics.stopping import StopReason
+from runner.statistics.students_t import t_factor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,7 +180,7 @@ class _Part:
     def half(self, confidence: float, more: int) -> float:
         """Its share of half the width of an interval, with so many values more."""
         n = self.n + more
-        return inf if n < 2 else self.share * factor(n - 1, confidence) * self.deviation / sqrt(n)
+        return inf if n < 2 else self.share * t_factor(n - 1, confidence) * self.deviation / sqrt(n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def _judged(question: Question, spread: _Spread, level: Level, alone: Measured |
         verdict = Verdict.HOLDS
     elif outer[1] < low or outer[0] > high:
         verdict = Verdict.FAILS
-    return Answer(question, verdict, exp(mean), unlogged(inner[0]), unlogged(inner[1]), spread.n, enough)
+    return Answer(question, verdict, exp(mean), bounded_exp(inner[0]), bounded_exp(inner[1]), spread.n, enough)
 
 
 def _bounds(spread: _Spread, confidence: float, alone: Measured | None) -> tuple[float, float]:
@@ -243,7 +243,7 @@ def _bounds(spread: _Spread, confidence: float, alone: Measured | None) -> tuple
     if alone is None or alone.rule.until is None:
         half = spread.half(confidence)
     else:
-        half = spread.half(replace(alone.rule, confidence=confidence).watched)
-        if alone.stopped is Stopped.PRECISE and spread.n > alone.rule.first_look:
+        half = spread.half(replace(alone.rule, confidence=confidence).checked_confidence)
+        if alone.stopped is StopReason.PRECISE and spread.n > alone.rule.first_look:
             half = max(half, log1p(alone.rule.until))
     return spread.mean - half, spread.mean + half

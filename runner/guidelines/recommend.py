@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from runner.base.errors import BadInput
 from runner.guidelines.evaluate import Level
 from runner.guidelines.pairing import kind_of
-from runner.statistics.ratios import paired
-from runner.statistics.trend import highest
+from runner.statistics.ratios import paired_ratio
+from runner.statistics.trend import find_extreme
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -108,7 +108,7 @@ def best_first(
     """Order settings that did the same work by a figure; those without it are left out."""
     samples = {place: _together(several, metric) for place, several in settings.items()}
     samples = {place: sample for place, sample in samples.items() if sample}
-    extreme = highest(list(samples.values()), sure, lowest=not metric.more_is_better)
+    extreme = find_extreme(list(samples.values()), sure, lowest=not metric.more_is_better)
     if extreme is None:
         return ()
     places = list(samples)
@@ -175,7 +175,7 @@ def _setting(
     *,
     candidate: bool,
 ) -> Setting:
-    ratio = None if place == best else paired(samples[best], samples[place], confidence)
+    ratio = None if place == best else paired_ratio(samples[best], samples[place], confidence)
     return Setting(
         place,
         tuple(one.cell.id for one in several.values()),

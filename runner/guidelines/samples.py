@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import BESIDE
-from runner.statistics.stopping import Rule, Stopped, stopped
+from runner.statistics.stopping import Rule, StopReason, stop_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ class Measured:
     cell: CellRow
     columns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     rule: Rule = Rule(1, 1)  # noqa: RUF009 - frozen
-    stopped: Stopped = Stopped.FIXED
+    stopped: StopReason = StopReason.FIXED
     #: So many trials have figures.
     trials: int = 0
     #: Trials in which the host could not keep up with modelled disks.
@@ -70,7 +70,7 @@ def of_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, column
                 values.setdefault(column, {})[trial.block] = value
     rates = [figures.total_bw for _, figures in found]
     strained = sum("strained" in one.notes for one, _ in found)
-    return Measured(run, cell, values, rule, stopped(rates, len(trials), rule), len(found), strained)
+    return Measured(run, cell, values, rule, stop_reason(rates, len(trials), rule), len(found), strained)
 
 
 def _figure(figures: Figures, column: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Disks that exist: what there is, what of it may be used and why not, and how it is held while it is."""
+"""Physical disks: inventory, checks, leases, wear ledger and recovery."""
 
 from pathlib import Path
 

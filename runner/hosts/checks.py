@@ -1,4 +1,4 @@
-"""Why a disk is not used: reasons by name, with what was seen. Pure, and asked twice: before and after opening."""
+"""The checks of a disk, pure: every reason for which it may not be used. They run before and after it is opened."""
 
 from __future__ import annotations
 
@@ -6,150 +6,164 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from runner.hosts.in_use import in_use, twins
+from runner.hosts.in_use import find_twins, find_uses
 from runner.hosts.inventory import SCSI_DISKS
-from runner.hosts.own_work import NOTHING, plain_wwn
-from runner.hosts.reasons import Refused, Why
-from runner.hosts.signatures import foreign
+from runner.hosts.reasons import Reason, Refusal
+from runner.hosts.signatures import NO_MARKS, foreign_content, plain_wwn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.own_work import Ours
+    from runner.hosts.signatures import OwnMarks
     from runner.language.hosts import DeclaredDisk
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A disk that somebody allowed, and what speaks against it."""
+class DiskCheck:
+    """A declared disk with its refusals."""
 
-    claim: DeclaredDisk
-    #: None if it is not there.
+    declared: DeclaredDisk
+    #: None if the disk is missing.
     node: Node | None
-    refusals: tuple[Refused, ...]
+    refusals: tuple[Refusal, ...]
 
     @property
     def usable(self) -> bool:
-        """Nothing speaks against it."""
         return self.node is not None and not self.refusals
 
 
-def judged(census: Census, claim: DeclaredDisk, ours: Ours = NOTHING, purpose: str | None = None) -> Judged:
-    """Everything that speaks against using this disk, for a matrix of this name."""
-    node, refusals = _found(census, claim, ours)
+def check_disk(
+    census: Census, declared: DeclaredDisk, ours: OwnMarks = NO_MARKS, purpose: str | None = None
+) -> DiskCheck:
+    """Return everything that speaks against using this disk for the matrix named `purpose`."""
+    node, refusals = _find_node(census, declared, ours)
     if node is not None:
         refusals += (
-            *_not_it(census, node, claim),
-            *_unfit(census, node),
-            *in_use(census, node),
-            *(() if node.partition else foreign(node, claim, ours)),
+            *_mismatches(census, node, declared),
+            *_unsuitable(census, node),
+            *find_uses(census, node),
+            *(() if node.partition else foreign_content(node, declared, ours)),
         )
-    return Judged(claim, node, (*refusals, *_not_for(claim, purpose)))
+    return DiskCheck(declared, node, (*refusals, *_wrong_matrix(declared, purpose)))
 
 
-def judged_all(
-    census: Census, claims: tuple[DeclaredDisk, ...], ours: Ours = NOTHING, purpose: str | None = None
-) -> tuple[Judged, ...]:
-    """Several at once, of which no two may be one and the same."""
-    one_by_one = [judged(census, claim, ours, purpose) for claim in claims]
+def check_disks(
+    census: Census, declarations: tuple[DeclaredDisk, ...], ours: OwnMarks = NO_MARKS, purpose: str | None = None
+) -> tuple[DiskCheck, ...]:
+    """Check several disks, of which no two may be the same device."""
+    one_by_one = [check_disk(census, declared, ours, purpose) for declared in declarations]
     return tuple(
-        Judged(one.claim, one.node, (*one.refusals, *_same(one, [other for other in one_by_one if other is not one])))
+        DiskCheck(
+            one.declared,
+            one.node,
+            (*one.refusals, *_duplicates(one, [other for other in one_by_one if other is not one])),
+        )
         for one in one_by_one
     )
 
 
-def unclaimed(census: Census, node: Node, claims: tuple[DeclaredDisk, ...]) -> tuple[Refused, ...]:
-    """Why a disk that is there is not used: nobody allowed it, and whatever else there is to say."""
+def check_undeclared(census: Census, node: Node, declarations: tuple[DeclaredDisk, ...]) -> tuple[Refusal, ...]:
+    """Return why a disk that is present, but not in hosts.yaml, is not used."""
     names = census.names_of(node)
-    if any(claim.id in names for claim in claims):
+    if any(declared.id in names for declared in declarations):
         return ()
     shown = ", ".join(names) or "it has no stable name"
     return (
-        Refused(Why.NOT_NAMED, f"no disk of hosts.yaml is called so: {shown}"),
-        *_unfit(census, node),
-        *in_use(census, node),
+        Refusal(Reason.NOT_NAMED, f"hosts.yaml does not list it: {shown}"),
+        *_unsuitable(census, node),
+        *find_uses(census, node),
     )
 
 
-def _found(census: Census, claim: DeclaredDisk, ours: Ours) -> tuple[Node | None, tuple[Refused, ...]]:
-    """The one device that the stable name leads to."""
-    names = [name for name in census.names if name.name == claim.id]
-    if not names and (run := dict(ours.away).get(claim.id)):
-        return None, (Refused(Why.LEFT_OVER, f"{claim.id} is away with its controller, which the run {run} has"),)
+def _find_node(census: Census, declared: DeclaredDisk, ours: OwnMarks) -> tuple[Node | None, tuple[Refusal, ...]]:
+    """Return the one device to which the stable name leads."""
+    names = [name for name in census.names if name.name == declared.id]
+    if not names and (run := dict(ours.detached).get(declared.id)):
+        return None, (Refusal(Reason.LEFT_OVER, f"{declared.id} went with its controller to the run {run}"),)
     if not names:
-        return None, (Refused(Why.NOT_THERE, f"nothing is called {claim.id}{_where_it_is(census, claim)}"),)
+        return None, (
+            Refusal(Reason.NOT_THERE, f"no device is called {declared.id}{_other_location(census, declared)}"),
+        )
     if len({name.dev for name in names}) > 1:
-        return None, (Refused(Why.AMBIGUOUS, " and ".join(f"{one.target} is called {one.name}" for one in names)),)
+        return None, (Refusal(Reason.AMBIGUOUS, " and ".join(f"{one.target} is called {one.name}" for one in names)),)
     (name, *_) = names
     if not name.kind:
-        return None, (Refused(Why.NOT_THERE, f"{claim.id} leads to {name.target or 'nowhere'}, where nothing is"),)
+        return None, (
+            Refusal(Reason.NOT_THERE, f"{declared.id} leads to {name.target or 'nowhere'}, which does not exist"),
+        )
     if not name.dev:
-        return None, (Refused(Why.NO_BLOCK_DEVICE, f"{claim.id} leads to {name.target}, a {name.kind}"),)
+        return None, (Refusal(Reason.NO_BLOCK_DEVICE, f"{declared.id} leads to {name.target}, a {name.kind}"),)
     if (node := census.by_number(name.dev)) is None:
-        return None, (Refused(Why.NOT_THERE, f"{name.target} is device {name.dev}, which this kernel does not have"),)
+        return None, (
+            Refusal(Reason.NOT_THERE, f"{name.target} is device {name.dev}, which this kernel does not have"),
+        )
     return node, ()
 
 
-def _where_it_is(census: Census, claim: DeclaredDisk) -> str:
-    """The disk may be there under another name."""
-    found = [node for node in census.disks if _is_it(node, claim)]
+def _other_location(census: Census, declared: DeclaredDisk) -> str:
+    """Return a hint if the disk is present under another name."""
+    found = [node for node in census.disks if _matches(node, declared)]
     return "; " + ", ".join(f"a disk with its serial number is {node.path}" for node in found) if found else ""
 
 
-def _is_it(node: Node, claim: DeclaredDisk) -> bool:
-    return (not claim.serial or node.serial == claim.serial) and (
-        not claim.wwn or plain_wwn(node.wwn) == plain_wwn(claim.wwn)
+def _matches(node: Node, declared: DeclaredDisk) -> bool:
+    return (not declared.serial or node.serial == declared.serial) and (
+        not declared.wwn or plain_wwn(node.wwn) == plain_wwn(declared.wwn)
     )
 
 
-def _not_it(census: Census, node: Node, claim: DeclaredDisk) -> Iterator[Refused]:
-    """Not the disk that was meant."""
-    if not _is_it(node, claim) and (others := [one for one in census.disks if one is not node and _is_it(one, claim)]):
-        where = ", ".join(one.path for one in others)
-        yield Refused(Why.ELSEWHERE, f"{claim.id} leads to {node.path}, but what was declared is {where}")
-    for what, why, declared, found in (
-        ("serial number", Why.WRONG_SERIAL, claim.serial, node.serial),
-        ("WWN", Why.WRONG_WWN, plain_wwn(claim.wwn), plain_wwn(node.wwn)),
+def _mismatches(census: Census, node: Node, declared: DeclaredDisk) -> Iterator[Refusal]:
+    """Yield how the device differs from the declaration."""
+    if not _matches(node, declared) and (
+        others := [one for one in census.disks if one is not node and _matches(one, declared)]
     ):
-        if declared and declared != found:
-            yield Refused(
-                why, f"{node.path} has the {what} {found}, not {declared}" if found else f"{node.path} tells no {what}"
+        where = ", ".join(one.path for one in others)
+        yield Refusal(Reason.ELSEWHERE, f"{declared.id} leads to {node.path}, but the declared disk is {where}")
+    for what, reason, expected, found in (
+        ("serial number", Reason.WRONG_SERIAL, declared.serial, node.serial),
+        ("WWN", Reason.WRONG_WWN, plain_wwn(declared.wwn), plain_wwn(node.wwn)),
+    ):
+        if expected and expected != found:
+            yield Refusal(
+                reason,
+                f"{node.path} has the {what} {found}, not {expected}" if found else f"{node.path} reports no {what}",
             )
-    if not (claim.serial or claim.wwn):
-        yield Refused(Why.WRONG_SERIAL, "neither a serial number nor a WWN was declared, so anything could be it")
-    if node.size != claim.size and not node.partition:
-        yield Refused(Why.WRONG_SIZE, f"{node.path} has {node.size} bytes, not {claim.size}")
+    if not (declared.serial or declared.wwn):
+        yield Refusal(Reason.WRONG_SERIAL, "no serial number and no WWN was declared, so it cannot be identified")
+    if node.size != declared.size and not node.partition:
+        yield Refusal(Reason.WRONG_SIZE, f"{node.path} has {node.size} bytes, not {declared.size}")
 
 
-def _unfit(census: Census, node: Node) -> Iterator[Refused]:
-    """Nothing to be written on at all, or not the whole of something."""
+def _unsuitable(census: Census, node: Node) -> Iterator[Refusal]:
+    """Yield why the device is not a whole, writable disk."""
     if node.partition:
         whole = next((disk for disk, parts in census.parts.items() if node.name in parts), "another disk")
-        yield Refused(Why.PARTITION, f"{node.path} is a partition of {whole}; disks are used whole")
+        yield Refusal(Reason.PARTITION, f"{node.path} is a partition of {whole}; disks are used whole")
     elif not node.is_disk:
-        yield Refused(
-            Why.NO_DISK, f"{node.path} is made of other devices ({node.mapping or node.array_state or 'by the kernel'})"
+        yield Refusal(
+            Reason.NO_DISK,
+            f"{node.path} is made of other devices ({node.mapping or node.array_state or 'by the kernel'})",
         )
     if node.scsi_type not in SCSI_DISKS or node.name.startswith("sr"):
-        yield Refused(Why.OPTICAL, f"{node.path} is a device of SCSI type {node.scsi_type or 5}, not a disk")
+        yield Refusal(Reason.OPTICAL, f"{node.path} is a device of SCSI type {node.scsi_type or 5}, not a disk")
     if node.removable:
-        yield Refused(Why.REMOVABLE, f"the medium of {node.path} can be changed by hand")
+        yield Refusal(Reason.REMOVABLE, f"{node.path} has a removable medium")
     if node.read_only:
-        yield Refused(Why.READ_ONLY, f"{node.path} cannot be written")
+        yield Refusal(Reason.READ_ONLY, f"{node.path} is read-only")
     if not node.size:
-        yield Refused(Why.NO_SIZE, f"{node.path} has no bytes")
-    for twin in twins(census, node):
+        yield Refusal(Reason.NO_SIZE, f"{node.path} has size 0")
+    for twin in find_twins(census, node):
         same = f"the file {node.backing}" if node.backing else f"the identity {node.identity}"
-        yield Refused(Why.TWIN, f"{twin.path} has {same} too: writing to one of them is writing to both")
+        yield Refusal(Reason.TWIN, f"{twin.path} has {same} too: writing to one of them is writing to both")
 
 
-def _same(one: Judged, others: list[Judged]) -> Iterator[Refused]:
+def _duplicates(one: DiskCheck, others: list[DiskCheck]) -> Iterator[Refusal]:
     for other in others:
         if one.node is not None and other.node is not None and one.node.dev == other.node.dev:
-            yield Refused(Why.TWICE, f"{other.claim.id} is {one.node.path} as well")
+            yield Refusal(Reason.TWICE, f"{other.declared.id} is {one.node.path} as well")
 
 
-def _not_for(claim: DeclaredDisk, purpose: str | None) -> Iterator[Refused]:
-    if purpose is not None and claim.purposes and not any(fnmatchcase(purpose, one) for one in claim.purposes):
-        yield Refused(Why.NOT_FOR_THIS, f"it is for {', '.join(claim.purposes)}, not for {purpose}")
+def _wrong_matrix(declared: DeclaredDisk, purpose: str | None) -> Iterator[Refusal]:
+    if purpose is not None and declared.purposes and not any(fnmatchcase(purpose, one) for one in declared.purposes):
+        yield Refusal(Reason.NOT_FOR_THIS, f"it is for {', '.join(declared.purposes)}, not for {purpose}")

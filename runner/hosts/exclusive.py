@@ -1,8 +1,7 @@
-"""Disks that are ours alone while we use them: locked, opened exclusively, and looked at a second time once they are.
+"""Locked and exclusively opened disks, checked a second time once they are.
 
-What was judged may have changed before it was opened. So nothing is written before the opened device has been asked
-what it is, and everything about it judged again: from then on nobody who asks the kernel for it gets it.
-The kernel takes locks and descriptors back from whoever is killed.
+A disk may change between its check and its opening. So the open device is identified and everything is checked again
+before the first write: from then on the kernel gives the disk to no other exclusive user.
 """
 
 from __future__ import annotations
@@ -14,180 +13,184 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
-from runner.hosts.checks import Judged, judged_all
-from runner.hosts.local_operations import GLANCE, GLANCES, HERE
-from runner.hosts.own_work import NOTHING
-from runner.hosts.reasons import ADVICE, Refused, Why
+from runner.hosts.checks import DiskCheck, check_disks
+from runner.hosts.local_operations import LOCAL, OPEN_PAUSE, OPEN_TRIES
+from runner.hosts.reasons import ADVICE, Reason, Refusal
+from runner.hosts.signatures import NO_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.operations import Hands, Lock, Opened
-    from runner.hosts.own_work import Ours
+    from runner.hosts.operations import DiskOperations, Lock, OpenDisk
+    from runner.hosts.signatures import OwnMarks
     from runner.language.hosts import DeclaredDisk
 
 
 class DisksRefused(BadInput):
-    """At least one of the disks is not used; nothing was written on any."""
+    """At least one disk is refused; no disk was written."""
 
-    def __init__(self, judged: Sequence[Judged]) -> None:
-        self.judged = tuple(judged)
-        self.refusals = tuple(refused for one in judged for refused in one.refusals)
-        refused = [one for one in judged if one.refusals]
-        of = f"{len(judged)} disk{'s' if len(judged) != 1 else ''}"
+    def __init__(self, checks: Sequence[DiskCheck]) -> None:
+        self.checks = tuple(checks)
+        self.refusals = tuple(refused for one in checks for refused in one.refusals)
+        refused = [one for one in checks if one.refusals]
+        of = f"{len(checks)} disk{'s' if len(checks) != 1 else ''}"
         super().__init__(
             f"{len(refused)} of {of} cannot be used; nothing was written",
-            details="\n".join(f"  {one.claim.id}: {why}" for one in refused for why in one.refusals),
-            resolution="; ".join(dict.fromkeys(ADVICE[why.why] for why in self.refusals)),
+            details="\n".join(f"  {one.declared.id}: {why}" for one in refused for why in one.refusals),
+            resolution="; ".join(dict.fromkeys(ADVICE[why.reason] for why in self.refusals)),
         )
 
 
 @dataclass
-class Held:
-    """A disk that is ours alone."""
+class LeasedDisk:
+    """A disk that is locked by this run."""
 
-    claim: DeclaredDisk
+    declared: DeclaredDisk
     node: Node
-    hands: Hands
+    operations: DiskOperations
     lock: Lock
-    #: Opened for reading, exclusively; None once it was let go.
-    exclusive: Opened | None = None
-    #: Its partitions, as the kernel knew them when it was judged.
+    #: Opened for reading, exclusively; None while it is released.
+    exclusive: OpenDisk | None = None
+    #: Its partitions when it was checked.
     parts: tuple[Node, ...] = ()
-    #: The PCI address of its controller, if that goes with it.
+    #: The PCI address of its controller, if that is passed through.
     controller: str = ""
 
-    def let_go(self) -> None:
-        """Let the kernel's own drivers and mkfs have it, which want it exclusively themselves; the lock stays."""
+    def release(self) -> None:
+        """Close the device, so that kernel drivers and mkfs can open it exclusively; the lock stays."""
         if self.exclusive is not None:
             self.exclusive.close()
             self.exclusive = None
 
-    def take_again(self) -> None:
-        """Have it exclusively once more, once nothing stands on it any more; DisksRefused if something does."""
+    def reacquire(self) -> None:
+        """Open it exclusively again; raise DisksRefused if it is in use or another device."""
         if self.exclusive is not None:
             return
         try:
-            self.exclusive = _opened(self.node, self.hands)
-            changes = tuple(_another(self.node, self.exclusive))
+            self.exclusive = _open_exclusively(self.node, self.operations)
+            changes = tuple(_identity_changes(self.node, self.exclusive))
         except OSError as error:
-            changes = (_not_opened(self.node, error, self.hands),)
+            changes = (_open_refusal(self.node, error, self.operations),)
         if changes:
-            self.let_go()
-            raise DisksRefused([Judged(self.claim, self.node, changes)])
+            self.release()
+            raise DisksRefused([DiskCheck(self.declared, self.node, changes)])
 
     @property
-    def alone(self) -> Opened:
-        """What may be written."""
+    def opened(self) -> OpenDisk:
+        """The open device, which may be written."""
         if self.exclusive is None:
-            raise ValueError(f"{self.claim.id} was let go: who knows who has it now")
+            raise ValueError(f"{self.declared.id} is released: another process may use it")
         return self.exclusive
 
 
 @contextmanager
-def held(
-    claims: Sequence[DeclaredDisk],
+def acquire_disks(
+    declarations: Sequence[DeclaredDisk],
     ask: Callable[[], Census],
     *,
-    ours: Ours = NOTHING,
+    ours: OwnMarks = NO_MARKS,
     purpose: str | None = None,
-    hands: Hands = HERE,
-) -> Iterator[tuple[Held, ...]]:
-    """Have these disks, all of them, or raise DisksRefused with everything that speaks against any. Writes on none."""
+    operations: DiskOperations = LOCAL,
+) -> Iterator[tuple[LeasedDisk, ...]]:
+    """Lock and open all of these disks, or raise DisksRefused with every refusal. Writes on none."""
     census = ask()
-    first = _unless_refused(judged_all(census, tuple(claims), ours, purpose))
+    first = _raise_if_refused(check_disks(census, tuple(declarations), ours, purpose))
     with ExitStack() as stack:
-        taken = [_taken(one, census, hands, stack, ours.run) for one in first]
-        _unless_refused([Judged(one.claim, one.node, why) for one, (_, why) in zip(first, taken, strict=True)])
-        second = judged_all(ask(), tuple(claims), ours, purpose)
-        _unless_refused([_unchanged(*pair) for pair in zip(first, second, strict=True)])
-        yield tuple(have for have, _ in taken if have)
+        taken = [_acquire(one, census, operations, stack, ours.run) for one in first]
+        _raise_if_refused([DiskCheck(one.declared, one.node, why) for one, (_, why) in zip(first, taken, strict=True)])
+        second = check_disks(ask(), tuple(declarations), ours, purpose)
+        _raise_if_refused([_compare_checks(*pair) for pair in zip(first, second, strict=True)])
+        yield tuple(disk for disk, _ in taken if disk)
 
 
-def seen_at_work(one: Judged, hands: Hands) -> Judged:
-    """What was handed to a run that is still at work is used by it, and all that stands on it is that run's."""
-    if one.node is None or all(refused.why is not Why.LEFT_OVER for refused in one.refusals):
+def report_active_run(one: DiskCheck, operations: DiskOperations) -> DiskCheck:
+    """Replace the refusals of a disk that an active run uses: all that is on it belongs to that run."""
+    if one.node is None or all(refused.reason is not Reason.LEFT_OVER for refused in one.refusals):
         return one
-    lock, holder = hands.lock(one.node.identity, "")
+    lock, holder = operations.lock(one.node.identity, "")
     if lock is not None:
         lock.close()
         return one
-    return replace(one, refusals=(Refused(Why.LOCKED, f"{one.node.path} is used by {holder}"),))
+    return replace(one, refusals=(Refusal(Reason.LOCKED, f"{one.node.path} is used by {holder}"),))
 
 
-def _unless_refused(judged: Sequence[Judged]) -> Sequence[Judged]:
-    if any(one.refusals for one in judged):
-        raise DisksRefused(judged)
-    return judged
+def _raise_if_refused(checks: Sequence[DiskCheck]) -> Sequence[DiskCheck]:
+    if any(one.refusals for one in checks):
+        raise DisksRefused(checks)
+    return checks
 
 
-def _taken(
-    one: Judged, census: Census, hands: Hands, stack: ExitStack, run: str
-) -> tuple[Held | None, tuple[Refused, ...]]:
-    """Locked, and opened as what was judged; or why not."""
+def _acquire(
+    one: DiskCheck, census: Census, operations: DiskOperations, stack: ExitStack, run: str
+) -> tuple[LeasedDisk | None, tuple[Refusal, ...]]:
+    """Lock and open a disk; return refusals if it is not the device that was checked."""
     node = one.node
     if node is None:
-        raise ValueError(f"{one.claim.id} was not found, and is to be opened")
-    lock, holder = hands.lock(node.identity, run)
+        raise ValueError(f"{one.declared.id} was not found, and is to be opened")
+    lock, holder = operations.lock(node.identity, run)
     if lock is None:
-        return None, (Refused(Why.LOCKED, f"{node.path} is used by {holder}"),)
+        return None, (Refusal(Reason.LOCKED, f"{node.path} is used by {holder}"),)
     stack.callback(lock.close)
-    have = Held(one.claim, node, hands, lock, parts=census.parts_of(node))
-    stack.callback(have.let_go)
+    disk = LeasedDisk(one.declared, node, operations, lock, parts=census.parts_of(node))
+    stack.callback(disk.release)
     try:
-        have.exclusive = _opened(node, hands)
-        changes = tuple(_another(node, have.exclusive))
+        disk.exclusive = _open_exclusively(node, operations)
+        changes = tuple(_identity_changes(node, disk.exclusive))
     except OSError as error:
-        return None, (_not_opened(node, error, hands),)
-    return have, (*changes, *_written_by_others((node, *have.parts), hands))
+        return None, (_open_refusal(node, error, operations),)
+    return disk, (*changes, *_other_writers((node, *disk.parts), operations))
 
 
-def _opened(node: Node, hands: Hands) -> Opened:
-    """For reading, and alone. After every change udev's programs look at a disk, alone too, but only for a moment."""
-    for left in reversed(range(GLANCES)):
+def _open_exclusively(node: Node, operations: DiskOperations) -> OpenDisk:
+    """Open for reading. Retry: after every change, programs of udev open a disk exclusively for a moment."""
+    for left in reversed(range(OPEN_TRIES)):
         try:
-            return hands.open(node)
+            return operations.open(node)
         except OSError as error:
             if error.errno != errno.EBUSY or not left:
                 raise
-            time.sleep(GLANCE)
+            time.sleep(OPEN_PAUSE)
     raise AssertionError("unreachable")
 
 
-def _not_opened(node: Node, error: OSError, hands: Hands) -> Refused:
+def _open_refusal(node: Node, error: OSError, operations: DiskOperations) -> Refusal:
     if error.errno == errno.EBUSY:
-        return Refused(Why.BUSY, f"{node.path} is held exclusively by {hands.who_has(node.dev) or 'the kernel'}")
-    why = Why.CHANGED if error.errno in {errno.ENOENT, errno.ENXIO, errno.ENODEV} else Why.UNREADABLE
-    return Refused(why, f"{node.path} cannot be opened: {error.strerror}")
+        return Refusal(
+            Reason.BUSY, f"{node.path} is opened exclusively by {operations.find_users(node.dev) or 'the kernel'}"
+        )
+    why = Reason.CHANGED if error.errno in {errno.ENOENT, errno.ENXIO, errno.ENODEV} else Reason.UNREADABLE
+    return Refusal(why, f"{node.path} cannot be opened: {error.strerror}")
 
 
-def _another(node: Node, opened: Opened) -> Iterator[Refused]:
-    """Is what was opened what was judged? Numbers and names are given anew; the sequence never is."""
-    found, meant = opened.seen(), {"number": node.dev, "size": str(node.size)}
+def _identity_changes(node: Node, opened: OpenDisk) -> Iterator[Refusal]:
+    """Compare the open device with the checked one. Names and numbers are reused, the sequence number never is."""
+    found, expected = opened.identify(), {"number": node.dev, "size": str(node.size)}
     if node.sequence:
-        meant["sequence"] = node.sequence
-    for what, value in meant.items():
+        expected["sequence"] = node.sequence
+    for what, value in expected.items():
         if found.get(what) != value:
             now = found.get(what, "none")
-            yield Refused(Why.CHANGED, f"{node.path} had the {what} {value} when it was judged, now {now}")
+            yield Refusal(Reason.CHANGED, f"{node.path} had the {what} {value} when it was checked, now {now}")
 
 
-def _written_by_others(nodes: Iterable[Node], hands: Hands) -> Iterator[Refused]:
-    """Not everybody who writes on a disk, or a part of it, asks to be alone with it: virtual machines do not."""
+def _other_writers(nodes: Iterable[Node], operations: DiskOperations) -> Iterator[Refusal]:
+    """Yield other processes that write to a disk or partition: virtual machines do so without an exclusive open."""
     for node in nodes:
-        if writers := hands.who_has(node.dev, writing=True):
-            yield Refused(Why.BUSY, f"{node.path} is open for writing by {writers}")
+        if writers := operations.find_users(node.dev, writing=True):
+            yield Refusal(Reason.BUSY, f"{node.path} is open for writing by {writers}")
 
 
-def _unchanged(before: Judged, after: Judged) -> Judged:
-    """What is judged again is the device that was opened, or it is refused."""
-    was, now, name = before.node, after.node, before.claim.id
+def _compare_checks(before: DiskCheck, after: DiskCheck) -> DiskCheck:
+    """Return the second check, with a refusal if anything changed since the first."""
+    was, now, name = before.node, after.node, before.declared.id
     if was is None or now is None:
-        return Judged(before.claim, was, (Refused(Why.CHANGED, f"{name} leads to nothing any more"), *after.refusals))
+        return DiskCheck(before.declared, was, (Refusal(Reason.CHANGED, f"{name} no longer exists"), *after.refusals))
     if was.dev != now.dev:
         moved = f"{name} led to {was.path} ({was.dev}), and now leads to {now.path} ({now.dev})"
-        return Judged(before.claim, was, (Refused(Why.CHANGED, moved), *after.refusals))
+        return DiskCheck(before.declared, was, (Refusal(Reason.CHANGED, moved), *after.refusals))
     if after.refusals:
-        return Judged(before.claim, was, (Refused(Why.CHANGED, f"{name} was free a moment ago"), *after.refusals))
+        return DiskCheck(
+            before.declared, was, (Refusal(Reason.CHANGED, f"{name} was free at the first check"), *after.refusals)
+        )
     return after

@@ -1,8 +1,7 @@
-"""Whether a disk that was let go is still the one that was judged, asked by every script before its first step.
+"""The check, at the start of every script, that a disk is still the device that was checked.
 
-Who builds on a disk has to let go of it, and nobody holds its name meanwhile: a disk that is pulled out leaves its name
-and its numbers to the next. What the kernel never gives twice is the sequence number of a medium; where it knows of
-none (before Linux 5.15) there has to be a name of udev's, which goes by what the disk is.
+Scripts need the disk closed, so a hot-swapped disk could take over its name and number. The kernel never reuses the
+sequence number of a medium; kernels before 5.15 do not have it, so they need a name by udev.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
     from runner.hosts.inventory import Node
 
 SYSFS = "/sys/class/block"
-#: Starts no process: it is before every trial. $1: what scripts call the disk; $2: its node; $3: its folder in sysfs;
-#: then what files there have to say. Says what it found behind the word in $matrix_mark, which nobody can guess.
+#: Starts no process, as it runs before every trial. $1: the disk's name in scripts; $2: its node; $3: its folder in
+#: sysfs; then the expected values of files there. Prints its result after the secret word in $matrix_mark.
 CHECK = """\
 matrix_same() {
   local path=$1 node=$2 folder=$3 pair found
@@ -46,41 +45,39 @@ matrix_same() {
 """
 
 
-def check(disks: Iterable[tuple[str, Node]], sysfs: str = SYSFS) -> str:
-    """Bash that ends where one of them, by what scripts call it, is not the device that was judged."""
-    calls = [f"{join(('matrix_same', *_words(path, node, sysfs)))} || exit 1\n" for path, node in disks]
+def identity_check(disks: Iterable[tuple[str, Node]], sysfs: str = SYSFS) -> str:
+    """Return bash that ends if a disk, by the name that scripts use, is not the device that was checked."""
+    calls = [f"{join(('matrix_same', *_arguments(path, node, sysfs)))} || exit 1\n" for path, node in disks]
     return "".join([CHECK, *calls]) if calls else ""
 
 
-def _words(path: str, node: Node, sysfs: str) -> tuple[str, ...]:
+def _arguments(path: str, node: Node, sysfs: str) -> tuple[str, ...]:
     known = {"dev": node.dev, "size": str(node.size // SECTOR), "diskseq": node.sequence}
     told = (f"{name}={value}" for name, value in known.items() if value)
     return (path, node.path, f"{sysfs}/{node.name}", *told)
 
 
-def heard(output: bytes, mark: str) -> tuple[str, str]:
-    """What it found, if anything: `gone` or `other`, and in words."""
+def parse_report(output: bytes, mark: str) -> tuple[str, str]:
+    """Return `gone` or `other`, and the details; two empty strings if the check passed."""
     line = output.partition(b"\n")[0].decode(errors="replace")
     word, _, said = line.removeprefix(f"{mark} ").partition(" ")
     return (word, said) if line.startswith(mark) and word in {"gone", "other"} else ("", "")
 
 
-class Swapped(HarnessBroken):
-    """Under the name of a disk is another one."""
-
+class DiskSwapped(HarnessBroken):
     def __init__(self, said: str, where: str) -> None:
         super().__init__(
-            f"a disk of {where} is another one than was lent",
+            f"a disk of {where} was replaced by another disk",
             details=said,
-            resolution="no script works on the other one; look what became of the disk (`dmesg`, `matrix disks`)",
+            resolution="no script touches the other disk; `dmesg` and `matrix disks` show what happened",
         )
 
 
-def unless_telling(name: str, path: str, node: Node) -> None:
-    """Refuse a disk that cannot be told from the next one that is put in its place."""
+def require_lasting_identity(name: str, path: str, node: Node) -> None:
+    """Raise BadInput if a disk cannot be distinguished from another one that takes its place."""
     if path == node.path and not node.sequence:
         raise BadInput(
-            f"{name} is only known as {path}, which would be any disk that takes its place",
-            details="there is no name of it in /dev/disk/by-id, and the kernel (before Linux 5.15) numbers no media",
-            resolution="have udev running there, or a newer kernel; nothing was written",
+            f"{name} is only known as {path}, a name that another disk could get",
+            details="it has no name in /dev/disk/by-id, and this kernel (before Linux 5.15) does not number media",
+            resolution="run udev there, or a newer kernel; nothing was written",
         )

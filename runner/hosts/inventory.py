@@ -1,4 +1,4 @@
-"""The block devices of a machine, as its own kernel told of them: parsed once, then only values."""
+"""The block devices of a host, parsed from the output of the inventory script."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from runner.hosts.label import Label
 
 SECTOR = 512
-#: SCSI's numbers for disks, simple ones and zoned ones; all others are tapes, CD-ROMs and the like.
+#: SCSI types of disks, simplified and zoned ones included; other types are tapes, CD-ROMs and the like.
 SCSI_DISKS = {"", "0", "14", "20"}
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Something on a device that a program recognised."""
+    """Content on a device that wipefs or blkid recognised."""
 
     type: str
     offset: str = ""
@@ -42,13 +42,13 @@ class Node:
     """One block device: a disk, a partition, a mapping, an array."""
 
     name: str
-    #: `8:16`: the one thing that is the same under all of its names.
+    #: The device number, such as `8:16`: the same under all of its names.
     dev: str
     size: int
     read_only: bool = False
     removable: bool = False
     partition: bool = False
-    #: Of a partition; where it starts is in bytes.
+    #: Number and start (in bytes) of a partition.
     number: int = 0
     start: int = 0
     scsi_type: str = ""
@@ -64,48 +64,47 @@ class Node:
     mapping_uuid: str = ""
     array_state: str = ""
     bcache: str = ""
-    #: Raised by the kernel for each medium or device that comes under a name.
+    #: A number that the kernel never reuses for another medium or device.
     sequence: str = ""
-    #: Bytes, since the machine was started.
+    #: Bytes since boot.
     written: int = 0
     signatures: tuple[Signature, ...] = ()
-    #: Bytes that are not zero, of those that were looked at; None if nobody looked.
+    #: Non-zero bytes in the places that were read; None if unknown.
     filled: int | None = None
     label: Label | None = None
-    #: Why its content could not be told.
+    #: Why its content could not be read.
     unreadable: str = ""
 
     @property
     def path(self) -> str:
-        """Where it lies below /dev."""
         return f"/dev/{self.name.replace('!', '/')}"
 
     @property
     def is_disk(self) -> bool:
-        """Not something that was made of disks."""
+        """It is not made of other devices."""
         return not (self.partition or self.mapping or self.array_state or self.name.startswith(("md", "dm-", "zram")))
 
     @property
     def identity(self) -> str:
-        """What it is known by, whatever it is called."""
+        """Its identifier under all of its names."""
         return self.wwn or self.serial or self.dev
 
 
 @dataclass(frozen=True, slots=True)
 class StableName:
-    """A link in /dev/disk/by-id, or what udev would have called it where there is no udev."""
+    """A link in /dev/disk/by-id, or the name that udev would give where there is no udev."""
 
     name: str
     #: Empty if it leads to no block device.
     dev: str
     target: str = ""
-    #: What it leads to, in words; empty if to nothing.
+    #: The kind of its target; empty if the target is missing.
     kind: str = "block special file"
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file system that is mounted somewhere, in this or another mount namespace."""
+    """A mounted file system, in this or another mount namespace."""
 
     dev: str
     source: str
@@ -115,39 +114,35 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """All of them, and how they stand on one another."""
+    """All block devices of a host, and how they are stacked."""
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     names: tuple[StableName, ...] = ()
     mounts: tuple[Mount, ...] = ()
-    #: What is swapped to, by the number of the device.
+    #: Active swap, by device number.
     swaps: Mapping[str, str] = field(default_factory=dict)
     #: The file system's UUID, by the name of each device of a mounted btrfs.
     btrfs: Mapping[str, str] = field(default_factory=dict)
 
     def by_number(self, dev: str) -> Node | None:
-        """The node of this number."""
         return next((node for node in self.nodes.values() if node.dev == dev), None)
 
     def parts_of(self, node: Node) -> tuple[Node, ...]:
-        """Its partitions."""
         return tuple(self.nodes[part] for part in self.parts.get(node.name, ()) if part in self.nodes)
 
     @property
     def disks(self) -> tuple[Node, ...]:
-        """Those that were not made of others, and are there at all."""
         return tuple(node for node in self.nodes.values() if node.is_disk and (node.size or node.removable))
 
     def names_of(self, node: Node) -> tuple[str, ...]:
-        """Its stable names."""
         return tuple(name.name for name in self.names if name.dev == node.dev)
 
 
 @dataclass
 class _Facts:
-    """Lines of the census, sorted by what they are about."""
+    """Lines of the inventory, sorted by subject."""
 
     keys: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     parts: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -157,40 +152,40 @@ class _Facts:
     mounts: list[Mount] = field(default_factory=list)
     swaps: dict[str, str] = field(default_factory=dict)
     btrfs: dict[str, str] = field(default_factory=dict)
-    #: Why what lsblk knows of disks is not known.
-    unheard: str = ""
+    #: Why the output of lsblk could not be used.
+    lsblk_error: str = ""
 
 
-def parse(text: str) -> Census:
-    """The census in what its script said; one that was cut short is none."""
-    # Not splitlines(): names hold whatever somebody wrote, such as separators of Unicode's.
+def parse_census(text: str) -> Census:
+    """Parse the output of the inventory script; raise HarnessBroken if it was cut short."""
+    # Not splitlines(): names can contain Unicode line separators.
     lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
     if not lines or lines[-1] != ["end"]:
         raise HarnessBroken(
-            "what a machine says of its disks was cut short",
+            "the disk inventory of a host was cut short",
             details=text[-500:],
-            resolution="nothing was used; try again, and look at the machine if it happens again",
+            resolution="no disk was used; try again, and check the host if it happens again",
         )
     facts = _Facts()
     for words in lines:
-        _take(facts, words)
-    nodes = {name: _node(name, keys, facts) for name, keys in facts.keys.items() if "dev" in keys}
+        _add_line(facts, words)
+    nodes = {name: _build_node(name, keys, facts) for name, keys in facts.keys.items() if "dev" in keys}
     return Census(
         nodes=MappingProxyType(nodes),
-        parts=_frozen(facts.parts),
-        holders=_frozen(facts.holders),
-        names=(*facts.links, *_without_udev(nodes.values(), {link.name for link in facts.links})),
+        parts=_freeze(facts.parts),
+        holders=_freeze(facts.holders),
+        names=(*facts.links, *_names_without_udev(nodes.values(), {link.name for link in facts.links})),
         mounts=tuple(facts.mounts),
         swaps=MappingProxyType(facts.swaps),
         btrfs=MappingProxyType(facts.btrfs),
     )
 
 
-def _frozen(relations: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
+def _freeze(relations: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({name: tuple(dict.fromkeys(others)) for name, others in relations.items()})
 
 
-def _take(facts: _Facts, words: list[str]) -> None:
+def _add_line(facts: _Facts, words: list[str]) -> None:
     match words:
         case ["node", name, key, value]:
             facts.keys[name][key] = value.strip()
@@ -203,50 +198,50 @@ def _take(facts: _Facts, words: list[str]) -> None:
         case ["link", name, dev, target, kind]:
             facts.links.append(StableName(name, dev.replace("-", ""), target, kind))
         case ["mount", dev, source, point, kind]:
-            facts.mounts.append(Mount(dev, _unescaped(source), _unescaped(point), kind))
+            facts.mounts.append(Mount(dev, _unescape(source), _unescape(point), kind))
         case _:
-            _take_told(facts, words)
+            _add_reported(facts, words)
 
 
-def _take_told(facts: _Facts, words: list[str]) -> None:
-    """What others said: drivers of their own, and programs, which may say anything."""
+def _add_reported(facts: _Facts, words: list[str]) -> None:
+    """Add what drivers and programs print, which can be malformed."""
     match words:
         case ["swap", dev, path]:
             facts.swaps[dev] = path
         case ["btrfs", name, uuid]:
             facts.btrfs[name] = uuid
         case ["mdstat", line]:
-            for member, array in _members(line):
+            for member, array in _md_members(line):
                 facts.holders[member].append(array)
         case ["wipefs", name, said]:
             try:
-                facts.signatures[name] += _of_wipefs(said)
+                facts.signatures[name] += _parse_wipefs(said)
             except (orjson.JSONDecodeError, KeyError, TypeError):
-                facts.keys[name]["unreadable"] = f"wipefs said what is no JSON: {said[:200]}"
+                facts.keys[name]["unreadable"] = f"wipefs printed invalid JSON: {said[:200]}"
         case ["blkid", name, status, *said]:
-            facts.signatures[name] += _of_blkid(int(status), " ".join(said), facts.signatures[name])
-            facts.signatures[name] = list(_of_tables(" ".join(said), facts.signatures[name]))
+            facts.signatures[name] += _parse_blkid(int(status), " ".join(said), facts.signatures[name])
+            facts.signatures[name] = list(_add_table_uuids(" ".join(said), facts.signatures[name]))
         case ["lsblk", said]:
-            _take_lsblk(facts, said)
+            _add_lsblk(facts, said)
 
 
-def _take_lsblk(facts: _Facts, said: str) -> None:
+def _add_lsblk(facts: _Facts, said: str) -> None:
     try:
-        told = list(_of_lsblk(said))
+        told = list(_parse_lsblk(said))
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        facts.unheard = f"lsblk said what is no JSON: {said[:200]}"
+        facts.lsblk_error = f"lsblk printed invalid JSON: {said[:200]}"
         return
     for name, key, value in told:
         facts.keys[name].setdefault(key, value)
 
 
-def _of_wipefs(said: str) -> Iterator[Signature]:
+def _parse_wipefs(said: str) -> Iterator[Signature]:
     for one in orjson.loads(said)["signatures"] if said.strip() else ():
         yield Signature(*(str(one.get(key) or "") for key in ("type", "offset", "uuid", "label")))
 
 
-def _of_blkid(status: int, said: str, known: Iterable[Signature]) -> Iterator[Signature]:
-    """A second opinion: 2 is nothing found, 8 is more than one thing, which nobody should have to choose from."""
+def _parse_blkid(status: int, said: str, known: Iterable[Signature]) -> Iterator[Signature]:
+    """Yield what blkid found besides wipefs. Status 2: no signature; status 8: several, and blkid does not choose."""
     if status == 8:
         yield Signature(f"several at once ({said or 'blkid cannot tell which'})")
     elif status == 0:
@@ -256,11 +251,11 @@ def _of_blkid(status: int, said: str, known: Iterable[Signature]) -> Iterator[Si
             if key in pairs and pairs[key] not in types:
                 yield Signature(pairs[key], uuid=pairs.get(uuid, ""))
     elif status != 2:
-        yield Signature(f"something that blkid failed at: {said}")
+        yield Signature(f"content at which blkid failed: {said}")
 
 
-def _of_tables(said: str, known: Iterable[Signature]) -> Iterator[Signature]:
-    """What wipefs finds of a partition table has no UUID; blkid knows it. A GPT protects itself by a second table."""
+def _add_table_uuids(said: str, known: Iterable[Signature]) -> Iterator[Signature]:
+    """Add UUIDs of partition tables, which blkid knows and wipefs does not. A GPT has a protective MBR as well."""
     pairs = dict(word.partition("=")[::2] for word in said.split())
     kind = pairs.get("PTTYPE", "")
     for one in known:
@@ -268,8 +263,8 @@ def _of_tables(said: str, known: Iterable[Signature]) -> Iterator[Signature]:
         yield replace(one, uuid=pairs.get("PTUUID", "")) if of_it and not one.uuid else one
 
 
-def _of_lsblk(said: str) -> Iterator[tuple[str, str, str]]:
-    """Of each device and all below it: what udev knows, or lsblk itself read from sysfs."""
+def _parse_lsblk(said: str) -> Iterator[tuple[str, str, str]]:
+    """Yield facts of each device and those below it, from udev or from sysfs by lsblk itself."""
     rows = orjson.loads(said)["blockdevices"]
     while rows:
         row = rows.pop()
@@ -279,8 +274,8 @@ def _of_lsblk(said: str) -> Iterator[tuple[str, str, str]]:
                 yield row["kname"].replace("/", "!"), f"lsblk {key}", str(row[key]).strip()
 
 
-def _members(line: str) -> Iterator[tuple[str, str]]:
-    """`md0 : active raid1 sdb1[1] sda1[0](F)`."""
+def _md_members(line: str) -> Iterator[tuple[str, str]]:
+    """Parse `md0 : active raid1 sdb1[1] sda1[0](F)`."""
     array, _, rest = line.partition(" : ")
     for word in rest.split():
         member, bracket, _ = word.partition("[")
@@ -288,20 +283,20 @@ def _members(line: str) -> Iterator[tuple[str, str]]:
             yield member, array.strip()
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     for escape, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
         text = text.replace(escape, char)
     return text
 
 
-def _node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
+def _build_node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
     def first(*wanted: str) -> str:
         return next((keys[key] for key in wanted if keys.get(key)), "")
 
     stat = first("stat").split()
-    # Of a disk that its driver tells all of, lsblk knows no more. Of another it may have known whose twin it is.
+    # If the driver reports both, lsblk is not needed. Otherwise lsblk may be needed to detect a twin.
     serial, wwn = first("vpd_pg80", "serial", "device/serial"), first("wwid", "device/wwid")
-    unheard = "" if serial and wwn else facts.unheard
+    unheard = "" if serial and wwn else facts.lsblk_error
     filled = first("filled")
     return Node(
         name=name,
@@ -313,7 +308,7 @@ def _node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         number=int(first("partition") or 0),
         start=int(first("start") or 0) * SECTOR,
         scsi_type=first("device/type"),
-        # A loop device is what the file behind it is.
+        # A loop device is identified by its file.
         serial=serial or first("lsblk serial", "loop/backing_file"),
         wwn=wwn or first("lsblk wwn"),
         model=first("device/model", "lsblk model"),
@@ -329,13 +324,13 @@ def _node(name: str, keys: Mapping[str, str], facts: _Facts) -> Node:
         written=int(stat[6]) * SECTOR if len(stat) > 6 else 0,
         signatures=tuple(dict.fromkeys(facts.signatures.get(name, ()))),
         filled=int(filled) if filled.isdecimal() else None,
-        label=label.read(first("label")),
+        label=label.decode(first("label")),
         unreadable=first("unreadable") or unheard,
     )
 
 
-def _without_udev(nodes: Iterable[Node], known: set[str]) -> Iterator[StableName]:
-    """The names that udev gives, where the kernel knows enough to give them itself."""
+def _names_without_udev(nodes: Iterable[Node], known: set[str]) -> Iterator[StableName]:
+    """Yield the names that udev would give, where the kernel knows enough."""
     for node in nodes:
         if node.partition or node.backing:
             continue

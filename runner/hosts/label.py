@@ -1,8 +1,7 @@
-"""What we write on a disk that is ours: whose it is, since which run, and what the run had it for.
+"""The label that a run writes on its disks.
 
-One block at a place that no signature known to libblkid uses, and that partition tables with the usual alignment leave
-alone. It tells that *nothing but us* wrote there only as long as nothing else is recognised on the disk: a file system
-made later may well leave it standing.
+It is one block in a place that no signature of libblkid uses and that aligned partition tables leave alone. A later
+file system may leave it intact, so any recognised content counts more than the label.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ State = Literal["held", "free"]
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """`held` by a run that has not given it back yet, or `free` for the next one."""
+    """`held`: leased to the run. `free`: the next run may use the disk."""
 
     run: str
     disk: str
@@ -30,8 +29,8 @@ class Label:
     state: State
 
 
-def written(label: Label) -> bytes:
-    """The block as it stands on the disk, in printable ASCII whatever serial numbers hold: no more of it is read."""
+def encode(label: Label) -> bytes:
+    """Return the block. It is printable ASCII, also for odd serial numbers: the inventory reads only that."""
     content = json.dumps(asdict(label), separators=(",", ":"))
     text = f"{MAGIC} 1 {_digest(content)} {content}"
     if len(text) >= BYTES:
@@ -39,8 +38,8 @@ def written(label: Label) -> bytes:
     return text.encode().ljust(BYTES, b"\0")
 
 
-def read(text: str) -> Label | None:
-    """The label in such a block; None if it is none, or not whole."""
+def decode(text: str) -> Label | None:
+    """Return the label of a block; None if there is no complete one."""
     words = text.rstrip("\0").split(" ", 3)
     if len(words) != 4 or words[:2] != [MAGIC, "1"] or words[2] != _digest(words[3]):
         return None

@@ -1,8 +1,6 @@
-"""Disks that exist, lent to a run: the one way from what hosts.yaml allows to disks that may be written, and back.
+"""The lease of physical disks: checks, confirmation and records before the first write; wear and release at the end.
 
-Whoever brings a rig up on such disks does so inside of `lent`: on the way in everything is checked, said and noted down
-before the first byte is written; on the way out what was written is counted, and a disk that nothing is left on is
-given back. A disk on which something is left stays with the run, for `matrix clean`.
+A disk that cannot be released stays with the run, for `matrix clean`.
 """
 
 from __future__ import annotations
@@ -12,15 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput, HarnessBroken, MatrixError
-from runner.hosts.checks import Judged, judged
-from runner.hosts.confirmation import asked_for
-from runner.hosts.disk_ledger import Handed, count, hand, ledger, ours, strike_out
-from runner.hosts.exclusive import DisksRefused, Held, held
-from runner.hosts.local_operations import HERE
-from runner.hosts.own_work import Ours
-from runner.hosts.vfio import controller_of, judged_whole
-from runner.hosts.wear import night_of, worn_out
-from runner.hosts.wipe_and_label import give_back, prepare, unless_open, wipe_marked
+from runner.hosts.checks import DiskCheck, check_disk
+from runner.hosts.confirmation import confirm_losses
+from runner.hosts.disk_ledger import LeaseRecord, count_written, delete_record, own_marks, read_ledger, write_record
+from runner.hosts.exclusive import DisksRefused, LeasedDisk, acquire_disks
+from runner.hosts.local_operations import LOCAL
+from runner.hosts.signatures import OwnMarks
+from runner.hosts.vfio import check_controller, controller_of
+from runner.hosts.wear import night_of, wear_refusal
+from runner.hosts.wipe_and_label import give_back, prepare_disk, require_closed_partitions, wipe_marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,55 +26,54 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.hosts.inventory import Census
-    from runner.hosts.operations import Hands
-    from runner.hosts.reasons import Refused
+    from runner.hosts.operations import DiskOperations
+    from runner.hosts.reasons import Refusal
     from runner.language.hosts import DeclaredDisk
 
 
-class WornOut(BadInput):
-    """What is to be written is more than tonight's budget of a disk has left."""
+class WearExceeded(BadInput):
+    pass
 
 
 @dataclass(frozen=True, slots=True)
-class Loan:
-    """To which run disks are lent, and what its user asked for."""
+class Lease:
+    """The run that leases disks, and the options of its user."""
 
     run: str
     matrix: str
     folder: Path
-    #: Of this machine: its records and the ledger.
+    #: The state folder of this machine: records and ledger.
     state: Path
     #: Named with --destroy, or in `destroy:` of the host.
     destroy: frozenset[str]
-    #: Bytes that will be written to each disk at most, as far as that is known.
-    ahead: int = 0
-    #: UUIDs of what the run makes on them.
-    marks: Callable[[Sequence[Held]], Iterable[str]] = lambda _: ()
-    #: What the disks are called where the run's scripts run, in their order; empty if as they are here.
+    #: The most bytes that the run writes to each disk, as far as known.
+    planned_bytes: int = 0
+    #: Returns UUIDs of what the run makes on them.
+    marks: Callable[[Sequence[LeasedDisk]], Iterable[str]] = lambda _: ()
+    #: Names of the disks in the guest, in order; empty if scripts run on the host.
     inside: tuple[str, ...] = ()
-    #: Of the machine that has the disks.
+    #: The boot id of the host that has the disks.
     boot: str = ""
-    #: Of the host that has them, and how it is reached.
-    hands: Hands = HERE
+    operations: DiskOperations = LOCAL
     reach: str = "local"
-    #: The disks of that host share nothing: others may be measured meanwhile.
-    apart: bool = False
+    #: The disks of the host share no controller or bus: other runs may measure there too.
+    shares_nothing: bool = False
 
 
-#: Who has the lock of this name measures disks of the host, whichever these are.
+#: The name of the lock of a run that measures any disk of the host.
 _ANY_DISK = "any disk"
 
 
 @contextmanager
-def measured_alone(hands: Hands, run: str, reach: str) -> Iterator[None]:
-    """Disks of one host may share a controller: two runs that measure some of them would measure each other."""
-    lock, holder = hands.lock(_ANY_DISK, run)
+def exclude_other_runs(operations: DiskOperations, run: str, reach: str) -> Iterator[None]:
+    """Allow one run per host to measure its disks: they may share a controller."""
+    lock, holder = operations.lock(_ANY_DISK, run)
     if lock is None:
         where = "this host" if reach == "local" else reach
         raise BadInput(
             f"disks of {where} are being measured already, by {holder}",
-            resolution="wait for it; or if its disks share neither controller nor bus, say so of the host in "
-            "hosts.yaml: `shares: nothing`",
+            resolution="wait until that run ends; if the disks share neither controller nor bus, set "
+            "`shares: nothing` for the host in hosts.yaml",
         )
     try:
         yield
@@ -85,106 +82,106 @@ def measured_alone(hands: Hands, run: str, reach: str) -> Iterator[None]:
 
 
 @contextmanager
-def lent(
-    claims: Sequence[DeclaredDisk],
+def lease_disks(
+    declarations: Sequence[DeclaredDisk],
     ask: Callable[[], Census],
-    loan: Loan,
+    lease: Lease,
     now: Callable[[], datetime],
     say: Callable[[str], None],
-    stays: Callable[[str], None] | None = None,
-) -> Iterator[tuple[Held, ...]]:
-    """Disks that are the run's alone, or an error before anything was written on any of them.
+    warn: Callable[[str], None] | None = None,
+) -> Iterator[tuple[LeasedDisk, ...]]:
+    """Lease the disks, or raise before the first write.
 
-    `stays` is told, instead of `say`, of what cannot be given back.
+    `warn` gets what cannot be released, instead of `say`.
     """
-    known = ours(loan.state, loan.run, loan.reach)
+    known = own_marks(lease.state, lease.run, lease.reach)
     with (
-        nullcontext() if loan.apart else measured_alone(loan.hands, loan.run, loan.reach),
-        held(claims, ask, ours=known, purpose=loan.matrix, hands=loan.hands) as disks,
+        nullcontext() if lease.shares_nothing else exclude_other_runs(lease.operations, lease.run, lease.reach),
+        acquire_disks(declarations, ask, ours=known, purpose=lease.matrix, operations=lease.operations) as disks,
     ):
-        say(asked_for([Judged(one.claim, one.node, ()) for one in disks], loan.destroy, ()))
-        if unseen := loan.hands.unseen():
-            say(f"only root sees whether {unseen} write on these disks without asking to be alone with them")
-        _unless_worn_out(disks, loan, now())
-        unless_open(disks)
-        _with_controllers(disks)
-        stays = stays or say
-        marks, mine = tuple(sorted(loan.marks(disks))), list[Held]()
+        say(confirm_losses([DiskCheck(one.declared, one.node, ()) for one in disks], lease.destroy, ()))
+        if hidden := lease.operations.hidden_processes():
+            say(f"not root: cannot see whether {hidden} write to these disks without an exclusive open")
+        _check_wear(disks, lease, now())
+        require_closed_partitions(disks)
+        _assign_controllers(disks)
+        warn = warn or say
+        marks, mine = tuple(sorted(lease.marks(disks))), list[LeasedDisk]()
         try:
-            for one, inside in zip(disks, loan.inside or ("",) * len(disks), strict=True):
-                hand(loan.state, _record(one, loan, now(), marks, inside))
-                mine.append(one)  # from here on it may be written, and is given back
-                prepare(one, loan.run)
+            for one, inside in zip(disks, lease.inside or ("",) * len(disks), strict=True):
+                write_record(lease.state, _lease_record(one, lease, now(), marks, inside))
+                mine.append(one)  # from here on it may be written, and has to be released
+                prepare_disk(one, lease.run)
             yield disks
         finally:
             try:
-                for line in _back(mine, frozenset(marks), ask, loan, now()):
-                    stays(line)
-            except MatrixError as error:  # what went wrong before is what matters; the records still tell of the disks
-                stays(f"the disks stay with the run, for `matrix clean`: {error.brief}")
+                for line in _return_disks(mine, frozenset(marks), ask, lease, now()):
+                    warn(line)
+            except MatrixError as error:  # an earlier error matters more; the records keep the disks known
+                warn(f"the disks stay with the run, for `matrix clean`: {error.brief}")
 
 
-def _unless_worn_out(disks: Sequence[Held], loan: Loan, now: datetime) -> None:
-    known, night = ledger(loan.state), night_of(now)
-    told = [worn_out(known, one.claim, one.node.identity, night, loan.ahead) for one in disks]
-    if any(told):
-        raise WornOut(
-            "a disk's budget of bytes for tonight is too small; nothing was written",
-            details="\n".join(f"  {one}" for one in told if one),
+def _check_wear(disks: Sequence[LeasedDisk], lease: Lease, now: datetime) -> None:
+    known, night = read_ledger(lease.state), night_of(now)
+    refusals = [wear_refusal(known, one.declared, one.node.identity, night, lease.planned_bytes) for one in disks]
+    if any(refusals):
+        raise WearExceeded(
+            "the write budget of a disk (`wear:`) is too small for tonight; nothing was written",
+            details="\n".join(f"  {one}" for one in refusals if one),
             resolution="run less of it, run it tomorrow, or raise `wear:` of the disk in hosts.yaml",
         )
 
 
-def _with_controllers(disks: Sequence[Held]) -> None:
-    """Have it noted with each disk which controller goes with it; DisksRefused if one cannot."""
-    judged = [judged_whole(Judged(one.claim, one.node, ())) for one in disks]
-    if any(one.refusals for one in judged):
-        raise DisksRefused(judged)
+def _assign_controllers(disks: Sequence[LeasedDisk]) -> None:
+    """Set each disk's controller if it is passed through too; raise DisksRefused if one cannot be."""
+    checks = [check_controller(DiskCheck(one.declared, one.node, ())) for one in disks]
+    if any(one.refusals for one in checks):
+        raise DisksRefused(checks)
     for one in disks:
-        one.controller = controller_of(one.node).address if one.claim.whole else ""
+        one.controller = controller_of(one.node).address if one.declared.whole else ""
 
 
-def _record(one: Held, loan: Loan, now: datetime, marks: tuple[str, ...], inside: str) -> Handed:
-    return Handed(
-        disk=one.claim.id,
+def _lease_record(one: LeasedDisk, lease: Lease, now: datetime, marks: tuple[str, ...], inside: str) -> LeaseRecord:
+    return LeaseRecord(
+        disk=one.declared.id,
         identity=one.node.identity,
-        reach=loan.reach,
+        reach=lease.reach,
         size=one.node.size,
-        run=loan.run,
-        folder=str(loan.folder.absolute()),
+        run=lease.run,
+        folder=str(lease.folder.absolute()),
         marks=marks,
         inside=inside,
         since=now.isoformat(),
         written=one.node.written,
-        boot=loan.boot,
+        boot=lease.boot,
         controller=one.controller,
     )
 
 
-def _back(
-    disks: Sequence[Held], marks: frozenset[str], ask: Callable[[], Census], loan: Loan, now: datetime
+def _return_disks(
+    disks: Sequence[LeasedDisk], marks: frozenset[str], ask: Callable[[], Census], lease: Lease, now: datetime
 ) -> Iterator[str]:
-    """Count what was written to each, and label those as free that nothing is left on."""
+    """Count what was written to each disk, and release the disks that are clean."""
     census = ask()
     found = [(one, census.by_number(one.node.dev)) for one in disks]
-    # After a boot of a host far away, numbers are other disks'.
+    # After a reboot of a remote host, device numbers may belong to other disks.
     written = {node.identity: node.written for one, node in found if node and node.identity == one.node.identity}
-    count(loan.state, loan.run, written, loan.boot, night_of(now))
+    count_written(lease.state, lease.run, written, lease.boot, night_of(now))
     for one in disks:
-        mine = Ours(loan.run, marks, frozenset({one.node.identity}))
-        if why := _kept(one, mine, census, ask):
-            yield f"{one.claim.id} stays with the run, for `matrix clean`: {why}"
+        mine = OwnMarks(lease.run, marks, frozenset({one.node.identity}))
+        if why := _try_return(one, mine, census, ask):
+            yield f"{one.declared.id} stays with the run, for `matrix clean`: {why}"
         else:
-            strike_out(loan.state, one.node.identity, loan.reach)
+            delete_record(lease.state, one.node.identity, lease.reach)
 
 
-def _kept(one: Held, mine: Ours, census: Census, ask: Callable[[], Census]) -> str:
-    """Give it back, or say why it cannot be: one that died keeps none of the others."""
+def _try_return(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> str:
+    """Release a disk, or return why it cannot be. A dead disk must not keep the others from being released."""
     try:
-        why = judged(census, one.claim, mine).refusals
+        why = check_disk(census, one.declared, mine).refusals
         if not why:
-            one.take_again()
-            why = returned(one, mine, census, ask)
+            one.reacquire()
+            why = return_disk(one, mine, census, ask)
     except DisksRefused as refused:
         why = refused.refusals
     except HarnessBroken as error:
@@ -192,12 +189,12 @@ def _kept(one: Held, mine: Ours, census: Census, ask: Callable[[], Census]) -> s
     return "; ".join(map(str, why))
 
 
-def returned(one: Held, mine: Ours, census: Census, ask: Callable[[], Census]) -> tuple[Refused, ...]:
-    """Label a disk as free that nothing stands on and that carries nothing but our marks, which go; or why not."""
+def return_disk(one: LeasedDisk, mine: OwnMarks, census: Census, ask: Callable[[], Census]) -> tuple[Refusal, ...]:
+    """Wipe our own marks and label the disk as free; return refusals if anything else is on it."""
     node = census.by_number(one.node.dev)
     if node and node.signatures:
         wipe_marked(one, node.signatures, mine)
-        if why := judged(ask(), one.claim, replace(mine, marks=frozenset())).refusals:
+        if why := check_disk(ask(), one.declared, replace(mine, marks=frozenset())).refusals:
             return why
     give_back(one, mine.run)
     return ()

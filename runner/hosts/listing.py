@@ -1,28 +1,28 @@
-"""All disks of a machine, each with whether it may be used and why not: what `matrix disks` shows."""
+"""The list of all disks of a host, with the reasons why each may not be used, for `matrix disks`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runner.hosts.checks import judged_all, unclaimed
-from runner.hosts.own_work import NOTHING
+from runner.hosts.checks import check_disks, check_undeclared
+from runner.hosts.signatures import NO_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.own_work import Ours
-    from runner.hosts.reasons import Refused
+    from runner.hosts.reasons import Refusal
+    from runner.hosts.signatures import OwnMarks
     from runner.language.hosts import DeclaredDisk
     from runner.results.disk_health import Smart
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """One disk that is there, or that was declared and is not."""
+class ListedDisk:
+    """One disk that is present, or that is declared and missing."""
 
-    #: Empty if it is not there.
+    #: Empty if the disk is missing.
     path: str
     names: tuple[str, ...]
     size: int
@@ -30,46 +30,52 @@ class Listed:
     model: str
     serial: str
     wwn: str
-    #: By which name hosts.yaml declares it; empty if it does not.
+    #: Its name in hosts.yaml; empty if it is not declared.
     declared: str
     usable: bool
-    refusals: tuple[Refused, ...]
+    refusals: tuple[Refusal, ...]
     firmware: str = ""
-    #: What it says of its own health; None if nobody asked it.
+    #: None if it was not queried.
     health: Smart | None = None
 
 
-def listing(
-    census: Census, claims: tuple[DeclaredDisk, ...], ours: Ours = NOTHING, healths: Mapping[str, Smart] | None = None
-) -> tuple[Listed, ...]:
-    """Those that were declared first, then all others that are there."""
-    judged = judged_all(census, claims, ours)
+def list_disks(
+    census: Census,
+    declarations: tuple[DeclaredDisk, ...],
+    ours: OwnMarks = NO_MARKS,
+    healths: Mapping[str, Smart] | None = None,
+) -> tuple[ListedDisk, ...]:
+    """Return declared disks first, then all others."""
+    checks = check_disks(census, declarations, ours)
     declared = [
-        _listed(census, one.node, one.claim.id, one.refusals)
+        _listed_disk(census, one.node, one.declared.id, one.refusals)
         if one.node
-        else Listed(
+        else ListedDisk(
             "",
-            (one.claim.id,),
-            one.claim.size,
+            (one.declared.id,),
+            one.declared.size,
             "",
             "",
-            one.claim.serial,
-            one.claim.wwn,
-            one.claim.id,
+            one.declared.serial,
+            one.declared.wwn,
+            one.declared.id,
             False,
             one.refusals,
         )
-        for one in judged
+        for one in checks
     ]
-    there = {one.node.dev for one in judged if one.node}
+    there = {one.node.dev for one in checks if one.node}
     others = [node for node in census.disks if node.dev not in there]
-    found = (*declared, *(_listed(census, node, "", unclaimed(census, node, claims)) for node in others))
+    found = (
+        *declared,
+        *(_listed_disk(census, node, "", check_undeclared(census, node, declarations)) for node in others),
+    )
     return tuple(replace(one, health=(healths or {}).get(one.path)) for one in found)
 
 
-def _listed(census: Census, node: Node, declared: str, refusals: tuple[Refused, ...]) -> Listed:
+def _listed_disk(census: Census, node: Node, declared: str, refusals: tuple[Refusal, ...]) -> ListedDisk:
     kind = "loop" if node.backing else "nvme" if node.name.startswith("nvme") else "hdd" if node.rotational else "ssd"
-    return Listed(
+    return ListedDisk(
         path=node.path,
         names=census.names_of(node),
         size=node.size,

@@ -1,4 +1,4 @@
-"""Disks of this very host: the kernel's locks and exclusive openings, which it takes back from whoever is killed."""
+"""Disk operations on this host. The kernel releases locks and exclusive opens when the process is killed."""
 
 from __future__ import annotations
 
@@ -23,25 +23,21 @@ if TYPE_CHECKING:
     from runner.hosts.inventory import Node
 
 LOCKS = Path("/run/lock/matrix")
-#: What the kernel itself exports as NVMe: it has devices open, and is no process.
+#: NVMe targets of the kernel: they have devices open without a process.
 TARGETS = Path("/sys/kernel/config/nvmet/subsystems")
-#: How often, and after how many seconds each, what is held by nobody who can be seen is tried once more.
-GLANCES, GLANCE = 20, 0.1
+#: Tries, and seconds between them, while a lock or device is held by a process that is exiting or cannot be seen.
+OPEN_TRIES, OPEN_PAUSE = 20, 0.1
 _SIZE, _SEQUENCE, _REREAD = 0x80081272, 0x80081280, 0x125F  # BLKGETSIZE64, BLKGETDISKSEQ, BLKRRPART
 
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """One of ours."""
-
     number: int
 
     def close(self) -> None:
-        """Let it go."""
         os.close(self.number)
 
-    def seen(self) -> Mapping[str, str]:
-        """What the kernel says of what is open."""
+    def identify(self) -> Mapping[str, str]:
         device = os.fstat(self.number).st_rdev
         (size,) = struct.unpack("Q", fcntl.ioctl(self.number, _SIZE, bytes(8)))
         found = {"number": f"{os.major(device)}:{os.minor(device)}", "size": str(size)}
@@ -51,7 +47,6 @@ class Descriptor:
         return found
 
     def write(self, block: bytes, at: int) -> None:
-        """By another descriptor of the very same device, whatever has its name now."""
         again = self.writable()
         try:
             os.pwrite(again, block, at)
@@ -60,101 +55,95 @@ class Descriptor:
             os.close(again)
 
     def writable(self) -> int:
-        """Another descriptor of the very same device, for writing; to be closed by whoever asks."""
+        """Return another descriptor of the same device, for writing; the caller closes it."""
         return os.open(f"/proc/self/fd/{self.number}", os.O_RDWR | os.O_CLOEXEC)
 
-    def reread(self) -> None:
-        """Nobody but us may make the kernel look again, as nobody but us has the disk."""
+    def reread_partitions(self) -> None:
         try:
             fcntl.ioctl(self.number, _REREAD)
         except OSError as error:
-            if error.errno != errno.EINVAL:  # that is one which can have no partitions
+            if error.errno != errno.EINVAL:  # the device cannot have partitions
                 raise
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
-    """Of this host; `locks` is where everybody's are."""
+class LocalOperations:
+    """`locks` is the folder that all runs of this host share."""
 
     locks: Path = LOCKS
 
     def lock(self, identity: str, run: str) -> tuple[Descriptor | None, str]:
-        """As a descriptor: whoever inherits it keeps the disk locked as long as it works on it."""
-        return locked(identity, self.locks, run)
+        """Return the lock as a descriptor: a process that inherits it keeps the disk locked."""
+        return take_lock(identity, self.locks, run)
 
     def open(self, node: Node) -> Descriptor:
-        """Alone."""
         return Descriptor(os.open(node.path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
 
-    def who_has(self, dev: str, *, writing: bool = False) -> str:
-        """As `/proc` tells."""
-        return who_has(dev, writing=writing)
+    def find_users(self, dev: str, *, writing: bool = False) -> str:
+        return find_users(dev, writing=writing)
 
-    def unseen(self) -> str:
-        """Only root may look into everybody's."""
+    def hidden_processes(self) -> str:
         return "" if os.geteuid() == 0 else "processes of other users"
 
     def run(self, script: str, patience: float) -> str:
-        """As a child of ours that ends with us, and all that it started with it: the disk is not locked any more."""
-        # Only root may have it alone, and nobody else can take anything apart.
-        alone = process.ALONE if os.geteuid() == 0 else ()
+        """Run the script as a child that is killed with this process, as the lock is released then."""
+        # Only root can have a process namespace, and only root can take anything apart.
+        alone = process.PID_NAMESPACE if os.geteuid() == 0 else ()
         try:
             done = process.run(
                 process.dies_with_parent([*alone, "bash", "-c", 'eval "$(cat)"']), stdin=script, timeout=patience
             )
-        except process.TookTooLong:
+        except process.TimedOut:
             return f"it did not end within {patience:g} s"
         return (done.stderr.strip()[-500:] or f"status {done.returncode}") if done.returncode else ""
 
     def dismiss(self, run: str) -> None:
-        """Nothing here outlives its runner."""
+        """Do nothing: no local script outlives its runner."""
 
 
-HERE = Here()
+LOCAL = LocalOperations()
 
 
-def plain(identity: str) -> str:
-    """As the name of a file."""
+def lock_name(identity: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", identity)
 
 
-def locked(identity: str, locks: Path, run: str) -> tuple[Descriptor | None, str]:
-    """The lock of a disk, or None and who has it."""
-    descriptor = _lock_file(locks, plain(identity))
-    for left in reversed(range(GLANCES)):
+def take_lock(identity: str, locks: Path, run: str) -> tuple[Descriptor | None, str]:
+    descriptor = _open_lock_file(locks, lock_name(identity))
+    for left in reversed(range(OPEN_TRIES)):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             break
         except BlockingIOError:
             said = os.pread(descriptor, 200, 0).decode(errors="replace").strip()
-            if left and _has_ended(said):
-                time.sleep(GLANCE)
+            if left and _is_dead(said):
+                time.sleep(OPEN_PAUSE)
                 continue
             os.close(descriptor)
             return None, said or "another run"
-    with suppress(OSError):  # where there is no room for who has it, it is had all the same
+    with suppress(OSError):  # the lock holds even if the disk has no room for the holder's name
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{f'the run {run}, ' if run else ''}process {os.getpid()}\n".encode(), 0)
     return Descriptor(descriptor), ""
 
 
-def _has_ended(holder: str) -> bool:
-    """It was killed, and a virtual machine that inherited the lock from it is dying after it."""
+def _is_dead(holder: str) -> bool:
+    """The holder was killed, but a virtual machine that inherited its lock is still exiting."""
     found = re.search(r"process (\d+)$", holder)
     return found is not None and not Path("/proc", found[1]).exists()
 
 
-def distrusted(locks: Path | str, where: str, why: str) -> HarnessBroken:
-    """No lock there would keep anybody out."""
+def untrusted_locks(locks: Path | str, where: str, why: str) -> HarnessBroken:
     return HarnessBroken(
         f"the locks of disks in {locks}{where} cannot be trusted: {why}",
-        details="whoever may take a lock's file away lets two runs have one disk, so nothing was used",
-        resolution=f"look who made it; as root, once no run works there: `rm -r {locks} && install -d -m 1777 {locks}`",
+        details="a user who can delete a lock file could let two runs use one disk, so no disk was used",
+        resolution="check who created it; then, as root and with no run active: "
+        f"`rm -r {locks} && install -d -m 1777 {locks}`",
     )
 
 
-def _why_distrusted(locks: Path) -> str:
-    """Why a lock in it would be none; empty if nobody but root and we can take its file away."""
+def _lock_folder_flaw(locks: Path) -> str:
+    """Return why locks in the folder are unsafe; empty if only root and this user can delete them."""
     found = locks.lstat()
     if not stat.S_ISDIR(found.st_mode):
         return "it is no folder"
@@ -165,14 +154,14 @@ def _why_distrusted(locks: Path) -> str:
     return ""
 
 
-def _lock_file(locks: Path, name: str) -> int:
-    """Everybody's, as the folder is: a lock that only root may take keeps out nobody else who may open the disk."""
+def _open_lock_file(locks: Path, name: str) -> int:
+    """Open a lock file that all users can lock: every user who may open the disk has to respect it."""
     try:
         with suppress(FileExistsError):
             locks.mkdir(0o755, parents=True)
             locks.chmod(0o1777)
-        if why := _why_distrusted(locks):
-            raise distrusted(locks, "", why)
+        if why := _lock_folder_flaw(locks):
+            raise untrusted_locks(locks, "", why)
         path = locks / f"disk-{name}"
         # Not created where it exists: kernels refuse that for other users' files in such a folder.
         with suppress(FileExistsError):
@@ -184,45 +173,44 @@ def _lock_file(locks: Path, name: str) -> int:
         raise HarnessBroken(
             f"the lock of a disk cannot be taken: {error.strerror}",
             details=str(error.filename),
-            resolution="without it two runs could use one disk, so nothing was used; make the folder writable",
+            resolution="without the lock two runs could use one disk, so no disk was used; make it writable",
         ) from None
 
 
-def who_has(dev: str, *, writing: bool = False) -> str:
-    """Who has a device open, or open for writing, as far as one may look; the kernel itself may, too."""
+def find_users(dev: str, *, writing: bool = False) -> str:
     major, _, minor = dev.partition(":")
     number = os.makedev(int(major), int(minor))
     folders = [folder for folder in Path("/proc").glob("[0-9]*/fd") if folder.parent.name != str(os.getpid())]
-    having = [folder.parent for folder in folders if _has(folder, number, writing)]
-    return ", ".join((*(f"process {one.name} ({_command(one)})" for one in having), *_exports(number)))
+    having = [folder.parent for folder in folders if _has_open(folder, number, writing)]
+    return ", ".join((*(f"process {one.name} ({_command(one)})" for one in having), *_nvme_targets(number)))
 
 
-def users_of(file: Path) -> str:
-    """Who has a device of characters open, as far as one may look, under whichever name: containers make their own."""
+def find_character_device_users(file: Path) -> str:
+    """Return who has a character device open, under any name: containers make their own device nodes."""
     try:
         number = file.stat().st_rdev
     except OSError:
         return ""
-    folders = [folder for folder in Path("/proc").glob("[0-9]*/fd") if _has_characters(folder, number)]
+    folders = [folder for folder in Path("/proc").glob("[0-9]*/fd") if _has_character_device_open(folder, number)]
     return ", ".join(f"process {one.parent.name} ({_command(one.parent)})" for one in folders)
 
 
-def _has_characters(folder: Path, number: int) -> bool:
+def _has_character_device_open(folder: Path, number: int) -> bool:
     def leads_there(link: Path) -> bool:
         try:
             found = link.stat()
         except OSError:
-            return False  # it was closed
+            return False  # it was closed meanwhile
         return stat.S_ISCHR(found.st_mode) and found.st_rdev == number
 
     try:
         return any(leads_there(link) for link in folder.iterdir())
     except OSError:
-        return False  # it ended, or is somebody else's
+        return False  # the process ended, or belongs to another user
 
 
-def _exports(number: int) -> Iterator[str]:
-    """Targets of NVMe, which neither ask to be alone with a device nor have a descriptor of it."""
+def _nvme_targets(number: int) -> Iterator[str]:
+    """Yield NVMe targets that export the device. They do not open it exclusively and have no visible descriptor."""
     for space in sorted(TARGETS.glob("*/namespaces/*")):
         with suppress(OSError):  # its file or device is gone
             found = Path((space / "device_path").read_text(errors="surrogateescape").strip()).stat()
@@ -231,11 +219,11 @@ def _exports(number: int) -> Iterator[str]:
                 yield f"the NVMe target {space.parents[1].name}"
 
 
-def _has(folder: Path, number: int, writing: bool) -> bool:
+def _has_open(folder: Path, number: int, writing: bool) -> bool:
     try:
         return any(_is_open(link, number, writing) for link in folder.iterdir())
     except OSError:
-        return False  # it ended, or is somebody else's
+        return False  # the process ended, or belongs to another user
 
 
 def _is_open(link: Path, number: int, writing: bool) -> bool:
@@ -245,7 +233,7 @@ def _is_open(link: Path, number: int, writing: bool) -> bool:
             return False
         info = (link.parents[1] / "fdinfo" / link.name).read_text(encoding="ascii")
     except OSError:
-        return False  # it was closed
+        return False  # it was closed meanwhile
     (flags,) = (int(line.split()[1], 8) for line in info.splitlines() if line.startswith("flags:"))
     return not writing or bool(flags & os.O_ACCMODE)
 

@@ -1,4 +1,4 @@
-"""What has to be done to disks where they are; `here.py` does it to those of this host, `there.py` to another's."""
+"""Protocols of disk operations, which the local host and the agents of remote hosts implement."""
 
 from __future__ import annotations
 
@@ -11,45 +11,41 @@ if TYPE_CHECKING:
 
 
 class Lock(Protocol):
-    """A disk is nobody else's, as far as they ask."""
-
     def close(self) -> None:
-        """Let others have it. Never fails: what cannot be told any more is let go by itself."""
+        """Release the lock. Never raises: an agent that cannot be reached releases it by itself."""
 
 
-class Opened(Protocol):
+class OpenDisk(Protocol):
     """A disk that is open for reading, exclusively."""
 
     def close(self) -> None:
-        """Let it go. Never fails."""
+        """Close it. Never raises."""
 
-    def seen(self) -> Mapping[str, str]:
-        """Of what is open: its `number`, `size`, and `sequence`, if the kernel knows of such."""
+    def identify(self) -> Mapping[str, str]:
+        """Return `number` and `size` of the open device, and `sequence` if the kernel knows one."""
 
     def write(self, block: bytes, at: int) -> None:
-        """Write this to it, durably."""
+        """Write the block durably."""
 
-    def reread(self) -> None:
-        """Make the kernel look for partitions again."""
+    def reread_partitions(self) -> None:
+        """Make the kernel read the partition table again."""
 
 
-class Hands(Protocol):
-    """Of a host."""
-
+class DiskOperations(Protocol):
     def lock(self, identity: str, run: str) -> tuple[Lock | None, str]:
-        """The lock of a disk, or None and who has it. By what the disk is, whatever it is called."""
+        """Lock a disk by its identity. Return None and the holder if it is locked already."""
 
-    def open(self, node: Node) -> Opened:
-        """Open it, at once or not at all; raises OSError."""
+    def open(self, node: Node) -> OpenDisk:
+        """Open it exclusively, without waiting; raise OSError."""
 
-    def who_has(self, dev: str, *, writing: bool = False) -> str:
-        """Who has a device open, or open for writing, as far as one may look; the kernel itself may, too."""
+    def find_users(self, dev: str, *, writing: bool = False) -> str:
+        """Return which visible processes, or kernel targets, have a device open (for writing)."""
 
-    def unseen(self) -> str:
-        """Whose open devices cannot be seen, in words; empty if everybody's can."""
+    def hidden_processes(self) -> str:
+        """Return whose open devices are not visible; empty if all are."""
 
     def run(self, script: str, patience: float) -> str:
-        """Run a bash script to its end; what it complained of if it failed."""
+        """Run a bash script to its end; return its error output if it failed."""
 
     def dismiss(self, run: str) -> None:
-        """End what still works for a run whose runner is gone."""
+        """End the agent of a run whose runner is gone."""

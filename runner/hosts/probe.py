@@ -1,4 +1,4 @@
-"""Asks a machine for its disks: the script is the same wherever they are, only who runs it differs."""
+"""Queries to a host, by one script for local and remote ones: its disks and their health."""
 
 from __future__ import annotations
 
@@ -7,48 +7,47 @@ from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.hosts.inventory import parse
+from runner.hosts.inventory import parse_census
 from runner.results.disk_health import heard
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
 
-    from runner.hosts.agent.connection import Line
+    from runner.hosts.agent.connection import Connection
     from runner.hosts.inventory import Census
     from runner.results.disk_health import Smart
 
 PATIENCE = 300.0
 
 
-def here(script: str) -> Census:
-    """The census of this machine."""
-    return asked(None, script)
+def local_census(script: str) -> Census:
+    return take_census(None, script)
 
 
-def asked(line: Line | None, script: str) -> Census:
-    """The census of a host, by the line that leads to it; of this one by none."""
-    return parse(told(line, script))
+def take_census(connection: Connection | None, script: str) -> Census:
+    """Return the census of a host; of this one if there is no connection."""
+    return parse_census(run_query(connection, script))
 
 
-def healths(line: Line | None, script: str) -> dict[str, Smart]:
-    """What disks of a host say of their health, by their paths; nothing of any if it does not tell."""
+def query_health(connection: Connection | None, script: str) -> dict[str, Smart]:
+    """Return the health that each disk reports, by path; empty if the host cannot report it."""
     with suppress(HarnessBroken):
-        return heard(told(line, script))
+        return heard(run_query(connection, script))
     return {}
 
 
-def told(line: Line | None, script: str) -> str:
-    """What a script that only asks says on a host."""
-    if line is None:
-        return _told(process.run(["bash", "-c", script], timeout=PATIENCE), "this machine")
-    return _told(line.told(script, PATIENCE), line.name)
+def run_query(connection: Connection | None, script: str) -> str:
+    """Return the output of a read-only script on a host."""
+    if connection is None:
+        return _check_answer(process.run(["bash", "-c", script], timeout=PATIENCE), "this machine")
+    return _check_answer(connection.query(script, PATIENCE), connection.name)
 
 
-def _told(answer: CompletedProcess[str], host: str) -> str:
+def _check_answer(answer: CompletedProcess[str], host: str) -> str:
     if answer.returncode:
         raise HarnessBroken(
-            f"{host} does not tell what disks it has",
-            details=answer.stderr[-2000:].strip() or f"the script that asks ended with status {answer.returncode}",
-            resolution="`matrix doctor` says what is missing",
+            f"{host} cannot list its disks",
+            details=answer.stderr[-2000:].strip() or f"the inventory script ended with status {answer.returncode}",
+            resolution="`matrix doctor` shows what is missing",
         )
     return answer.stdout

@@ -1,4 +1,4 @@
-"""The names of all reasons for which a disk is not used."""
+"""The reasons for which a disk is refused, and the advice for each."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Why(StrEnum):
-    """Named as a user sees them; what to do about each is in `ADVICE`."""
-
-    # What it is.
+class Reason(StrEnum):
+    # The kind of device.
     NOT_NAMED = "not named"
     NOT_THERE = "not there"
     AMBIGUOUS = "ambiguous"
@@ -20,7 +18,7 @@ class Why(StrEnum):
     REMOVABLE = "removable"
     READ_ONLY = "read-only"
     NO_SIZE = "no size"
-    # Whether it is the one.
+    # The wrong disk.
     ELSEWHERE = "elsewhere"
     WRONG_SERIAL = "wrong serial"
     WRONG_WWN = "wrong WWN"
@@ -28,7 +26,7 @@ class Why(StrEnum):
     TWIN = "twin"
     TWICE = "twice"
     NOT_FOR_THIS = "not for this"
-    # What stands on it.
+    # In use.
     BOOT_DISK = "boot disk"
     MOUNTED = "mounted"
     SWAP_ACTIVE = "swap in use"
@@ -39,7 +37,7 @@ class Why(StrEnum):
     MAPPED = "mapped"
     BCACHE_ACTIVE = "bcache in use"
     HELD = "held"
-    # What is written on it.
+    # Content.
     PARTITION_TABLE = "partition table"
     RAID_MEMBER = "RAID superblock"
     LVM_LABEL = "LVM label"
@@ -52,7 +50,7 @@ class Why(StrEnum):
     FOREIGN_LABEL = "label of another disk"
     LEFT_OVER = "left over"
     UNREADABLE = "unreadable"
-    # What happened when it was to be taken.
+    # Found while locking and opening.
     BUSY = "busy"
     LOCKED = "locked"
     CHANGED = "changed"
@@ -60,44 +58,62 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """One reason, and what was seen of it."""
+class Refusal:
+    """One reason and its evidence."""
 
-    why: Why
+    reason: Reason
     evidence: str
 
     def __str__(self) -> str:
-        return f"{self.why}: {self.evidence}"
+        return f"{self.reason}: {self.evidence}"
 
 
-_WIPE = "look what it is; if nobody needs it, add `wipe: allowed` to the disk in hosts.yaml"
-_IN_USE = "it is in use, and nothing here will end that; choose another disk"
-_LOOK = "compare hosts.yaml with what `matrix disks` shows of this machine"
+_WIPE = "check what it is; if it is not needed, add `wipe: allowed` to the disk in hosts.yaml"
+_IN_USE = "it is in use, and matrix does not end that; choose another disk"
+_LOOK = "compare hosts.yaml with the output of `matrix disks`"
 
-#: What to do about each.
+#: Advice for each reason.
 ADVICE = {
-    Why.NOT_NAMED: "to let it be used, add it to hosts.yaml; `matrix disks` shows all that has to stand there",
-    Why.TWICE: "name each disk once",
-    Why.TWIN: "use one path to it, and take the other away",
-    Why.LEFT_OVER: "if that run is over, `matrix clean` takes apart what it left",
-    Why.LOCKED: "wait until that run ends",
-    Why.BUSY: "end what has it open, or choose another disk",
-    Why.CONTROLLER: "see to it, or take `vfio:` away from the disk in hosts.yaml: then QEMU plays its controller",
-    Why.CHANGED: "look who changes disks of this machine, then try again",
-    Why.NOT_FOR_THIS: "add the matrix to `for:` of the disk, or choose another disk",
+    Reason.NOT_NAMED: "to allow it, add it to hosts.yaml with the values that `matrix disks` shows",
+    Reason.TWICE: "name each disk once",
+    Reason.TWIN: "keep one path to the disk and remove the other",
+    Reason.LEFT_OVER: "if that run has ended, `matrix clean` takes apart what it left",
+    Reason.LOCKED: "wait until that run ends",
+    Reason.BUSY: "stop what has it open, or choose another disk",
+    Reason.CONTROLLER: "remove the obstacle, or `vfio:` of the disk in hosts.yaml: then QEMU emulates the controller",
+    Reason.CHANGED: "find out what changes the disks of this host, then try again",
+    Reason.NOT_FOR_THIS: "add the matrix to `for:` of the disk, or choose another disk",
     **dict.fromkeys(
-        [Why.NOT_THERE, Why.AMBIGUOUS, Why.NO_BLOCK_DEVICE, Why.PARTITION, Why.NO_DISK, Why.OPTICAL], _LOOK
+        [Reason.NOT_THERE, Reason.AMBIGUOUS, Reason.NO_BLOCK_DEVICE, Reason.PARTITION, Reason.NO_DISK, Reason.OPTICAL],
+        _LOOK,
     ),
-    **dict.fromkeys([Why.REMOVABLE, Why.READ_ONLY, Why.NO_SIZE], "choose another disk"),
-    **dict.fromkeys([Why.ELSEWHERE, Why.WRONG_SERIAL, Why.WRONG_WWN, Why.WRONG_SIZE], _LOOK),
+    **dict.fromkeys([Reason.REMOVABLE, Reason.READ_ONLY, Reason.NO_SIZE], "choose another disk"),
+    **dict.fromkeys([Reason.ELSEWHERE, Reason.WRONG_SERIAL, Reason.WRONG_WWN, Reason.WRONG_SIZE], _LOOK),
     **dict.fromkeys(
-        [Why.BOOT_DISK, Why.MOUNTED, Why.SWAP_ACTIVE, Why.MD_ACTIVE, Why.LVM_ACTIVE, Why.CRYPT_OPEN, Why.MULTIPATH],
+        [
+            Reason.BOOT_DISK,
+            Reason.MOUNTED,
+            Reason.SWAP_ACTIVE,
+            Reason.MD_ACTIVE,
+            Reason.LVM_ACTIVE,
+            Reason.CRYPT_OPEN,
+            Reason.MULTIPATH,
+        ],
         _IN_USE,
     ),
-    **dict.fromkeys([Why.MAPPED, Why.BCACHE_ACTIVE, Why.HELD], _IN_USE),
+    **dict.fromkeys([Reason.MAPPED, Reason.BCACHE_ACTIVE, Reason.HELD], _IN_USE),
     **dict.fromkeys(
-        [Why.PARTITION_TABLE, Why.RAID_MEMBER, Why.LVM_LABEL, Why.LUKS, Why.ZFS, Why.BCACHE, Why.SWAP], _WIPE
+        [
+            Reason.PARTITION_TABLE,
+            Reason.RAID_MEMBER,
+            Reason.LVM_LABEL,
+            Reason.LUKS,
+            Reason.ZFS,
+            Reason.BCACHE,
+            Reason.SWAP,
+        ],
+        _WIPE,
     ),
-    **dict.fromkeys([Why.FILE_SYSTEM, Why.UNKNOWN_DATA, Why.FOREIGN_LABEL], _WIPE),
-    Why.UNREADABLE: "only root may read disks; if you are root, look whether the disk is broken",
+    **dict.fromkeys([Reason.FILE_SYSTEM, Reason.UNKNOWN_DATA, Reason.FOREIGN_LABEL], _WIPE),
+    Reason.UNREADABLE: "only root can read disks; if you are root, check the disk for errors",
 }

@@ -1,7 +1,6 @@
-"""What a run left on disks when it was killed: taken apart by its own scripts, and the disks given back. Nothing else.
+"""Recovery of disks after a kill: teardown by the run's own scripts, then release.
 
-What tells ours from theirs: the record of whom a disk was handed to, the label on it, and the UUIDs that the scripts of
-the run look for. Where anything else is on a disk, or anything stands on it still, it is left and told.
+Lease records, labels and UUIDs identify our work. A disk with anything else on it is left and reported.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.hosts.disk_ledger import Handed, came_back, count, handed, strike_out
-from runner.hosts.exclusive import DisksRefused, held
-from runner.hosts.lease import returned
-from runner.hosts.local_operations import HERE
-from runner.hosts.own_work import Ours
-from runner.hosts.trusted_scripts import Distrusted, scripts_in, those_trusted
-from runner.hosts.vfio import LETS_GO, LOOK, bring_back, seen_again
+from runner.hosts.disk_ledger import LeaseRecord, clear_controller, count_written, delete_record, lease_records
+from runner.hosts.exclusive import DisksRefused, acquire_disks
+from runner.hosts.lease import return_disk
+from runner.hosts.local_operations import LOCAL
+from runner.hosts.signatures import OwnMarks
+from runner.hosts.trusted_scripts import UntrustedScript, read_scripts, trusted_users
+from runner.hosts.vfio import POLL, RELEASE_TIMEOUT, return_to_driver, wait_for_disk
 from runner.language.hosts import DeclaredDisk
 from runner.layers.partition import partition_path
 from runner.results.run_folder import STANDING, load
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
     from datetime import date
 
     from runner.hosts.inventory import Census, Node
-    from runner.hosts.operations import Hands, Lock
+    from runner.hosts.operations import DiskOperations, Lock
     from runner.hosts.trusted_scripts import Script
 
-#: A tear-down may have to wait for arrays.
+#: Seconds; a teardown may have to wait for arrays.
 PATIENCE = 900.0
-#: Runs a script that was made for a virtual machine, which is its input: $1 pairs of a name and what it is to lead to.
-#: Places that are its own there and others' here (mounts, what knobs were) are empty; nothing of this is seen outside.
-ROOM = """\
+#: Runs a script for a virtual machine, which is its input, in a mount namespace: $1 pairs of a link and its target.
+#: Folders that belong to other runs on the host (mounts, saved tunables) are empty there; no change is visible outside.
+NAMESPACE_SCRIPT = """\
 set -e
 mount --make-rprivate /
 export MATRIX_MEMORY=/run/matrix
@@ -52,28 +51,28 @@ done
 exec bash -c 'eval "$(cat)"'
 """
 ONLY_LABELLED = (
-    "only its label says so, and another machine or a container may be at it; "
-    "if none is: matrix clean --labelled {disk}"
+    "only its label names the run, and another machine or a container may use it; "
+    "if none does: matrix clean --labelled {disk}"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A disk that a run had, and what became of it."""
+    """A disk that a run had, and the result of its recovery."""
 
     disk: str
     run: str
-    #: Why it was left as it is; empty if it was given back.
-    left: str = ""
+    #: Why it was left as it is; empty if it was released.
+    refusal: str = ""
     scripts: int = 0
 
 
-def left_behind(census: Census, records: Sequence[Handed], reach: str = "local") -> tuple[Handed, ...]:
-    """Every disk that is still with a run: by our records, and by labels of runs whose record is gone."""
+def unreturned_disks(census: Census, records: Sequence[LeaseRecord], reach: str = "local") -> tuple[LeaseRecord, ...]:
+    """Return every disk that is still leased, by records, and by labels of runs without a record."""
     known = {one.identity for one in records}
     labelled = (
-        Handed(
-            disk=_name(census, node),
+        LeaseRecord(
+            disk=_stable_name(census, node),
             identity=node.identity,
             reach=reach,
             size=node.size,
@@ -91,64 +90,64 @@ def left_behind(census: Census, records: Sequence[Handed], reach: str = "local")
 def clean(
     state: Path,
     ask: Callable[[], Census],
-    hands: Hands = HERE,
+    operations: DiskOperations = LOCAL,
     *,
     reach: str = "local",
     only: str | None = None,
     labelled: Collection[str] = (),
     counted: tuple[str, date] | None = None,
 ) -> Iterator[Leftover]:
-    """Give back what no run is at any more on one host; `only`: of this run alone.
+    """Release disks of one host that no active run uses; `only`: those of this run.
 
-    `counted`: the boot of this machine, and the night to which goes what was written since it was last counted.
+    `counted`: the boot of the host, and the night to which uncounted writes belong.
 
-    What only a label tells of may be in use by another machine that has the disk too, or by a container with locks
-    of its own: that is left unless somebody says that it is not (`labelled`, by name).
+    A disk with only a label may be in use by another machine that has the disk too, or by a container with its own
+    locks: it is left unless `labelled` names it.
     """
-    records = handed(state, reach)
+    records = lease_records(state, reach)
     asked = [one for one in records if only in {None, one.run}]
-    stuck = _controllers_back(asked, state, ask, hands, mine=only, boot=counted[0] if counted else "")
-    records, census = handed(state, reach), ask()
-    for one in left_behind(census, records, reach):
+    stuck = _return_controllers(asked, state, ask, operations, mine=only, boot=counted[0] if counted else "")
+    records, census = lease_records(state, reach), ask()
+    for one in unreturned_disks(census, records, reach):
         if only not in {None, one.run}:
             continue
         if one.identity in stuck:
             yield Leftover(one.disk, one.run, stuck[one.identity])
             continue
-        if one in records and counted and idle(one, hands):
+        if one in records and counted and is_idle(one, operations):
             there = {node.identity: node.written for node in census.disks if node.identity == one.identity}
-            count(state, one.run, there, *counted)
+            count_written(state, one.run, there, *counted)
         if one in records or one.disk in labelled:
-            yield _cleaned(one, state, ask, hands)
+            yield _clean_disk(one, state, ask, operations)
         else:
             yield Leftover(one.disk, one.run, ONLY_LABELLED.format(disk=one.disk))
 
 
-def _controllers_back(
-    records: Sequence[Handed],
+def _return_controllers(
+    records: Sequence[LeaseRecord],
     state: Path,
     ask: Callable[[], Census],
-    hands: Hands,
+    operations: DiskOperations,
     *,
     mine: str | None,
     boot: str,
 ) -> dict[str, str]:
-    """Give controllers that killed runs had back to their drivers: which disks have to stay with them, and why.
+    """Return controllers of killed runs to their drivers; return the disks for which that failed, and why.
 
-    After a boot the host has them by itself, and whoever has one now is somebody else.
+    After a reboot the host has them already, and any other user of them is not ours.
     """
     stuck = {}
     for one in records:
         if not one.controller or one.boot != boot:
             continue
-        lock, holder = _lock_of_the_dying(one, hands, over=one.run == mine)
+        lock, holder = _wait_for_lock(one, operations, over=one.run == mine)
         if lock is None:
             stuck[one.identity] = f"it is in use by {holder}"
             continue
         try:
-            if bring_back(one.controller):
-                seen_again(one.identity, one.disk, one.controller, ask)
-            came_back(state, one.identity)
+            if return_to_driver(one.controller):
+                wait_for_disk(one.identity, one.disk, one.controller, ask)
+            clear_controller(state, one.identity)
         except HarnessBroken as error:
             stuck[one.identity] = error.brief
         finally:
@@ -156,34 +155,33 @@ def _controllers_back(
     return stuck
 
 
-def _lock_of_the_dying(one: Handed, hands: Hands, *, over: bool) -> tuple[Lock | None, str]:
-    """Its lock; a machine that was killed with its run holds it until all of its memory is given back."""
-    deadline = time.monotonic() + LETS_GO
-    lock, holder = hands.lock(one.identity, one.run)
-    while lock is None and (over or _is_over(one)) and time.monotonic() < deadline:
-        time.sleep(LOOK)
-        lock, holder = hands.lock(one.identity, one.run)
+def _wait_for_lock(one: LeaseRecord, operations: DiskOperations, *, over: bool) -> tuple[Lock | None, str]:
+    """Take the lock. A virtual machine that was killed with its run holds it until its memory is freed."""
+    deadline = time.monotonic() + RELEASE_TIMEOUT
+    lock, holder = operations.lock(one.identity, one.run)
+    while lock is None and (over or _is_run_over(one)) and time.monotonic() < deadline:
+        time.sleep(POLL)
+        lock, holder = operations.lock(one.identity, one.run)
     return lock, holder
 
 
-def _is_over(one: Handed) -> bool:
-    with _over(one) as over:
+def _is_run_over(one: LeaseRecord) -> bool:
+    with _block_run(one) as over:
         return over
 
 
-def idle(one: Handed, hands: Hands = HERE) -> bool:
-    """Whether no process of a run of ours is at it."""
-    lock, _ = hands.lock(one.identity, one.run)
+def is_idle(one: LeaseRecord, operations: DiskOperations = LOCAL) -> bool:
+    lock, _ = operations.lock(one.identity, one.run)
     if lock is not None:
         lock.close()
     return lock is not None
 
 
 @contextmanager
-def _over(one: Handed) -> Iterator[bool]:
-    """Whether nobody is at the run whose folder that is; nor can anybody begin to be, for as long as this lasts.
+def _block_run(one: LeaseRecord) -> Iterator[bool]:
+    """Yield whether the run of this folder is over, and keep it from starting meanwhile.
 
-    Of a folder that is not here (moved, or on another machine that shares our records) nobody knows.
+    A folder that is not here (moved, or on another machine with our records) counts as active.
     """
     with ExitStack() as stack:
         try:
@@ -194,86 +192,93 @@ def _over(one: Handed) -> Iterator[bool]:
         yield over
 
 
-def _cleaned(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> Leftover:
+def _clean_disk(one: LeaseRecord, state: Path, ask: Callable[[], Census], operations: DiskOperations) -> Leftover:
     found = Leftover(one.disk, one.run)
     with ExitStack() as stack:
-        lock, holder = _lock(one, hands)
+        lock, holder = _take_lock(one, operations)
         if lock is None:
-            return replace(found, left=f"it is in use by {holder}")
+            return replace(found, refusal=f"it is in use by {holder}")
         stack.callback(lock.close)
         try:
-            scripts = tear_downs(one)
-        except Distrusted as why:
-            return replace(found, left=str(why))
-        room = _room(one, state, ask, hands)
-        troubles = [said for script in scripts if (said := _ran(script, room, hands))]
-    return _given_back(one, replace(found, scripts=len(scripts)), troubles, state, ask, hands)
+            scripts = teardown_scripts(one)
+        except UntrustedScript as why:
+            return replace(found, refusal=str(why))
+        room = _namespace_command(one, state, ask, operations)
+        troubles = [said for script in scripts if (said := _run_teardown(script, room, operations))]
+    return _return_cleaned(one, replace(found, scripts=len(scripts)), troubles, state, ask, operations)
 
 
-def _lock(one: Handed, hands: Hands) -> tuple[Lock | None, str]:
-    """Its lock, if need be from what works on for a run that is gone; only of our records is known whether it is."""
-    lock, holder = hands.lock(one.identity, one.run)
+def _take_lock(one: LeaseRecord, operations: DiskOperations) -> tuple[Lock | None, str]:
+    """Take the lock, ending the agent of a run that is known to be over."""
+    lock, holder = operations.lock(one.identity, one.run)
     if lock is None and one.folder:
-        with _over(one) as over:
+        with _block_run(one) as over:
             if over:
-                hands.dismiss(one.run)
-                lock, holder = hands.lock(one.identity, one.run)
+                operations.dismiss(one.run)
+                lock, holder = operations.lock(one.identity, one.run)
     return lock, holder
 
 
-def _given_back(
-    one: Handed, found: Leftover, troubles: list[str], state: Path, ask: Callable[[], Census], hands: Hands
+def _return_cleaned(
+    one: LeaseRecord,
+    found: Leftover,
+    troubles: list[str],
+    state: Path,
+    ask: Callable[[], Census],
+    operations: DiskOperations,
 ) -> Leftover:
-    """Once nothing stands on it and nothing is recognised on it, it is a disk with our bytes on it."""
+    """Release the disk if it has no users and no recognised content."""
     census = ask()
     node = next((node for node in census.disks if node.identity == one.identity and node.size == one.size), None)
     if node is None:
-        return replace(found, left="it is not there; it is given back when it is")
-    claim = DeclaredDisk(_name(census, node), node.size, node.serial, node.wwn)
-    mine = Ours(one.run, frozenset(one.marks), frozenset({one.identity}))
+        return replace(found, refusal="the disk is not present; `matrix clean` releases it once it is")
+    declared = DeclaredDisk(_stable_name(census, node), node.size, node.serial, node.wwn)
+    mine = OwnMarks(one.run, frozenset(one.marks), frozenset({one.identity}))
     try:
-        with held([claim], ask, ours=mine, hands=hands) as (have,):
-            refusals = returned(have, mine, census, ask)
+        with acquire_disks([declared], ask, ours=mine, operations=operations) as (disk,):
+            refusals = return_disk(disk, mine, census, ask)
             if not refusals:
-                strike_out(state, one.identity, one.reach)
+                delete_record(state, one.identity, one.reach)
     except DisksRefused as refused:
         refusals = refused.refusals
-    except HarnessBroken as error:  # one that died keeps none of the others
-        return replace(found, left=error.brief)
+    except HarnessBroken as error:  # a dead disk must not block the others
+        return replace(found, refusal=error.brief)
     if not refusals:
         return found
     why = "; ".join([*map(str, refusals), *troubles])
-    return replace(found, left=f"something is on it that its own scripts did not take away: {why}")
+    return replace(found, refusal=f"its teardown scripts left something on it: {why}")
 
 
-def tear_downs(one: Handed) -> tuple[Script, ...]:
-    """What takes apart the arrays that the run may have left standing; by their marks alone, whatever they stand on.
+def teardown_scripts(one: LeaseRecord) -> tuple[Script, ...]:
+    """Return scripts that take apart the arrays of the run, by their marks.
 
-    Scripts that somebody else could have written are not run with our rights: Distrusted.
+    Raise UntrustedScript if others could have written them: they run with our rights.
     """
-    return scripts_in(Path(one.folder, STANDING), those_trusted()) if one.folder else ()
+    return read_scripts(Path(one.folder, STANDING), trusted_users()) if one.folder else ()
 
 
-def _room(one: Handed, state: Path, ask: Callable[[], Census], hands: Hands) -> list[str]:
-    """Where its scripts are run, if need be: where disks, and parts of them, have the names that they had inside."""
+def _namespace_command(
+    one: LeaseRecord, state: Path, ask: Callable[[], Census], operations: DiskOperations
+) -> list[str]:
+    """Return the command for a namespace in which disks have their names of the guest; empty if it is not needed."""
     if not one.inside:
         return []
     census = ask()
     known = {node.identity: node for node in census.disks}
-    mine = [other for other in handed(state) if other.run == one.run and other.inside]
-    free = [other for other in mine if other.identity == one.identity or idle(other, hands)]
+    mine = [other for other in lease_records(state) if other.run == one.run and other.inside]
+    free = [other for other in mine if other.identity == one.identity or is_idle(other, operations)]
     there = [(other.inside, known[other.identity]) for other in free if other.identity in known]
     parts = [(partition_path(inside, part.number), part) for inside, disk in there for part in census.parts_of(disk)]
     names = [word for inside, node in (*there, *parts) for word in (inside, node.path)]
-    return ["unshare", "--mount", "--", "bash", "-c", ROOM, "room", str(len(names) // 2), *names]
+    return ["unshare", "--mount", "--", "bash", "-c", NAMESPACE_SCRIPT, "room", str(len(names) // 2), *names]
 
 
-def _ran(script: Script, room: Sequence[str], hands: Hands) -> str:
-    """What a script complained of; they take apart only what carries the mark of their array."""
+def _run_teardown(script: Script, room: Sequence[str], operations: DiskOperations) -> str:
+    """Run a script; return its error. It takes apart only what carries the mark of its array."""
     there = f"printf %s {quote(script.text)} | {join(room)}" if room else script.text
-    trouble = hands.run(there, PATIENCE)
+    trouble = operations.run(there, PATIENCE)
     return f"{script.path}: {trouble}" if trouble else ""
 
 
-def _name(census: Census, node: Node) -> str:
+def _stable_name(census: Census, node: Node) -> str:
     return next(iter(census.names_of(node)), node.name)

@@ -1,90 +1,117 @@
-"""What is written on a disk, and whether it is somebody's."""
+"""Content on a disk, and the marks by which the program recognises its own."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runner.hosts.own_work import plain_mark
-from runner.hosts.reasons import Refused, Why
+from runner.hosts.reasons import Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.hosts.inventory import Node, Signature
-    from runner.hosts.own_work import Ours
     from runner.language.hosts import DeclaredDisk
 
 _TABLES = {"gpt", "dos", "PMBR", "atari", "bsd", "sun", "sgi", "mac", "solaris_x86", "unixware", "ultrix"}
-_OTHERS = {
-    "LVM2_member": Why.LVM_LABEL,
-    "LVM1_member": Why.LVM_LABEL,
-    "crypto_LUKS": Why.LUKS,
-    "zfs_member": Why.ZFS,
-    "bcache": Why.BCACHE,
-    "swap": Why.SWAP,
-    "swsuspend": Why.SWAP,
-    "mpath_member": Why.MULTIPATH,
+_REASONS = {
+    "LVM2_member": Reason.LVM_LABEL,
+    "LVM1_member": Reason.LVM_LABEL,
+    "crypto_LUKS": Reason.LUKS,
+    "zfs_member": Reason.ZFS,
+    "bcache": Reason.BCACHE,
+    "swap": Reason.SWAP,
+    "swsuspend": Reason.SWAP,
+    "mpath_member": Reason.MULTIPATH,
 }
 
 
-def foreign(node: Node, claim: DeclaredDisk, ours: Ours) -> Iterator[Refused]:
-    """What on it is not ours, unless it may be wiped."""
+@dataclass(frozen=True, slots=True)
+class OwnMarks:
+    """Identifiers of our own work on a disk."""
+
+    #: The current run; its own lease of a disk is no obstacle.
+    run: str = ""
+    #: UUIDs of what our runs made (arrays, groups, file systems, tables).
+    marks: frozenset[str] = frozenset()
+    #: Identities of disks that it leased and did not release: unrecognised bytes on them are its own.
+    recorded: frozenset[str] = frozenset()
+    #: Identities of disks that other runs did not release, with the run.
+    others: frozenset[tuple[str, str]] = frozenset()
+    #: Names of disks that went with their controllers, so that the host does not see them, with the run.
+    detached: frozenset[tuple[str, str]] = frozenset()
+
+
+NO_MARKS = OwnMarks()
+
+
+def plain_mark(text: str) -> str:
+    """Return only letters and digits: mdadm, mkfs and blkid each format a UUID in another way."""
+    return "".join(char for char in text.lower() if char.isalnum())
+
+
+def plain_wwn(wwn: str) -> str:
+    """Return only the number: `naa.5000...`, `0x5000...` and `5000...` are equal."""
+    return wwn.lower().removeprefix("naa.").removeprefix("eui.").removeprefix("nvme.").removeprefix("0x")
+
+
+def foreign_content(node: Node, declared: DeclaredDisk, ours: OwnMarks) -> Iterator[Refusal]:
+    """Yield refusals for content that is not our own, unless the disk may be wiped."""
     if node.unreadable:
-        yield Refused(Why.UNREADABLE, node.unreadable)
+        yield Refusal(Reason.UNREADABLE, node.unreadable)
         return
-    others = sorted(_others(node, ours))
+    others = sorted(_other_runs(node, ours))
     if others:
-        # Most likely of theirs, and nothing to be told to wipe; whoever wrote it himself knows it by this.
+        # Most likely the content of that run, so there is no advice to wipe; a user recognises own content by this.
         what = f"; on it is {', '.join(map(str, node.signatures))}" if node.signatures else ""
         for run in others:
-            yield Refused(Why.LEFT_OVER, f"{node.path} was handed to the run {run}, which did not give it back{what}")
+            yield Refusal(Reason.LEFT_OVER, f"{node.path} is leased to the run {run}, which did not release it{what}")
         return
-    if claim.wipe:
+    if declared.wipe:
         return
-    by_kind: dict[Why, list[Signature]] = defaultdict(list)
+    by_kind: dict[Reason, list[Signature]] = defaultdict(list)
     for one in node.signatures:
-        if not marked(one, ours):
-            by_kind[kind_of(one)].append(one)
+        if not is_marked(one, ours):
+            by_kind[reason_for(one)].append(one)
     since = f" (written since the run {node.label.run} had the disk)" if node.label else ""
     for why, found in by_kind.items():
-        yield Refused(why, f"{node.path} has {', '.join(map(str, found))}{since}")
+        yield Refusal(why, f"{node.path} has {', '.join(map(str, found))}{since}")
     if not node.signatures:
-        yield from _unknown(node, ours)
+        yield from _unknown_data(node, ours)
 
 
-def marked(signature: Signature, ours: Ours) -> bool:
-    """It is of something that we made: by its UUID, or by its label where mkfs takes no UUID."""
+def is_marked(signature: Signature, ours: OwnMarks) -> bool:
+    """Compare UUIDs, and labels where mkfs takes no UUID."""
     marks = {plain_mark(mark) for mark in ours.marks}
     return any(plain_mark(text) in marks for text in (signature.uuid, signature.label) if text)
 
 
-def _others(node: Node, ours: Ours) -> set[str]:
-    """Runs that still have it, by our records and by its label."""
+def _other_runs(node: Node, ours: OwnMarks) -> set[str]:
+    """Return runs that still have the disk, by our records and its label."""
     runs = {run for identity, run in ours.others if identity == node.identity}
     if node.label and node.label.state == "held" and _is_labelled(node):
         runs.add(node.label.run)
     return runs - {ours.run}
 
 
-def kind_of(signature: Signature) -> Why:
-    """The reason that a signature is."""
+def reason_for(signature: Signature) -> Reason:
     kind = signature.type
     if kind in _TABLES:
-        return Why.PARTITION_TABLE
-    return _OTHERS.get(kind, Why.RAID_MEMBER if kind.endswith("raid_member") else Why.FILE_SYSTEM)
+        return Reason.PARTITION_TABLE
+    return _REASONS.get(kind, Reason.RAID_MEMBER if kind.endswith("raid_member") else Reason.FILE_SYSTEM)
 
 
-def _unknown(node: Node, ours: Ours) -> Iterator[Refused]:
-    """Bytes that nothing recognises: a cipher without a header, a database, or what fio left."""
+def _unknown_data(node: Node, ours: OwnMarks) -> Iterator[Refusal]:
+    """Yield refusals for unrecognised bytes: an encrypted disk without a header, a database, or what fio left."""
     if node.label and not _is_labelled(node):
-        said = f"it says serial number {node.label.serial}, but {node.path} has {node.serial}"
-        yield Refused(Why.FOREIGN_LABEL, f"our label was copied here from another disk: {said}")
+        said = f"it has serial number {node.label.serial}, but {node.path} has {node.serial}"
+        yield Refusal(Reason.FOREIGN_LABEL, f"a matrix label was copied here from another disk: {said}")
     elif node.filled and not node.label and node.identity not in ours.recorded:
-        seen = f"{node.filled} bytes that are not zero where eight places were looked at"
-        yield Refused(Why.UNKNOWN_DATA, f"{node.path} has {seen}, nothing that is recognised, and no label of ours")
+        seen = f"{node.filled} non-zero bytes in the eight places that were read"
+        yield Refusal(Reason.UNKNOWN_DATA, f"{node.path} has {seen}, no recognised content and no matrix label")
     elif node.filled is None:
-        yield Refused(Why.UNREADABLE, f"nobody could look what is on {node.path}")
+        yield Refusal(Reason.UNREADABLE, f"the content of {node.path} could not be read")
 
 
 def _is_labelled(node: Node) -> bool:

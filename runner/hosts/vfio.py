@@ -1,7 +1,6 @@
-"""NVMe controllers that machines get as a whole, by VFIO: what speaks against it, and how they go and come back.
+"""NVMe controllers that virtual machines get by VFIO: what prevents it, detaching and returning them.
 
-Who has the controller has the disk without anything between. The host's own driver lets go of it for that, so while a
-machine has it the host has no such disk, and nothing of the host can write on it, count or compare.
+While a machine has the controller, the host has no such disk: it cannot write to it, count its writes or compare it.
 """
 
 from __future__ import annotations
@@ -16,59 +15,58 @@ from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken, MatrixError
-from runner.hosts.local_operations import users_of
-from runner.hosts.reasons import Refused, Why
+from runner.hosts.local_operations import find_character_device_users
+from runner.hosts.reasons import Reason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runner.hosts.checks import Judged
-    from runner.hosts.exclusive import Held
+    from runner.hosts.checks import DiskCheck
+    from runner.hosts.exclusive import LeasedDisk
     from runner.hosts.inventory import Census, Node
 
 SYS, DEVICES, NAMES = Path("/sys"), Path("/dev/vfio"), Path("/dev/disk/by-id")
 NVME, VFIO = "nvme", "vfio-pci"
-#: What only passes on: a bridge in the same group is nobody's device.
+#: The PCI class of bridges, which may be in the same group.
 _BRIDGE = "0x0604"
 _NAMESPACE = re.compile(r"nvme\d+n\d+")
-#: How sysfs says that nobody chose a driver.
-_NO_CHOICE = {"", "(null)"}
-#: Seconds until a disk is there again once its driver has the controller, until udev has named it, and until a machine
-#: that was killed lets go of it.
-COMES_BACK, IS_NAMED, LETS_GO, LOOK = 30.0, 5.0, 10.0, 0.2
+#: How sysfs shows that driver_override is not set.
+_NO_OVERRIDE = {"", "(null)"}
+#: Seconds until a disk reappears after its driver got the controller, until udev has named it, and until a killed
+#: machine releases it.
+DISK_TIMEOUT, UDEV_TIMEOUT, RELEASE_TIMEOUT, POLL = 30.0, 5.0, 10.0, 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """Of a disk, as its host's kernel tells of it."""
+    """The controller of a disk, as sysfs describes it."""
 
-    #: On the PCI bus: `0000:01:00.0`. Empty if it is on none.
+    #: On the PCI bus, such as `0000:01:00.0`; empty if it is not on one.
     address: str = ""
-    #: Of the IOMMU: what can only be given away together. Empty if there is no IOMMU.
+    #: The IOMMU group, which can only be passed through as a whole; empty if there is no IOMMU.
     group: str = ""
     #: Other devices of that group.
-    beside: tuple[str, ...] = ()
-    #: Other disks that it has.
-    others: tuple[str, ...] = ()
+    group_members: tuple[str, ...] = ()
+    #: Other disks of the controller.
+    other_disks: tuple[str, ...] = ()
     #: How many controllers lead to the disk.
-    paths: int = 0
-    #: The driver that somebody chose for it, whoever would be the one for such devices.
-    chosen: str = ""
-    #: How many controllers it plays besides itself.
-    played: int = 0
+    path_count: int = 0
+    driver_override: str = ""
+    #: How many SR-IOV functions are enabled.
+    virtual_functions: int = 0
 
 
 def controller_of(node: Node, sys: Path = SYS) -> Controller:
-    """What a disk hangs on; of one that is no NVMe disk on a PCI bus, next to nothing."""
+    """Return the controller of a disk; only `path_count` if it is not exactly one NVMe controller on a PCI bus."""
     disk = (sys / "class/block" / node.name).resolve()
     kind = disk.parent.parent.name
-    # With several ways to a disk, the kernel has it in a subsystem to which the controllers belong.
+    # With native multipath, the disk belongs to a subsystem, which has the controllers.
     found = [disk.parent] if kind == NVME else []
     if kind == "nvme-subsystem":
         found = [one.resolve() for one in sorted(disk.parent.glob("nvme*")) if (one / "transport").exists()]
-    if len(found) != 1 or _text(found[0] / "transport") != "pcie":
-        return Controller(paths=len(found))
-    address = _text(found[0] / "address")
+    if len(found) != 1 or _read_text(found[0] / "transport") != "pcie":
+        return Controller(path_count=len(found))
+    address = _read_text(found[0] / "address")
     device = sys / "bus/pci/devices" / address
     group = (device / "iommu_group").resolve() if (device / "iommu_group").exists() else None
     members = sorted(one.name for one in (group / "devices").iterdir()) if group else []
@@ -78,94 +76,95 @@ def controller_of(node: Node, sys: Path = SYS) -> Controller:
         tuple(one for one in members if one != address and not _is_bridge(sys, one)),
         tuple(sorted(one.name for one in disk.parent.iterdir() if _NAMESPACE.fullmatch(one.name) and one != disk)),
         1,
-        _choice(device),
-        int(_text(device / "sriov_numvfs") or 0),
+        _driver_override(device),
+        int(_read_text(device / "sriov_numvfs") or 0),
     )
 
 
 def driver_of(address: str, sys: Path = SYS) -> str:
-    """Which driver has a device; empty if none has."""
     link = sys / "bus/pci/devices" / address / "driver"
     return link.resolve().name if link.exists() else ""
 
 
-def against(found: Controller, *, root: bool, wear: int | None, vfio: bool) -> Iterator[str]:
-    """Why a machine cannot have it as a whole, each reason in words."""
+def controller_obstacles(found: Controller, *, root: bool, wear: int | None, vfio: bool) -> Iterator[str]:
+    """Yield why a machine cannot have the controller."""
     if not found.address:
-        several = f"{found.paths} controllers lead to it" if found.paths > 1 else "it hangs on none of the PCI bus"
-        yield f"a machine can have the NVMe controller of a disk, and {several}"
+        several = f"{found.path_count} controllers lead to it" if found.path_count > 1 else "it has none on the PCI bus"
+        yield f"only an NVMe controller can be passed through, and {several}"
         return
     if not root:
-        yield f"only root may take {found.address} from its driver"
+        yield f"only root can detach {found.address} from its driver"
     if not vfio:
         yield f"this kernel has no {VFIO}"
     if not found.group:
-        yield f"{found.address} is behind no IOMMU: what a machine has could reach all of this host's memory"
-    if found.beside:
-        others = ", ".join(found.beside)
-        yield f"{found.address} can only be given away together with {others} (IOMMU group {found.group})"
-    if found.others:
-        yield f"{found.address} has other disks, which would be gone with it: {', '.join(found.others)}"
-    if found.chosen:
-        yield f"somebody chose the driver {found.chosen} for {found.address} (driver_override)"
-    if found.played:
-        yield f"{found.address} plays {found.played} more controllers (SR-IOV), which would be gone with it"
+        yield f"{found.address} has no IOMMU, so a virtual machine could reach all of the host's memory"
+    if found.group_members:
+        others = ", ".join(found.group_members)
+        yield f"{found.address} can only be passed through together with {others} (IOMMU group {found.group})"
+    if found.other_disks:
+        yield f"{found.address} has other disks, which would go with it: {', '.join(found.other_disks)}"
+    if found.driver_override:
+        yield f"driver_override of {found.address} is set to {found.driver_override}"
+    if found.virtual_functions:
+        yield f"{found.address} has {found.virtual_functions} SR-IOV functions, which would go with it"
     if wear is not None:
-        yield "what is written to it by its controller this host cannot count, and hosts.yaml declares `wear:`"
+        yield "hosts.yaml declares `wear:`, and the host cannot count writes through a passed-through controller"
 
 
-def judged_whole(one: Judged) -> Judged:
-    """With what speaks against giving its controller away, if that is what is to be done."""
-    if one.node is None or not one.claim.whole:
+def check_controller(one: DiskCheck) -> DiskCheck:
+    """Add refusals if the controller is to be passed through and cannot be."""
+    if one.node is None or not one.declared.whole:
         return one
-    said = against(controller_of(one.node), root=os.geteuid() == 0, wear=one.claim.wear, vfio=has_vfio())
-    return replace(one, refusals=(*one.refusals, *(Refused(Why.CONTROLLER, why) for why in said)))
+    said = controller_obstacles(
+        controller_of(one.node), root=os.geteuid() == 0, wear=one.declared.wear, vfio=has_vfio()
+    )
+    return replace(one, refusals=(*one.refusals, *(Refusal(Reason.CONTROLLER, why) for why in said)))
 
 
 def has_vfio(sys: Path = SYS) -> bool:
-    """Whether the kernel has the driver, loaded or not."""
+    """Return whether the kernel has the driver, loaded or not."""
     if (sys / "bus/pci/drivers" / VFIO).exists():
         return True
     try:
-        return process.run(["modprobe", "--dry-run", "--quiet", VFIO], timeout=LETS_GO).returncode == 0
+        return process.run(["modprobe", "--dry-run", "--quiet", VFIO], timeout=RELEASE_TIMEOUT).returncode == 0
     except (OSError, MatrixError):
         return False
 
 
-def _load(sys: Path) -> None:
-    """The driver, before any other lets go of anything."""
+def _load_vfio(sys: Path) -> None:
+    """Load the driver before any other driver releases a device."""
     if not (sys / "bus/pci/drivers" / VFIO).exists():
         done = process.run(["modprobe", VFIO], timeout=60)
         if done.returncode:
             raise HarnessBroken(f"the kernel module {VFIO} could not be loaded", details=done.stderr.strip())
 
 
-def take(address: str, sys: Path = SYS) -> None:
-    """From its driver to VFIO; `bring_back` takes back whatever this came to."""
+def bind_to_vfio(address: str, sys: Path = SYS) -> None:
+    """Move a controller from its driver to VFIO. `return_to_driver` undoes it, even if only a part was done."""
     device = sys / "bus/pci/devices" / address
     try:
         (device / "driver_override").write_text(VFIO)
-        # Of this driver: whoever has it by now is nobody to take it from.
+        # Unbind only from this driver: any other one is not ours to unbind.
         (sys / "bus/pci/drivers" / NVME / "unbind").write_text(address)
         (sys / "bus/pci/drivers_probe").write_text(address)
         said = f"{driver_of(address, sys) or 'no driver'} has it"
     except OSError as error:
         said = f"{error.filename}: {error.strerror}"
     if driver_of(address, sys) != VFIO:
-        raise HarnessBroken(f"{address} could not be given to {VFIO}", details=said, resolution="`dmesg` says more")
+        raise HarnessBroken(f"{address} could not be given to {VFIO}", details=said, resolution="`dmesg` shows more")
 
 
-def bring_back(address: str, sys: Path = SYS, devices: Path = DEVICES) -> bool:
-    """To the driver that it is for, if we took it from there and however far that came; whether it was away.
+def return_to_driver(address: str, sys: Path = SYS, devices: Path = DEVICES) -> bool:
+    """Return a controller to its driver if we took it; return whether it was detached.
 
-    Waits for a machine that is dying: nobody can be cut off from what they have.
+    Wait for a machine that is exiting: its access cannot be revoked.
     """
     device = sys / "bus/pci/devices" / address
-    if not device.exists() or (_choice(device) != VFIO and driver_of(address, sys)):
+    if not device.exists() or (_driver_override(device) != VFIO and driver_of(address, sys)):
         return False
     try:
         if driver_of(address, sys) == VFIO:
-            _unless_in_use(device, devices)
+            _wait_until_unused(device, devices)
             (sys / "bus/pci/drivers" / VFIO / "unbind").write_text(address)
         (device / "driver_override").write_text("\n")
         if not driver_of(address, sys):
@@ -174,104 +173,109 @@ def bring_back(address: str, sys: Path = SYS, devices: Path = DEVICES) -> bool:
         raise HarnessBroken(
             f"{address} could not be given back to its driver: {error.strerror}",
             details=str(error.filename),
-            resolution="`dmesg` says more; the next boot gives it back",
+            resolution="`dmesg` shows more; the next boot gives it back",
         ) from None
     return True
 
 
-def _unless_in_use(device: Path, devices: Path) -> None:
-    """The kernel would wait for as long as somebody has it, and nobody could end that."""
+def _wait_until_unused(device: Path, devices: Path) -> None:
+    """Wait before unbinding, which would block until the last user closes the device and cannot be interrupted."""
     mine = [*(devices / "devices" / one.name for one in (device / "vfio-dev").glob("*"))]
     mine = [one for one in (devices / (device / "iommu_group").resolve().name, *mine) if one.exists()]
     if not mine:
-        raise HarnessBroken(f"nobody can tell who has {device.name}: there is nothing of it in {devices}")
-    deadline = time.monotonic() + LETS_GO
-    while holder := ", ".join(filter(None, map(users_of, mine))):
+        raise HarnessBroken(f"cannot find out what uses {device.name}: it is missing in {devices}")
+    deadline = time.monotonic() + RELEASE_TIMEOUT
+    while holder := ", ".join(filter(None, map(find_character_device_users, mine))):
         if time.monotonic() > deadline:
             raise HarnessBroken(
-                f"{device.name} is used by {holder}", resolution="end that; then `matrix clean` gives the disk back"
+                f"{device.name} is used by {holder}", resolution="stop that; then `matrix clean` releases the disk"
             )
-        time.sleep(LOOK)
+        time.sleep(POLL)
 
 
 @contextmanager
-def away(
-    disks: Sequence[Held], ask: Callable[[], Census], is_back: Callable[[Held], None], stays: Callable[[str], None]
+def detach_controllers(
+    disks: Sequence[LeasedDisk],
+    ask: Callable[[], Census],
+    is_back: Callable[[LeasedDisk], None],
+    warn: Callable[[str], None],
 ) -> Iterator[None]:
-    """Their controllers are VFIO's, for as long as the block lasts, those that were lent with one.
+    """Give controllers of these disks to VFIO inside of the block.
 
-    `is_back` is told of each that is; `stays` of one that does not come back: its disk is not there, and stays with
-    the run.
+    `is_back` is called for each that returns, `warn` for each that does not: its disk stays with the run.
     """
-    gone: list[Held] = []
+    gone: list[LeasedDisk] = []
     try:
         if any(one.controller for one in disks):
-            _load(SYS)
+            _load_vfio(SYS)
         for one in disks:
             if one.controller:
                 gone.append(one)
                 try:
-                    take(one.controller)
+                    bind_to_vfio(one.controller)
                 finally:
-                    one.let_go()  # not before: until its driver has let go of it, anybody could have it
+                    one.release()  # not earlier: until its driver is unbound, other processes could open it
         yield
     finally:
-        _all_back(gone, ask, is_back, stays)
+        _return_all(gone, ask, is_back, warn)
 
 
-def _all_back(
-    gone: Sequence[Held], ask: Callable[[], Census], is_back: Callable[[Held], None], stays: Callable[[str], None]
+def _return_all(
+    gone: Sequence[LeasedDisk],
+    ask: Callable[[], Census],
+    is_back: Callable[[LeasedDisk], None],
+    warn: Callable[[str], None],
 ) -> None:
-    """Whatever happens to one of them keeps none of the others."""
-    came: list[Held] = []
+    """Return every controller; a failure of one must not affect the others."""
+    came: list[LeasedDisk] = []
     for one in gone:
         try:
-            bring_back(one.controller)
+            return_to_driver(one.controller)
             came.append(one)
         except HarnessBroken as error:
-            stays(f"{one.claim.id}: {error.brief}")
+            warn(f"{one.declared.id}: {error.brief}")
     for one in came:
         try:
-            one.node = seen_again(one.node.identity, one.claim.id, one.controller, ask)
+            one.node = wait_for_disk(one.node.identity, one.declared.id, one.controller, ask)
             one.parts = ()
             is_back(one)
         except (MatrixError, OSError) as error:
-            stays(f"{one.claim.id}: {error.brief if isinstance(error, MatrixError) else error}")
+            warn(f"{one.declared.id}: {error.brief if isinstance(error, MatrixError) else error}")
 
 
-def seen_again(
+def wait_for_disk(
     identity: str, name: str, address: str, ask: Callable[[], Census], sys: Path = SYS, names: Path = NAMES
 ) -> Node:
-    """A disk that comes back, as it is called now: numbers and letters are given anew.
+    """Return the node of a disk that reappears: its number and name may be new.
 
-    All disks are asked only once, when there is something to be seen: somebody may measure others.
+    The census is taken only once, when the disk is there: other disks may be under measurement.
     """
     device = sys / "bus/pci/devices" / address
-    _wait(lambda: any((device / "nvme").glob("nvme*/nvme*n*")), COMES_BACK)
-    _wait((names / name).exists, IS_NAMED)
+    _wait(lambda: any((device / "nvme").glob("nvme*/nvme*n*")), DISK_TIMEOUT)
+    _wait((names / name).exists, UDEV_TIMEOUT)
     census = ask()
     found = [node for node in census.disks if node.identity == identity and name in census.names_of(node)]
     if not found:
-        raise HarnessBroken(f"{name} did not come back when its driver had {address} again")
+        raise HarnessBroken(f"{name} did not reappear after its driver got {address} back")
     return found[0]
 
 
 def _wait(there: Callable[[], bool], most: float) -> None:
     deadline = time.monotonic() + most
     while not there() and time.monotonic() < deadline:
-        time.sleep(LOOK)
+        time.sleep(POLL)
 
 
 def _is_bridge(sys: Path, address: str) -> bool:
-    return _text(sys / "bus/pci/devices" / address / "class").startswith(_BRIDGE)
+    return _read_text(sys / "bus/pci/devices" / address / "class").startswith(_BRIDGE)
 
 
-def _choice(device: Path) -> str:
-    chosen = _text(device / "driver_override")
-    return "" if chosen in _NO_CHOICE else chosen
+def _driver_override(device: Path) -> str:
+    chosen = _read_text(device / "driver_override")
+    return "" if chosen in _NO_OVERRIDE else chosen
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="ascii").strip()
     except OSError:

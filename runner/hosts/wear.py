@@ -1,4 +1,4 @@
-"""How much was written to each disk in which night, and whether there is room for more; `store/lab.py` keeps it."""
+"""The wear ledger: bytes written to each disk per night, and the remaining budget."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from runner.language.hosts import DeclaredDisk
 
-#: What is older is nobody's budget any more.
+#: Older nights are dropped.
 KEPT = timedelta(days=400)
 
 
 class Night(BaseModel):
-    """What one disk was given in one night."""
+    """The bytes written to one disk in one night."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,44 +27,40 @@ class Night(BaseModel):
 
 
 class Ledger(BaseModel):
-    """All nights of all disks."""
-
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     nights: tuple[Night, ...] = ()
 
-    def of(self, disk: str, night: date) -> int:
-        """What was written to it in that night so far."""
+    def written_in(self, disk: str, night: date) -> int:
         return sum(one.written for one in self.nights if (one.disk, one.night) == (disk, night.isoformat()))
 
     def with_written(self, disk: str, night: date, written: int) -> Ledger:
-        """With so many bytes more."""
-        now = Night(disk=disk, night=night.isoformat(), written=self.of(disk, night) + written)
+        now = Night(disk=disk, night=night.isoformat(), written=self.written_in(disk, night) + written)
         others = (one for one in self.nights if (one.disk, one.night) != (disk, now.night))
         return Ledger(nights=(*(one for one in others if one.night >= (night - KEPT).isoformat()), now))
 
 
 def night_of(moment: datetime) -> date:
-    """Nights go from noon to noon, so that none is cut in two at midnight."""
+    """Return the night of a moment. Nights last from noon to noon, so that midnight does not split one."""
     return (moment - timedelta(hours=12)).date()
 
 
-def grown(before: int, after: int) -> int:
-    """What a counter of the kernel says was written; it begins at nothing when machine or disk are started anew."""
+def counter_increase(before: int, after: int) -> int:
+    """Return what was written between two values of a kernel counter, which restarts at 0 with the machine or disk."""
     return after - before if after >= before else after
 
 
-def room(ledger: Ledger, claim: DeclaredDisk, disk: str, night: date) -> int | None:
-    """Bytes that may still be written in this night; None: no matter how many."""
-    return None if claim.wear is None else max(0, claim.wear - ledger.of(disk, night))
+def remaining_bytes(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date) -> int | None:
+    """Return bytes that may still be written in this night; None if unlimited."""
+    return None if declared.wear is None else max(0, declared.wear - ledger.written_in(disk, night))
 
 
-def worn_out(ledger: Ledger, claim: DeclaredDisk, disk: str, night: date, ahead: int) -> str:
-    """Why so many bytes more are too many for tonight, asked before they are written; empty if they are not."""
-    left = room(ledger, claim, disk, night)
+def wear_refusal(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date, ahead: int) -> str:
+    """Return why `ahead` more bytes exceed the budget of this night; empty if they do not."""
+    left = remaining_bytes(ledger, declared, disk, night)
     if left is None or max(ahead, 1) <= left:
         return ""
     return (
-        f"{claim.id} had {ledger.of(disk, night)} of the {claim.wear} bytes that may be written to it in the night of "
+        f"{declared.id}: {ledger.written_in(disk, night)} of {declared.wear} bytes were written in the night of "
         f"{night.isoformat()}; the next {ahead} are {ahead - left} too many"
     )

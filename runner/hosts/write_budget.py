@@ -1,7 +1,7 @@
-"""Keeps a run within what its disks may be written in one night: asked before a trial writes, watched while it does.
+"""The nightly write budget of a run's disks: checked before each trial, and watched while it runs.
 
-What is written is what the kernel counted, whoever wrote it; so parity, mirrors and journals are in it. It goes to the
-ledger while the run is at it, and the record of each disk says up to which count: who is killed has written that, too.
+It uses the kernel's counters, so parity, mirrors and journals are included. Records are updated during the run: after
+a kill, the next process counts the rest.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.hosts.disk_ledger import count, ledger, uncounted
-from runner.hosts.wear import night_of, room
+from runner.hosts.disk_ledger import count_written, read_ledger, uncounted_bytes
+from runner.hosts.wear import night_of, remaining_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
-    from runner.hosts.exclusive import Held
+    from runner.hosts.exclusive import LeasedDisk
     from runner.language.hosts import DeclaredDisk
 
-#: Seconds between two looks at the counters.
-LOOK = 2.0
-#: How many of them until what they saw is written down: not more often, as somebody measures meanwhile.
-NOTED = 5
+#: Seconds between two polls of the counters.
+POLL = 2.0
+#: Polls between two updates of the ledger: few, as a measurement is running.
+POLLS_PER_SAVE = 5
 SECTOR = 512
 BLOCK_DEVICES = Path("/sys/class/block")
 
 
-def written_here(disks: Sequence[Held], devices: Path = BLOCK_DEVICES) -> dict[str, int]:
-    """What the kernel of this machine counts for each disk, by its identity; one that is gone is left out.
+def read_write_counters(disks: Sequence[LeasedDisk], devices: Path = BLOCK_DEVICES) -> dict[str, int]:
+    """Return the bytes that this kernel counted for each disk, by identity.
 
-    So is one that went with its controller: what has its name meanwhile is another one.
+    Skip disks that are gone, or went with their controller: another disk may have the name now.
     """
     found = {}
     for one in (one for one in disks if not one.controller):
@@ -45,131 +45,136 @@ def written_here(disks: Sequence[Held], devices: Path = BLOCK_DEVICES) -> dict[s
 
 
 @dataclass
-class Gauge:
-    """What is left of tonight for the disks of a run."""
+class WriteBudget:
+    """The bytes that may still be written tonight to the disks of a run."""
 
     run: str
     state: Path
-    #: By identity.
-    claims: Mapping[str, DeclaredDisk]
+    #: Declared disks by identity.
+    disks: Mapping[str, DeclaredDisk]
     read: Callable[[], Mapping[str, int]]
     now: Callable[[], datetime]
     boot: str
-    #: Has it seen to that no more is counted for each, by whoever can look when we cannot; whether that was heard.
-    bound: Callable[[Mapping[str, int]], bool] = lambda _: True
-    #: Why the run has to stop for tonight, or leaves something out; empty as long as it need not.
-    full: str = ""
-    #: How much more than was asked of an array went to one of its disks, at worst so far.
-    factor: float = 1.0
-    _begun: Mapping[str, int] = field(default_factory=dict)
-    #: By identity what was counted when it was last looked, and which look that was.
-    _looked: dict[str, tuple[int, int]] = field(default_factory=dict)
-    _looks: int = 0
-    #: What was heard of that last.
-    _bounds: Mapping[str, int] = field(default_factory=dict)
+    #: Makes the agent enforce the limits while we cannot poll; returns whether it received them.
+    limit: Callable[[Mapping[str, int]], bool] = lambda _: True
+    #: Why the run has to stop for tonight; empty if it need not.
+    stop_reason: str = ""
+    #: The worst observed ratio of bytes written to one disk to bytes written to its array.
+    amplification: float = 1.0
+    _at_start: Mapping[str, int] = field(default_factory=dict)
+    #: By identity: the counter when last polled, and the number of that poll.
+    _last_seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _polls: int = 0
+    #: The limits that the agent received last.
+    _limits: Mapping[str, int] = field(default_factory=dict)
 
-    def left(self) -> dict[str, int]:
-        """Bytes that may be written yet tonight, by identity, after what is in the ledger and what is not there yet."""
+    def remaining(self) -> dict[str, int]:
+        """Return the bytes that may still be written tonight, by identity, uncounted writes included."""
         return {disk: max(0, size) for disk, size in self._balance(self.read()).items()}
 
     def _balance(self, counters: Mapping[str, int]) -> dict[str, int]:
-        """The same; below 0 where it was too much already."""
-        night, known = night_of(self.now()), ledger(self.state)
-        since = uncounted(self.state, self.run, counters, self.boot)
-        rooms = {disk: room(known, claim, disk, night) for disk, claim in self.claims.items()}
+        """Return the same; negative where the budget is exceeded."""
+        night, known = night_of(self.now()), read_ledger(self.state)
+        since = uncounted_bytes(self.state, self.run, counters, self.boot)
+        rooms = {disk: remaining_bytes(known, declared, disk, night) for disk, declared in self.disks.items()}
         return {disk: size - since.get(disk, 0) for disk, size in rooms.items() if size is not None}
 
-    def note(self) -> None:
-        """Put what was written so far into the ledger."""
-        count(self.state, self.run, self.read(), self.boot, night_of(self.now()))
+    def save(self) -> None:
+        """Add the bytes written until now to the ledger."""
+        count_written(self.state, self.run, self.read(), self.boot, night_of(self.now()))
 
-    def affords(self, asked: float) -> bool:
-        """Whether so much may be asked of an array, whichever of its disks it goes to."""
-        ahead = int(asked * self.factor)
-        for disk, left in self.left().items() if ahead else ():
+    def can_afford(self, asked: float) -> bool:
+        """Return whether an array may write this many bytes; set `stop_reason` if not.
+
+        Assume that all of it can go to any one disk.
+        """
+        ahead = int(asked * self.amplification)
+        for disk, left in self.remaining().items() if ahead else ():
             if ahead > left:
-                self.full = self._said(disk, f"{left} bytes more may be, and the next trial can write {ahead}")
+                self.stop_reason = self._stop_message(
+                    disk, f"{left} bytes are left, and the next trial can write {ahead}"
+                )
                 return False
         return True
 
-    def begins(self) -> None:
-        """A trial is about to write."""
-        self._begun = self.read()
+    def begin_trial(self) -> None:
+        self._at_start = self.read()
 
-    def ends(self, asked: float) -> None:
-        """A trial is over: what it asked to be written, beside what was."""
+    def end_trial(self, asked: float) -> None:
         after = self.read()
-        grown = max((after[disk] - before for disk, before in self._begun.items() if disk in after), default=0)
-        if asked and self._begun:
-            self.factor = max(self.factor, grown / asked)
-        self._begun = {}
-        self.note()
+        grown = max((after[disk] - before for disk, before in self._at_start.items() if disk in after), default=0)
+        if asked and self._at_start:
+            self.amplification = max(self.amplification, grown / asked)
+        self._at_start = {}
+        self.save()
 
-    def is_full(self) -> bool:
-        """Whether a disk would have had too much by the next look, if all goes on as since the last one.
+    def check_counters(self) -> bool:
+        """Poll the counters; return whether a disk would exceed its budget by the next poll at the current rate.
 
-        Who could not look for a while (the line to its host was down) then sees at once all that was written meanwhile.
+        After a dropped connection, all that was written meanwhile counts at once.
         """
-        self._looks += 1
+        self._polls += 1
         counters = self.read()
-        grown, balance = self._since_last(counters), self._balance(counters)
-        # What is only read goes on, however little may be written.
+        grown, balance = self._growth(counters), self._balance(counters)
+        # Disks that are only read do not stop the run.
         full = [disk for disk, size in balance.items() if 0 < grown.get(disk, 0) >= size]
         for disk in full:
-            self.full = self._said(disk, _too_much(balance[disk]))
+            self.stop_reason = self._stop_message(disk, _explain_limit(balance[disk]))
         if counters:
-            self._bind({disk: counters[disk] + size for disk, size in balance.items() if disk in counters})
-        self._looked |= {disk: (now, self._looks) for disk, now in counters.items()}
-        if self._looks % NOTED == 0:
-            self.note()
+            self._set_limits({disk: counters[disk] + size for disk, size in balance.items() if disk in counters})
+        self._last_seen |= {disk: (now, self._polls) for disk, now in counters.items()}
+        if self._polls % POLLS_PER_SAVE == 0:
+            self.save()
         return bool(full)
 
-    def ended(self) -> None:
-        """What is taken apart now may be taken apart."""
-        self._bind({})
+    def lift_limits(self) -> None:
+        """Let teardown write."""
+        self._set_limits({})
 
-    def _bind(self, bounds: Mapping[str, int]) -> None:
-        """Said again only where it changed, as at noon, or by what somebody else wrote."""
-        if bounds != self._bounds and self.bound(bounds):
-            self._bounds = bounds
+    def _set_limits(self, bounds: Mapping[str, int]) -> None:
+        """Send limits only if they changed, as at noon or after writes by others."""
+        if bounds != self._limits and self.limit(bounds):
+            self._limits = bounds
 
-    def _since_last(self, counters: Mapping[str, int]) -> dict[str, int]:
-        """What was written to each disk from one look to the next, on average since it was last seen."""
+    def _growth(self, counters: Mapping[str, int]) -> dict[str, int]:
+        """Return what was written to each disk per poll, on average since it was last seen."""
         found = {}
         for disk, now in counters.items():
-            before, when = self._looked.get(disk, (now, 0))
-            found[disk] = ceil((now - before) / (self._looks - when))
+            before, when = self._last_seen.get(disk, (now, 0))
+            found[disk] = ceil((now - before) / (self._polls - when))
         return found
 
-    def _said(self, disk: str, what: str) -> str:
-        claim = self.claims[disk]
+    def _stop_message(self, disk: str, what: str) -> str:
+        declared = self.disks[disk]
         return (
-            f"stopped for tonight, so that {claim.id} does not wear out: {what}, of {claim.wear} a night; "
-            "the same command goes on from noon on"
+            f"stopped for tonight, to limit the wear of {declared.id}: {what}, of {declared.wear} a night; "
+            "the same command continues after noon"
         )
 
 
-def _too_much(left: int) -> str:
+def _explain_limit(left: int) -> str:
     if left > 0:
-        return f"{left} bytes more may be, which is less than {LOOK:g} s take"
-    return "all that may be has been"
+        return f"{left} bytes are left, less than {POLL:g} s of writing"
+    return "no bytes are left"
 
 
-async def kept_within(work: Coroutine[Any, Any, None], gauge: Gauge | None, look: float = LOOK) -> None:
-    """Do this, but stop it as soon as a disk has had enough for tonight: as if somebody had pressed Ctrl-C."""
-    if gauge is None:
+async def run_within_budget(
+    work: Coroutine[Any, Any, None], write_budget: WriteBudget | None, look: float = POLL
+) -> None:
+    """Await the work, but cancel it like Ctrl-C as soon as a disk has used its budget."""
+    if write_budget is None:
         await work
         return
-    gauge.is_full()  # from here on is counted, even if nobody can look for the next minutes
+    write_budget.check_counters()  # the first poll: growth counts from here, even if the next polls fail
     task = asyncio.create_task(work)
     try:
         while not (await asyncio.wait({task}, timeout=look))[0]:
-            if gauge.is_full():
+            if write_budget.check_counters():
                 break
         else:
             await task
     finally:
-        gauge.ended()
+        write_budget.lift_limits()
         task.cancel()
         await asyncio.wait({task})
     if not task.cancelled():

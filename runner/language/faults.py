@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic_core import core_schema
 
 from runner.base.model import Model
-from runner.base.quantities import bytes_of
+from runner.base.quantities import resolve_share
 from runner.base.units import Extent, Size, Time
 from runner.simdisks.faults import Fault
 
@@ -73,7 +73,7 @@ class Medium(_Fault):
 
     def of(self, size: int) -> Fault:
         """As it will be for a disk of this size."""
-        start = bytes_of(self.start, size)
+        start = resolve_share(self.start, size)
         return Fault(self.disk, "medium", self.at, where=(start, start + self.length))
 
 

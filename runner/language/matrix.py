@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from runner.base.kernels import misnamed
+from runner.base.kernels import kernel_error
 from runner.base.model import Model, Name
 from runner.base.units import Percent, Size
 from runner.language.axes import as_tuple, axes_of
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def _kernel(name: str) -> str:
     if not (name.strip() and name.isprintable()):
         raise ValueError("neither the name of a kernel nor a path that can be written on one line")
-    if why := misnamed(name):
+    if why := kernel_error(name):
         raise ValueError(why)
     return name
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from runner.base.model import Model
-from runner.base.quantities import bytes_of, format_size, in_unit, of_memory
+from runner.base.quantities import format_in_unit, format_size, resolve_memory, resolve_share
 from runner.base.units import Extent, Length, Size, Time
 from runner.language.files import DEFAULT_SIZE, FileSet
 from runner.language.fio_options import OpenValue, refused
@@ -172,7 +172,7 @@ class Workload(Model):
     def on(self, memory: int) -> Workload:
         """With sizes in bytes where they were multiples of the machine's memory."""
         sizes = {"size": self.size, "file_size": self.file_size}
-        told = {name: of_memory(size, memory) for name, size in sizes.items() if size is not None}
+        told = {name: resolve_memory(size, memory) for name, size in sizes.items() if size is not None}
         return self.model_copy(update=told) if told else self
 
     def settled(self) -> Workload:
@@ -241,8 +241,8 @@ class Workload(Model):
     def span(self, capacity: int, devices: int = 1) -> int:
         """Bytes of raw devices that one job goes over; `capacity` is what they have together."""
         if self.size is None:
-            return capacity - devices * bytes_of(self.offset, capacity // devices)  # it begins there on each of them
-        return bytes_of(self.size, capacity)
+            return capacity - devices * resolve_share(self.offset, capacity // devices)  # on each of them
+        return resolve_share(self.size, capacity)
 
     def touched(self, span: int) -> int:
         """Bytes that are read or written when so many are gone over once."""
@@ -309,7 +309,7 @@ class Workload(Model):
         count, each = files.jobs * files.count, format_size(files.each)
         # What somebody wrote in MB is not told in MiB.
         unit = "MiB" if each.endswith("iB") or each[-2:-1].isdigit() else "MB"
-        needed, free = in_unit(files.total, unit, ceil), in_unit(capacity, unit, floor)
+        needed, free = format_in_unit(files.total, unit, ceil), format_in_unit(capacity, unit, floor)
         many = f"{count} files of {each}" if count > 1 else "it"
         return Problem(field, f"{many} would take {needed}; only {free} are sure to be free")
 
@@ -333,18 +333,18 @@ class Workload(Model):
             return Problem(
                 "profile", "its positions are those of one device, and there are several: `pick` chooses one"
             )
-        if self.size is not None and bytes_of(self.size, capacity) < self.bs:
+        if self.size is not None and resolve_share(self.size, capacity) < self.bs:
             return Problem("size", f"{_shown(self.size)} does not hold one block of {format_size(self.bs)}")
         each = "" if devices == 1 else f" on each of {devices} devices"
-        offset = bytes_of(self.offset, room)
-        size = self.bs if self.size is None else bytes_of(self.size, capacity) // devices
+        offset = resolve_share(self.offset, room)
+        size = self.bs if self.size is None else resolve_share(self.size, capacity) // devices
         if offset + size <= room:
             return self._problem_over(room - offset if self.size is None else size)
         field = "offset" if self.size is None else "size"
         needed = self.size if isinstance(self.size, str) else format_size(size)
         if not offset:
             return Problem(field, f"{needed} are needed{each}, and there are at most {format_size(room)}{each}")
-        end, there = in_unit(offset + size, "MiB", ceil), in_unit(room, "MiB", floor)
+        end, there = format_in_unit(offset + size, "MiB", ceil), format_in_unit(room, "MiB", floor)
         told = f"{needed} behind an offset of {_shown(self.offset)} end at {end}"
         return Problem(field, f"{told}, and there are at most {there}{each}")
 
@@ -371,7 +371,7 @@ def _shown(extent: int | str) -> str:
 
 def _told(length: int | str, share: int) -> int:
     """Bytes as they are; of a share whole pages."""
-    size = bytes_of(length, share)
+    size = resolve_share(length, share)
     return size if isinstance(length, int) else size // 4096 * 4096
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, create_model
 
-from runner.base.quantities import bytes_of, format_size
+from runner.base.quantities import format_size, resolve_share
 from runner.base.units import Extent, Size
 from runner.layers.base import Ground, Layer, Problem, View, as_uuid, mark
 
@@ -129,8 +129,8 @@ class Partition(_Ranged):
 
     def _asked_end(self, size: int) -> int:
         if self.size is not None:
-            return bytes_of(self.begins, size) + bytes_of(self.size, size)
-        return bytes_of(self.to, size) if self.to is not None else size
+            return resolve_share(self.begins, size) + resolve_share(self.size, size)
+        return resolve_share(self.to, size) if self.to is not None else size
 
     def ranges(self, device: Shape) -> list[tuple[int, int]]:
         """Where partitions begin and end on a device, in bytes: aligned, and clear of the table at either end."""
@@ -140,7 +140,7 @@ class Partition(_Ranged):
         if self.count is not None:
             each = (room - head) // self.count // self.align * self.align
             return [(head + at * each, head + (at + 1) * each) for at in range(self.count)]
-        begin = max(head, -(-bytes_of(self.begins, size) // self.align) * self.align)
+        begin = max(head, -(-resolve_share(self.begins, size) // self.align) * self.align)
         return [(begin, min(room, self._asked_end(size) // self.align * self.align))]
 
     def above(self, below: Below) -> tuple[Shape, ...]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from runner.hosts.agent.client import Holder
-    from runner.hosts.exclusive import Held
+    from runner.hosts.agent.client import AgentClient
+    from runner.hosts.exclusive import LeasedDisk
     from runner.simdisks.clib import Report
     from runner.simdisks.disk import Disk
     from runner.simdisks.faults import Fault
@@ -74,11 +74,11 @@ class MachineOptions:
     #: Paths of the physical disks that may be used, for a machine without disks of its own.
     disks: tuple[str, ...] = ()
     #: The same disks as open leases of this process, for a machine that passes descriptors on or checks identities.
-    held: tuple[Held, ...] = ()
+    held: tuple[LeasedDisk, ...] = ()
     #: The host, for a machine of which there are many: its name for ssh.
     where: str = ""
     #: The lease of these disks on the other host.
-    holder: Holder | None = None
+    agent: AgentClient | None = None
     #: Hashes of kernel images when the run began, by the paths in the matrix.
     images: Mapping[str, str] = field(default_factory=dict)
 

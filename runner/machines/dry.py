@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import orjson
 
-from runner.base.kernels import misnamed
+from runner.base.kernels import kernel_error
 from runner.machines.base import MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_json import MADE_UP
 
@@ -163,7 +163,7 @@ class Dry:
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
         named = spec.kernel or ""
-        return [Refusal(f"--kernel {named}: {why}")] if named and (why := misnamed(named)) else []
+        return [Refusal(f"--kernel {named}: {why}")] if named and (why := kernel_error(named)) else []
 
     def kernel_refusal(self, kernel: str) -> str:  # noqa: ARG002
         return ""

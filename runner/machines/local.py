@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.base.errors import HarnessBroken
-from runner.hosts.identity import check
+from runner.hosts.identity import identity_check
 from runner.machines import requirements
 from runner.machines.base import MachineOptions, Refusal
 from runner.machines.shell import ShellRig
@@ -65,15 +65,15 @@ class Local:
                 self.options.disks[: len(spec.disks)],
                 facts,
                 WHERE,
-                before=identity_check(self.options),
+                before=identity_script(self.options),
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 # Run before each script, so that none works on a disk that took the place of a leased one.
-def identity_check(options: MachineOptions) -> str:
-    return check(zip(options.disks, (one.node for one in options.held), strict=False))
+def identity_script(options: MachineOptions) -> str:
+    return identity_check(zip(options.disks, (one.node for one in options.held), strict=False))
 
 
 def model_refusals(spec: RigSpec) -> list[Refusal]:

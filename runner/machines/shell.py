@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.base.process import ALONE
+from runner.base.process import PID_NAMESPACE
 from runner.hosts import identity as same
 from runner.machines import script_bundle
 from runner.machines.base import RigLost
@@ -47,14 +47,14 @@ LAST_BREATH = 10.0
 TAIL = 4000
 
 
-def keeper(folder: str, length: int, alone: Sequence[str] = ALONE) -> list[str]:
+def keeper(folder: str, length: int, alone: Sequence[str] = PID_NAMESPACE) -> list[str]:
     """Return the command that runs a script of `length` bytes in a folder of its own."""
     return [*alone, "bash", "-c", KEEPER, "keeper", folder, str(length)]
 
 
 def guard() -> list[str]:
     """Return the command that runs a script file, whose path is to be appended."""
-    return [*ALONE, "bash", "-c", GUARD, "guard"]
+    return [*PID_NAMESPACE, "bash", "-c", GUARD, "guard"]
 
 
 class ShellRig:
@@ -71,7 +71,7 @@ class ShellRig:
         disks: Sequence[str],
         facts: Mapping[str, str],
         where: str,
-        alone: Sequence[str] = ALONE,
+        alone: Sequence[str] = PID_NAMESPACE,
         before: str = "",
     ) -> None:
         self._enter, self._folder, self._where, self._alone = tuple(enter), folder, where, tuple(alone)
@@ -89,7 +89,7 @@ class ShellRig:
         enter = script_bundle.fresh(f"{self._folder}/rooms")
         script = f"matrix_mark={mark}\n{self._before}{script_bundle.pack(steps, mark, enter)}"
         output, complaint = await self._enact(script.encode(), deadline)
-        self._unless_swapped(*same.heard(output, mark))
+        self._unless_swapped(*same.parse_report(output, mark))
         try:
             results = script_bundle.unpack(steps, mark, output, complaint)
         except HarnessBroken as error:
@@ -100,17 +100,17 @@ class ShellRig:
         if found == "gone":
             raise RigLost(f"{said} is gone")
         if found:
-            raise same.Swapped(said, self._where)
+            raise same.DiskSwapped(said, self._where)
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
-        child = await process.on_a_line([*self._enter, *keeper(self._folder, len(script), self._alone)])
+        child = await process.spawn_with_pipes([*self._enter, *keeper(self._folder, len(script), self._alone)])
         try:
             async with asyncio.timeout(deadline):
-                output, complaint = await process.told(child, script)
+                output, complaint = await process.send(child, script)
         except TimeoutError:
             raise RigLost(f"{self._where} did not answer within {deadline:g} s") from None
         finally:
-            await process.hung_up(child, LAST_BREATH)
+            await process.hang_up(child, LAST_BREATH)
         if child.returncode and not output:
             said = complaint.decode(errors="replace").strip()
             raise RigLost(f"no shell on {self._where}: status {child.returncode}", tail=said[-TAIL:])

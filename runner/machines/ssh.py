@@ -14,19 +14,19 @@ from shlex import join
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.base.errors import HarnessBroken
-from runner.hosts.agent.client import Gone
-from runner.hosts.agent.connection import line_to
+from runner.hosts.agent.client import AgentLost
+from runner.hosts.agent.connection import connection_to
 from runner.machines import requirements
 from runner.machines.base import MachineOptions, Refusal, RigLost
-from runner.machines.local import identity_check, model_refusals
+from runner.machines.local import identity_script, model_refusals
 from runner.machines.shell import TAIL, ShellRig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
     from pathlib import Path
 
-    from runner.hosts.agent.client import Holder
-    from runner.hosts.agent.connection import Line
+    from runner.hosts.agent.client import AgentClient
+    from runner.hosts.agent.connection import Connection
     from runner.machines.base import RigSpec
 
 #: Programs that the lease over there needs.
@@ -56,8 +56,8 @@ class Ssh:
             found += self._unfit(spec)
         return found
 
-    def _line(self) -> Line:
-        return line_to(self.options.where)
+    def _line(self) -> Connection:
+        return connection_to(self.options.where)
 
     def _unfit(self, spec: RigSpec) -> list[Refusal]:
         try:
@@ -74,61 +74,61 @@ class Ssh:
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[SshRig]:  # noqa: ARG002
-        holder = self.options.holder
-        if holder is None:
+        agent = self.options.agent
+        if agent is None:
             raise ValueError("disks of another host must be leased before a rig is made of them")
-        if holder.gone:
+        if agent.lost:
             raise HarnessBroken(
-                f"the lease of the disks of {holder.line.name} is lost: {holder.gone.brief}",
-                details=holder.gone.details,
+                f"the lease of the disks of {agent.connection.name} is lost: {agent.lost.brief}",
+                details=agent.lost.details,
                 resolution="results are kept; run the same command again to clean up that host and resume",
             )
-        said = await asyncio.to_thread(_query_holder, holder, spec)
+        said = await asyncio.to_thread(_query_agent, agent, spec)
         yield SshRig(
-            holder, self.options.disks[: len(spec.disks)], requirements.facts(said), identity_check(self.options)
+            agent, self.options.disks[: len(spec.disks)], requirements.facts(said), identity_script(self.options)
         )
 
 
 class SshRig(ShellRig):
-    def __init__(self, holder: Holder, disks: Iterable[str], facts: Mapping[str, str], before: str) -> None:
-        super().__init__((), holder.folder, tuple(disks), facts, holder.line.name, before=before)
-        self._holder = holder
+    def __init__(self, agent: AgentClient, disks: Iterable[str], facts: Mapping[str, str], before: str) -> None:
+        super().__init__((), agent.folder, tuple(disks), facts, agent.connection.name, before=before)
+        self._agent = agent
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
         job = token_hex(8)
-        work = asyncio.ensure_future(asyncio.to_thread(self._holder.work, job, script, deadline))
+        work = asyncio.ensure_future(asyncio.to_thread(self._agent.run_script, job, script, deadline))
         try:
             done = await asyncio.shield(work)
         except asyncio.CancelledError:
             with suppress(HarnessBroken):
-                await asyncio.to_thread(self._holder.stop, job)
+                await asyncio.to_thread(self._agent.stop, job)
                 await work
             raise
-        except Gone as gone:
+        except AgentLost as gone:
             raise RigLost(gone.brief, tail=gone.details) from gone
-        if done.worn:  # a disk near its write budget: the observer of the journal stops the run now
+        if done.over_budget:  # a disk near its write budget: the observer of the journal stops the run now
             await asyncio.sleep(deadline)
-        if done.late or done.worn:
+        if done.timed_out or done.over_budget:
             raise RigLost(
                 f"{self._where} did not answer within {deadline:g} s",
-                tail=(done.output or done.complaint)[-TAIL:].decode(errors="replace"),
+                tail=(done.output or done.error_output)[-TAIL:].decode(errors="replace"),
             )
-        complaint = done.complaint.decode(errors="replace")
+        complaint = done.error_output.decode(errors="replace")
         if done.status and not done.output:
             raise RigLost(f"no shell on {self._where}: status {done.status}", tail=complaint.strip()[-TAIL:])
         return done.output, complaint
 
 
-def query_host(line: Line, modules: Iterable[str], programs: Iterable[str]) -> str:
+def query_host(line: Connection, modules: Iterable[str], programs: Iterable[str]) -> str:
     """Ask a host for facts and missing requirements. Raise HarnessBroken if it does not answer."""
     query = join(requirements.query_command(modules, (*programs, *PROGRAMS)))
-    return requirements.check_answer(line.told(query, requirements.PATIENCE), line.name)
+    return requirements.check_answer(line.query(query, requirements.PATIENCE), line.name)
 
 
-def _query_holder(holder: Holder, spec: RigSpec) -> str:
+def _query_agent(agent: AgentClient, spec: RigSpec) -> str:
     """Ask through the lease of the disks, which waits while the line is down."""
     query = join(requirements.query_command(spec.modules, (*spec.programs, *PROGRAMS)))
     try:
-        return holder.work(token_hex(8), query.encode(), requirements.PATIENCE).output.decode(errors="replace")
-    except Gone as gone:
+        return agent.run_script(token_hex(8), query.encode(), requirements.PATIENCE).output.decode(errors="replace")
+    except AgentLost as gone:
         raise RigLost(gone.brief, tail=gone.details) from gone

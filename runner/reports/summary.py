@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from runner.language.metrics import RATES, SIDES, TOTAL, headline
 from runner.results.fio_json import PERCENTILES
 from runner.results.record import UNSETTLED, Outcome
-from runner.statistics.bimodal import States, two_states
+from runner.statistics.bimodal import States, find_two_states
 from runner.statistics.percentile import estimated_percentiles
-from runner.statistics.stopping import Estimate, Stopped, estimated, stopped
+from runner.statistics.stopping import Estimate, StopReason, estimate_mean, stop_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ class CellSummary:
     #: Measured trials that never came to the steady state that was asked for: they are not in the figures.
     unsettled: int = 0
     #: Why no more trials follow.
-    stopped: Stopped = Stopped.UNFINISHED
+    stopped: StopReason = StopReason.UNFINISHED
     #: Bandwidths whose trials fall into two groups with nothing between.
     states: Mapping[str, States] = field(default_factory=dict)
 
@@ -73,15 +73,15 @@ class CellSummary:
         total = self.figures.get("total_bw")
         if until is None or total is None:
             return None
-        return self.stopped is Stopped.PRECISE or (total.relative is not None and total.relative <= until)
+        return self.stopped is StopReason.PRECISE or (total.relative is not None and total.relative <= until)
 
 
 def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
     """What the trials of one cell say together; they are in the order of their blocks."""
     measured = [figures for trial in trials if (figures := trial.counted)]
-    how = stopped([figures.total_bw for figures in measured], len(trials), rule)
+    how = stop_reason([figures.total_bw for figures in measured], len(trials), rule)
     values = _values(measured)
-    known = {name: estimated(several, rule, how) for name, several in values.items()} | _percentiles(
+    known = {name: estimate_mean(several, rule, how) for name, several in values.items()} | _percentiles(
         measured, rule, how
     )
     return CellSummary(
@@ -92,7 +92,7 @@ def summary(cell: CellRow, trials: Sequence[Trial], rule: Rule) -> CellSummary:
         strained=sum("strained" in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         unsettled=sum(UNSETTLED in trial.notes for trial in trials if trial.outcome is Outcome.MEASURED),
         stopped=how,
-        states={name: found for name in ("read_bw", "write_bw") if (found := two_states(values.get(name, ())))},
+        states={name: found for name in ("read_bw", "write_bw") if (found := find_two_states(values.get(name, ())))},
         least_ios=_least_ios(measured),
     )
 
@@ -116,7 +116,7 @@ def _values(measured: Iterable[Figures]) -> dict[str, list[float]]:
     return values
 
 
-def _percentiles(measured: Sequence[Figures], rule: Rule, how: Stopped) -> dict[str, Estimate]:
+def _percentiles(measured: Sequence[Figures], rule: Rule, how: StopReason) -> dict[str, Estimate]:
     """Of a single trial its own; of several, of which not all have a histogram, nobody can tell."""
     found: dict[str, Estimate | None] = {}
     for side in SIDES:

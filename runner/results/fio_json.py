@@ -229,7 +229,7 @@ def _percentiles(
     busy: Sequence[Mapping[str, Any]], histogram: Histogram | None, longest: float | None
 ) -> dict[str, float | None]:
     if histogram:
-        found = percentiles(histogram.unpacked(), [*PERCENTILES.values()])
+        found = percentiles(histogram.unpack(), [*PERCENTILES.values()])
     elif len(busy) == 1:  # plain `json` has no histogram; of one job, fio's own are what it would give
         told = busy[0].get("lat_ns", {}).get("percentile", {})
         count = _completed(busy[0])

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from runner.base.atomic_files import sweep, sync_folder, write_atomically, write_durably, write_whole
+from runner.base.atomic_files import remove_temporaries, sync_folder, write_atomically, write_durably, write_whole
 from runner.base.errors import BadInput
 from runner.results.database_errors import named
 from runner.results.disk_health import Health
@@ -129,8 +129,8 @@ class RunFolder:
             try:
                 trial.mkdir(parents=True)
             except FileExistsError:  # there was an attempt before, which may have been killed in here
-                sweep(folder)
-                sweep(trial)
+                remove_temporaries(folder)
+                remove_temporaries(trial)
             there = {name: _content(folder / name) for name in scripts}
             other = {name: text for name, text in scripts.items() if there[name] not in {None, _encoded(text)}}
             _write_texts(folder, {name: text for name, text in scripts.items() if there[name] is None})
@@ -200,7 +200,7 @@ class RunFolder:
                 raise _taken(self.path, lock.read_text().strip())
             with named(lock):
                 _sign(file)
-                sweep(self.path)
+                remove_temporaries(self.path)
             try:
                 yield
             finally:

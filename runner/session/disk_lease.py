@@ -18,11 +18,11 @@ from runner.results.environment import DiskFacts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from runner.hosts.agent.client import Holder
-    from runner.hosts.agent.connection import Line
-    from runner.hosts.exclusive import Held
-    from runner.hosts.lease import Loan
-    from runner.hosts.write_budget import Gauge
+    from runner.hosts.agent.client import AgentClient
+    from runner.hosts.agent.connection import Connection
+    from runner.hosts.exclusive import LeasedDisk
+    from runner.hosts.lease import Lease
+    from runner.hosts.write_budget import WriteBudget
     from runner.language.hosts import DeclaredDisk, Lab, LabHost
     from runner.language.matrix import Matrix
     from runner.machines import Where
@@ -61,9 +61,9 @@ class Borrowed:
     """Disks of this host that are the run's: by their paths, or held."""
 
     paths: tuple[str, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[LeasedDisk, ...] = ()
     #: What may yet be written to them.
-    gauge: Gauge | None = None
+    write_budget: WriteBudget | None = None
     #: What they are, and how well, before the run.
     facts: tuple[DiskFacts, ...] = ()
     health: tuple[Health, ...] = ()
@@ -74,18 +74,18 @@ class Borrowed:
     stays: list[str] = field(default_factory=list)
 
     @property
-    def by_path(self) -> Mapping[str, Held]:
+    def by_path(self) -> Mapping[str, LeasedDisk]:
         """Those that scripts get by their paths."""
         return dict(zip(self.paths, self.held, strict=False))
 
     @property
-    def holder(self) -> Holder | None:
+    def agent(self) -> AgentClient | None:
         """What holds them, if that is another host."""
-        return self.host.holder if self.host else None
+        return self.host.agent if self.host else None
 
     def examined(self) -> tuple[Health, ...]:
         """How well they are now."""
-        found = _healths(self.held, self.host.line) if self.health and self.host else {}
+        found = _healths(self.held, self.host.connection) if self.health and self.host else {}
         return tuple(one.over(found[one.disk]) if one.disk in found else one for one in self.health)
 
     def given_back(self) -> bool:
@@ -93,7 +93,7 @@ class Borrowed:
         self.back()
         return not self.stays
 
-    def told(self, known: Sequence[DiskFacts]) -> Iterator[str]:
+    def warnings(self, known: Sequence[DiskFacts]) -> Iterator[str]:
         """What somebody should hear before they are used; `known`: what they were when the run began."""
         yield from filter(None, (one.alarm for one in self.health))
         for before, now in zip(known, self.facts, strict=False):
@@ -115,10 +115,10 @@ def borrowed(
     trouble: Callable[[str], None],
 ) -> Iterator[Borrowed]:
     """These disks of their host, for as long as the run is at it. Those that are passed through stay held."""
-    from runner.hosts.disk_ledger import came_back, state_dir
-    from runner.hosts.lease import Loan, lent
+    from runner.hosts.disk_ledger import clear_controller, state_dir
+    from runner.hosts.lease import Lease, lease_disks
     from runner.hosts.recovery import clean
-    from runner.hosts.vfio import away
+    from runner.hosts.vfio import detach_controllers
     from runner.hosts.wear import night_of
     from runner.machines.qemu.rig import names
     from runner.session.host_connection import reached
@@ -131,27 +131,29 @@ def borrowed(
         stays.append(line)
         trouble(line)
 
-    with reached(found.reach, _line_for(found.reach, place), run, tell) as host, ExitStack() as stack:
+    with reached(found.reach, _connection_for(found.reach, place), run, tell) as host, ExitStack() as stack:
         # An earlier process of this very run may have been killed: what it left is in the way of this one.
         counted = host.boot_id, night_of(_now())
-        for found_there in clean(state, host.ask, host.hands, reach=found.reach, only=run, counted=counted):
-            what = found_there.left or "what an earlier process of this run left on it is gone"
+        for found_there in clean(state, host.ask, host.operations, reach=found.reach, only=run, counted=counted):
+            what = found_there.refusal or "what an earlier process of this run left on it is gone"
             tell(f"{found_there.disk}: {what}")
-        loan = Loan(
+        lease = Lease(
             *(run, request.space.matrix.name, folder.path, state, frozenset({*destroy, *found.standing})),
             marks=lambda held: _marks(request.arrays(), inside or host.paths(held)),
             inside=inside,
             boot=host.boot_id,
-            hands=host.hands,
+            operations=host.operations,
             reach=found.reach,
-            apart=found.apart,
+            shares_nothing=found.apart,
         )
         claims = _claims(found, request.space.matrix, place)
-        held = stack.enter_context(lent(claims, host.ask, loan, _now, tell, stay))
+        held = stack.enter_context(lease_disks(claims, host.ask, lease, _now, tell, stay))
         for one in () if inside else held:
-            one.let_go()
-        mine = _lent(held, host, loan, request, folder)
-        stack.enter_context(away(held, host.ask, lambda one: came_back(state, one.node.identity), stay))
+            one.release()
+        mine = _lent(held, host, lease, request, folder)
+        stack.enter_context(
+            detach_controllers(held, host.ask, lambda one: clear_controller(state, one.node.identity), stay)
+        )
         yield replace(mine, back=stack.close, stays=stays)
 
 
@@ -164,44 +166,44 @@ def _claims(found: Match, matrix: Matrix, place: str) -> tuple[DeclaredDisk, ...
     )
 
 
-def _line_for(reach: str, place: str) -> Line | None:
+def _connection_for(reach: str, place: str) -> Connection | None:
     """What leads to its disks. Those that are handed on to a machine on this host have to be this very process's."""
-    from runner.session.host_connection import line_of
+    from runner.session.host_connection import connection_for
 
-    return line_of(reach) if place in {"local", "ssh"} else None
+    return connection_for(reach) if place in {"local", "ssh"} else None
 
 
-def _lent(held: tuple[Held, ...], host: Reached, loan: Loan, request: Asked, folder: RunFolder) -> Borrowed:
+def _lent(held: tuple[LeasedDisk, ...], host: Reached, lease: Lease, request: Asked, folder: RunFolder) -> Borrowed:
     """What a run has in disks that it holds."""
-    from runner.hosts.write_budget import Gauge
+    from runner.hosts.write_budget import WriteBudget
     from runner.results.disk_health import first_seen
 
-    by_identity = {one.node.identity: one.claim for one in held}
-    counted, bound = partial(host.written, held), partial(host.bound, held)
-    gauge = Gauge(loan.run, loan.state, by_identity, counted, _now, loan.boot, bound)
-    smart, buses = _healths(held, host.line), [disk.bus for disk in request.space.matrix.every_disk()]
+    by_identity = {one.node.identity: one.declared for one in held}
+    counted, bound = partial(host.read_write_counters, held), partial(host.limit_writes, held)
+    write_budget = WriteBudget(lease.run, lease.state, by_identity, counted, _now, lease.boot, bound)
+    smart, buses = _healths(held, host.connection), [disk.bus for disk in request.space.matrix.every_disk()]
     facts = tuple(
-        _facts(one, smart.get(one.claim.id), _bus(one, bus) if loan.inside else "its own")
+        _facts(one, smart.get(one.declared.id), _bus(one, bus) if lease.inside else "its own")
         for one, bus in zip(held, buses, strict=True)
     )
     health = first_seen(folder.manifest.health, smart)
-    return Borrowed(() if loan.inside else host.paths(held), held, gauge, facts, health, host)
+    return Borrowed(() if lease.inside else host.paths(held), held, write_budget, facts, health, host)
 
 
-def _bus(one: Held, bus: str) -> str:
+def _bus(one: LeasedDisk, bus: str) -> str:
     return f"{bus}, with its controller" if one.controller else f"{bus}, passed through"
 
 
-def _healths(held: Sequence[Held], line: Line | None) -> dict[str, Smart]:
+def _healths(held: Sequence[LeasedDisk], line: Connection | None) -> dict[str, Smart]:
     """What disks of a host say of their health, by their stable names."""
-    from runner.hosts.probe import healths
+    from runner.hosts.probe import query_health
     from runner.scripts.inventory import smart_script
 
-    found = healths(line, smart_script([one.node.path for one in held]))
-    return {one.claim.id: found[one.node.path] for one in held if one.node.path in found}
+    found = query_health(line, smart_script([one.node.path for one in held]))
+    return {one.declared.id: found[one.node.path] for one in held if one.node.path in found}
 
 
-def _facts(one: Held, smart: Smart | None, bus: str) -> DiskFacts:
+def _facts(one: LeasedDisk, smart: Smart | None, bus: str) -> DiskFacts:
     """What the manifest says of a disk that exists: its own word before the kernel's, which cuts names short."""
     node = one.node
     return DiskFacts(
@@ -276,22 +278,22 @@ def check_destroy(destroy: Iterable[str], found: Match | None, place: str) -> No
 
 def precheck(found: Match, matrix: Matrix, place: str, destroy: tuple[str, ...]) -> None:
     """Judge the disks before there is a run that would be left behind. All of it is done again when it has them."""
-    from runner.hosts.checks import judged_all
-    from runner.hosts.confirmation import asked_for
-    from runner.hosts.disk_ledger import ours, state_dir
-    from runner.hosts.exclusive import DisksRefused, seen_at_work
-    from runner.hosts.local_operations import HERE
-    from runner.hosts.probe import asked
-    from runner.hosts.vfio import judged_whole
+    from runner.hosts.checks import check_disks
+    from runner.hosts.confirmation import confirm_losses
+    from runner.hosts.disk_ledger import own_marks, state_dir
+    from runner.hosts.exclusive import DisksRefused, report_active_run
+    from runner.hosts.local_operations import LOCAL
+    from runner.hosts.probe import take_census
+    from runner.hosts.vfio import check_controller
     from runner.scripts.inventory import census_script
 
     claims = _claims(found, matrix, place)
-    known = ours(state_dir(), reach=found.reach)
-    census = asked(_line_for(found.reach, place), census_script())
-    judged = [judged_whole(one) for one in judged_all(census, claims, known, matrix.name)]
+    known = own_marks(state_dir(), reach=found.reach)
+    census = take_census(_connection_for(found.reach, place), census_script())
+    judged = [check_controller(one) for one in check_disks(census, claims, known, matrix.name)]
     if any(one.refusals for one in judged):
-        raise DisksRefused([seen_at_work(one, HERE) for one in judged] if found.reach == "local" else judged)
-    asked_for(judged, destroy, found.standing)
+        raise DisksRefused([report_active_run(one, LOCAL) for one in judged] if found.reach == "local" else judged)
+    confirm_losses(judged, destroy, found.standing)
 
 
 def meant(lab: Lab, path: Path, place: Where) -> Lab:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cpu import processor
+from runner.base.cpu import processor_name
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 
@@ -76,9 +76,9 @@ def facts_of(ssh: str) -> Host:
 
 def _asked(ssh: str, script: str) -> str:
     """What a host behind ssh answers."""
-    from runner.hosts.agent.connection import line_to
+    from runner.hosts.agent.connection import connection_to
 
-    said = line_to(ssh).run(["bash", "-c", script])
+    said = connection_to(ssh).run(["bash", "-c", script])
     if said.returncode:
         raise HarnessBroken(f"no shell on {ssh}: status {said.returncode}", details=said.stderr.strip()[-2000:])
     return said.stdout
@@ -98,7 +98,7 @@ def host_facts() -> Host:
     versions = {name: told for name, argv in _PROGRAMS.items() if (told := _told(*argv))}
     return Host(
         kernel=platform.release(),
-        cpu=processor(),
+        cpu=processor_name(),
         cores=len(os.sched_getaffinity(0)),
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         hostname=platform.node(),

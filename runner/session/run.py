@@ -17,7 +17,7 @@ from runner.engine.executor import Executor
 from runner.engine.recorder import RunContext
 from runner.engine.scheduler import Scheduler
 from runner.engine.spending import Spending
-from runner.hosts.write_budget import kept_within
+from runner.hosts.write_budget import run_within_budget
 from runner.machines import Where, machine, sweep
 from runner.machines.base import MachineOptions
 from runner.results.disk_health import unknown
@@ -205,7 +205,7 @@ def _with_disks(this: _Run) -> Ending:
             this.disks = stack.enter_context(lease)
             _record_disks(this)
         pace = _tell_estimate(this)
-        spending = Spending(this.options.budget, pace, gauge=this.disks.gauge)
+        spending = Spending(this.options.budget, pace, write_budget=this.disks.write_budget)
         address = address_of(this.options.store, this.options.results)
         feed = stack.enter_context(Feed(address, this.folder, observer.trouble))
         return _carry_out(this, spending, feed)
@@ -214,7 +214,7 @@ def _with_disks(this: _Run) -> Ending:
 def _record_disks(this: _Run) -> None:
     """Record what the disks are, and their health, before the first write."""
     disks, observer = this.disks, this.observer
-    for word in disks.told(this.folder.manifest.disks):
+    for word in disks.warnings(this.folder.manifest.disks):
         observer.trouble(word)
     if word := unknown(disks.health):
         observer.notice(word)
@@ -245,7 +245,7 @@ def _carry_out(this: _Run, spending: Spending, feed: Feed) -> Ending:
     done, worn = False, ""
     try:
         done = this.stop.run(_work(executor, disks))
-        worn = disks.gauge.full if disks.gauge else ""
+        worn = disks.write_budget.stop_reason if disks.write_budget else ""
     finally:
         if worn:
             observer.trouble(worn)
@@ -260,12 +260,12 @@ def _carry_out(this: _Run, spending: Spending, feed: Feed) -> Ending:
 
 
 async def _work(executor: Executor, disks: Borrowed) -> None:
-    await kept_within(executor.run(), disks.gauge)
+    await run_within_budget(executor.run(), disks.write_budget)
 
 
 def _context(this: _Run, feed: Feed) -> RunContext:
     order, disks, observer = this.order, this.disks, this.observer
-    leased = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.holder
+    leased = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.agent
     place = machine(
         order.machine, MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
     )
@@ -287,7 +287,7 @@ def _context(this: _Run, feed: Feed) -> RunContext:
         shelf=this.folder,
         scratch=this.folder.path,
         listen=listen,
-        boot_id=disks.holder.boot_id if disks.holder else boot_id(),
+        boot_id=disks.agent.boot_id if disks.agent else boot_id(),
         own_templates=order.templates,
         kernel=order.kernel,
         leased=disks.by_path,

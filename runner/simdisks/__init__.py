@@ -1,1 +1,1 @@
-"""Simulated disks: physics, server, faults, overload."""
+"""Simulated disks: physics, server, faults, overload of the host."""

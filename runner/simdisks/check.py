@@ -1,4 +1,4 @@
-"""Is a modelled disk what its physics says? Measured by fio at its socket, with no kernel between."""
+"""The check of a disk model: fio measures the simulated disk at its socket, without a kernel, against its physics."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import IO, TYPE_CHECKING
 import orjson
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.base.process import killed, run, spawn
-from runner.simdisks.clib import Board, Report, built, library
-from runner.simdisks.overload import Strain, between
-from runner.simdisks.predict import Job, predicted
-from runner.simdisks.server import listening
+from runner.base.process import kill, run, spawn
+from runner.simdisks.clib import Board, Report, build_library, load_library
+from runner.simdisks.overload import Overload, counters_between
+from runner.simdisks.predict import Job, predict_rate
+from runner.simdisks.server import socket_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -26,56 +26,55 @@ if TYPE_CHECKING:
     from runner.simdisks.clib import Library
     from runner.simdisks.disk import Disk
 
-#: Within this of what the physics says, a model is true.
-CLOSE = 0.03
+#: The deviation from the physics that a correct model may have.
+TOLERANCE = 0.03
 LARGE, SMALL = 256 * 1024, 4096
 DEADLINE = 10.0
-#: Before everybody else, on a busy host: the disk is what is checked, not how soon it is asked.
-FIRST = ("chrt", "--rr", "1")
-#: Where a platter turns, chance averages out over so many times as long (24 s: 1 % of a hundred requests a second) …
-PATIENCE = 8
-#: … and what is expected, over so many other chances.
-CHANCES = 16
+#: Real-time priority, so that other load on the host does not delay requests.
+REALTIME = ("chrt", "--rr", "1")
+#: How many times longer random work on a hdd is measured: 24 s average out to 1 % at a hundred requests per second.
+HDD_TIME_FACTOR = 8
+#: Its expectation is the mean of this number of predictions, each with its own seed.
+PREDICTIONS = 16
 
-#: What a container may have, as it sees that itself.
-CONTAINED = Path("/sys/fs/cgroup/memory.max")
+#: The memory limit of a container.
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One thing to be found out."""
+    """One measurement."""
 
     name: str
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """What came of it, in requests a second."""
+class ProbeResult:
+    """Expected and measured requests per second."""
 
     probe: Probe
     expected: float
     measured: float
-    strain: Strain
+    overload: Overload
 
     @property
-    def off(self) -> float:
-        """How far the one is from the other."""
+    def deviation(self) -> float:
+        """The measured rate relative to the expected one: 0.03 is 3 % too fast."""
         return self.measured / self.expected - 1
 
     @property
-    def true(self) -> bool:
-        """As good as the same."""
-        return abs(self.off) <= CLOSE
+    def is_accurate(self) -> bool:
+        return abs(self.deviation) <= TOLERANCE
 
     @property
-    def strained(self) -> bool:
-        """Too slow, and the host lost so much time that the rest is as good as the same."""
-        return not self.true and 0 < -self.off <= CLOSE + self.strain.share
+    def is_host_limited(self) -> bool:
+        """Too slow by no more than the host lost, within the tolerance."""
+        return not self.is_accurate and 0 < -self.deviation <= TOLERANCE + self.overload.share
 
 
 def probes(disk: Disk) -> Iterator[Probe]:
-    """Sequential work in every zone, and random work at the two ends of what a queue can be."""
+    """Yield sequential work in every zone, and random work at the shortest and longest queue."""
     zones = disk.physics.zones if disk.physics else ()
     begins = 0.0
     for number, (end, _) in enumerate(zones or ((1.0, 0.0),), start=1):
@@ -89,7 +88,7 @@ def probes(disk: Disk) -> Iterator[Probe]:
 
 
 def refuse_small(disk: Disk) -> None:
-    """Every probe has room for a request; raises BadInput."""
+    """Raise BadInput if the disk is too small for a probe."""
     for probe in probes(disk):
         job, share = probe.job, probe.job.last - probe.job.first
         enough = math.ceil(2 * job.block / share / 2**20)
@@ -102,21 +101,21 @@ def refuse_small(disk: Disk) -> None:
         )
 
 
-def fio(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:
-    """The same closed loop, driven by fio."""
+def fio_command(uri: str, disk: Disk, job: Job, seconds: float) -> list[str]:
+    """Return the fio command of the same closed loop."""
     start, end = (int(share * disk.size) // job.block * job.block for share in (job.first, job.last))
     return [
         *("fio", "--name=check", "--ioengine=nbd", f"--uri={uri}", "--output-format=json", "--norandommap"),
         *(f"--rw={'rand' if job.random else ''}{job.what}", f"--bs={job.block}", f"--iodepth={job.depth}"),
         *(f"--offset={start}", f"--size={end - start}", "--time_based"),
-        # No ramp: what is under way at its end is left out, but not the time that as many take at the end of it all.
+        # No ramp: fio would leave out requests in flight at its end, but count the time of those at the end of all.
         f"--runtime={seconds * 1000:.0f}ms",
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
-    """A disk with its server, and nobody between it and whoever asks."""
+class ServedDisk:
+    """A disk and its server, with no kernel between it and its client."""
 
     code: Library
     board: Board
@@ -125,32 +124,32 @@ class Alone:
 
 
 @asynccontextmanager
-async def served(disk: Disk, writes: float = math.inf) -> AsyncIterator[Alone]:
-    """A server for a disk with nothing on it, on which so many bytes are going to be written."""
-    code = library(await built())
+async def serve_disk(disk: Disk, writes: float = math.inf) -> AsyncIterator[ServedDisk]:
+    """Start a server for an empty disk; `writes`: the bytes that will be written."""
+    code = load_library(await build_library())
     with (
         tempfile.TemporaryDirectory(prefix="matrix-") as folder,
-        blank(disk.size, int(min(writes, disk.size))) as image,
+        blank_image(disk.size, int(min(writes, disk.size))) as image,
         tempfile.TemporaryFile() as sheet,
     ):
         board = Board(code, sheet.fileno())
         socket = Path(folder) / "disk"
-        argv = listening(code.plugin, (disk,), 0, socket, image.fileno(), sheet.fileno())
+        argv = socket_command(code.plugin, (disk,), 0, socket, image.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(image.fileno(), sheet.fileno()))
         try:
-            await until_there(socket, server)
-            yield Alone(code, board, f"nbd+unix:///?socket={socket}", server)
+            await wait_for_socket(socket, server)
+            yield ServedDisk(code, board, f"nbd+unix:///?socket={socket}", server)
         finally:
-            await killed(server)
+            await kill(server)
             board.close()
 
 
 @contextmanager
-def blank(size: int, writes: int) -> Iterator[IO[bytes]]:
-    """A file of zeros, on which so much is going to be written.
+def blank_image(size: int, writes: int) -> Iterator[IO[bytes]]:
+    """Open a file of zeros that is `size` bytes long.
 
-    In memory where there is plenty: a host that writes it back is late with the disk's answers. So is one that is
-    itself virtual and has to get the memory first, so this is done beforehand.
+    It is in memory if there is plenty, as writeback by the host would delay the disk's answers. The memory is
+    allocated beforehand, as a virtual host may have to get it first.
     """
     plenty = spare_memory() > 2 * writes
     with os.fdopen(os.memfd_create("disk"), "w+b") if plenty else tempfile.TemporaryFile() as file:
@@ -162,66 +161,65 @@ def blank(size: int, writes: int) -> Iterator[IO[bytes]]:
 
 
 def spare_memory() -> int:
-    """Bytes that nobody would miss."""
+    """Return available memory in bytes, within the container's limit."""
     lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
     spare = next((int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:"), 0)
-    allowed = CONTAINED.read_text().strip() if CONTAINED.exists() else ""
+    allowed = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.exists() else ""
     return min(spare, int(allowed)) if allowed.isdigit() else spare
 
 
-async def until_there(socket: Path, server: asyncio.subprocess.Process) -> None:
-    """A server listens."""
+async def wait_for_socket(socket: Path, server: asyncio.subprocess.Process) -> None:
     async with asyncio.timeout(DEADLINE):
-        while not socket.exists():  # noqa: ASYNC240 - nothing tells when it is there, and looking is quick
+        while not socket.exists():  # noqa: ASYNC240 - no event reports it, and the check is quick
             if server.returncode is not None:
                 raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
             await asyncio.sleep(0.01)
 
 
-async def checked(disk: Disk, seconds: float) -> AsyncIterator[Checked]:
-    """Every probe, one after the other."""
+async def run_probes(disk: Disk, seconds: float) -> AsyncIterator[ProbeResult]:
     if disk.physics is None:
         return
-    ahead = FIRST if run([*FIRST, "true"], timeout=DEADLINE).returncode == 0 else ()
+    ahead = REALTIME if run([*REALTIME, "true"], timeout=DEADLINE).returncode == 0 else ()
     for probe in probes(disk):
         by_chance = probe.job.random and disk.physics.kind == "hdd"
-        lasts = seconds * PATIENCE if by_chance else seconds
-        async with served(disk, await _writes(disk, probe.job, lasts)) as alone:
+        lasts = seconds * HDD_TIME_FACTOR if by_chance else seconds
+        async with serve_disk(disk, await _bytes_to_write(disk, probe.job, lasts)) as alone:
             before = [alone.board.report(0)]
-            measured = await asyncio.to_thread(_measured, [*ahead, *fio(alone.uri, disk, probe.job, lasts)])
-            done: tuple[Report, ...] = between(before, [alone.board.report(0)])
-        asked = replace(probe.job, turn=turn_of(done[0], measured) if probe.job.depth == 1 else 0.0)
+            measured = await asyncio.to_thread(_measure, [*ahead, *fio_command(alone.uri, disk, probe.job, lasts)])
+            done: tuple[Report, ...] = counters_between(before, [alone.board.report(0)])
+        asked = replace(probe.job, turn=turnaround(done[0], measured) if probe.job.depth == 1 else 0.0)
         rates = [
-            predicted(alone.code, disk.physics, disk.size, asked, seconds=lasts, seed=seed).iops
-            for seed in range(CHANCES if by_chance else 1)
+            predict_rate(alone.code, disk.physics, disk.size, asked, seconds=lasts, seed=seed).iops
+            for seed in range(PREDICTIONS if by_chance else 1)
         ]
-        yield Checked(probe, sum(rates) / len(rates), measured, _lost(done[0], measured, probe.job))
+        yield ProbeResult(probe, sum(rates) / len(rates), measured, _overload(done[0], measured, probe.job))
 
 
-async def _writes(disk: Disk, job: Job, seconds: float) -> float:
-    """Bytes, on a host that takes no time."""
+async def _bytes_to_write(disk: Disk, job: Job, seconds: float) -> float:
+    """Return the bytes that the job writes if the host takes no time."""
     if job.what != "write" or disk.physics is None:
         return 0.0
-    return predicted(library(await built()), disk.physics, disk.size, job, seconds=seconds).bytes * seconds
+    return (
+        predict_rate(load_library(await build_library()), disk.physics, disk.size, job, seconds=seconds).bytes * seconds
+    )
 
 
-def _lost(done: Report, iops: float, job: Job) -> Strain:
-    """What the host had of each request's round, from being made to the next one in its place: it took no more."""
+def _overload(done: Report, iops: float, job: Job) -> Overload:
+    """Return what the host took of each request's round trip, up to the start of the next one."""
     late = done.late / (done.reads + done.writes) * iops / job.depth
-    told = job.depth == 1  # the physics were
-    return Strain(late=late, starved=0.0 if told else turn_of(done, iops, job.depth) * iops / job.depth)
+    told = job.depth == 1  # the prediction includes it
+    return Overload(late=late, starved=0.0 if told else turnaround(done, iops, job.depth) * iops / job.depth)
 
 
-def turn_of(done: Report, iops: float, depth: int = 1) -> float:
-    """How long it took from an answer to the next request, where so many requests at a time were made.
+def turnaround(done: Report, iops: float, depth: int = 1) -> float:
+    """Return the seconds from an answer to the next request, at this queue depth.
 
-    Sockets and schedulers take a tenth of a millisecond that is not the disk's. What the disk itself takes longer than
-    its physics say is not in it.
+    Sockets and schedulers take about 0.1 ms, which is not the disk's. It does not include answers that were late.
     """
     return max(0.0, depth / iops - (done.owed + done.late) / (done.reads + done.writes))
 
 
-def _measured(argv: list[str]) -> float:
+def _measure(argv: list[str]) -> float:
     done = run(argv, timeout=None)
     if done.returncode:
         raise HarnessBroken("fio cannot measure the disk", details=(done.stdout + done.stderr)[-2000:])

@@ -1,4 +1,4 @@
-"""The disks' C code: built once into the cache, and called from here for predictions and for the board of a rig."""
+"""The C code of simulated disks: built once into the cache, and called by ctypes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from runner.base.cache import cache_dir, made
+from runner.base.cache import cache_dir, make_once
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 
@@ -26,26 +26,26 @@ COMPILER = "gcc"
 PLUGIN, LIBRARY = "disk.so", "physics.so"
 MOST_ZONES = 64
 What = Literal["read", "write", "flush"]
-_WHAT: dict[What, int] = {"read": 0, "write": 1, "flush": 2}
+_WHAT_CODES: dict[What, int] = {"read": 0, "write": 1, "flush": 2}
 
 
-async def built() -> Path:
-    """The folder with the plugin and the library, made now unless it is there."""
+async def build_library() -> Path:
+    """Return the folder with plugin and library; build it if needed."""
     sources = sorted(SOURCES.glob("*.[ch]"))
-    # A library of one processor and C library does not load with another.
+    # The library depends on the processor architecture and the C library.
     content = b"\0".join(
         (" ".join((*platform.libc_ver(), platform.machine())).encode(), *(one.read_bytes() for one in sources))
     )
     folder = cache_dir() / "disks" / hashlib.blake2b(content, digest_size=8).hexdigest()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    return await made(folder, _whole, _make)
+    return await make_once(folder, _is_complete, _compile)
 
 
-def _whole(folder: Path) -> bool:
+def _is_complete(folder: Path) -> bool:
     return (folder / PLUGIN).is_file() and (folder / LIBRARY).is_file()
 
 
-async def _make(folder: Path) -> None:
+async def _compile(folder: Path) -> None:
     for target, names in ((LIBRARY, ("physics.c", "board.c")), (PLUGIN, ("physics.c", "board.c", "plugin.c"))):
         sources = [str(SOURCES / name) for name in names]
         done = run([COMPILER, "-O2", "-fPIC", "-shared", "-o", str(folder / target), *sources, "-lm", "-lpthread"])
@@ -80,26 +80,26 @@ class _Report(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that a disk has done since its rig came up. Times are seconds."""
+    """All that a disk has done since its rig started. Times are seconds."""
 
     reads: int
     writes: int
     flushes: int
     read_bytes: int
     written_bytes: int
-    #: Accesses for which the arm moved.
+    #: Accesses that moved the arm.
     seeks: int
-    #: Reads answered from the disk's own memory.
+    #: Reads from the disk's read cache.
     hits: int
-    #: The medium worked for the host.
+    #: Time in which the medium worked for the host.
     busy: float
-    #: It had something to do.
+    #: Time with requests in flight.
     occupied: float
-    #: By how much answers came after the model's time, and how long the model took for them; both summed.
+    #: Sums over requests: how late answers were against the model, and the model's time.
     late: float
     owed: float
     failed: int
-    #: Of all disks together: none had anything to do; and of that, what made answers come later than they could have.
+    #: Of the whole board: time in which all disks were idle, and the part of it that delayed answers.
     idle: float
     starved: float
 
@@ -113,8 +113,6 @@ class _Fault(ctypes.Structure):
 
 
 class Library:
-    """The functions of the C code."""
-
     def __init__(self, folder: Path) -> None:
         self.plugin = folder / PLUGIN
         self.c = ctypes.CDLL(str(folder / LIBRARY))
@@ -140,7 +138,7 @@ class Library:
             function.restype, function.argtypes = result, arguments
 
     def model(self, physics: Physics, size: int) -> ctypes.Array[ctypes.c_char]:
-        """A `struct disk_model`."""
+        """Return a `struct disk_model`."""
         zones = (_Zone * MOST_ZONES)(*(_Zone(*zone) for zone in physics.zones))
         first = ctypes.c_double(len(physics.zones))
         numbers = int(ctypes.c_int.in_dll(self.c, "physics_numbers").value)
@@ -156,13 +154,12 @@ class Library:
 
 
 @functools.lru_cache(maxsize=1)
-def library(folder: Path) -> Library:
-    """Loaded once."""
+def load_library(folder: Path) -> Library:
     return Library(folder)
 
 
-class Simulated:
-    """A disk on a clock of its caller's: the same physics, no waiting."""
+class SimulatedDisk:
+    """A disk on the caller's clock: the same physics, without waiting."""
 
     def __init__(self, library: Library, physics: Physics, size: int) -> None:
         self._c = library.c
@@ -173,25 +170,24 @@ class Simulated:
         self._c.physics_free(self._disk)
 
     def submit(self, now: float, what: What, offset: int, length: int, tag: int, *, fua: bool = False) -> None:
-        """A command arrives."""
-        self._c.physics_submit(self._disk, now, _WHAT[what], offset, length, fua, tag)
+        self._c.physics_submit(self._disk, now, _WHAT_CODES[what], offset, length, fua, tag)
 
-    def certain(self, now: float) -> Iterator[tuple[int, float]]:
-        """Commands whose end is certain by now, and when that is."""
+    def settled(self, now: float) -> Iterator[tuple[int, float]]:
+        """Yield commands whose end is settled by now, and when they end."""
         while self._c.physics_next(self._disk, now, ctypes.byref(self._tag), ctypes.byref(self._end)):
             yield int(self._tag.value), float(self._end.value)
 
-    def held_up(self) -> bool:
-        """Had the last command that became certain come earlier, it would have ended no earlier."""
+    def was_held_up(self) -> bool:
+        """Return whether the last settled command would have ended no earlier if it had come earlier."""
         return bool(self._c.physics_held_up(self._disk))
 
-    def wakes(self) -> float:
-        """When it next decides something; infinite if there is nothing to decide."""
+    def next_decision(self) -> float:
+        """Return the time of the disk's next decision; infinite if no command waits for one."""
         return float(self._c.physics_wakes(self._disk))
 
 
 class Board:
-    """What the disks of a rig share, in a file of the caller's."""
+    """Clock, links, faults and counters that the disks of a rig share, in a file of the caller."""
 
     def __init__(self, library: Library, file: int, links: tuple[float, ...] = ()) -> None:
         self._c = library.c
@@ -202,27 +198,24 @@ class Board:
             self._c.board_bus(self._board, number, rate)
 
     def close(self) -> None:
-        """Nobody of ours looks at it any more."""
         self._c.board_left(self._board)
 
-    def fail(self, fault: Fault) -> None:
-        """Something is to go wrong; it does from then on, for whatever is asked of the disk."""
+    def add_fault(self, fault: Fault) -> None:
+        """Add a fault; it applies to every request from then on."""
         kind = float(FAULTS.index(fault.kind))
         until = math.inf if fault.seconds is None else fault.at + fault.seconds
         raw = _Fault(fault.disk, kind, fault.at, until, fault.factor, *fault.where)
         if not self._c.board_fault(self._board, ctypes.byref(raw)):
             raise HarnessBroken("more faults than a rig can have")
 
-    def transferred(self, link: int, ready: float, length: float, begun: float) -> float:
-        """When a transfer over a link ends that can end at `ready` and not begin before `begun`."""
+    def transfer_end(self, link: int, ready: float, length: float, begun: float) -> float:
+        """Return the end of a transfer over a link that cannot end before `ready` nor begin before `begun`."""
         return float(self._c.board_bus_end(self._board, link, ready, length, begun))
 
     def clock(self) -> float:
-        """Seconds since it was made."""
         return float(self._c.board_clock(self._board))
 
     def report(self, disk: int) -> Report:
-        """What one disk has done so far."""
         raw = _Report()
         self._c.board_report(self._board, disk, ctypes.byref(raw))
         done = {field[0]: getattr(raw.done, field[0]) for field in _Done._fields_}

@@ -1,4 +1,4 @@
-"""What a disk is: its size, the bus it hangs on, and the physics by which it answers."""
+"""A simulated disk: its size, bus, link and physics."""
 
 from __future__ import annotations
 
@@ -15,25 +15,23 @@ Bus = Literal["virtio", "scsi", "sata", "nvme"]
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One disk of a rig."""
-
     size: int
     bus: Bus = "virtio"
-    #: None: as fast as the host's memory and disk are.
+    #: None: as fast as the host's memory and disk.
     physics: Physics | None = None
-    #: What it shares the way to the host with; None: it has one of its own.
+    #: The shared link to the host; None: it has its own.
     link: Link | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A controller, a link or a bus that several disks share."""
+    """A controller, link or bus that several disks share."""
 
     name: str
-    #: Bytes a second.
+    #: Bytes per second.
     rate: float
 
 
 def links_of(disks: Iterable[Disk]) -> tuple[Link, ...]:
-    """Every link once, in the order in which disks hang on them."""
+    """Return every link once, in the order of the disks."""
     return tuple(dict.fromkeys(disk.link for disk in disks if disk.link))

@@ -1,4 +1,4 @@
-"""What can go wrong with a disk while it is measured."""
+"""Faults of a disk during a measurement."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ FaultKind = Literal["dies", "slow", "stalls", "medium"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong with one disk of a rig."""
+    """A fault of one disk of a rig."""
 
     disk: int
     kind: FaultKind
-    #: Seconds on the clock of whoever has it: since the work began where it is declared, since the rig came up there.
+    #: Seconds: in a declaration since the workload began, on a rig since the rig started.
     at: float
-    #: None: for good.
+    #: None: until the end.
     seconds: float | None = None
-    #: So many times slower.
+    #: How many times slower.
     factor: float = 1.0
-    #: The bytes that cannot be read until they are written again.
+    #: The range of bytes that cannot be read until they are written again.
     where: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
@@ -38,5 +38,4 @@ class Fault:
         return f"disk {self.disk} {what} at {self.at:g} s{lasting}"
 
     def content(self) -> list[object]:
-        """What tells it from others."""
         return [self.disk, self.kind, self.at, self.seconds, self.factor, *self.where]

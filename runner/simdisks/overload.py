@@ -1,4 +1,4 @@
-"""Could the host keep up with the disks that it plays?"""
+"""Detection of a host that cannot keep up with its simulated disks."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Strain:
-    """What a trial lost to its host, as shares of the time in which I/O was wanted."""
+class Overload:
+    """A trial's loss to its host, as shares of the time in which I/O was wanted."""
 
-    #: Answers came later than the model said.
+    #: Answers were later than the model's time.
     late: float
-    #: No disk had anything to do because nobody asked in time, and that made answers come later.
+    #: All disks were idle because requests came late, and that delayed answers.
     starved: float
 
     @property
     def share(self) -> float:
-        """All of it: of the time that was left by waiting, answers took their part for being late."""
+        """The total. Late answers count only in the time that was not lost by starved disks."""
         return 1 - (1 - self.late) * (1 - self.starved)
 
-    def beyond(self, bound: float) -> bool:
-        """More than may be taken for nothing: figures are as much about the host as about the disks."""
+    def exceeds(self, bound: float) -> bool:
+        """Return whether the loss is too large to ignore: the result would describe the host as well."""
         return self.share > bound
 
     def __str__(self) -> str:
@@ -34,19 +34,19 @@ class Strain:
         return f"{self.share:.1%} (answers late {late:.1%}, disks left waiting {self.starved:.1%})"
 
 
-def between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:
-    """What each disk did in between."""
+def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:
+    """Return what each disk did between two reports."""
     return tuple(
         Report(**{one.name: getattr(late, one.name) - getattr(early, one.name) for one in fields(Report)})
         for early, late in zip(before, after, strict=True)
     )
 
 
-def strain_of(done: Sequence[Report]) -> Strain | None:
-    """The strain of what the disks of a machine did; None if they did nothing, or are not modelled."""
+def overload_of(done: Sequence[Report]) -> Overload | None:
+    """Return the overload; None if the disks were idle, or are not simulated."""
     answered = sum(one.owed + one.late for one in done)
     busy = max((one.occupied for one in done), default=0.0)
     if not answered or not busy:
         return None
-    starved = done[0].starved  # it is of all disks together, and each tells the same
-    return Strain(late=sum(one.late for one in done) / answered, starved=starved / (busy + starved))
+    starved = done[0].starved  # a value of the whole board, the same in each report
+    return Overload(late=sum(one.late for one in done) / answered, starved=starved / (busy + starved))

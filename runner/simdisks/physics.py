@@ -1,4 +1,4 @@
-"""The numbers that make a modelled disk what it is. What they do is in `server/physics.c`, and nowhere else."""
+"""The parameters of a disk model; `server/physics.c` alone implements them."""
 
 from __future__ import annotations
 
@@ -22,34 +22,33 @@ _QUEUED = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Physics:
-    """One model: numbers by their names in `struct disk_model` (seconds, bytes, bytes a second); all others are 0."""
+    """One model: parameters by their names in `struct disk_model` (seconds, bytes, bytes per second); others are 0."""
 
     kind: Kind
     numbers: tuple[tuple[str, float], ...] = ()
-    #: Of an hdd from the outside in: the share of the disk at which each zone ends, and its rate.
+    #: Zones of a hdd, from the outside in: the share of the disk at which each ends, and its rate.
     zones: tuple[tuple[float, float], ...] = ()
 
     def fields(self, size: int) -> Iterator[tuple[str, float]]:
-        """All numbers of a disk of this size."""
         yield "kind", float(KINDS.index(self.kind))
         yield "size", float(size)
         yield from self.numbers
 
     @property
     def rotation(self) -> int:
-        """Rounds a minute as a disk tells them to whoever asks: 1 if nothing turns, 0 if it does not say."""
+        """The rotation rate that the disk reports: revolutions per minute; 1 if it does not rotate, 0 if unknown."""
         numbers = dict(self.numbers)
         if self.kind == "hdd":
             return round(60 / numbers["revolution"])
         return 1 if self.kind == "ssd" else 0
 
     def slowest(self, length: int) -> float:
-        """Seconds that a request of so many bytes takes at most, once everything that makes it quicker is used up."""
+        """Return the longest time of a request of this length, in seconds, once caches and credits are used up."""
         numbers = dict(self.numbers)
         moving = _seconds(length, numbers.get("interface"))
         if self.kind == "hdd":
             rate = min(rate for _, rate in self.zones)
-            # A shingled drive may have to read a band and write it anew for every request.
+            # A shingled drive may have to read and rewrite a band for every request.
             moving += (length + 2 * numbers.get("band", 0)) / rate
             return numbers["seek_full"] + 2 * numbers["revolution"] + moving
         if self.kind == "volume":
@@ -96,7 +95,6 @@ class Physics:
         return moving + (seek + numbers["revolution"] / 2) / nearness
 
     def content(self) -> dict[str, object]:
-        """What tells it from others."""
         return {"kind": self.kind, **dict(self.numbers), **({"zones": self.zones} if self.zones else {})}
 
 

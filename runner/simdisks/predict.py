@@ -1,4 +1,4 @@
-"""What the physics says of a workload, without a server, a clock or a kernel: the same code on made-up time."""
+"""The prediction of a workload on a disk model: the same C code, on simulated time, without a server or kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from runner.simdisks.clib import Simulated
+from runner.simdisks.clib import SimulatedDisk
 
 if TYPE_CHECKING:
     from runner.simdisks.clib import Library, What
@@ -18,35 +18,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A closed loop, as fio drives it: when one request ends, the next begins."""
+    """A closed loop, as in fio: when one request ends, the next begins."""
 
     what: What
     block: int
     depth: int
     random: bool
-    #: Where it works, as shares of the disk.
+    #: The range, as shares of the disk.
     first: float = 0.0
     last: float = 1.0
-    #: Seconds from an answer to the next request, on a host that takes any.
+    #: Seconds from an answer to the next request, which the host takes.
     turn: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What comes of it."""
-
     iops: float
     bytes: float
 
 
-def predicted(
+def predict_rate(
     library: Library, physics: Physics, size: int, job: Job, *, ramp: float = 0.0, seconds: float, seed: int = 1
 ) -> Rate:
-    """The rate over so many seconds, after a ramp, on a disk that has done nothing before.
+    """Return the rate over `seconds`, after a ramp, on a fresh disk.
 
-    What is under way at their end is waited for, and counts as fio has it: with the time that it takes.
+    Requests in flight at the end are waited for and count with their time, as in fio.
     """
-    disk, chance, tag = Simulated(library, physics, size), random.Random(seed), 0  # noqa: S311 - no secret
+    disk, chance, tag = SimulatedDisk(library, physics, size), random.Random(seed), 0  # noqa: S311 - no secret
     low, high = (int(share * size) // job.block for share in (job.first, job.last))
     begun: list[tuple[float, int]] = []
     asked = deque[float]()
@@ -60,13 +58,13 @@ def predicted(
         settle()
 
     def settle() -> None:
-        for known, at in disk.certain(now):
+        for known, at in disk.settled(now):
             heapq.heappush(begun, (at, known))
 
     for _ in range(job.depth):
         submit()
     while ended < tag or asked:
-        wakes = disk.wakes()
+        wakes = disk.next_decision()
         answer = begun[0][0] if begun else inf
         if asked and asked[0] <= min(answer, wakes):
             now = max(now, asked.popleft())

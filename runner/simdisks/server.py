@@ -1,4 +1,4 @@
-"""The command line of the server that is one disk, and what its end means."""
+"""Commands of the server of one disk, and the meaning of its exit status."""
 
 from __future__ import annotations
 
@@ -17,63 +17,62 @@ if TYPE_CHECKING:
 
 NBDKIT = "nbdkit"
 QEMU_NBD = "qemu-nbd"
-#: Programs of the host, and the packages they are in.
+#: Programs of the host, and their packages.
 TOOLS = {NBDKIT: "nbdkit nbdkit-plugin-dev", "gcc": "gcc libc6-dev"}
-#: QEMU asks for sixteen things at a time.
+#: QEMU sends 16 requests at a time.
 THREADS = 32
-#: A server whose own file fails ends with this and the number of the host's error: see plugin.c.
+#: Plus errno: the exit status of a server whose image file failed (see plugin.c).
 HOST_FAILED = 100
-#: What it takes to go on where a host cannot hold what is written.
+#: Advice if the host has no room for what is written.
 ROOM = "free some disk space, or let the disks live elsewhere"
 
 
-def command(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
-    """One connection, on standard input and output; it ends when whoever is on the other side does."""
-    return [NBDKIT, "--single", *_linked(plugin, disks, number, image, board)]
+def stdio_command(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
+    """Serve one connection on standard input and output; it ends with its client."""
+    return [NBDKIT, "--single", *_disk_arguments(plugin, disks, number, image, board)]
 
 
-def listening(plugin: Path, disks: Sequence[Disk], number: int, socket: Path, image: int, board: int) -> list[str]:
-    """Any number of connections, one after the other, to a socket."""
-    return [NBDKIT, "--foreground", "--unix", str(socket), *_linked(plugin, disks, number, image, board)]
+def socket_command(plugin: Path, disks: Sequence[Disk], number: int, socket: Path, image: int, board: int) -> list[str]:
+    """Serve any number of connections, one after the other, on a socket."""
+    return [NBDKIT, "--foreground", "--unix", str(socket), *_disk_arguments(plugin, disks, number, image, board)]
 
 
-def plain(socket: Path, image: int) -> list[str]:
-    """The same for a disk without a model: as fast as its file is. (nbdkit looks for the name of a nameless one.)"""
+def plain_command(socket: Path, image: int) -> list[str]:
+    """Serve a disk without a model, as fast as its file. (nbdkit is not used: it needs the image's name.)"""
     words = ("--persistent", "--format=raw", "--cache=unsafe", "--discard=unmap", "--socket", str(socket))
     return [QEMU_NBD, *words, f"/dev/fd/{image}"]
 
 
-def whole(socket: Path, device: int, *, discards: bool) -> list[str]:
-    """The same for a device of the host: past the host's memory, and what is flushed is flushed there."""
+def device_command(socket: Path, device: int, *, discards: bool) -> list[str]:
+    """Serve a device of the host, past the host's cache; flushes reach the device."""
     words = ("--persistent", "--format=raw", "--cache=none", "--aio=native")
     discard = f"--discard={'unmap' if discards else 'ignore'}"
     return [QEMU_NBD, *words, discard, "--socket", str(socket), f"/dev/fd/{device}"]
 
 
-def ended(disk: int, status: int) -> tuple[str, str]:
-    """Why the server of a disk is gone, and what to do about that, as far as its status tells."""
+def explain_exit(disk: int, status: int) -> tuple[str, str]:
+    """Return why the server of a disk ended, and what to do, as far as its status shows."""
     wrong = status - HOST_FAILED
     if status < 0:
         return f"the server of disk {disk} was killed by signal {-status}", ""
     if wrong in {errno.ENOSPC, errno.EDQUOT}:
-        return full(f"disk{disk}"), ROOM
+        return disk_full_message(f"disk{disk}"), ROOM
     if wrong in errno.errorcode:
         return f"the host's file behind disk {disk} failed: {os.strerror(wrong)}", "`dmesg` of the host may say why"
     return f"the server of disk {disk} ended with status {status}", ""
 
 
-def full(node: str) -> str:
-    """What a host is told whose own file system has no room for what is written to one of its disks."""
+def disk_full_message(node: str) -> str:
     return f"the host's disk is full: {node} cannot grow"
 
 
-def _linked(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
+def _disk_arguments(plugin: Path, disks: Sequence[Disk], number: int, image: int, board: int) -> list[str]:
     link = disks[number].link
     shared = [f"bus={links_of(disks).index(link)}"] if link else []
-    return [*_disk(plugin, disks[number], number, image, board), *shared]
+    return [*_model_arguments(plugin, disks[number], number, image, board), *shared]
 
 
-def _disk(plugin: Path, disk: Disk, number: int, image: int, board: int) -> list[str]:
+def _model_arguments(plugin: Path, disk: Disk, number: int, image: int, board: int) -> list[str]:
     if disk.physics is None:
         raise HarnessBroken(f"disk {number} has no physics to serve")
     words = [f"{name}={value!r}" for name, value in disk.physics.fields(disk.size)]

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from runner.base.errors import BadInput
-from runner.base.quantities import in_unit
+from runner.base.quantities import format_in_unit
 from runner.language.hosts import Lab
 from runner.language.yaml_source import Place, Source, UnreadableError, read
 from runner.space.load import BadMatrix, placed, text_of, unreadable
@@ -107,4 +107,4 @@ def _unfit(disk: LabDisk, needs: DiskNeeds, matrix: str) -> Iterator[str]:
 def _told(size: int) -> str:
     """Disks are sold in decimal units; those that come with neither tell their bytes."""
     units = {"TB": 10**12, "TiB": 1 << 40, "GB": 10**9, "GiB": 1 << 30, "MB": 10**6, "MiB": 1 << 20}
-    return in_unit(size, next((unit for unit, bytes_ in units.items() if size % bytes_ == 0), "B"), int)
+    return format_in_unit(size, next((unit for unit, bytes_ in units.items() if size % bytes_ == 0), "B"), int)

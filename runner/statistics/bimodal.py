@@ -1,4 +1,4 @@
-"""Figures that jump between two states."""
+"""Detection of values that fall into two states."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Of fewer values, chance makes two groups too often.
-FEWEST = 8
-#: States that lie closer, as a part of the mean, are of no matter, or of counting whole requests.
-MATTERS = 0.05
+#: Fewer values form two groups by chance too often.
+LEAST_VALUES = 8
+#: The least gap, relative to the mean: smaller ones do not matter, or come from counting whole requests.
+LEAST_GAP = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """Two groups of values with nothing between: how many there are of each, and their means."""
+    """Two separate groups of values: their sizes and means."""
 
     n_low: int
     low: float
@@ -25,22 +25,22 @@ class States:
     high: float
 
 
-def two_states(values: Sequence[float]) -> States | None:
-    """Whether values fall into two groups, of two and more, that lie farther apart than either is wide.
+def find_two_states(values: Sequence[float]) -> States | None:
+    """Return two groups, each of two or more values, if the gap between them is wider than either group.
 
-    A mean then says what no trial ever showed, and its interval, which takes values for those of one hill, may cover
-    far less than it says when there are few. The gap must be 1 + 8 / n times as wide as the wider group: by simulation,
-    one in a hundred cells of 8 trials is marked for nothing, normal or skewed, and fewer of more trials; of cells with
-    two states 10 standard deviations apart nine in ten are marked if these are about as frequent, half if one is rare.
-    Of less than 8 values nothing is said: three trials that met the same state look like a cell without any noise.
+    The mean of such values was never observed, and its interval, which assumes one mode, may cover far less than
+    stated if there are few trials. The gap must be 1 + 8 / n times as wide as the wider group. By simulation, 1 % of
+    cells with 8 normal or skewed trials are reported falsely, and fewer with more trials. Of cells with two states 10
+    standard deviations apart, 90 % are reported if both states are about as frequent, 50 % if one is rare. Fewer than
+    8 values are never reported: three trials that met the same state look like a cell without noise.
     """
-    if len(values) < FEWEST:
+    if len(values) < LEAST_VALUES:
         return None
     ordered = sorted(values)
     at = max(range(2, len(ordered) - 1), key=lambda place: ordered[place] - ordered[place - 1])
     low, high = ordered[:at], ordered[at:]
     widest = max(low[-1] - low[0], high[-1] - high[0])
     gap = high[0] - low[-1]
-    if gap <= max((1 + 8 / len(values)) * widest, MATTERS * abs(fmean(values))):
+    if gap <= max((1 + 8 / len(values)) * widest, LEAST_GAP * abs(fmean(values))):
         return None
     return States(len(low), fmean(low), len(high), fmean(high))

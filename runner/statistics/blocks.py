@@ -1,6 +1,6 @@
-"""What blocks did to all cells alike, told from what the cells are: least squares with a level for each of both.
+"""Effects of rounds that are common to all cells, separated from those of cells by least squares.
 
-So cells that were measured in other blocks can be held against each other without taking the blocks for them.
+With them, cells can be compared that were measured in different rounds.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def table_of(samples: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
-    """Logarithms by cell and block; NaN where a cell was not measured. Samples are the values of a cell by block."""
+def log_table(samples: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
+    """Return logarithms by cell and round, NaN where not measured; samples are the values of a cell by round."""
     import numpy as np
 
     blocks = {block: column for column, block in enumerate(sorted({block for one in samples for block in one}))}
@@ -26,7 +26,7 @@ def table_of(samples: Sequence[Mapping[int, float]]) -> NDArray[np.float64]:
 
 
 def block_effects(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What each block did; 0 on average over blocks that cells connect."""
+    """Return the effect of each round, 0 on average over rounds that cells connect."""
     import numpy as np
 
     there = ~np.isnan(table)
@@ -38,10 +38,10 @@ def block_effects(table: NDArray[np.float64]) -> NDArray[np.float64]:
     return effects
 
 
-def levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
-    """The logarithm of what each cell does, as if all had been measured in the same blocks."""
+def cell_levels(samples: Sequence[Mapping[int, float]]) -> list[float]:
+    """Return the logarithm of each cell's level, as if all had been measured in the same rounds."""
     import numpy as np
 
-    table = table_of(samples)
+    table = log_table(samples)
     found: list[float] = np.nanmean(table - block_effects(table), axis=1).tolist()
     return found

@@ -1,14 +1,13 @@
-"""How much more one sample is than another, how sure that is, and what may be said of it.
+"""Ratios of two samples, with intervals and verdicts.
 
-A ratio is `b` over `a`: 1.10 is "b is 10 % more". Whether more is better is not known here: rates want it, latencies do
-not.
+A ratio is `b` over `a`: 1.10 means that b is 10 % more. Callers know whether more is better.
 
-Everything is done on logarithms: noise of rates is relative, and an interval of a ratio then never reaches below zero.
-What is estimated is the ratio of the geometric means; it differs from that of the means only where two samples differ
-in their *relative* noise, by half the difference of its squares (2 % against 10 %: by 0.5 %).
+All is computed on logarithms: the noise of rates is relative, and the interval of a ratio then stays above zero. The
+estimate is the ratio of geometric means. It differs from that of the means only if the samples differ in relative
+noise, by half the difference of its squares (2 % against 10 %: by 0.5 %).
 
-The t-tests are those of `scipy.stats.ttest_rel` and `ttest_ind(equal_var=False)`, and are tested against them; they are
-written down with the distribution alone because those take a millisecond each, and a comparison has thousands of cells.
+The t-tests equal `scipy.stats.ttest_rel` and `ttest_ind(equal_var=False)`, against which they are tested. Those take a
+millisecond each, and a comparison has thousands of cells.
 """
 
 from __future__ import annotations
@@ -19,24 +18,23 @@ from math import dist, exp, fsum, inf, log, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from runner.statistics.students_t import chance, factor
+from runner.statistics.students_t import t_factor, two_sided_p
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-#: So much of the stated chance of error is used by `unpaired` where samples were stopped early: for its intervals to
-#: cover, and for its small chances, which correction for many relies on, to be no smaller than they should. By
-#: simulation.
-SHARE = 0.65
-#: Two earlier runs alone would have intervals that no difference gets out of.
-_FREEDOM = 2
+#: The part of the error probability that `unpaired_ratio` uses for samples that were stopped early: then its intervals
+#: cover as stated, and small p, on which the correction relies, are not too small. By simulation.
+EARLY_ALPHA_SHARE = 0.65
+#: With fewer degrees of freedom, no difference could be detected.
+_LEAST_FREEDOM = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """b over a, with the bounds between which the true one lies, at the stated confidence.
+    """b over a, and the bounds of the true ratio at the stated confidence.
 
-    Where a single value leaves the doubt unknown, the bounds are 0 and infinity, and `p` is 1.
+    If a sample has a single value, the bounds are 0 and infinity, and `p` is 1.
     """
 
     ratio: float
@@ -45,11 +43,11 @@ class Ratio:
     n_a: int
     n_b: int
     confidence: float
-    #: Chance of a ratio as far from 1 as this one, or farther, if there were no difference.
+    #: The probability of a ratio as far from 1 or farther without a difference.
     p: float
-    #: Whether values were compared block by block.
+    #: True if values were compared round by round.
     paired: bool = False
-    #: By so many earlier runs it is known how far runs lie apart; 0: what a whole run has in common is in the ratio.
+    #: How many earlier runs showed the spread of runs; 0: effects on a whole run are part of the ratio.
     foreseen: int = 0
 
     @property
@@ -60,7 +58,7 @@ class Ratio:
 
 
 class Verdict(StrEnum):
-    """What a ratio allows to be said. Callers know whether more is faster (rates) or slower (latencies)."""
+    """The conclusion from a ratio. Callers know whether more is faster (rates) or slower (latencies)."""
 
     MORE = "more"
     LESS = "less"
@@ -68,13 +66,12 @@ class Verdict(StrEnum):
     UNKNOWN = "cannot tell"
 
 
-def paired(a: Mapping[int, float], b: Mapping[int, float], confidence: float = 0.95) -> Ratio | None:
-    """The ratio over the blocks that both were measured in, by Student's t of the logarithms' differences.
+def paired_ratio(a: Mapping[int, float], b: Mapping[int, float], confidence: float = 0.95) -> Ratio | None:
+    """Return the ratio over the rounds that both have, by Student's t of the differences of logarithms.
 
-    Whatever a block does to both alike, drift above all, cancels; blocks in which only one was measured (the other was
-    known well enough by then) are left out, or the drift between would look like a difference. Assumes that what
-    remains is independent from block to block and roughly normal. None without a block in common, or with a value that
-    is not positive.
+    Common effects of a round, mainly drift, cancel. Rounds with only one of both are left out, as drift between them
+    would look like a difference. It assumes that the rest is independent between rounds and roughly normal. Return
+    None without a shared round, or if a value is not positive.
     """
     shared = sorted(a.keys() & b.keys())
     if not shared or not _positive(a[block] for block in shared) or not _positive(b[block] for block in shared):
@@ -85,19 +82,20 @@ def paired(a: Mapping[int, float], b: Mapping[int, float], confidence: float = 0
     return _ratio(mean, error, n - 1, (n, n), confidence, paired=True)
 
 
-def unpaired(a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, early: bool = False) -> Ratio | None:
-    """The ratio of two samples that share no blocks (other runs, other hosts); values in the order of their blocks.
+def unpaired_ratio(
+    a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *, early: bool = False
+) -> Ratio | None:
+    """Return the ratio of two samples without shared rounds (other runs, other hosts), in order of their rounds.
 
-    `early`: whether the doubt of either one had a say in how many values there are (`until`). If not, by Welch's t of
-    the logarithms. If so, Welch's would see the very noise that looked small enough to stop, and cover 89 %; Scheffé's
-    (1943) asks differences instead, each value of the shorter sample less one of the longer, scaled to size: it uses
-    both means in full, stopping hardly knows its noise, and at a somewhat higher confidence it covers 94 to 97 %. Of as
-    few as three values it is nearly twice as wide as Welch's: cells that are to be compared across runs want a `min` of
-    5 and more.
+    `early`: the results of either one decided its number of values (`until`). If not, use Welch's t of the logarithms.
+    If so, Welch's would use the same noise that ended the measurement, and cover 89 %. Scheffé's (1943) uses
+    differences: each value of the shorter sample less a scaled one of the longer. It uses both means in full, and
+    stopping hardly affects its noise; at a higher confidence it covers 94 to 97 %. With three values it is nearly
+    twice as wide as Welch's: cells that are compared across runs should have a `min` of 5 or more.
 
-    Assumes independent values, roughly normal in their logarithms; their noise may differ. What differs from one run to
-    the next and stays all through it (a host in another mood) is part of the ratio: no sample of trials can tell it
-    from what is compared. None without values on both sides, or with one that is not positive.
+    It assumes independent values, roughly normal in their logarithms, with possibly different noise. A difference
+    between runs that stays for a whole run (a slower host) is part of the ratio: trials alone cannot separate it.
+    Return None if a sample is empty or a value is not positive.
     """
     if not (a and b and _positive(a) and _positive(b)):
         return None
@@ -105,18 +103,21 @@ def unpaired(a: Sequence[float], b: Sequence[float], confidence: float = 0.95, *
     (mean_a, error_a), (mean_b, error_b) = _mean_and_error(logs_a), _mean_and_error(logs_b)
     sizes = len(a), len(b)
     if early:
-        return _ratio(mean_b - mean_a, _scheffe(logs_a, logs_b), min(sizes) - 1, sizes, confidence, share=SHARE)
+        return _ratio(
+            mean_b - mean_a, _scheffe_error(logs_a, logs_b), min(sizes) - 1, sizes, confidence, share=EARLY_ALPHA_SHARE
+        )
     error = sqrt(error_a**2 + error_b**2)
-    return _ratio(mean_b - mean_a, error, _welch(error_a, len(a), error_b, len(b)), sizes, confidence)
+    return _ratio(mean_b - mean_a, error, _welch_freedom(error_a, len(a), error_b, len(b)), sizes, confidence)
 
 
-def predicted(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], confidence: float = 0.95) -> Ratio | None:
-    """The ratio of two sides of runs, one of which is a single run: `a` and `b` hold the values of each run.
+def predicted_ratio(
+    a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], confidence: float = 0.95
+) -> Ratio | None:
+    """Return the ratio of two sides of runs, one of which is a single run; each run is given by its values.
 
-    One run does not say how far runs lie apart, the several of the other side do. So it is asked whether the mean of
-    the single one is what a further run of the other side could well have had: Student's prediction interval of the
-    logarithms. Assumes that runs of both sides scatter alike. A single run of fewer trials than the others are made of
-    has its doubt widened by what that makes of the noise within runs.
+    One run does not show how much runs differ; the several of the other side do. So this tests whether the mean of the
+    single run could be that of a further run of the other side, by Student's prediction interval of the logarithms. It
+    assumes that runs of both sides vary alike. A single run with fewer trials than the others gets a wider interval.
     """
     alone, several = (a, b) if len(a) == 1 else (b, a)
     if len(alone) != 1 or not several or not all(run and _positive(run) for run in (*alone, *several)):
@@ -124,39 +125,38 @@ def predicted(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]], confid
     (mean_a, error_a), (mean_b, error_b) = (_mean_and_error([log(fmean(run)) for run in side]) for side in (a, b))
     n = len(several)
     scarce = max(0.0, 1 / len(alone[0]) - fmean(1 / len(run) for run in several))
-    error = sqrt((error_a**2 + error_b**2) * (n + 1) + _noise((*alone, *several)) * scarce)
+    error = sqrt((error_a**2 + error_b**2) * (n + 1) + _variance_within_runs((*alone, *several)) * scarce)
     return _ratio(mean_b - mean_a, error, n - 1, (len(a), len(b)), confidence)
 
 
-def foreseen(
+def ratio_by_history(
     a: Sequence[float], b: Sequence[float], history: Sequence[Sequence[Sequence[float]]], confidence: float = 0.95
 ) -> Ratio | None:
-    """The ratio of two single runs, held against how far earlier runs lie apart.
+    """Return the ratio of two single runs, judged by how much earlier runs differ.
 
-    `history`: groups of runs with the values of each, of which those of a group differ in nothing but what nobody can
-    help: runs like `a`, and runs like `b` where these are something else. It is asked whether two runs may well lie so
-    far apart if nothing is the matter: Student's t of the logarithms of means, with what the groups say of their own
-    spread. That spread has the noise within runs in it already, as they were measured then; a run of fewer trials has
-    its doubt widened by what that adds. Assumes that runs differ now as they did then, whether what is compared is the
-    same or not; a history in which the level changed says that runs lie farther apart than they do.
+    `history`: groups of runs with the values of each. Runs of a group differ only by chance: runs like `a`, and runs
+    like `b` if those are another thing. This tests whether two equal runs could differ as much, by Student's t of the
+    logarithms of means, with the spread within groups. That spread includes the noise within runs as measured then; a
+    run with fewer trials gets a wider interval. It assumes that runs differ now as they did then. A history with a
+    change of level makes the spread too large.
 
-    None where the groups leave less than two degrees of freedom, or with a value that is not positive.
+    Return None if the groups leave fewer than two degrees of freedom, or if a value is not positive.
     """
     groups = [group for group in history if len(group) > 1]
     earlier = [run for group in groups for run in group]
     freedom = len(earlier) - len(groups)
-    if freedom < _FREEDOM or not (a and b) or not all(run and _positive(run) for run in (a, b, *earlier)):
+    if freedom < _LEAST_FREEDOM or not (a and b) or not all(run and _positive(run) for run in (a, b, *earlier)):
         return None
     means = [[log(fmean(run)) for run in group] for group in groups]
     apart = fsum(dist(group, (fmean(group),) * len(group)) ** 2 for group in means) / freedom
     usual = fmean(1 / len(run) for run in earlier)
     scarce = fsum(max(0.0, 1 / len(run) - usual) for run in (a, b))
-    error = sqrt(2 * apart + _noise((a, b, *earlier)) * scarce)
+    error = sqrt(2 * apart + _variance_within_runs((a, b, *earlier)) * scarce)
     return _ratio(log(fmean(b) / fmean(a)), error, freedom, (len(a), len(b)), confidence, foreseen=len(earlier))
 
 
-def _noise(runs: Iterable[Sequence[float]]) -> float:
-    """The variance of logarithms within runs; 0 where no run has two values."""
+def _variance_within_runs(runs: Iterable[Sequence[float]]) -> float:
+    """Return the variance of logarithms within runs; 0 if no run has two values."""
     spread, freedom = 0.0, 0
     for run in runs:
         logs = [log(value) for value in run]
@@ -166,16 +166,16 @@ def _noise(runs: Iterable[Sequence[float]]) -> float:
 
 
 def verdicts(ratios: Sequence[Ratio | None], within: float) -> list[Verdict]:
-    """What may be said of each of many ratios that are looked at together; `within`: 0.05 is ± 5 %.
+    """Return the verdicts of many ratios that are read together; `within`: 0.05 is ± 5 %.
 
-    *Same* if the interval lies within; *more* or *less* if it is not, and the ratio differs from 1 after correction for
-    how many there are. The correction is Benjamini and Hochberg's: where nothing differs, the chance of saying so of
-    any cell is at most 1 - confidence; where things do differ, at most that share of what is said is wrong on average.
-    Holm's would promise that nothing at all is wrong, and could see next to no difference among hundreds of cells of
-    three trials. It holds for independent ratios and for those that err in the same direction, as cells of one run do.
-    *Same* is not corrected: each has its own chance, at most half of 1 - confidence, of a difference a little beyond.
+    *Same*: the interval is within. *More* or *less*: it is not, and the ratio differs from 1 after correction for the
+    number of ratios. The correction is Benjamini and Hochberg's: if no cell differs, the probability of any such
+    verdict is at most 1 - confidence; otherwise at most that share of them is wrong on average. Holm's would exclude
+    any wrong one, and would find hardly any difference among hundreds of cells with three trials. It holds for
+    independent ratios and for those with positively correlated errors, as in one run. *Same* is not corrected: each
+    one has its own probability, at most half of 1 - confidence, of a true difference slightly beyond.
     """
-    corrected = _corrected([ratio.p if ratio else 1.0 for ratio in ratios])
+    corrected = _correct([ratio.p if ratio else 1.0 for ratio in ratios])
     return [_verdict(ratio, p, within) for ratio, p in zip(ratios, corrected, strict=True)]
 
 
@@ -189,8 +189,8 @@ def _verdict(ratio: Ratio | None, p: float, within: float) -> Verdict:
     return Verdict.MORE if ratio.ratio > 1 else Verdict.LESS
 
 
-def _corrected(chances: Sequence[float]) -> list[float]:
-    """By Benjamini and Hochberg, as `scipy.stats.false_discovery_control` has it, whose import takes half a second."""
+def _correct(chances: Sequence[float]) -> list[float]:
+    """Correct by Benjamini and Hochberg, as `scipy.stats.false_discovery_control`, whose import takes half a second."""
     order = sorted(range(len(chances)), key=chances.__getitem__, reverse=True)
     corrected, least = [1.0] * len(chances), 1.0
     for rank, at in zip(range(len(chances), 0, -1), order, strict=True):
@@ -210,41 +210,43 @@ def _ratio(
     share: float = 1.0,
     foreseen: int = 0,
 ) -> Ratio:
-    """`share`: so much of the chance of error is used."""
+    """`share`: the part of the error probability that is used."""
     if freedom <= 0:
         return Ratio(exp(mean), 0.0, inf, *sizes, confidence, 1.0, paired, foreseen)
-    half = factor(freedom, 1 - share * (1 - confidence)) * error
-    p = min(1.0, chance(_distance(mean, error), freedom) / share)
-    return Ratio(exp(mean), unlogged(mean - half), unlogged(mean + half), *sizes, confidence, p, paired, foreseen)
+    half = t_factor(freedom, 1 - share * (1 - confidence)) * error
+    p = min(1.0, two_sided_p(_distance(mean, error), freedom) / share)
+    return Ratio(exp(mean), bounded_exp(mean - half), bounded_exp(mean + half), *sizes, confidence, p, paired, foreseen)
 
 
-def unlogged(power: float) -> float:
-    """Two values that have nothing to do with each other have bounds beyond what a float can hold."""
+def bounded_exp(power: float) -> float:
+    """Return infinity beyond the range of floats: bounds of unrelated values can be that large."""
     return exp(power) if power < 700 else inf
 
 
 def _distance(mean: float, error: float) -> float:
-    """In standard errors, from no difference at all."""
+    """Return the distance from no difference, in standard errors."""
     if error:
         return abs(mean) / error
     return inf if mean else 0.0
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """The mean and its standard error; 0 for a single value, whose doubt is dealt with as no freedom."""
+    """Return the mean and its standard error; 0 for a single value, which callers treat as no degrees of freedom."""
     n, mean = len(values), fmean(values)
     return mean, dist(values, (mean,) * n) / sqrt(n * (n - 1)) if n > 1 else 0.0
 
 
-def _scheffe(a: Sequence[float], b: Sequence[float]) -> float:
-    """Standard error of the difference of two means, from as many differences as the shorter sample has values."""
+def _scheffe_error(a: Sequence[float], b: Sequence[float]) -> float:
+    """Return the standard error of the difference of two means, from as many differences as the shorter sample has
+    values.
+    """
     shorter, longer = sorted((a, b), key=len)
     scale = sqrt(len(shorter) / len(longer))
     return _mean_and_error([one - scale * other for one, other in zip(shorter, longer, strict=False)])[1]
 
 
-def _welch(error_a: float, n_a: int, error_b: float, n_b: int) -> float:
-    """Degrees of freedom of the difference of two means (Welch and Satterthwaite)."""
+def _welch_freedom(error_a: float, n_a: int, error_b: float, n_b: int) -> float:
+    """Return the degrees of freedom of the difference of two means (Welch and Satterthwaite)."""
     if min(n_a, n_b) < 2:
         return 0.0
     parts = ((error_a**2, n_a - 1), (error_b**2, n_b - 1))

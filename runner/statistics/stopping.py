@@ -1,23 +1,21 @@
-"""When a cell is known well enough, and what its interval is then.
+"""The stopping rule of a cell: when its interval is narrow enough, and what the interval is worth then.
 
-Whoever looks at an interval after every block and stops when it is narrow, stops above all when the noise looked small
-by accident: intervals of 95 % then cover 90 %. Four things together repair that, at the price of up to a
-third more trials, and of none where noise is low:
+A check after every round stops too often when the noise is small by chance: intervals of 95 % then cover only 90 %.
+Four measures repair that. They cost up to a third more trials, and no more if the noise is low:
 
-* the interval that is looked at is that of a somewhat higher confidence (96.25 % for 95 %);
-* after the first look it must be narrow enough after two blocks in a row: one accident is not enough;
-* the first look, which has none before it, must show a quarter less than was asked for: few values look quiet easily;
-* a cell that stopped so is said to be known to ± `until` as it was asked for, and not to the luck of the last block.
+* the checked interval has a higher confidence (96.25 % for 95 %);
+* after the first check, it must be narrow enough in two rounds in a row;
+* the first check has no check before it, so it demands an interval that is a quarter narrower;
+* the reported interval of a stopped cell is at least ± `until`, even if the last round gave a narrower one.
 
-The rate that is looked at is that of reading and writing together. In mixed work fio's random generator decides how
-much of it is reading: that split differs from trial to trial far more than the total does.
+The checked rate is that of reading and writing together. In mixed work, fio's random generator decides how much of it
+is reading: that split differs between trials far more than the total does.
 
-Assumed is what Student's t assumes: independent values, roughly normal in their mean. The mean of such values says
-nothing of their noise, so stopping by noise alone leaves means, and ratios of means, where they are; `bench.coverage`
-shows how far that carries, for a `min` of 3 or more: 94.5 to 97 % for normal and skewed values at any noise, 93 to 96 %
-for two states that lie three times their own noise apart (of a `min` of 2, these are covered 92 %). What no rule can
-know is what it has not seen: of a cell with two far-off states, three trials may all have met the same one. There, only
-a larger `min` helps.
+The rule assumes independent values, roughly normal in their mean. The mean of such values is independent of their
+noise, so stopping by noise does not bias means or ratios of means. `bench.coverage` measures the coverage for a `min`
+of 3 or more: 94.5 to 97 % for normal and skewed values at any noise, and 93 to 96 % for two states that are three
+standard deviations apart (92 % for a `min` of 2). No rule can detect an unseen state: three trials may all have met
+the same one of two distant states. Only a larger `min` helps there.
 """
 
 from __future__ import annotations
@@ -27,52 +25,54 @@ from enum import StrEnum
 from math import inf, isfinite
 from typing import TYPE_CHECKING
 
-from runner.statistics.interval import student
+from runner.statistics.interval import student_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runner.statistics.interval import Interval
 
-#: So much of the stated chance of error is used where looking is allowed. Found by simulation, for a `min` of 3 or more
-#: and any `max`.
-SHARE = 0.75
-#: How narrow the first look has to be, as a part of what was asked for. Found so, too.
-AT_ONCE = 0.75
+#: The part of the error probability that is used if early stopping is possible. By simulation, for a `min` of 3 or
+#: more and any `max`.
+ALPHA_SHARE = 0.75
+#: How narrow the interval of the first check has to be, relative to `until`. By simulation, too.
+FIRST_LOOK_SHARE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How long a cell is measured: `most` times, or until its means are known to ± `until`, at `least` so often."""
+    """How long a cell is measured: at least `least` times, then until its means are known to ± `until`, at most `most`
+    times.
+    """
 
     least: int
     most: int
     until: float | None = None
     confidence: float = 0.95
-    #: The run is finished: there are no more trials, whatever was wanted.
+    #: The run is finished and gets no more trials.
     over: bool = False
-    #: Beyond `least`, trials went where guidelines were open, whatever was wanted here.
+    #: Beyond `least`, undecided guidelines chose the trials.
     steered: bool = False
 
     @property
-    def early(self) -> bool:
-        """Whether what was measured had a say in how often."""
+    def is_adaptive(self) -> bool:
+        """True if results decided the number of trials."""
         return self.until is not None or self.steered
 
     @property
     def first_look(self) -> int:
-        """So many values are there when it is first asked whether they are enough."""
+        """The number of values at the first check."""
         return max(self.least, 2)
 
     @property
-    def watched(self) -> float:
-        """The confidence of the interval that is looked at."""
-        return self.confidence if self.until is None else 1 - SHARE * (1 - self.confidence)
+    def checked_confidence(self) -> float:
+        """The confidence of the interval that is checked."""
+        return self.confidence if self.until is None else 1 - ALPHA_SHARE * (1 - self.confidence)
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The mean over trials, or a percentile of all their requests; no interval where a single one leaves it unknown."""
+    """The mean over trials, or a percentile of all their requests; no interval if there is only one trial."""
 
     mean: float
     n: int
@@ -80,77 +80,76 @@ class Estimate:
 
     @property
     def relative(self) -> float | None:
-        """Half width of the interval as a part of the mean; None where that is not known."""
+        """The half width relative to the mean; None if unknown."""
         return self.interval.relative if self.interval and isfinite(self.interval.high) else None
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """Between which the true one lies; nothing that is measured is below 0, though Student's t does not know."""
+        """The bounds of the true value. The lower one is at least 0, as no measured value is negative."""
         if self.interval is None:
             return None, None
         return max(0.0, self.interval.low), self.interval.high if isfinite(self.interval.high) else None
 
 
-class Stopped(StrEnum):
-    """Why no more trials of a cell follow."""
+class StopReason(StrEnum):
+    """Why a cell gets no more trials."""
 
-    FIXED = "fixed"  # so many were asked for
-    PRECISE = "precise"  # it is known as well as was asked for, and surely enough to stop
-    MAX = "max"  # it is not, or not as surely as that, and there were as many trials as there may be
-    BUDGET = "budget"  # nor is it here, but the run had no more to spend
-    DECIDED = "decided"  # no guideline wanted more of it, or there was no more to spend
-    UNFINISHED = "unfinished"  # more are to follow
+    FIXED = "fixed"  # the declared number
+    PRECISE = "precise"  # the interval is narrow enough to stop
+    MAX = "max"  # not narrow enough, at the most trials
+    BUDGET = "budget"  # not narrow enough, and the run's budget is used up
+    DECIDED = "decided"  # no guideline needs more trials, or the budget is used up
+    UNFINISHED = "unfinished"  # more trials follow
 
 
-def known(rates: Sequence[float], rule: Rule) -> bool:
-    """Whether a cell with these rates, of reading and writing together and in block order, needs no more trials."""
+def is_precise(rates: Sequence[float], rule: Rule) -> bool:
+    """Return whether a cell with these rates (reads and writes together, in order of rounds) needs no more trials."""
     if rule.until is None or len(rates) < rule.first_look:
         return False
     if len(rates) == rule.first_look:
-        return doubt(rates, rule) <= AT_ONCE * rule.until
-    return doubt(rates, rule) <= rule.until and doubt(rates[:-1], rule) <= rule.until
+        return relative_error(rates, rule) <= FIRST_LOOK_SHARE * rule.until
+    return relative_error(rates, rule) <= rule.until and relative_error(rates[:-1], rule) <= rule.until
 
 
-def doubt(rates: Sequence[float], rule: Rule) -> float:
-    """The relative half-width of their mean; infinite where it is not known."""
-    interval = student(rates, rule.watched)
+def relative_error(rates: Sequence[float], rule: Rule) -> float:
+    """Return the relative half width of their mean; infinite if unknown."""
+    interval = student_interval(rates, rule.checked_confidence)
     width = interval.relative if interval else None
     return inf if width is None else width
 
 
-def stopped(rates: Sequence[float], trials: int, rule: Rule) -> Stopped:
-    """How a cell came to the trials it has; `trials`: how many, those without rates included."""
-    elsewhere = rule.steered and (trials > rule.least or not rule.over)  # decided, and not by what is known of it
-    if not elsewhere and known(rates, rule):
-        return Stopped.PRECISE
+def stop_reason(rates: Sequence[float], trials: int, rule: Rule) -> StopReason:
+    """Return why the cell has its number of trials; `trials` includes those without rates."""
+    elsewhere = rule.steered and (trials > rule.least or not rule.over)  # decided by guidelines, not by its interval
+    if not elsewhere and is_precise(rates, rule):
+        return StopReason.PRECISE
     if elsewhere or trials < rule.most:
-        ended = Stopped.DECIDED if rule.steered else Stopped.BUDGET
-        return ended if rule.over else Stopped.UNFINISHED
-    return Stopped.FIXED if rule.until is None else Stopped.MAX
+        ended = StopReason.DECIDED if rule.steered else StopReason.BUDGET
+        return ended if rule.over else StopReason.UNFINISHED
+    return StopReason.FIXED if rule.until is None else StopReason.MAX
 
 
-def interval_of(values: Sequence[float], rule: Rule, how: Stopped) -> Interval | None:
-    """The interval of the mean of one figure of a cell that stopped so; it covers what the rule's confidence says.
+def interval_of(values: Sequence[float], rule: Rule, how: StopReason) -> Interval | None:
+    """Return the interval of a metric of a stopped cell, at the rule's confidence.
 
-    Other figures than the rate that was watched go with it more or less (latencies do): they are treated alike, and
-    cover more where they do not.
+    Metrics other than the checked rate correlate with it (latencies do) or cover more.
     """
-    found = student(values, rule.watched)
-    return as_stated(found, rule, how) if found else None
+    found = student_interval(values, rule.checked_confidence)
+    return stated_interval(found, rule, how) if found else None
 
 
-def as_stated(found: Interval, rule: Rule, how: Stopped) -> Interval:
-    """An interval at the confidence that is looked at, as what it is worth where looking was allowed."""
+def stated_interval(found: Interval, rule: Rule, how: StopReason) -> Interval:
+    """Convert an interval at the checked confidence to the stated one, where early stopping was possible."""
     if rule.until is None:
         return found
     found = replace(found, confidence=rule.confidence)
-    if how is not Stopped.PRECISE or found.n <= rule.first_look:
+    if how is not StopReason.PRECISE or found.n <= rule.first_look:
         return found
     least = rule.until * abs(found.mean)
     return replace(found, low=min(found.low, found.mean - least), high=max(found.high, found.mean + least))
 
 
-def estimated(values: Sequence[float], rule: Rule, how: Stopped) -> Estimate:
-    """The mean of one figure, of at least one trial of a cell that stopped so, with its doubt."""
+def estimate_mean(values: Sequence[float], rule: Rule, how: StopReason) -> Estimate:
+    """Return the mean of a metric of a stopped cell, with its interval."""
     found = interval_of(values, rule, how)
     return Estimate(found.mean if found else values[0], len(values), found)

@@ -1,7 +1,7 @@
-"""What becomes of a figure along an axis: how steeply it goes, and where it is highest.
+"""The course of a metric along an axis: its scaling exponent, and its highest or lowest place.
 
-Samples are the values of one cell for each value of the axis, by block, in the order of the axis. They are compared
-over the blocks that they share, as `compare.paired` does, with its assumptions.
+Samples are the values of one cell per value of the axis, by round. They are compared over shared rounds as by
+`ratios.paired_ratio`, with the same assumptions.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from math import log
 from statistics import linear_regression
 from typing import TYPE_CHECKING
 
-from runner.statistics.blocks import levels
-from runner.statistics.interval import student
-from runner.statistics.ratios import paired
+from runner.statistics.blocks import cell_levels
+from runner.statistics.interval import student_interval
+from runner.statistics.ratios import paired_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,70 +25,71 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """Where the highest (or lowest) mean was seen, and all places that may have the highest true one."""
+    """The place of the highest (or lowest) mean, and all candidates for the true one."""
 
     at: int
-    #: In the order of the axis; `at` is one of them.
+    #: In order of the axis, `at` included.
     candidates: tuple[int, ...]
-    #: With at least which confidence the true one is among them.
+    #: The least confidence that the true one is a candidate.
     confidence: float
 
 
-def exponent(places: Sequence[float], samples: Sequence[Sample], confidence: float = 0.95) -> Interval | None:
-    """How steeply a figure goes with a number: as its power of so much (1: in proportion, 0: not at all, -1:
-    inversely).
+def scaling_exponent(places: Sequence[float], samples: Sequence[Sample], confidence: float = 0.95) -> Interval | None:
+    """Return the power by which a metric scales with a number: 1 is proportional, 0 constant, -1 inversely.
 
-    The slope of the least-squares line through the logarithms, found anew in every block that measured all of the axis;
-    the interval is Student's over these. Nothing is assumed of the noise of single cells, and what a block does to all
-    alike cancels. The curve need not be a straight line, but is summed up as one. None for less than two such blocks or
-    places, or if anything is not positive.
+    It is the least-squares slope of the logarithms, computed in every round that measured the whole axis; the interval
+    is Student's over these slopes. It makes no assumption about the noise of single cells. Common effects of a round
+    cancel. A curve that is not straight is summarised as a line. Return None for fewer than two such rounds or places,
+    or if any value is not positive.
     """
-    blocks = _shared(samples)
+    blocks = _shared_blocks(samples)
     numbers = [*places, *(sample[block] for sample in samples for block in blocks)]
     if len(set(places)) < 2 or min(numbers) <= 0:
         return None
     steps = [log(place) for place in places]
     slopes = [linear_regression(steps, [log(sample[block]) for sample in samples]).slope for block in blocks]
-    return student(slopes, confidence)
+    return student_interval(slopes, confidence)
 
 
-def highest(samples: Sequence[Sample], confidence: float = 0.95, *, lowest: bool = False) -> Extreme | None:
-    """Where the figure is highest, with all places that cannot be told apart from it; `lowest`: where it is lowest.
+def find_extreme(samples: Sequence[Sample], confidence: float = 0.95, *, lowest: bool = False) -> Extreme | None:
+    """Return the highest place, with all places that cannot be distinguished from it; with `lowest`, the lowest.
 
-    What looks best is so by least squares on logarithms, so no place gains by the blocks it happens to be measured in;
-    should another surely beat it side by side all the same, that one is taken. A place is ruled out if the best-looking
-    one beats it in a one-sided paired test at the stated confidence, corrected (Bonferroni) for which of the others
-    looked best: so the truly highest one is among the candidates with at least that confidence. Tukey's test would
-    assume equal noise everywhere, and could not use that blocks are shared. None where nothing is positive.
+    The best place is chosen by least squares on logarithms, so that the rounds in which it was measured give no
+    advantage. If another place clearly beats it in a paired comparison, that one is taken. A place is ruled out if the
+    best one beats it in a one-sided paired test, with Bonferroni's correction for the choice of the best: so the true
+    one is a candidate with at least the stated confidence. Tukey's test would assume equal noise everywhere and ignore
+    shared rounds. Return None if no place is positive.
     """
     there = [place for place, sample in enumerate(samples) if _positive(sample)]
     if not there:
         return None
     sign = -1 if lowest else 1
-    level = dict(zip(there, levels([samples[place] for place in there]), strict=True))
+    level = dict(zip(there, cell_levels([samples[place] for place in there]), strict=True))
     best, passed = max(there, key=lambda place: sign * level[place]), set[int]()
-    ahead = _ahead(best, there, samples, confidence, sign)
+    ahead = _beaten_by_best(best, there, samples, confidence, sign)
     while better := [place for place in there if ahead.get(place) is False and place not in passed]:
         passed.add(best)
         best = max(better, key=lambda place: sign * level[place])
-        ahead = _ahead(best, there, samples, confidence, sign)
+        ahead = _beaten_by_best(best, there, samples, confidence, sign)
     return Extreme(best, tuple(place for place in there if not ahead.get(place)), confidence)
 
 
-def _ahead(
+def _beaten_by_best(
     best: int, there: Sequence[int], samples: Sequence[Sample], confidence: float, sign: int
 ) -> dict[int, bool | None]:
-    """Of each other place, whether the best-looking one surely beats it, is surely beaten by it (False), or neither."""
+    """Return for each other place: True if the best one clearly beats it, False if it clearly beats the best one, else
+    None.
+    """
     found: dict[int, bool | None] = {}
     for place in there:
-        ratio = paired(samples[place], samples[best], confidence) if place != best else None
+        ratio = paired_ratio(samples[place], samples[best], confidence) if place != best else None
         clear = ratio is not None and ratio.p / 2 <= (1 - confidence) / (len(there) - 1)
         found[place] = sign * log(ratio.ratio) > 0 if ratio and clear else None
     return found
 
 
-def _shared(samples: Sequence[Sample]) -> list[int]:
-    """The blocks in which all were measured."""
+def _shared_blocks(samples: Sequence[Sample]) -> list[int]:
+    """Return the rounds in which all were measured."""
     return sorted(set(samples[0]).intersection(*samples[1:])) if samples else []
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.base.atomic_files import sweep, write_atomically
+from runner.base.atomic_files import remove_temporaries, write_atomically
 from runner.base.errors import BadInput
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_a_writer_that_is_killed_never_leaves_half_a_file(tmp_path: Path) -> Non
     for _ in range(10):
         kill_a_writer(path, contents)
         assert path.read_bytes() in contents
-    sweep(tmp_path)
+    remove_temporaries(tmp_path)
     assert list(tmp_path.iterdir()) == [path]
 
 

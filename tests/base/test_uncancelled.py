@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.base.uncancelled import to_its_end
+from runner.base.uncancelled import run_to_end
 
 
 class Work:
@@ -34,7 +34,7 @@ def carried_out(work: Work) -> None:
     async def whole() -> None:
         task = asyncio.current_task()
         assert task
-        await to_its_end(work.by(task))
+        await run_to_end(work.by(task))
 
     asyncio.run(whole())
 
@@ -77,7 +77,7 @@ def test_whoever_was_told_before_stops_when_told_once_more() -> None:
         try:
             await turns()
         finally:
-            await to_its_end(work.by(task))
+            await run_to_end(work.by(task))
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(whole())

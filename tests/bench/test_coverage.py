@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.coverage import SCENARIOS, Scenario, coverage, measured, naive, run_alarms
-from runner.statistics.interval import student
-from runner.statistics.stopping import Rule, Stopped, interval_of, known
+from runner.statistics.interval import student_interval
+from runner.statistics.stopping import Rule, StopReason, interval_of, is_precise
 
 rules = st.builds(
     Rule, st.integers(1, 6), st.integers(7, 20), st.sampled_from([0.01, 0.05, 0.2]), st.sampled_from([0.8, 0.95, 0.99])
@@ -26,10 +26,10 @@ def test_the_bench_stops_where_the_runner_does_and_reports_the_same(
         values, stops.counts, stops.precise, stops.means, stops.halves, strict=True
     ):
         rates = [float(value) for value in row]
-        at = next((n for n in range(1, rule.most + 1) if known(rates[:n], rule)), None)
+        at = next((n for n in range(1, rule.most + 1) if is_precise(rates[:n], rule)), None)
         assert (count, precise) == (at or rule.most, at is not None)
         taken = rates[:count]
-        reported = interval_of(taken, rule, Stopped.PRECISE if precise else Stopped.MAX)
+        reported = interval_of(taken, rule, StopReason.PRECISE if precise else StopReason.MAX)
         assert reported is not None
         assert (mean, half) == (pytest.approx(reported.mean), pytest.approx(reported.half_width, rel=1e-6))
 
@@ -38,7 +38,7 @@ def test_the_bench_stops_where_the_runner_does_and_reports_the_same(
 def test_naive_is_the_first_interval_that_is_narrow(rule: Rule, noise: float, seed: int) -> None:
     values = SCENARIOS[0].draw(np.random.default_rng(seed), (1, rule.most), noise)
     stops = naive(values, rule)
-    widths = [student(list(values[0, :n]), rule.confidence) for n in range(1, rule.most + 1)]
+    widths = [student_interval(list(values[0, :n]), rule.confidence) for n in range(1, rule.most + 1)]
     assert rule.until is not None
     narrow = [bool(one and one.relative is not None and one.relative <= rule.until) for one in widths]
     looks = range(rule.first_look, rule.most + 1)

@@ -11,8 +11,8 @@ import pytest
 
 from runner.base.errors import BadInput
 from runner.cli.clean import reach_for, reaches
-from runner.hosts.agent.connection import line_to
-from runner.hosts.disk_ledger import Handed, hand
+from runner.hosts.agent.connection import connection_to
+from runner.hosts.disk_ledger import LeaseRecord, write_record
 from runner.machines import requirements
 from tests.cli.conftest import Said
 
@@ -54,7 +54,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (programs / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     yield tmp_path
-    line_to("shelf").down()
+    connection_to("shelf").disconnect()
 
 
 def test_the_disks_of_a_host_are_shown_with_why_not(call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_disk_that_was_declared_and_is_not_there_is_shown(call: Call, shelf: P
     found = json.loads(call("disks", "--host", "shelf", "--format", "json").out)
     assert found[0]["path"] == ""
     assert found[0]["refusals"][0]["evidence"] == (
-        "nothing is called wwn-0xdead; a disk with its serial number is /dev/sda"
+        "no device is called wwn-0xdead; a disk with its serial number is /dev/sda"
     )
 
 
@@ -118,7 +118,7 @@ def test_clean_has_nothing_to_do_where_nothing_was_handed_out(
     call: Call, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Tests beside this one have disks of runs on this very host.
-    monkeypatch.setattr("runner.hosts.probe.told", lambda _reach, _script: ANSWER)
+    monkeypatch.setattr("runner.hosts.probe.run_query", lambda _reach, _script: ANSWER)
     said = call("clean", "--dry-run")
     assert (said.status, said.out) == (0, "")
     assert said.err.endswith("nothing of ours is left on this machine\n")
@@ -141,9 +141,9 @@ def test_every_host_behind_ssh_is_cleaned_those_of_our_records_too(
 ) -> None:
     monkeypatch.chdir(shelf)
     state = shelf / "state"
-    record = Handed(disk="d", identity="d", reach="ssh:gone", size=1, run="r", folder="", since="x")
-    hand(state, record)
-    hand(state, record.model_copy(update={"reach": "local"}))
+    record = LeaseRecord(disk="d", identity="d", reach="ssh:gone", size=1, run="r", folder="", since="x")
+    write_record(state, record)
+    write_record(state, record.model_copy(update={"reach": "local"}))
     assert reaches(None, state) == {"ssh:shelf": "shelf", "ssh:gone": "gone"}
     (shelf / "hosts.yaml").write_text(LAB + "  same:\n    reach: ssh:shelf\n  here: {reach: local}\n")
     assert set(reaches(None, state)) == {"ssh:shelf", "ssh:gone"}

@@ -24,7 +24,7 @@ from runner.results.store import SharedStore
 from runner.results.store_address import address_of
 from runner.session.resume import command_line
 from runner.statistics.histogram import Histogram
-from runner.statistics.ratios import unpaired
+from runner.statistics.ratios import unpaired_ratio
 from tests.results import past
 from tests.support.matrices import SMALL
 
@@ -616,7 +616,7 @@ def test_what_stopped_by_what_was_measured_is_compared_so(
     for number, times in enumerate((1.0, 0.99), start=1):
         past.recorded(tmp_path / "results", trials(times), number, CELLS, least=3, most=3, **how)
     row = rows(call("compare", "run-1", "run-2", "--format", "csv").out)[0]
-    ratio = unpaired([1e8 * noise for noise in NOISE], [0.99e8 * noise for noise in NOISE], early=early)
+    ratio = unpaired_ratio([1e8 * noise for noise in NOISE], [0.99e8 * noise for noise in NOISE], early=early)
     assert ratio
     assert (row["metric"], row["stopped_a"], row["stopped_b"]) == ("read_iops", stopped, stopped)
     assert [float(row[name]) for name in ("ratio_low", "ratio_high")] == pytest.approx([ratio.low, ratio.high])

@@ -14,9 +14,9 @@ import pytest
 
 from runner.engine.exclusive_open import Alone
 from runner.engine.trial import SetUpFailed
-from runner.hosts.agent.client import Gone
-from runner.hosts.exclusive import Held, held
-from runner.hosts.local_operations import Descriptor, Here
+from runner.hosts.agent.client import AgentLost
+from runner.hosts.exclusive import LeasedDisk, acquire_disks
+from runner.hosts.local_operations import Descriptor, LocalOperations
 from runner.layers import LAYERS
 from runner.machines.base import RigLost
 from runner.scripts.stack import Built, built
@@ -95,10 +95,10 @@ def disks(tmp_path: Path) -> Iterator[Bay]:
 
 
 @pytest.fixture
-def lent(disks: Bay) -> Iterator[dict[str, Held]]:
-    with held([disks.claim, disks.beside], disks.ask, hands=disks.hands) as both:
+def lent(disks: Bay) -> Iterator[dict[str, LeasedDisk]]:
+    with acquire_disks([disks.declared, disks.beside], disks.ask, operations=disks.operations) as both:
         for one in both:
-            one.let_go()
+            one.release()
         yield dict(zip(NAMES, both, strict=False))
 
 
@@ -114,7 +114,7 @@ def taken(disk: str) -> bool:
 @on_loops
 @pytest.mark.parametrize(("layers", "both"), [("disks: {count: 2}", True), ("disk", False)])
 def test_nobody_else_gets_a_disk_while_it_is_measured_as_it_is(
-    disks: Bay, lent: dict[str, Held], layers: str, both: bool
+    disks: Bay, lent: dict[str, LeasedDisk], layers: str, both: bool
 ) -> None:
     async def measured() -> None:
         async with Alone(lent).with_bare(stack(layers)):
@@ -128,7 +128,7 @@ def test_nobody_else_gets_a_disk_while_it_is_measured_as_it_is(
 
 
 @on_loops
-def test_nor_a_partition_of_it(disks: Bay, lent: dict[str, Held]) -> None:
+def test_nor_a_partition_of_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     disks.bash('addpart "$DISK" 1 2048 65536')
 
     async def measured() -> None:
@@ -141,7 +141,7 @@ def test_nor_a_partition_of_it(disks: Bay, lent: dict[str, Held]) -> None:
 
 
 @on_loops
-def test_what_is_built_on_has_it(disks: Bay, lent: dict[str, Held]) -> None:
+def test_what_is_built_on_has_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
     async def measured() -> None:
         async with Alone(lent).with_bare(stack("disk, fs: {type: ext4}")), Alone({}).with_bare(stack("disk")):
             assert (taken(disks.disk), taken(disks.other)) == (False, False)
@@ -154,7 +154,7 @@ HOLDER = "use Fcntl; sysopen(my $disk, $ARGV[0], O_RDONLY | O_EXCL) or die $!; $
 
 @on_loops
 def test_what_somebody_took_meanwhile_is_not_measured_and_it_is_said_who_has_it(
-    disks: Bay, lent: dict[str, Held]
+    disks: Bay, lent: dict[str, LeasedDisk]
 ) -> None:
     async def measured() -> None:
         async with Alone(lent).with_bare(stack("disks: {count: 2}")):
@@ -170,12 +170,12 @@ def test_what_somebody_took_meanwhile_is_not_measured_and_it_is_said_who_has_it(
         holder.communicate()
     assert str(caught.value) == (
         "not alone with the disks that are to be measured: "
-        f"disk-b is busy: {disks.other} is held exclusively by process {holder.pid} (perl)"
+        f"disk-b is busy: {disks.other} is opened exclusively by process {holder.pid} (perl)"
     )
 
 
 @dataclass(frozen=True)
-class Slow(Here):
+class Slow(LocalOperations):
     """Hands that take a disk when they are told to."""
 
     asked: Event = field(default_factory=Event)
@@ -188,9 +188,9 @@ class Slow(Here):
 
 
 @on_loops
-def test_who_is_told_to_stop_while_it_takes_a_disk_lets_go_of_it(disks: Bay, lent: dict[str, Held]) -> None:
-    hands = Slow(disks.locks)
-    slow = replace(lent[NAMES[0]], hands=hands)
+def test_who_is_told_to_stop_while_it_takes_a_disk_lets_go_of_it(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
+    operations = Slow(disks.locks)
+    slow = replace(lent[NAMES[0]], operations=operations)
 
     async def measured() -> None:
         async with Alone({NAMES[0]: slow}).with_bare(stack("disk")):
@@ -198,9 +198,9 @@ def test_who_is_told_to_stop_while_it_takes_a_disk_lets_go_of_it(disks: Bay, len
 
     async def stopped() -> None:
         task = asyncio.create_task(measured())
-        await asyncio.to_thread(hands.asked.wait)
+        await asyncio.to_thread(operations.asked.wait)
         task.cancel()
-        hands.on.set()
+        operations.on.set()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert not taken(disks.disk)
@@ -209,16 +209,16 @@ def test_who_is_told_to_stop_while_it_takes_a_disk_lets_go_of_it(disks: Bay, len
 
 
 @dataclass(frozen=True)
-class Away(Here):
+class Away(LocalOperations):
     """Of a host that cannot be asked any more."""
 
     def open(self, node: Node) -> Descriptor:  # noqa: ARG002
-        raise Gone("shelf could not be reached again", details="no route to host")
+        raise AgentLost("shelf could not be reached again", details="no route to host")
 
 
 @on_loops
-def test_a_host_that_is_gone_is_a_rig_that_is_lost(disks: Bay, lent: dict[str, Held]) -> None:
-    far = replace(lent[NAMES[0]], hands=Away(disks.locks))
+def test_a_host_that_is_gone_is_a_rig_that_is_lost(disks: Bay, lent: dict[str, LeasedDisk]) -> None:
+    far = replace(lent[NAMES[0]], operations=Away(disks.locks))
 
     async def measured() -> None:
         async with Alone({NAMES[0]: far}).with_bare(stack("disk")):

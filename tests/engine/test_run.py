@@ -22,7 +22,7 @@ from runner.machines.dry import Dry, DryRig, plausible
 from runner.results.journal import Journal
 from runner.results.record import UNSETTLED, Outcome, Trial
 from runner.space.select import select
-from runner.statistics.stopping import Rule, known
+from runner.statistics.stopping import Rule, is_precise
 from tests.reports.samples import direction, measured
 from tests.results.test_fio_profile import table
 from tests.support.execution import executor
@@ -700,5 +700,5 @@ def test_a_cell_goes_on_until_two_blocks_in_a_row_say_it_is_known(tmp_path: Path
     for cell in bench.plan.selection.cells():
         trials = sorted((trial for trial in bench.trials if trial.cell == cell.id), key=lambda trial: trial.block)
         rates = [trial.figures.total_bw for trial in trials if trial.figures]
-        assert [known(rates[:n], rule) for n in range(len(rates) + 1)] == [False] * len(rates) + [True]
+        assert [is_precise(rates[:n], rule) for n in range(len(rates) + 1)] == [False] * len(rates) + [True]
     bench.journal.close()

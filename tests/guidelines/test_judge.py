@@ -13,8 +13,8 @@ from runner.guidelines.verdict import Verdict
 from runner.guidelines.verdicts import judged
 from runner.language.guidelines import SHAPES, Guideline
 from runner.results.record import CellRow
-from runner.statistics.ratios import paired
-from runner.statistics.stopping import Rule, Stopped
+from runner.statistics.ratios import paired_ratio
+from runner.statistics.stopping import Rule, StopReason
 from tests.guidelines.world import cells, guideline, measured_as, row, run, verdict
 
 CHUNKS = ["64KiB", "256KiB", "1MiB"]
@@ -147,7 +147,7 @@ def test_the_interval_is_that_of_compare() -> None:
     pair = cells(layout=["raid0", "far"])
     found = list(run(pair, lambda _: 100.0, noise=0.1, blocks=7))
     one, other = (item.columns["read_bw"] for item in found)
-    expected = paired(one, other)
+    expected = paired_ratio(one, other)
     (answer,) = verdict(of_layout(within="5%"), found).answers
     assert expected is not None
     assert (answer.value, answer.low, answer.high) == pytest.approx((expected.ratio, expected.low, expected.high))
@@ -333,7 +333,7 @@ def test_the_interval_of_a_figure_that_stopped_early_is_what_it_was_stopped_by()
     values = {1: 100.0, 2: 100.1, 3: 99.9, 4: 100.0}
     claim = guideline(bound={"metric": "read.bw", "at_least": "0.000097MB/s"})
     fixed = Measured("run", row({"layout": "one"}), {"read_bw": values})
-    early = Measured("run", row({"layout": "one"}), {"read_bw": values}, Rule(3, 20, 0.05), Stopped.PRECISE)
+    early = Measured("run", row({"layout": "one"}), {"read_bw": values}, Rule(3, 20, 0.05), StopReason.PRECISE)
     assert verdict(claim, [fixed]).verdict is Verdict.HOLDS
     said = verdict(claim, [early])
     assert said.verdict is Verdict.INCONCLUSIVE

@@ -11,7 +11,7 @@ from runner.guidelines.samples import Measured
 from runner.guidelines.verdicts import judged
 from runner.language.guidelines import Guideline
 from runner.results.record import CellRow
-from runner.statistics.stopping import Rule, Stopped
+from runner.statistics.stopping import Rule, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +56,7 @@ def run(
 
 
 def measured_as(cell: CellRow, values: Mapping[int, float], column: str = "read_bw", name: str = "run") -> Measured:
-    return Measured(name, cell, {column: values}, Rule(len(values), len(values)), Stopped.FIXED)
+    return Measured(name, cell, {column: values}, Rule(len(values), len(values)), StopReason.FIXED)
 
 
 def verdict(one: Guideline, found: Iterator[Measured] | list[Measured], **more: Any) -> Judgement:

@@ -8,20 +8,23 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.hosts.local_operations import Here
-from runner.hosts.probe import here
+from runner.hosts.local_operations import LocalOperations
+from runner.hosts.probe import local_census
 from runner.language.hosts import DeclaredDisk
 from runner.scripts.inventory import census_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from runner.hosts.inventory import Census
 
 SIZE = 64 << 20
+
+#: Stand in for addpart and delpart, where the host has none.
+PARTITION_TOOLS = Path(__file__).parents[1] / "support/partition_tools"
 
 
 def why_not() -> str:
@@ -46,7 +49,7 @@ class Bay:
     file: Path
 
     @property
-    def claim(self) -> DeclaredDisk:
+    def declared(self) -> DeclaredDisk:
         return DeclaredDisk("disk-a", SIZE, serial=str(self.file))
 
     @property
@@ -58,12 +61,12 @@ class Bay:
         return self.work.with_name("locks")
 
     @property
-    def hands(self) -> Here:
-        return Here(self.locks)
+    def operations(self) -> LocalOperations:
+        return LocalOperations(self.locks)
 
     def ask(self) -> Census:
         """Without what tests beside this one lend, use and give back meanwhile."""
-        census = here(census_script(by_id=str(self.names)))
+        census = local_census(census_script(by_id=str(self.names)))
         own = (f"{self.file.parent}/", "/dev/")
         nodes = {name: node for name, node in census.nodes.items() if not node.backing or node.backing.startswith(own)}
         return replace(census, nodes=nodes)
@@ -91,7 +94,7 @@ class Bay:
         }
         done = subprocess.run(
             ["bash", "-c", f"set -euo pipefail; shopt -s nullglob\n{text}\n"],
-            env={**os.environ, **settings},
+            env={**os.environ, **settings, "PATH": f"{os.environ['PATH']}:{PARTITION_TOOLS}"},
             capture_output=True,
             text=True,
         )

@@ -17,14 +17,22 @@ import pytest
 
 from runner.base.errors import HarnessBroken
 from runner.hosts import vfio as controllers
-from runner.hosts.checks import Judged, judged
-from runner.hosts.exclusive import Held
+from runner.hosts.checks import DiskCheck, check_disk
+from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Census, Node, StableName
-from runner.hosts.local_operations import HERE, Descriptor, users_of
-from runner.hosts.own_work import Ours
-from runner.hosts.reasons import Why
-from runner.hosts.vfio import Controller, against, bring_back, controller_of, driver_of, judged_whole, take
-from runner.hosts.write_budget import written_here
+from runner.hosts.local_operations import LOCAL, Descriptor, find_character_device_users
+from runner.hosts.reasons import Reason
+from runner.hosts.signatures import OwnMarks
+from runner.hosts.vfio import (
+    Controller,
+    bind_to_vfio,
+    check_controller,
+    controller_obstacles,
+    controller_of,
+    driver_of,
+    return_to_driver,
+)
+from runner.hosts.write_budget import read_write_counters
 from runner.language.hosts import DeclaredDisk
 
 if TYPE_CHECKING:
@@ -110,7 +118,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 def reasons(found: Controller, *, root: bool = True, wear: int | None = None, vfio: bool = True) -> str:
-    return "; ".join(against(found, root=root, wear=wear, vfio=vfio))
+    return "; ".join(controller_obstacles(found, root=root, wear=wear, vfio=vfio))
 
 
 def test_a_controller_that_has_one_disk_and_a_group_of_its_own_can_go(kernel: Kernel) -> None:
@@ -124,10 +132,10 @@ def test_a_bridge_in_its_group_is_nobodys_device(kernel: Kernel) -> None:
     kernel.device("0000:00:05.0")
     devices = kernel.root / "kernel/iommu_groups/7/devices"
     (devices / "0000:00:1c.0").symlink_to(kernel.root / "bus/pci/devices/0000:00:1c.0")
-    assert controller_of(DISK, kernel.root).beside == ()
+    assert controller_of(DISK, kernel.root).group_members == ()
     (devices / "0000:00:05.0").symlink_to(kernel.root / "bus/pci/devices/0000:00:05.0")
     assert reasons(controller_of(DISK, kernel.root)) == (
-        "0000:00:04.0 can only be given away together with 0000:00:05.0 (IOMMU group 7)"
+        "0000:00:04.0 can only be passed through together with 0000:00:05.0 (IOMMU group 7)"
     )
 
 
@@ -135,18 +143,18 @@ def test_other_disks_of_it_would_be_gone_too(kernel: Kernel) -> None:
     at = kernel.root / "devices" / AT / "nvme/nvme0"
     for name in ("nvme0n2", "hwmon1", "ng0n1"):
         (at / name).mkdir()
-    assert reasons(controller_of(DISK, kernel.root)).endswith("which would be gone with it: nvme0n2")
+    assert reasons(controller_of(DISK, kernel.root)).endswith("which would go with it: nvme0n2")
 
 
 def test_without_an_iommu_it_stays(kernel: Kernel) -> None:
     (kernel.root / "bus/pci/devices" / AT / "iommu_group").unlink()
-    assert "behind no IOMMU" in reasons(controller_of(DISK, kernel.root))
+    assert "has no IOMMU" in reasons(controller_of(DISK, kernel.root))
 
 
 def test_a_disk_on_no_pci_bus_has_no_such_controller(kernel: Kernel) -> None:
     (kernel.root / "devices/virtual/block/vda").mkdir(parents=True)
     (kernel.root / "class/block/vda").symlink_to(kernel.root / "devices/virtual/block/vda")
-    assert "it hangs on none of the PCI bus" in reasons(controller_of(replace(DISK, name="vda"), kernel.root))
+    assert "it has none on the PCI bus" in reasons(controller_of(replace(DISK, name="vda"), kernel.root))
     (kernel.root / "devices" / AT / "nvme/nvme0/transport").write_text("tcp\n")
     assert controller_of(DISK, kernel.root).address == ""
 
@@ -172,31 +180,41 @@ def test_a_disk_that_could_have_several_controllers_goes_if_it_has_one(kernel: K
 
 def test_everything_that_speaks_against_it_is_said_at_once() -> None:
     said = reasons(Controller(AT, "", (), ("nvme0n2",), 1, "mine", 2), root=False, wear=10**9, vfio=False)
-    for word in ("only root", "no vfio-pci", "no IOMMU", "nvme0n2", "the driver mine", "plays 2 more", "`wear:`"):
+    for word in (
+        "only root",
+        "no vfio-pci",
+        "no IOMMU",
+        "nvme0n2",
+        "is set to mine",
+        "has 2 SR-IOV functions",
+        "`wear:`",
+    ):
         assert word in said
 
 
 def test_only_disks_whose_controller_is_wanted_are_asked_about_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controllers, "controller_of", lambda _: Controller())
-    plain = Judged(DeclaredDisk("x", 1), DISK, ())
-    assert judged_whole(plain) is plain
-    (refused,) = {one.why for one in judged_whole(Judged(DeclaredDisk("x", 1, whole=True), DISK, ())).refusals}
-    assert refused is Why.CONTROLLER
+    plain = DiskCheck(DeclaredDisk("x", 1), DISK, ())
+    assert check_controller(plain) is plain
+    (refused,) = {
+        one.reason for one in check_controller(DiskCheck(DeclaredDisk("x", 1, whole=True), DISK, ())).refusals
+    }
+    assert refused is Reason.CONTROLLER
 
 
 def test_it_goes_and_comes_back(kernel: Kernel) -> None:
-    take(AT, kernel.root)
+    bind_to_vfio(AT, kernel.root)
     assert driver_of(AT, kernel.root) == "vfio-pci"
-    assert bring_back(AT, kernel.root, kernel.devices)
+    assert return_to_driver(AT, kernel.root, kernel.devices)
     assert driver_of(AT, kernel.root) == "nvme"
-    assert not bring_back(AT, kernel.root, kernel.devices), "what was not taken is not touched"
-    assert not bring_back("0000:09:00.0", kernel.root, kernel.devices), "nor is what is not there"
+    assert not return_to_driver(AT, kernel.root, kernel.devices), "what was not taken is not touched"
+    assert not return_to_driver("0000:09:00.0", kernel.root, kernel.devices), "nor is what is not there"
 
 
 def test_what_others_gave_to_vfio_by_its_number_is_theirs(kernel: Kernel) -> None:
     (kernel.root / "bus/pci/devices" / AT / "driver").unlink()
     kernel.bind(AT, "vfio-pci")
-    assert not bring_back(AT, kernel.root, kernel.devices)
+    assert not return_to_driver(AT, kernel.root, kernel.devices)
     assert driver_of(AT, kernel.root) == "vfio-pci"
 
 
@@ -204,7 +222,7 @@ def test_what_another_driver_has_by_now_is_not_taken_from_it(kernel: Kernel) -> 
     (kernel.root / "bus/pci/devices" / AT / "driver").unlink()
     kernel.bind(AT, "uio_pci_generic")
     with pytest.raises(HarnessBroken, match="could not be given to vfio-pci") as caught:
-        take(AT, kernel.root)
+        bind_to_vfio(AT, kernel.root)
     assert "No such device" in caught.value.details
     assert driver_of(AT, kernel.root) == "uio_pci_generic"
 
@@ -212,8 +230,8 @@ def test_what_another_driver_has_by_now_is_not_taken_from_it(kernel: Kernel) -> 
 def test_one_that_vfio_does_not_take_is_the_old_drivers_again(kernel: Kernel) -> None:
     (kernel.root / "bus/pci/drivers/vfio-pci").rmdir()
     with pytest.raises(HarnessBroken, match="could not be given to vfio-pci"):
-        take(AT, kernel.root)
-    assert bring_back(AT, kernel.root, kernel.devices)
+        bind_to_vfio(AT, kernel.root)
+    assert return_to_driver(AT, kernel.root, kernel.devices)
     assert driver_of(AT, kernel.root) == "nvme"
 
 
@@ -230,36 +248,36 @@ def test_killed_half_way_there_or_back_it_is_brought_back(kernel: Kernel) -> Non
     for done in range(1, len(steps) + 1):
         for path, text in steps[:done]:
             kernel.write(path, text)
-        assert bring_back(AT, kernel.root, kernel.devices)
+        assert return_to_driver(AT, kernel.root, kernel.devices)
         assert driver_of(AT, kernel.root) == "nvme"
         assert (device / "driver_override").read_text().strip() == ""
 
 
 def test_nobody_is_cut_off(kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever they call it: whoever makes a machine may give it a node of its own."""
-    monkeypatch.setattr(controllers, "LETS_GO", 0.3)
-    take(AT, kernel.root)
+    monkeypatch.setattr(controllers, "RELEASE_TIMEOUT", 0.3)
+    bind_to_vfio(AT, kernel.root)
     descriptor = os.open("/dev/full", os.O_RDONLY)
     with pytest.raises(HarnessBroken, match=f"used by process {os.getpid()}"):
-        bring_back(AT, kernel.root, kernel.devices)
+        return_to_driver(AT, kernel.root, kernel.devices)
     assert driver_of(AT, kernel.root) == "vfio-pci"
     os.close(descriptor)
     (kernel.devices / "7").unlink()
-    with pytest.raises(HarnessBroken, match="nobody can tell who has"):
-        bring_back(AT, kernel.root, kernel.devices)
+    with pytest.raises(HarnessBroken, match="cannot find out what uses"):
+        return_to_driver(AT, kernel.root, kernel.devices)
     # A kernel without groups has one node a device.
     (kernel.root / "bus/pci/devices" / AT / "vfio-dev/vfio3").mkdir(parents=True)
     (kernel.devices / "devices").mkdir()
     (kernel.devices / "devices/vfio3").symlink_to("/dev/full")
-    assert bring_back(AT, kernel.root, kernel.devices)
+    assert return_to_driver(AT, kernel.root, kernel.devices)
 
 
 def test_who_has_a_device_open_is_seen() -> None:
     full = Path("/dev/full")
-    assert str(os.getpid()) not in users_of(full)
+    assert str(os.getpid()) not in find_character_device_users(full)
     with full.open("rb"):
-        assert str(os.getpid()) in users_of(full)
-    assert users_of(Path("/nothing")) == ""
+        assert str(os.getpid()) in find_character_device_users(full)
+    assert find_character_device_users(Path("/nothing")) == ""
 
 
 class Players:
@@ -268,17 +286,17 @@ class Players:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls, self.told, self.back = list[str](), list[str](), list[str]()
         self.stuck = ""
-        monkeypatch.setattr(controllers, "_load", lambda _: None)
-        monkeypatch.setattr(controllers, "COMES_BACK", 0.0)
-        monkeypatch.setattr(controllers, "IS_NAMED", 0.0)
-        monkeypatch.setattr(controllers, "take", partial(self.do, "take"))
-        monkeypatch.setattr(controllers, "bring_back", partial(self.do, "back"))
+        monkeypatch.setattr(controllers, "_load_vfio", lambda _: None)
+        monkeypatch.setattr(controllers, "DISK_TIMEOUT", 0.0)
+        monkeypatch.setattr(controllers, "UDEV_TIMEOUT", 0.0)
+        monkeypatch.setattr(controllers, "bind_to_vfio", partial(self.do, "take"))
+        monkeypatch.setattr(controllers, "return_to_driver", partial(self.do, "back"))
         nodes = [replace(DISK, name=f"nvme{number}n1", dev=f"259:{number}", serial=f"S{number}") for number in (0, 1)]
         self.disks = [
-            Held(
+            LeasedDisk(
                 DeclaredDisk(f"disk-{number}", DISK.size),
                 node,
-                HERE,
+                LOCAL,
                 Descriptor(-1),
                 parts=(node,),
                 controller=f"at-{number}",
@@ -295,15 +313,15 @@ class Players:
         if self.calls[-1] == self.stuck:
             raise HarnessBroken("it is stuck")
 
-    def away(self) -> AbstractContextManager[None]:
-        return controllers.away(
-            self.disks, lambda: self.census, lambda one: self.back.append(one.claim.id), self.told.append
+    def detached(self) -> AbstractContextManager[None]:
+        return controllers.detach_controllers(
+            self.disks, lambda: self.census, lambda one: self.back.append(one.declared.id), self.told.append
         )
 
 
 def test_disks_that_come_back_under_other_numbers_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     players = Players(monkeypatch)
-    with suppress(KeyboardInterrupt), players.away():
+    with suppress(KeyboardInterrupt), players.detached():
         raise KeyboardInterrupt
     assert players.calls == ["take at-0", "take at-1", "back at-0", "back at-1"]
     assert [one.node.dev for one in players.disks] == ["259:8", "259:9"]
@@ -313,7 +331,7 @@ def test_disks_that_come_back_under_other_numbers_are_the_same(monkeypatch: pyte
 def test_where_the_second_cannot_go_the_first_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     players = Players(monkeypatch)
     players.stuck = "take at-1"
-    with pytest.raises(HarnessBroken, match="it is stuck"), players.away():
+    with pytest.raises(HarnessBroken, match="it is stuck"), players.detached():
         pytest.fail("it was to go nowhere")
     assert players.calls[2:] == ["back at-0", "back at-1"]
     assert players.back == ["disk-0", "disk-1"]
@@ -322,7 +340,7 @@ def test_where_the_second_cannot_go_the_first_comes_back(monkeypatch: pytest.Mon
 def test_one_that_does_not_come_back_is_told_and_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
     players = Players(monkeypatch)
     players.stuck = "back at-0"
-    with players.away():
+    with players.detached():
         pass
     assert (players.back, players.told) == (["disk-1"], ["disk-0: it is stuck"])
 
@@ -330,22 +348,22 @@ def test_one_that_does_not_come_back_is_told_and_holds_nobody_up(monkeypatch: py
 def test_one_that_is_not_seen_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     players = Players(monkeypatch)
     players.census = Census()
-    with players.away():
+    with players.detached():
         pass
-    assert players.told[0] == "disk-0: disk-0 did not come back when its driver had at-0 again"
+    assert players.told[0] == "disk-0: disk-0 did not reappear after its driver got at-0 back"
     assert players.back == []
 
 
 def test_what_has_its_name_meanwhile_is_not_counted_as_it(tmp_path: Path) -> None:
     (tmp_path / "nvme0n1").mkdir()
     (tmp_path / "nvme0n1/stat").write_text("0 0 0 0 0 0 9 0 0 0 0\n")
-    held = Held(DeclaredDisk("x", DISK.size), DISK, HERE, Descriptor(-1))
-    assert written_here([held], tmp_path) == {"S1": 9 * 512}
-    assert written_here([replace(held, controller=AT)], tmp_path) == {}
+    held = LeasedDisk(DeclaredDisk("x", DISK.size), DISK, LOCAL, Descriptor(-1))
+    assert read_write_counters([held], tmp_path) == {"S1": 9 * 512}
+    assert read_write_counters([replace(held, controller=AT)], tmp_path) == {}
 
 
 def test_a_disk_that_is_away_is_with_the_run_that_has_it() -> None:
-    ours = Ours(away=frozenset({("disk-a", "night-1")}))
-    (refused,) = judged(Census(), DeclaredDisk("disk-a", 1), ours).refusals
-    assert (refused.why, "the run night-1" in refused.evidence) == (Why.LEFT_OVER, True)
-    assert [one.why for one in judged(Census(), DeclaredDisk("disk-b", 1), ours).refusals] == [Why.NOT_THERE]
+    ours = OwnMarks(detached=frozenset({("disk-a", "night-1")}))
+    (refused,) = check_disk(Census(), DeclaredDisk("disk-a", 1), ours).refusals
+    assert (refused.reason, "the run night-1" in refused.evidence) == (Reason.LEFT_OVER, True)
+    assert [one.reason for one in check_disk(Census(), DeclaredDisk("disk-b", 1), ours).refusals] == [Reason.NOT_THERE]

@@ -15,11 +15,11 @@ from runner.base.errors import HarnessBroken
 from runner.hosts import label
 from runner.hosts import local_operations as here
 from runner.hosts import wipe_and_label as work
-from runner.hosts.disk_ledger import Handed, hand, handed, ledger
+from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
 from runner.hosts.exclusive import DisksRefused
 from runner.hosts.inventory import Census, Node, Signature, StableName
-from runner.hosts.lease import Loan, lent
-from runner.hosts.reasons import Why
+from runner.hosts.lease import Lease, lease_disks
+from runner.hosts.reasons import Reason
 from runner.hosts.recovery import clean
 from runner.language.hosts import DeclaredDisk
 from runner.results.run_folder import InUse, create, load
@@ -49,14 +49,14 @@ class Grip:
     def close(self) -> None:
         pass
 
-    def seen(self) -> Mapping[str, str]:
+    def identify(self) -> Mapping[str, str]:
         return {"number": self.node.dev, "size": str(self.node.size)}
 
     def write(self, block: bytes, at: int) -> None:  # noqa: ARG002
         self._failed()
         self.blocks.append(block)
 
-    def reread(self) -> None:
+    def reread_partitions(self) -> None:
         self._failed()
 
     def _failed(self) -> None:
@@ -86,10 +86,10 @@ class Pretended:
     def open(self, node: Node) -> Grip:
         return self.grips.setdefault(node.name, Grip(node))
 
-    def who_has(self, dev: str, *, writing: bool = False) -> str:  # noqa: ARG002
+    def find_users(self, dev: str, *, writing: bool = False) -> str:  # noqa: ARG002
         return ""
 
-    def unseen(self) -> str:
+    def hidden_processes(self) -> str:
         return self.blind
 
     def run(self, script: str, patience: float) -> str:  # noqa: ARG002
@@ -100,34 +100,34 @@ class Pretended:
         self.dismissed.append(run)
 
 
-def loan(folder: Path, hands: Pretended) -> Loan:
-    return Loan("r", "m", folder, folder / "state", frozenset(claim.id for claim in CLAIMS), hands=hands)
+def lease(folder: Path, operations: Pretended) -> Lease:
+    return Lease("r", "m", folder, folder / "state", frozenset(claim.id for claim in CLAIMS), operations=operations)
 
 
 def test_a_disk_that_dies_keeps_none_of_the_others(tmp_path: Path) -> None:
-    hands, said = Pretended(), list[str]()
-    with lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, said.append):
-        hands.grips["sda"].fails = [errno.EIO]
-    assert said[-1].startswith("disk-sda stays with the run, for `matrix clean`: disk-sda (/dev/sda) does not take ")
-    assert [one.disk for one in handed(tmp_path / "state")] == ["disk-sda"]
-    hands.grips["sda"].fails = [errno.EIO]
-    (left,) = clean(tmp_path / "state", hands.ask, hands)
-    assert "as told" in left.left
-    assert [one.left for one in clean(tmp_path / "state", hands.ask, hands)] == [""]
-    assert handed(tmp_path / "state") == ()
+    operations, said = Pretended(), list[str]()
+    with lease_disks(CLAIMS, operations.ask, lease(tmp_path, operations), lambda: NOW, said.append):
+        operations.grips["sda"].fails = [errno.EIO]
+    assert said[-1].startswith("disk-sda stays with the run, for `matrix clean`: disk-sda (/dev/sda) cannot be written")
+    assert [one.disk for one in lease_records(tmp_path / "state")] == ["disk-sda"]
+    operations.grips["sda"].fails = [errno.EIO]
+    (left,) = clean(tmp_path / "state", operations.ask, operations)
+    assert "as told" in left.refusal
+    assert [one.refusal for one in clean(tmp_path / "state", operations.ask, operations)] == [""]
+    assert lease_records(tmp_path / "state") == ()
 
 
 def test_a_disk_that_goes_while_it_is_looked_at_is_refused_with_what_was_seen(tmp_path: Path) -> None:
-    hands = Pretended()
+    operations = Pretended()
 
     class Gone(Grip):
-        def seen(self) -> Mapping[str, str]:
+        def identify(self) -> Mapping[str, str]:
             raise OSError(errno.ENXIO, "No such device or address")
 
-    hands.grips["sda"] = Gone(NODES[0])
+    operations.grips["sda"] = Gone(NODES[0])
     with (
         pytest.raises(DisksRefused) as caught,
-        lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+        lease_disks(CLAIMS, operations.ask, lease(tmp_path, operations), lambda: NOW, print),
     ):
         raise AssertionError
     assert [str(one) for one in caught.value.refusals] == [
@@ -136,56 +136,59 @@ def test_a_disk_that_goes_while_it_is_looked_at_is_refused_with_what_was_seen(tm
 
 
 def test_a_disk_that_the_run_did_not_get_as_far_as_is_not_written_on(tmp_path: Path) -> None:
-    hands = Pretended()
-    hands.open(NODES[0]).fails = [errno.EIO] * 2
+    operations = Pretended()
+    operations.open(NODES[0]).fails = [errno.EIO] * 2
     with (
         pytest.raises(HarnessBroken, match="disk-sda"),
-        lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+        lease_disks(CLAIMS, operations.ask, lease(tmp_path, operations), lambda: NOW, print),
     ):
         raise AssertionError
-    assert hands.grips["sdb"].writes == 0
-    assert [one.disk for one in handed(tmp_path / "state")] == ["disk-sda"]
+    assert operations.grips["sdb"].writes == 0
+    assert [one.disk for one in lease_records(tmp_path / "state")] == ["disk-sda"]
 
 
 def test_what_was_written_to_another_disk_of_its_number_is_not_counted(tmp_path: Path) -> None:
-    hands = Pretended()
-    with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
-        hands.nodes = (replace(NODES[1], dev="8:0", written=1 << 30),)  # after a boot, without the other one
-    assert ledger(tmp_path / "state").nights == ()
-    assert [one.disk for one in handed(tmp_path / "state")] == ["disk-sda"]
+    operations = Pretended()
+    with lease_disks(CLAIMS[:1], operations.ask, lease(tmp_path, operations), lambda: NOW, print):
+        operations.nodes = (replace(NODES[1], dev="8:0", written=1 << 30),)  # after a boot, without the other one
+    assert read_ledger(tmp_path / "state").nights == ()
+    assert [one.disk for one in lease_records(tmp_path / "state")] == ["disk-sda"]
 
 
 def test_a_table_is_read_again_once_udev_has_let_go_of_its_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "GLANCE", 0)
+    monkeypatch.setattr(work, "OPEN_PAUSE", 0)
     full = replace(NODES[0], signatures=(Signature("gpt", "0x200"),))
-    hands = Pretended((full,))
-    hands.open(full).fails = [0, 0, errno.EBUSY, errno.EBUSY]
-    with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
-        assert hands.grips["sda"].writes == 1
-    hands.grips["sda"].fails = [0, 0, *[errno.EBUSY] * here.GLANCES]
-    with pytest.raises(HarnessBroken), lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+    operations = Pretended((full,))
+    operations.open(full).fails = [0, 0, errno.EBUSY, errno.EBUSY]
+    with lease_disks(CLAIMS[:1], operations.ask, lease(tmp_path, operations), lambda: NOW, print):
+        assert operations.grips["sda"].writes == 1
+    operations.grips["sda"].fails = [0, 0, *[errno.EBUSY] * here.OPEN_TRIES]
+    with (
+        pytest.raises(HarnessBroken),
+        lease_disks(CLAIMS[:1], operations.ask, lease(tmp_path, operations), lambda: NOW, print),
+    ):
         raise AssertionError
 
 
 def test_nothing_is_written_on_any_disk_if_somebody_has_a_part_of_one_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "GLANCE", 0)
+    monkeypatch.setattr(work, "OPEN_PAUSE", 0)
     full = replace(NODES[1], signatures=(Signature("gpt", "0x200"),))
-    hands = Pretended((NODES[0], full))
-    hands.open(full).fails = [errno.EBUSY] * here.GLANCES
+    operations = Pretended((NODES[0], full))
+    operations.open(full).fails = [errno.EBUSY] * here.OPEN_TRIES
     with (
         pytest.raises(DisksRefused, match="1 of 2 disks cannot be used; nothing was written") as caught,
-        lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+        lease_disks(CLAIMS, operations.ask, lease(tmp_path, operations), lambda: NOW, print),
     ):
         raise AssertionError
     assert [str(one) for one in caught.value.refusals] == [
-        "busy: a partition of /dev/sdb is open by somebody who cannot be seen"
+        "busy: a partition of /dev/sdb is open by a process that is not visible"
     ]
-    assert hands.grips["sda"].writes == 0
-    assert handed(tmp_path / "state") == ()
+    assert operations.grips["sda"].writes == 0
+    assert lease_records(tmp_path / "state") == ()
 
 
 def odd(serial: str) -> tuple[Pretended, list[DeclaredDisk]]:
@@ -196,68 +199,71 @@ def odd(serial: str) -> tuple[Pretended, list[DeclaredDisk]]:
 
 @pytest.mark.parametrize("serial", ["Größe 5", 'a\x7fb\u2028c\N{REPLACEMENT CHARACTER}\\"'])
 def test_a_label_is_printable_whatever_the_serial_number_holds(tmp_path: Path, serial: str) -> None:
-    hands, claims = odd(serial)
-    with lent(claims, hands.ask, loan(tmp_path, hands), lambda: NOW, print):
-        written = hands.grips["sda"].blocks[-1].rstrip(b"\0")
+    operations, claims = odd(serial)
+    with lease_disks(claims, operations.ask, lease(tmp_path, operations), lambda: NOW, print):
+        written = operations.grips["sda"].blocks[-1].rstrip(b"\0")
     assert re.fullmatch(rb"[ -~]+", written)
-    assert label.read(written.decode()) == label.Label("r", "disk-sda", serial, "held")
+    assert label.decode(written.decode()) == label.Label("r", "disk-sda", serial, "held")
 
 
 def test_a_disk_that_cannot_be_labelled_is_not_wiped_and_keeps_none_of_the_others(tmp_path: Path) -> None:
-    hands, claims = odd("ö" * 1000)
+    operations, claims = odd("ö" * 1000)
     with (
         pytest.raises(HarnessBroken, match=r"disk-sda \(/dev/sda\) cannot be labelled"),
-        lent(claims, hands.ask, loan(tmp_path, hands), lambda: NOW, print),
+        lease_disks(claims, operations.ask, lease(tmp_path, operations), lambda: NOW, print),
     ):
         raise AssertionError
-    assert (hands.ran, hands.grips["sda"].blocks) == ([], [])
-    hand(tmp_path / "state", record(tmp_path).model_copy(update={"disk": "disk-sdb", "identity": "Sb"}))
-    hands.nodes = (replace(hands.nodes[0], signatures=()), NODES[1])
-    (first, second) = sorted((one.disk, one.left) for one in clean(tmp_path / "state", hands.ask, hands))
+    assert (operations.ran, operations.grips["sda"].blocks) == ([], [])
+    write_record(tmp_path / "state", record(tmp_path).model_copy(update={"disk": "disk-sdb", "identity": "Sb"}))
+    operations.nodes = (replace(operations.nodes[0], signatures=()), NODES[1])
+    (first, second) = sorted((one.disk, one.refusal) for one in clean(tmp_path / "state", operations.ask, operations))
     assert first == ("disk-sda", "disk-sda (/dev/sda) cannot be labelled")
     assert second == ("disk-sdb", "")
 
 
 def test_a_user_who_may_not_have_a_table_read_anew_may_wipe_a_disk_without_parts(tmp_path: Path) -> None:
     full = replace(NODES[0], signatures=(Signature("ext4", "0x438"),))
-    hands = Pretended((full,))
-    hands.open(full).fails = [errno.EACCES] * 3
-    with lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
-        assert hands.grips["sda"].writes == 1
+    operations = Pretended((full,))
+    operations.open(full).fails = [errno.EACCES] * 3
+    with lease_disks(CLAIMS[:1], operations.ask, lease(tmp_path, operations), lambda: NOW, print):
+        assert operations.grips["sda"].writes == 1
     part = Node("sda1", "8:9", 1 << 30, partition=True)
-    hands = Pretended((full, part), parts={"sda": ("sda1",)})
-    hands.open(full).fails = [errno.EACCES]
-    with pytest.raises(DisksRefused) as caught, lent(CLAIMS[:1], hands.ask, loan(tmp_path, hands), lambda: NOW, print):
+    operations = Pretended((full, part), parts={"sda": ("sda1",)})
+    operations.open(full).fails = [errno.EACCES]
+    with (
+        pytest.raises(DisksRefused) as caught,
+        lease_disks(CLAIMS[:1], operations.ask, lease(tmp_path, operations), lambda: NOW, print),
+    ):
         raise AssertionError
-    assert [one.why for one in caught.value.refusals] == [Why.UNREADABLE]
+    assert [one.reason for one in caught.value.refusals] == [Reason.UNREADABLE]
 
 
 def test_whoever_cannot_see_everybody_is_told(tmp_path: Path) -> None:
-    hands, said = Pretended(blind="processes of other users"), list[str]()
-    with lent(CLAIMS, hands.ask, loan(tmp_path, hands), lambda: NOW, said.append):
+    operations, said = Pretended(blind="processes of other users"), list[str]()
+    with lease_disks(CLAIMS, operations.ask, lease(tmp_path, operations), lambda: NOW, said.append):
         assert said[1:] == [
-            "only root sees whether processes of other users write on these disks without asking to be alone with them"
+            "not root: cannot see whether processes of other users write to these disks without an exclusive open"
         ]
 
 
-def record(folder: Path) -> Handed:
-    return Handed(disk="disk-sda", identity="Sa", size=1 << 40, run="r", folder=str(folder), since="")
+def record(folder: Path) -> LeaseRecord:
+    return LeaseRecord(disk="disk-sda", identity="Sa", size=1 << 40, run="r", folder=str(folder), since="")
 
 
 @pytest.mark.parametrize("what", ["gone", "at it"])
 def test_what_works_for_a_run_is_not_ended_unless_it_is_known_to_be_over(tmp_path: Path, what: str) -> None:
     run = create(tmp_path / "results", manifest())
-    hand(tmp_path / "state", record(tmp_path / "elsewhere" if what == "gone" else run.path))
-    hands = Pretended(locked_by="the run r")
+    write_record(tmp_path / "state", record(tmp_path / "elsewhere" if what == "gone" else run.path))
+    operations = Pretended(locked_by="the run r")
     with run.locked():
-        (left,) = clean(tmp_path / "state", hands.ask, hands)
-    assert left.left == "it is in use by the run r"
-    assert hands.dismissed == []
+        (left,) = clean(tmp_path / "state", operations.ask, operations)
+    assert left.refusal == "it is in use by the run r"
+    assert operations.dismissed == []
 
 
 def test_nobody_goes_on_with_a_run_while_what_works_for_it_is_ended(tmp_path: Path) -> None:
     run = create(tmp_path / "results", manifest())
-    hand(tmp_path / "state", record(run.path))
+    write_record(tmp_path / "state", record(run.path))
 
     class Watched(Pretended):
         def dismiss(self, run: str) -> None:
@@ -266,6 +272,6 @@ def test_nobody_goes_on_with_a_run_while_what_works_for_it_is_ended(tmp_path: Pa
             super().dismiss(run)
             self.locked_by = ""
 
-    path, hands = run.path, Watched(locked_by="the run r")
-    (left,) = clean(tmp_path / "state", hands.ask, hands)
-    assert (left.left, hands.dismissed) == ("", ["r"])
+    path, operations = run.path, Watched(locked_by="the run r")
+    (left,) = clean(tmp_path / "state", operations.ask, operations)
+    assert (left.refusal, operations.dismissed) == ("", ["r"])

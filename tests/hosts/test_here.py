@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import HarnessBroken
-from runner.hosts.local_operations import HERE, locked
+from runner.hosts.local_operations import LOCAL, take_lock
 from tests.hosts.loops import why_not
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def line(tmp_path: Path) -> Path:
 
 
 def test_who_is_not_root_does_not_see_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert HERE.unseen() == ""
+    assert LOCAL.hidden_processes() == ""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert HERE.unseen() == "processes of other users"
+    assert LOCAL.hidden_processes() == "processes of other users"
 
 
 @pytest.fixture
@@ -51,20 +51,20 @@ def full(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_lock_is_had_where_there_is_no_room_to_say_by_whom(full: Path) -> None:
-    lock, holder = locked("disk", full, "night-1")
+    lock, holder = take_lock("disk", full, "night-1")
     assert lock is not None
-    assert locked("disk", full, "night-2") == (None, "another run")
+    assert take_lock("disk", full, "night-2") == (None, "another run")
     lock.close()
     assert holder == ""
 
 
 def test_a_folder_of_locks_is_everybodys_and_nobody_takes_away_those_of_others(tmp_path: Path) -> None:
-    lock, _ = locked("disk", tmp_path / "locks", "night-1")
+    lock, _ = take_lock("disk", tmp_path / "locks", "night-1")
     assert lock is not None
     lock.close()
     assert (tmp_path / "locks").stat().st_mode & 0o7777 == 0o1777
     (tmp_path / "locks").chmod(0o755)  # root's alone
-    assert locked("disk", tmp_path / "locks", "night-1")[0] is not None
+    assert take_lock("disk", tmp_path / "locks", "night-1")[0] is not None
 
 
 @pytest.mark.parametrize(
@@ -80,21 +80,21 @@ def test_a_folder_of_locks_is_everybodys_and_nobody_takes_away_those_of_others(t
 def test_no_lock_is_taken_where_others_could_take_it_away(tmp_path: Path, made: str, why: str) -> None:
     subprocess.run(["bash", "-ec", made], cwd=tmp_path, check=True)
     with pytest.raises(HarnessBroken, match=f"the locks of disks in {tmp_path}/locks cannot be trusted: {why}") as it:
-        locked("disk", tmp_path / "locks", "night-1")
+        take_lock("disk", tmp_path / "locks", "night-1")
     assert not list(tmp_path.rglob("disk-*"))
     repair = it.value.resolution.split("`")[1]
     subprocess.run(["bash", "-ec", repair], check=True)
-    assert locked("disk", tmp_path / "locks", "night-1")[0] is not None
+    assert take_lock("disk", tmp_path / "locks", "night-1")[0] is not None
 
 
 def test_what_is_said_of_a_script_that_fails() -> None:
-    assert HERE.run("true", 60) == ""
-    assert HERE.run("echo out; echo why >&2; exit 3", 60) == "why"
-    assert HERE.run("exit 3", 60) == "status 3"
+    assert LOCAL.run("true", 60) == ""
+    assert LOCAL.run("echo out; echo why >&2; exit 3", 60) == "why"
+    assert LOCAL.run("exit 3", 60) == "status 3"
 
 
 def test_nothing_of_it_outlives_a_runner_that_is_killed(line: Path) -> None:
-    runs = f"from runner.hosts.local_operations import HERE; HERE.run({SCRIPT.format(line=line)!r}, 900)"
+    runs = f"from runner.hosts.local_operations import LOCAL; LOCAL.run({SCRIPT.format(line=line)!r}, 900)"
     runner = subprocess.Popen([sys.executable, "-c", runs])
     with line.open("rb") as reader:  # waits until the script has opened it
         runner.send_signal(signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_nothing_of_it_outlives_a_runner_that_is_killed(line: Path) -> None:
 
 def test_nothing_of_it_goes_on_beyond_its_time(line: Path) -> None:
     with line.open("r+b", buffering=0) as kept:
-        assert HERE.run(SCRIPT.format(line=line), 0.5) == "it did not end within 0.5 s"
+        assert LOCAL.run(SCRIPT.format(line=line), 0.5) == "it did not end within 0.5 s"
         with line.open("rb") as reader:
             kept.close()
             assert reader.read() == b""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import BadInput, HarnessBroken
-from runner.hosts.checks import judged
-from runner.hosts.confirmation import NotAskedFor
-from runner.hosts.disk_ledger import Handed, hand, handed, ledger
-from runner.hosts.exclusive import DisksRefused, Held
-from runner.hosts.lease import Loan, WornOut, lent
-from runner.hosts.reasons import Why
+from runner.hosts.checks import check_disk
+from runner.hosts.confirmation import NotConfirmed
+from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
+from runner.hosts.exclusive import DisksRefused, LeasedDisk
+from runner.hosts.lease import Lease, WearExceeded, lease_disks
+from runner.hosts.reasons import Reason
 from runner.hosts.recovery import clean
 from tests.hosts.loops import Bay, bay, why_not
 
@@ -47,13 +47,18 @@ class Desk:
     def __init__(self, empty: Bay) -> None:
         self.empty, self.said = empty, list[str]()
         root = empty.work.parent
-        self.loan = Loan(
-            "night-1", "study", root / "run", root / "state", frozenset({"disk-a", "disk-b"}), hands=empty.hands
+        self.lease = Lease(
+            "night-1",
+            "study",
+            root / "run",
+            root / "state",
+            frozenset({"disk-a", "disk-b"}),
+            operations=empty.operations,
         )
 
-    def lend(self, claims: Sequence[DeclaredDisk], **changes: object) -> AbstractContextManager[tuple[Held, ...]]:
-        loan = replace(self.loan, **changes)  # type: ignore[arg-type]
-        return lent(claims, self.empty.ask, loan, lambda: NOW, self.said.append)
+    def lend(self, claims: Sequence[DeclaredDisk], **changes: object) -> AbstractContextManager[tuple[LeasedDisk, ...]]:
+        lease = replace(self.lease, **changes)  # type: ignore[arg-type]
+        return lease_disks(claims, self.empty.ask, lease, lambda: NOW, self.said.append)
 
 
 def scribble(disk: str) -> None:
@@ -64,71 +69,73 @@ def scribble(disk: str) -> None:
 def test_a_disk_is_lent_worn_and_given_back_and_lent_again(empty: Bay) -> None:
     desk = Desk(empty)
     for night in ("night-1", "night-2"):
-        with desk.lend([empty.claim, empty.beside], run=night) as disks:
-            assert [one.run for one in handed(desk.loan.state)] == [night, night]
+        with desk.lend([empty.declared, empty.beside], run=night) as disks:
+            assert [one.run for one in lease_records(desk.lease.state)] == [night, night]
             for one in disks:
-                one.let_go()
+                one.release()
             scribble(empty.disk)
-        assert handed(desk.loan.state) == ()
+        assert lease_records(desk.lease.state) == ()
     assert [line.split("\n")[0] for line in desk.said] == ["Everything on these disks will be destroyed:"] * 2
-    written = ledger(desk.loan.state)
+    written = read_ledger(desk.lease.state)
     assert written.nights[0].night == "2026-01-31"
-    assert 128 * MIB <= written.of(str(empty.file), NOW.date().replace(month=1, day=31)) < 130 * MIB
+    assert 128 * MIB <= written.written_in(str(empty.file), NOW.date().replace(month=1, day=31)) < 130 * MIB
 
 
 def test_two_runs_measure_disks_of_one_host_at_once_only_where_these_share_nothing(empty: Bay) -> None:
     desk = Desk(empty)
-    with desk.lend([empty.claim]):
+    with desk.lend([empty.declared]):
         before = empty.digest()
         with pytest.raises(BadInput, match="are being measured already, by the run night-1") as caught:
             desk.lend([empty.beside], run="night-2").__enter__()
         assert "`shares: nothing`" in caught.value.resolution
         assert empty.digest() == before
-        with desk.lend([empty.beside], run="night-2", apart=True):
-            assert len(handed(desk.loan.state)) == 2
+        with desk.lend([empty.beside], run="night-2", shares_nothing=True):
+            assert len(lease_records(desk.lease.state)) == 2
     with desk.lend([empty.beside], run="night-2"):
         pass
 
 
 def test_nothing_is_written_that_was_not_asked_for(empty: Bay) -> None:
     before, desk = empty.digest(), Desk(empty)
-    with pytest.raises(NotAskedFor), desk.lend([empty.claim], destroy=frozenset()):
+    with pytest.raises(NotConfirmed), desk.lend([empty.declared], destroy=frozenset()):
         pass
     assert empty.digest() == before
-    assert handed(desk.loan.state) == ()
+    assert lease_records(desk.lease.state) == ()
 
 
 def test_nothing_is_written_that_is_more_than_the_night_has_left(empty: Bay) -> None:
-    desk, claim = Desk(empty), replace(empty.claim, wear=100 * MIB)
-    with desk.lend([claim], ahead=100 * MIB) as (one,):
-        one.let_go()
+    desk, claim = Desk(empty), replace(empty.declared, wear=100 * MIB)
+    with desk.lend([claim], planned_bytes=100 * MIB) as (one,):
+        one.release()
         scribble(empty.disk)
     before = empty.digest()
-    with pytest.raises(WornOut, match="too small") as caught, desk.lend([claim], ahead=50 * MIB):
+    with pytest.raises(WearExceeded, match="too small") as caught, desk.lend([claim], planned_bytes=50 * MIB):
         pass
     assert "many" in caught.value.details
     assert empty.digest() == before
-    assert handed(desk.loan.state) == ()
+    assert lease_records(desk.lease.state) == ()
 
 
 def test_what_is_left_on_a_disk_stays_with_the_run_and_others_do_not_get_it(empty: Bay) -> None:
     desk = Desk(empty)
 
     def crash() -> None:
-        with desk.lend([empty.claim]) as (one,):
-            one.let_go()
+        with desk.lend([empty.declared]) as (one,):
+            one.release()
             empty.bash('mkfs.ext4 -q -F "$DISK"')
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         crash()
     assert desk.said[-1].startswith("disk-a stays with the run, for `matrix clean`: file system: ")
-    assert [one.run for one in handed(desk.loan.state)] == ["night-1"]
-    with pytest.raises(DisksRefused) as caught, desk.lend([empty.claim], run="night-2"):
+    assert [one.run for one in lease_records(desk.lease.state)] == ["night-1"]
+    with pytest.raises(DisksRefused) as caught, desk.lend([empty.declared], run="night-2"):
         pass
-    assert [one.why for one in caught.value.refusals] == [Why.LEFT_OVER], "what is on it is not for others to judge"
-    (left,) = clean(desk.loan.state, empty.ask, empty.hands)
-    assert "file system" in left.left
+    assert [one.reason for one in caught.value.refusals] == [Reason.LEFT_OVER], (
+        "what is on it is not for others to judge"
+    )
+    (left,) = clean(desk.lease.state, empty.ask, empty.operations)
+    assert "file system" in left.refusal
 
 
 @pytest.mark.parametrize(("boot", "tried"), [("this", ["0000:01:00.0"]), ("an earlier one", [])])
@@ -136,24 +143,24 @@ def test_a_controller_of_a_killed_run_goes_back_before_its_disk_is_looked_for(
     empty: Bay, monkeypatch: pytest.MonkeyPatch, boot: str, tried: list[str]
 ) -> None:
     desk, asked = Desk(empty), list[str]()
-    monkeypatch.setattr("runner.hosts.recovery.bring_back", asked.append)
+    monkeypatch.setattr("runner.hosts.recovery.return_to_driver", asked.append)
 
     def killed() -> None:
-        with desk.lend([empty.claim], boot=boot) as (one,):
-            one.let_go()
+        with desk.lend([empty.declared], boot=boot) as (one,):
+            one.release()
             empty.bash('mkfs.ext4 -q -F "$DISK"')
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         killed()
-    (record,) = handed(desk.loan.state)
-    hand(desk.loan.state, record.model_copy(update={"controller": "0000:01:00.0"}))
-    found = clean(desk.loan.state, empty.ask, empty.hands, counted=("this", NOW.date()))
+    (record,) = lease_records(desk.lease.state)
+    write_record(desk.lease.state, record.model_copy(update={"controller": "0000:01:00.0"}))
+    found = clean(desk.lease.state, empty.ask, empty.operations, counted=("this", NOW.date()))
     assert [one.disk for one in found] == ["disk-a"]
     assert asked == tried, "after a boot the host has it, and whoever has it now is somebody else"
     # What is left on the disk keeps it with the run; the controller was given back, and is not asked about again.
-    assert [one.controller for one in handed(desk.loan.state)] == [""]
-    assert [one.disk for one in clean(desk.loan.state, empty.ask, empty.hands, counted=("this", NOW.date()))] == [
+    assert [one.controller for one in lease_records(desk.lease.state)] == [""]
+    assert [one.disk for one in clean(desk.lease.state, empty.ask, empty.operations, counted=("this", NOW.date()))] == [
         "disk-a"
     ]
     assert asked == tried
@@ -166,24 +173,26 @@ def test_a_controller_that_somebody_uses_keeps_its_disk_with_the_run(
         raise HarnessBroken(f"{address} is used by process 1 (qemu)")
 
     desk = Desk(empty)
-    monkeypatch.setattr("runner.hosts.recovery.bring_back", used)
-    record = Handed(disk="d", identity="S1", size=1, run="r", folder="", since="", controller="0000:01:00.0", boot="b")
-    hand(desk.loan.state, record)
-    (left,) = clean(desk.loan.state, empty.ask, empty.hands, counted=("b", NOW.date()))
-    assert left.left == "0000:01:00.0 is used by process 1 (qemu)"
-    assert handed(desk.loan.state) == (record,)
+    monkeypatch.setattr("runner.hosts.recovery.return_to_driver", used)
+    record = LeaseRecord(
+        disk="d", identity="S1", size=1, run="r", folder="", since="", controller="0000:01:00.0", boot="b"
+    )
+    write_record(desk.lease.state, record)
+    (left,) = clean(desk.lease.state, empty.ask, empty.operations, counted=("b", NOW.date()))
+    assert left.refusal == "0000:01:00.0 is used by process 1 (qemu)"
+    assert lease_records(desk.lease.state) == (record,)
 
 
 def test_a_disk_that_somebody_took_while_it_was_let_go_is_not_written_on(empty: Bay) -> None:
     desk = Desk(empty)
-    with desk.lend([empty.claim]) as (one,):
-        one.let_go()
+    with desk.lend([empty.declared]) as (one,):
+        one.release()
         empty.bash('mkfs.ext4 -q -F "$DISK"; mkdir "$WORK/at"; mount "$DISK" "$WORK/at"; sync -f "$WORK/at"')
         before = empty.digest()
     try:
         assert "mounted" in desk.said[-1]
         assert empty.digest() == before
-        assert not judged(empty.ask(), replace(empty.claim, wipe=True)).usable
+        assert not check_disk(empty.ask(), replace(empty.declared, wipe=True)).usable
     finally:
         empty.bash('umount "$WORK/at"')
 
@@ -198,25 +207,25 @@ def test_a_machine_that_does_not_answer_any_more_hides_nothing(empty: Bay) -> No
 
     with (
         pytest.raises(ZeroDivisionError),
-        lent([empty.claim], ask, desk.loan, lambda: NOW, desk.said.append),
+        lease_disks([empty.declared], ask, desk.lease, lambda: NOW, desk.said.append),
     ):
         raise ZeroDivisionError
     assert desk.said[-1] == "the disks stay with the run, for `matrix clean`: no answer"
-    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.hands)] == [""]
+    assert [one.refusal for one in clean(desk.lease.state, empty.ask, empty.operations)] == [""]
 
 
 BORROWER = """\
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from runner.hosts.lease import Loan, lent
+from runner.hosts.lease import Lease, lease_disks
 from tests.hosts.loops import Bay
 
 disk, other, root = sys.argv[1:]
 mine = Bay(disk, other, Path(root, "names"), Path(root, "work"), Path(root, "a"))
-loan = Loan("night-1", "study", Path(root, "run"), Path(root, "state"), frozenset({"disk-a"}), hands=mine.hands)
-with lent([mine.claim], mine.ask, loan, lambda: datetime.now(UTC), print) as (one,):
-    one.let_go()
+lease = Lease("night-1", "study", Path(root, "run"), Path(root, "state"), frozenset({"disk-a"}), operations=mine.operations)
+with lease_disks([mine.declared], mine.ask, lease, lambda: datetime.now(UTC), print) as (one,):
+    one.release()
     Path(disk).open("r+b").write(b"of fio" * 1000)
     print("lent", flush=True)
     sys.stdin.read()
@@ -235,30 +244,30 @@ def test_a_run_that_is_killed_holds_nothing_and_its_disk_is_taken_back(empty: Ba
     ) as run:
         assert run.stdout is not None
         assert "lent\n" in iter(run.stdout.readline, "")
-        (left,) = clean(desk.loan.state, empty.ask, empty.hands)
-        assert left.left == f"it is in use by the run night-1, process {run.pid}"
+        (left,) = clean(desk.lease.state, empty.ask, empty.operations)
+        assert left.refusal == f"it is in use by the run night-1, process {run.pid}"
         run.kill()
-    with pytest.raises(DisksRefused) as caught, desk.lend([empty.claim], run="night-2"):
+    with pytest.raises(DisksRefused) as caught, desk.lend([empty.declared], run="night-2"):
         pass
-    assert [one.why for one in caught.value.refusals] == [Why.LEFT_OVER]
-    assert [one.left for one in clean(desk.loan.state, empty.ask, empty.hands)] == [""]
-    with desk.lend([empty.claim], run="night-2") as disks:
+    assert [one.reason for one in caught.value.refusals] == [Reason.LEFT_OVER]
+    assert [one.refusal for one in clean(desk.lease.state, empty.ask, empty.operations)] == [""]
+    with desk.lend([empty.declared], run="night-2") as disks:
         assert len(disks) == 1
 
 
 def test_a_killed_run_goes_on_with_its_own_disks(empty: Bay) -> None:
     desk = Desk(empty)
-    with desk.lend([empty.claim]) as (one,):
-        label, record = empty.file.read_bytes(), handed(desk.loan.state)
+    with desk.lend([empty.declared]) as (one,):
+        label, record = empty.file.read_bytes(), lease_records(desk.lease.state)
     # As a kill leaves it: the label says held, the record is there.
     empty.file.write_bytes(label)
     subprocess.run(["blockdev", "--flushbufs", empty.disk], check=True)
-    from runner.hosts.disk_ledger import hand
+    from runner.hosts.disk_ledger import write_record
 
-    hand(desk.loan.state, record[0])
-    with pytest.raises(DisksRefused) as caught, desk.lend([empty.claim], run="night-2"):
+    write_record(desk.lease.state, record[0])
+    with pytest.raises(DisksRefused) as caught, desk.lend([empty.declared], run="night-2"):
         pass
-    assert [one.why for one in caught.value.refusals] == [Why.LEFT_OVER]
-    with desk.lend([empty.claim]) as (one,):
+    assert [one.reason for one in caught.value.refusals] == [Reason.LEFT_OVER]
+    with desk.lend([empty.declared]) as (one,):
         assert one.node.label is not None
         assert one.node.label.state == "held"

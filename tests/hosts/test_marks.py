@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.hosts import local_operations as here
-from runner.hosts.checks import judged
-from runner.hosts.disk_ledger import Handed, hand, handed, ledger
+from runner.hosts.checks import check_disk
+from runner.hosts.disk_ledger import LeaseRecord, lease_records, read_ledger, write_record
 from runner.hosts.inventory import Signature
-from runner.hosts.lease import Loan, lent
-from runner.hosts.own_work import Ours, plain_mark
+from runner.hosts.lease import Lease, lease_disks
 from runner.hosts.recovery import clean
-from runner.hosts.signatures import marked
+from runner.hosts.signatures import OwnMarks, is_marked, plain_mark
 from runner.results.run_folder import STANDING
 from runner.scripts.stack import built
 from tests.hosts.loops import Bay, bay, why_not
@@ -44,27 +43,27 @@ def empty(tmp_path: Path) -> Iterator[Bay]:
         yield made
 
 
-def left(empty: Bay, build: str, **changes: object) -> Handed:
+def left(empty: Bay, build: str, **changes: object) -> LeaseRecord:
     """As a kill leaves it: with the run by record and label, and this on it."""
     root = empty.work.parent
-    loan = Loan(
+    lease = Lease(
         *(RUN, "study", root / "run", root / "state", frozenset({"disk-a"})),
         marks=lambda _: (MARK,),
-        hands=empty.hands,
+        operations=empty.operations,
     )
-    with lent([empty.claim], empty.ask, loan, lambda: NOW, lambda _: None):
-        (record,) = handed(loan.state)
-    hand(loan.state, record.model_copy(update=changes))
+    with lease_disks([empty.declared], empty.ask, lease, lambda: NOW, lambda _: None):
+        (record,) = lease_records(lease.state)
+    write_record(lease.state, record.model_copy(update=changes))
     empty.bash(build)
     return record
 
 
 def test_a_uuid_is_the_same_however_it_is_written() -> None:
-    ours = Ours(marks=frozenset({"8B5A2F0C:11114222:83334444:55556666", "matrix-abc"}))
-    assert marked(Signature("linux_raid_member", uuid=MARK), ours)
-    assert marked(Signature("f2fs", uuid="another", label="matrix-abc"), ours)
-    assert not marked(Signature("ext4", uuid="another"), ours)
-    assert not marked(Signature("swap"), Ours(marks=frozenset({""})))
+    ours = OwnMarks(marks=frozenset({"8B5A2F0C:11114222:83334444:55556666", "matrix-abc"}))
+    assert is_marked(Signature("linux_raid_member", uuid=MARK), ours)
+    assert is_marked(Signature("f2fs", uuid="another", label="matrix-abc"), ours)
+    assert not is_marked(Signature("ext4", uuid="another"), ours)
+    assert not is_marked(Signature("swap"), OwnMarks(marks=frozenset({""})))
     assert plain_mark(MARK) == "8b5a2f0c111142228333444455556666"
 
 
@@ -92,9 +91,9 @@ EACH = ["file system", pytest.param("partition table", marks=needs_tables)]
 @pytest.mark.parametrize("what", EACH)
 def test_what_carries_our_mark_goes_and_the_disk_comes_back(empty: Bay, what: str) -> None:
     left(empty, FORMS[what])
-    assert judged(empty.ask(), empty.claim).refusals
-    assert [one.left for one in clean(empty.work.parent / "state", empty.ask, empty.hands, only=RUN)] == [""]
-    found = judged(empty.ask(), empty.claim)
+    assert check_disk(empty.ask(), empty.declared).refusals
+    assert [one.refusal for one in clean(empty.work.parent / "state", empty.ask, empty.operations, only=RUN)] == [""]
+    found = check_disk(empty.ask(), empty.declared)
     assert found.usable
     assert found.node is not None
     assert found.node.signatures == ()
@@ -105,8 +104,8 @@ def test_what_carries_our_mark_goes_and_the_disk_comes_back(empty: Bay, what: st
 def test_what_carries_another_stays_with_every_byte(empty: Bay, what: str) -> None:
     left(empty, FORMS[what].replace(MARK, MARK.replace("8", "9")))
     before = empty.digest()
-    (found,) = clean(empty.work.parent / "state", empty.ask, empty.hands, only=RUN)
-    assert what in found.left
+    (found,) = clean(empty.work.parent / "state", empty.ask, empty.operations, only=RUN)
+    assert what in found.refusal
     assert empty.digest() == before
 
 
@@ -115,8 +114,8 @@ def test_what_carries_another_stays_with_every_byte(empty: Bay, what: str) -> No
 def test_ours_beside_somebodys_is_left_with_it(empty: Bay) -> None:
     left(empty, f"{FORMS['partition table']}; printf 'LUKS\\xba\\xbe' | dd of=\"$DISK\" bs=1 conv=notrunc status=none")
     before = empty.digest()
-    (found,) = clean(empty.work.parent / "state", empty.ask, empty.hands, only=RUN)
-    assert found.left
+    (found,) = clean(empty.work.parent / "state", empty.ask, empty.operations, only=RUN)
+    assert found.refusal
     assert empty.digest() == before
 
 
@@ -124,9 +123,9 @@ def test_ours_beside_somebodys_is_left_with_it(empty: Bay) -> None:
 def test_what_was_written_since_the_last_count_is_counted(empty: Bay) -> None:
     left(empty, 'dd if=/dev/urandom of="$DISK" bs=1M count=4 oflag=direct status=none', boot="b")
     state = empty.work.parent / "state"
-    before = ledger(state).of(str(empty.file), NIGHT)
-    assert [one.left for one in clean(state, empty.ask, empty.hands, only=RUN, counted=("b", NIGHT))] == [""]
-    assert ledger(state).of(str(empty.file), NIGHT) - before >= 4 << 20
+    before = read_ledger(state).written_in(str(empty.file), NIGHT)
+    assert [one.refusal for one in clean(state, empty.ask, empty.operations, only=RUN, counted=("b", NIGHT))] == [""]
+    assert read_ledger(state).written_in(str(empty.file), NIGHT) - before >= 4 << 20
 
 
 @needs_loops
@@ -145,8 +144,8 @@ touch /run/matrix/trace
 """
     )
     left(empty, ":", inside="/dev/disk/by-id/matrix-0")
-    (found,) = clean(root / "state", empty.ask, empty.hands, only=RUN)
-    assert (found.left, found.scripts) == ("", 1)
+    (found,) = clean(root / "state", empty.ask, empty.operations, only=RUN)
+    assert (found.refusal, found.scripts) == ("", 1)
     seen = (root / "seen").read_text().split()
     assert seen == ["/dev/disk/by-id:", "matrix-0", "/run/matrix:", "/run/matrix", str(64 << 20)]
     assert not os.path.lexists("/run/matrix/trace")
@@ -162,8 +161,8 @@ def test_in_there_parts_of_disks_have_their_names_too(empty: Bay) -> None:
     (standing / "a.sh").write_text(f"blockdev --getsize64 /dev/disk/by-id/matrix-0-part2 >{root}/seen\n")
     left(empty, 'addpart "$DISK" 2 2048 4096', inside="/dev/disk/by-id/matrix-0")
     try:
-        (found,) = clean(root / "state", empty.ask, empty.hands, only=RUN)
-        assert found.left == ""
+        (found,) = clean(root / "state", empty.ask, empty.operations, only=RUN)
+        assert found.refusal == ""
         assert (root / "seen").read_text() == f"{4096 * 512}\n"
     finally:
         empty.bash('delpart "$DISK" 2')
@@ -172,8 +171,8 @@ def test_in_there_parts_of_disks_have_their_names_too(empty: Bay) -> None:
 HOLDER = """\
 import os, subprocess, sys
 from pathlib import Path
-from runner.hosts.local_operations import locked
-lock, _ = locked("wwn", Path(sys.argv[1]), "a")
+from runner.hosts.local_operations import take_lock
+lock, _ = take_lock("wwn", Path(sys.argv[1]), "a")
 child = subprocess.Popen(["sleep", "infinity"], pass_fds=[lock.number], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 print(os.getpid(), child.pid, flush=True)
 """
@@ -183,10 +182,10 @@ def test_a_lock_outlives_whoever_took_it_with_what_inherited_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which dies soon, as it is killed with it; whoever asks waits for that a moment."""
-    monkeypatch.setattr(here, "GLANCE", 0)
+    monkeypatch.setattr(here, "OPEN_PAUSE", 0)
     done = subprocess.run([sys.executable, "-c", HOLDER, str(tmp_path)], capture_output=True, text=True, check=True)
     runner, heir = done.stdout.split()
-    lock, holder = here.locked("wwn", tmp_path, "b")
+    lock, holder = here.take_lock("wwn", tmp_path, "b")
     assert lock is None
     assert holder == f"the run a, process {runner}"
     looked: list[float] = []
@@ -197,8 +196,8 @@ def test_a_lock_outlives_whoever_took_it_with_what_inherited_it(
         looked.append(seconds)
 
     monkeypatch.setattr("time.sleep", wait)
-    monkeypatch.setattr(here, "GLANCES", 100_000)
-    lock, _ = here.locked("wwn", tmp_path, "b")
+    monkeypatch.setattr(here, "OPEN_TRIES", 100_000)
+    lock, _ = here.take_lock("wwn", tmp_path, "b")
     assert lock is not None
     lock.close()
     assert looked

@@ -5,11 +5,11 @@ from types import MappingProxyType
 
 import pytest
 
-from runner.hosts.checks import judged
+from runner.hosts.checks import check_disk
 from runner.hosts.inventory import Census, Mount, Node, Signature, StableName
-from runner.hosts.listing import listing
-from runner.hosts.reasons import Why
-from runner.hosts.signatures import kind_of
+from runner.hosts.listing import list_disks
+from runner.hosts.reasons import Reason
+from runner.hosts.signatures import reason_for
 from runner.language.hosts import DeclaredDisk
 
 DISK = Node("sda", "8:0", 1 << 40, serial="ZC11", wwn="naa.5000c500a1", model="ST4000", filled=0)
@@ -28,7 +28,7 @@ def census(*nodes: Node, holders: dict[str, tuple[str, ...]] | None = None, moun
 
 
 def reasons(found: Census, claim: DeclaredDisk = CLAIM) -> list[str]:
-    return [str(one) for one in judged(found, claim).refusals]
+    return [str(one) for one in check_disk(found, claim).refusals]
 
 
 def test_nothing_speaks_against_an_empty_disk_whichever_way_its_wwn_is_written() -> None:
@@ -39,11 +39,11 @@ def test_nothing_speaks_against_an_empty_disk_whichever_way_its_wwn_is_written()
     ("changes", "said"),
     [
         ({"scsi_type": "5"}, "optical: /dev/sda is a device of SCSI type 5, not a disk"),
-        ({"removable": True}, "removable: the medium of /dev/sda can be changed by hand"),
+        ({"removable": True}, "removable: /dev/sda has a removable medium"),
         ({"bcache": "clean"}, "bcache in use: sda: clean"),
-        ({"wwn": ""}, "wrong WWN: /dev/sda tells no WWN"),
+        ({"wwn": ""}, "wrong WWN: /dev/sda reports no WWN"),
         ({"unreadable": "I/O error"}, "unreadable: I/O error"),
-        ({"filled": None}, "unreadable: nobody could look what is on /dev/sda"),
+        ({"filled": None}, "unreadable: the content of /dev/sda could not be read"),
     ],
 )
 def test_what_a_disk_may_be(changes: dict[str, object], said: str) -> None:
@@ -92,27 +92,25 @@ def test_holders_in_a_ring_have_an_end() -> None:
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        ("promise_fasttrack_raid_member", Why.RAID_MEMBER),
-        ("mpath_member", Why.MULTIPATH),
-        ("LVM1_member", Why.LVM_LABEL),
-        ("PMBR", Why.PARTITION_TABLE),
-        ("ocfs2", Why.FILE_SYSTEM),
-        ("anything new", Why.FILE_SYSTEM),
+        ("promise_fasttrack_raid_member", Reason.RAID_MEMBER),
+        ("mpath_member", Reason.MULTIPATH),
+        ("LVM1_member", Reason.LVM_LABEL),
+        ("PMBR", Reason.PARTITION_TABLE),
+        ("ocfs2", Reason.FILE_SYSTEM),
+        ("anything new", Reason.FILE_SYSTEM),
     ],
 )
-def test_every_signature_is_a_reason_also_one_that_nobody_knew(kind: str, why: Why) -> None:
-    assert kind_of(Signature(kind)) is why
+def test_every_signature_is_a_reason_also_one_that_nobody_knew(kind: str, why: Reason) -> None:
+    assert reason_for(Signature(kind)) is why
 
 
 def test_the_list_has_what_is_there_and_what_should_be() -> None:
     other = Node("sdb", "8:16", 5, serial="X", rotational=True)
     gone = DeclaredDisk("wwn-gone", 7, serial="Y")
-    found = listing(census(DISK, other, Node("md0", "9:0", 5, array_state="clean")), (CLAIM, gone))
+    found = list_disks(census(DISK, other, Node("md0", "9:0", 5, array_state="clean")), (CLAIM, gone))
     assert [(one.path, one.declared, one.usable) for one in found] == [
         ("/dev/sda", "wwn-0x5000c500a1", True),
         ("", "wwn-gone", False),
         ("/dev/sdb", "", False),
     ]
-    assert [str(one) for one in found[2].refusals] == [
-        "not named: no disk of hosts.yaml is called so: it has no stable name"
-    ]
+    assert [str(one) for one in found[2].refusals] == ["not named: hosts.yaml does not list it: it has no stable name"]

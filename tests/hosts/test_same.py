@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.errors import BadInput
-from runner.hosts.identity import Swapped, check, heard, unless_telling
+from runner.hosts.identity import DiskSwapped, identity_check, parse_report, require_lasting_identity
 from runner.hosts.inventory import Node
 from runner.machines.base import RigLost, Step
 from runner.machines.shell import ShellRig
@@ -37,22 +37,22 @@ def node_of(disks: Bay, disk: str) -> Node:
 
 
 def said(path: str, node: Node) -> tuple[str, str]:
-    script = f"matrix_mark={MARK}\n{check([(path, node)])}echo on"
+    script = f"matrix_mark={MARK}\n{identity_check([(path, node)])}echo on"
     done = subprocess.run(["bash", "-c", script], capture_output=True)
     assert done.stderr == b""
     assert (done.stdout == b"on\n") is (done.returncode == 0)
-    return heard(done.stdout, MARK)
+    return parse_report(done.stdout, MARK)
 
 
 def test_of_no_disks_nothing_is_asked() -> None:
-    assert check([]) == ""
+    assert identity_check([]) == ""
 
 
 def test_what_steps_write_is_not_taken_for_it() -> None:
-    assert heard(b"gone /dev/sda\n", MARK) == ("", "")
-    assert heard(f"{MARK} begin 0\n{MARK} other x\n".encode(), MARK) == ("", "")
-    assert heard(b"", MARK) == ("", "")
-    assert heard(f"{MARK} gone /dev/sda\n".encode(), MARK) == ("gone", "/dev/sda")
+    assert parse_report(b"gone /dev/sda\n", MARK) == ("", "")
+    assert parse_report(f"{MARK} begin 0\n{MARK} other x\n".encode(), MARK) == ("", "")
+    assert parse_report(b"", MARK) == ("", "")
+    assert parse_report(f"{MARK} gone /dev/sda\n".encode(), MARK) == ("gone", "/dev/sda")
 
 
 @needs_loops
@@ -65,10 +65,10 @@ def test_everything_that_is_known_is_compared(disks: Bay, tmp_path: Path, key: s
     right = {"dev": "8:0", "size": "1024", "diskseq": "6"}
     for name, text in (right | {key: wrong}).items():
         (folder / name).write_text(f"{text}\n")
-    script = f"matrix_mark={MARK}\n{check([(node.path, node)], str(tmp_path))}"
+    script = f"matrix_mark={MARK}\n{identity_check([(node.path, node)], str(tmp_path))}"
     done = subprocess.run(["bash", "-c", script], capture_output=True)
     now = wrong or "not told"
-    assert heard(done.stdout, MARK) == ("other", f"{node.path}: its {key} was {right[key]}, and is {now}")
+    assert parse_report(done.stdout, MARK) == ("other", f"{node.path}: its {key} was {right[key]}, and is {now}")
 
 
 @needs_loops
@@ -112,7 +112,7 @@ def test_one_that_is_gone_is_gone(disks: Bay, tmp_path: Path) -> None:
 @needs_loops
 def test_no_step_is_taken_on_another_disk(disks: Bay, tmp_path: Path) -> None:
     node, trace = node_of(disks, disks.disk), tmp_path / "trace"
-    before = check([(disks.disk, node)])
+    before = identity_check([(disks.disk, node)])
     rig = ShellRig((), str(tmp_path / "rig"), (disks.disk,), {}, "this host", before=before)
     steps = [Step("a", f"echo done; touch {trace}")]
 
@@ -122,10 +122,12 @@ def test_no_step_is_taken_on_another_disk(disks: Bay, tmp_path: Path) -> None:
     assert run() == ["done\n"]
     trace.unlink()
     put_in(disks, disks.file.with_name("b"))
-    with pytest.raises(Swapped, match="a disk of this host is another one than was lent") as caught:
+    with pytest.raises(DiskSwapped, match="a disk of this host was replaced by another disk") as caught:
         run()
     assert "diskseq" in caught.value.details
-    gone = ShellRig((), str(tmp_path / "rig"), ("/dev/nothing",), {}, "x", before=check([("/dev/nothing", node)]))
+    gone = ShellRig(
+        (), str(tmp_path / "rig"), ("/dev/nothing",), {}, "x", before=identity_check([("/dev/nothing", node)])
+    )
     with pytest.raises(RigLost, match="/dev/nothing is gone"):
         asyncio.run(gone.run(steps, expected=0, deadline=60))
     assert not trace.exists()
@@ -133,7 +135,7 @@ def test_no_step_is_taken_on_another_disk(disks: Bay, tmp_path: Path) -> None:
 
 def test_a_disk_that_cannot_be_told_from_the_next_is_refused() -> None:
     known, unknown = Node("sda", "8:0", 1, sequence="3"), Node("sda", "8:0", 1)
-    unless_telling("wwn-1", "/dev/sda", known)
-    unless_telling("wwn-1", "/dev/disk/by-id/wwn-1", unknown)
+    require_lasting_identity("wwn-1", "/dev/sda", known)
+    require_lasting_identity("wwn-1", "/dev/disk/by-id/wwn-1", unknown)
     with pytest.raises(BadInput, match="wwn-1 is only known as /dev/sda"):
-        unless_telling("wwn-1", "/dev/sda", unknown)
+        require_lasting_identity("wwn-1", "/dev/sda", unknown)

@@ -13,9 +13,9 @@ import pytest
 
 from runner.hosts import local_operations as here
 from runner.hosts import wipe_and_label as work
-from runner.hosts.checks import judged, unclaimed
-from runner.hosts.exclusive import DisksRefused, held
-from runner.hosts.reasons import ADVICE, Why
+from runner.hosts.checks import check_disk, check_undeclared
+from runner.hosts.exclusive import DisksRefused, acquire_disks
+from runner.hosts.reasons import ADVICE, Reason
 from tests.hosts.loops import SIZE, Bay, attached, bay, why_not
 from tests.hosts.traps import EXT4, PART, TRAPS, Trap, script
 
@@ -50,12 +50,15 @@ def test_a_disk_that_is_somebodys_is_refused_and_stays_as_it_is(trap: Trap, empt
 
 def _refused(trap: Trap, empty: Bay) -> None:
     before = empty.digest()
-    claim = trap.declared(empty.claim)
-    with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, purpose="study", hands=empty.hands):
+    claim = trap.declared(empty.declared)
+    with (
+        pytest.raises(DisksRefused) as caught,
+        acquire_disks([claim], empty.ask, purpose="study", operations=empty.operations),
+    ):
         pass
-    told = [one for one in caught.value.refusals if one.why is trap.why]
+    told = [one for one in caught.value.refusals if one.reason is trap.reason]
     assert any(trap.evidence in one.evidence for one in told), caught.value.details
-    wiped = judged(empty.ask(), replace(claim, wipe=True), purpose="study")
+    wiped = check_disk(empty.ask(), replace(claim, wipe=True), purpose="study")
     assert wiped.usable is trap.cured_by_wiping, wiped.refusals
     assert empty.digest() == before
 
@@ -63,7 +66,7 @@ def _refused(trap: Trap, empty: Bay) -> None:
 @on_loops
 def test_an_empty_disk_and_one_with_our_label_are_no_traps(empty: Bay) -> None:
     before = empty.digest()
-    with held([empty.claim, empty.beside], empty.ask, hands=empty.hands) as both:
+    with acquire_disks([empty.declared, empty.beside], empty.ask, operations=empty.operations) as both:
         assert [one.node.path for one in both] == [empty.disk, empty.other]
     assert empty.digest() == before
 
@@ -114,7 +117,7 @@ def _another_file(empty: Bay) -> Callable[[], object]:
 
 RACES = {
     "its name comes to lead elsewhere": (_relinked, _during, "now leads to"),
-    "somebody writes on it": (_filled, _during, "was free a moment ago"),
+    "somebody writes on it": (_filled, _during, "was free at the first check"),
     "its name comes to lead elsewhere before it is opened": (_relinked, _before_it_is_opened, "now leads to"),
     "another disk takes its place": (_another_file, _before_it_is_opened, "had the sequence"),
 }
@@ -126,9 +129,12 @@ def test_what_happens_between_judging_and_using_is_seen(
     race: tuple[Callable[[Bay], Callable[[], object]], Callable[..., Callable[[], Census]], str], empty: Bay
 ) -> None:
     act, when, evidence = race
-    with pytest.raises(DisksRefused) as caught, held([empty.claim], when(empty, act(empty)), hands=empty.hands):
+    with (
+        pytest.raises(DisksRefused) as caught,
+        acquire_disks([empty.declared], when(empty, act(empty)), operations=empty.operations),
+    ):
         pass
-    assert any(one.why is Why.CHANGED and evidence in one.evidence for one in caught.value.refusals), (
+    assert any(one.reason is Reason.CHANGED and evidence in one.evidence for one in caught.value.refusals), (
         caught.value.details
     )
     assert not any((empty.work / "third").read_bytes()) if (empty.work / "third").exists() else True
@@ -145,11 +151,14 @@ def test_a_disk_that_somebody_holds_is_refused_and_says_who(empty: Bay) -> None:
     ) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, hands=empty.hands):
+        with (
+            pytest.raises(DisksRefused) as caught,
+            acquire_disks([empty.declared], empty.ask, operations=empty.operations),
+        ):
             pass
         holder.communicate()
     (refused,) = caught.value.refusals
-    assert refused.why is Why.BUSY
+    assert refused.reason is Reason.BUSY
     assert f"process {holder.pid} (perl)" in refused.evidence
     assert empty.digest() == before
 
@@ -165,8 +174,8 @@ def test_a_disk_that_somebody_writes_on_without_asking_to_be_alone_is_refused(em
     ) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "open\n"
-        claim = replace(empty.claim, wipe=True)
-        with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, hands=empty.hands):
+        claim = replace(empty.declared, wipe=True)
+        with pytest.raises(DisksRefused) as caught, acquire_disks([claim], empty.ask, operations=empty.operations):
             pass
         writer.communicate()
     (refused,) = caught.value.refusals
@@ -190,11 +199,11 @@ def opened(program: str, device: str) -> Iterator[int]:
 def test_a_disk_of_which_somebody_writes_on_a_part_is_refused(empty: Bay) -> None:
     empty.bash(f"{PART}; {EXT4}")
     before = empty.digest()
-    claim = replace(empty.claim, wipe=True)
+    claim = replace(empty.declared, wipe=True)
     with (
         opened(WRITER, f"{empty.disk}p1") as writer,
         pytest.raises(DisksRefused) as caught,
-        held([claim], empty.ask, hands=empty.hands),
+        acquire_disks([claim], empty.ask, operations=empty.operations),
     ):
         pass
     (refused,) = caught.value.refusals
@@ -207,15 +216,15 @@ def test_nothing_is_wiped_on_a_disk_of_which_somebody_has_a_part_open(
     empty: Bay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who only reads is seen by the kernel alone, as is whoever hides."""
-    monkeypatch.setattr(work, "GLANCE", 0)
+    monkeypatch.setattr(work, "OPEN_PAUSE", 0)
     empty.bash(f"{PART}; {EXT4}")
     before = empty.digest()
-    with held([replace(empty.claim, wipe=True)], empty.ask, hands=empty.hands) as (have,):
+    with acquire_disks([replace(empty.declared, wipe=True)], empty.ask, operations=empty.operations) as (have,):
         with (
             opened(WRITER.replace("O_RDWR", "O_RDONLY"), f"{empty.disk}p1") as reader,
             pytest.raises(DisksRefused) as caught,
         ):
-            work.prepare(have, "night-1")
+            work.prepare_disk(have, "night-1")
         assert empty.digest() == before
         (refused,) = caught.value.refusals
         assert str(refused) == f"busy: a partition of {empty.disk} is open by process {reader} (perl)"
@@ -230,9 +239,9 @@ def test_a_disk_that_the_kernel_itself_exports_is_refused(
     (space / "device_path").write_text(f"{empty.names / 'disk-a'}\n")
     (space / "enable").write_text("0\n")
     monkeypatch.setattr(here, "TARGETS", tmp_path / "targets")
-    with held([empty.claim], empty.ask, hands=empty.hands):
+    with acquire_disks([empty.declared], empty.ask, operations=empty.operations):
         (space / "enable").write_text("1\n")
-    with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, hands=empty.hands):
+    with pytest.raises(DisksRefused) as caught, acquire_disks([empty.declared], empty.ask, operations=empty.operations):
         pass
     (refused,) = caught.value.refusals
     assert str(refused) == f"busy: {empty.disk} is open for writing by the NVMe target nqn.2026-01.test"
@@ -241,8 +250,8 @@ def test_a_disk_that_the_kernel_itself_exports_is_refused(
 @on_loops
 def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -> None:
     script = (
-        "import sys; from pathlib import Path; from runner.hosts.local_operations import locked\n"
-        "locked(sys.argv[1], Path(sys.argv[2]), 'night-1'); print('locked', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from runner.hosts.local_operations import take_lock\n"
+        "take_lock(sys.argv[1], Path(sys.argv[2]), 'night-1'); print('locked', flush=True); sys.stdin.read()"
     )
     import sys
 
@@ -250,24 +259,27 @@ def test_a_second_run_of_ours_is_refused_until_the_first_is_killed(empty: Bay) -
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as first:
         assert first.stdout is not None
         assert first.stdout.readline() == "locked\n"
-        with pytest.raises(DisksRefused) as caught, held([empty.claim], empty.ask, hands=empty.hands):
+        with (
+            pytest.raises(DisksRefused) as caught,
+            acquire_disks([empty.declared], empty.ask, operations=empty.operations),
+        ):
             pass
         (refused,) = caught.value.refusals
-        assert refused.why is Why.LOCKED
+        assert refused.reason is Reason.LOCKED
         assert refused.evidence == f"{empty.disk} is used by the run night-1, process {first.pid}"
         first.kill()
-    with held([empty.claim], empty.ask, hands=empty.hands) as have:
+    with acquire_disks([empty.declared], empty.ask, operations=empty.operations) as have:
         assert have[0].node.path == empty.disk
 
 
 @on_loops
 def test_while_we_hold_it_nobody_else_gets_it_and_then_they_do(empty: Bay) -> None:
-    with held([empty.claim], empty.ask, hands=empty.hands) as (have,):
+    with acquire_disks([empty.declared], empty.ask, operations=empty.operations) as (have,):
         with pytest.raises(OSError, match="busy"):
             os.open(empty.disk, os.O_RDONLY | os.O_EXCL)
-        have.let_go()
+        have.release()
         os.close(os.open(empty.disk, os.O_RDONLY | os.O_EXCL))
-        with pytest.raises(DisksRefused), held([empty.claim], empty.ask, hands=empty.hands):
+        with pytest.raises(DisksRefused), acquire_disks([empty.declared], empty.ask, operations=empty.operations):
             pass
     os.close(os.open(empty.disk, os.O_RDONLY | os.O_EXCL))
 
@@ -275,20 +287,20 @@ def test_while_we_hold_it_nobody_else_gets_it_and_then_they_do(empty: Bay) -> No
 @on_loops
 def test_one_disk_under_two_names_is_one_disk(empty: Bay) -> None:
     (empty.names / "disk-c").symlink_to(empty.disk)
-    twice = [empty.claim, replace(empty.claim, id="disk-c")]
-    with pytest.raises(DisksRefused) as caught, held(twice, empty.ask, hands=empty.hands):
+    twice = [empty.declared, replace(empty.declared, id="disk-c")]
+    with pytest.raises(DisksRefused) as caught, acquire_disks(twice, empty.ask, operations=empty.operations):
         pass
-    assert [one.why for one in caught.value.refusals] == [Why.TWICE, Why.TWICE]
+    assert [one.reason for one in caught.value.refusals] == [Reason.TWICE, Reason.TWICE]
 
 
 @on_loops
 def test_a_disk_that_nobody_named_is_refused(empty: Bay) -> None:
     census = empty.ask()
     node = next(node for node in census.disks if node.path == empty.disk)
-    (refused,) = unclaimed(census, node, (empty.beside,))
-    assert refused.why is Why.NOT_NAMED
+    (refused,) = check_undeclared(census, node, (empty.beside,))
+    assert refused.reason is Reason.NOT_NAMED
     assert "disk-a" in refused.evidence
-    assert unclaimed(census, node, (empty.claim,)) == ()
+    assert check_undeclared(census, node, (empty.declared,)) == ()
 
 
 @on_loops
@@ -297,10 +309,10 @@ def test_a_device_without_a_medium_is_refused(empty: Bay, tmp_path: Path) -> Non
     loop = attached(tmp_path / "nothing")
     try:
         (empty.names / "disk-c").symlink_to(loop)
-        one = judged(empty.ask(), replace(empty.claim, id="disk-c", serial=str(tmp_path / "nothing"), size=0))
+        one = check_disk(empty.ask(), replace(empty.declared, id="disk-c", serial=str(tmp_path / "nothing"), size=0))
     finally:
         subprocess.run(["losetup", "--detach", loop], check=True)
-    assert [refused.why for refused in one.refusals if refused.why is Why.NO_SIZE] == [Why.NO_SIZE]
+    assert [refused.reason for refused in one.refusals if refused.reason is Reason.NO_SIZE] == [Reason.NO_SIZE]
 
 
 @on_loops
@@ -311,14 +323,14 @@ def test_the_disk_that_this_machine_runs_from_is_refused_whatever_is_declared(em
     if node is None:
         pytest.skip("this host does not run from a disk that it sees whole")
     (empty.names / "system").symlink_to(node.path)
-    claim = replace(empty.claim, id="system", size=node.size, serial=node.serial, wwn=node.wwn, wipe=True)
-    with pytest.raises(DisksRefused) as caught, held([claim], empty.ask, hands=empty.hands):
+    claim = replace(empty.declared, id="system", size=node.size, serial=node.serial, wwn=node.wwn, wipe=True)
+    with pytest.raises(DisksRefused) as caught, acquire_disks([claim], empty.ask, operations=empty.operations):
         pass
-    assert Why.BOOT_DISK in {one.why for one in caught.value.refusals}
+    assert Reason.BOOT_DISK in {one.reason for one in caught.value.refusals}
 
 
 def test_every_reason_comes_with_something_to_do() -> None:
-    assert set(ADVICE) == set(Why)
+    assert set(ADVICE) == set(Reason)
 
 
 def test_the_collection_is_large_and_every_trap_is_another() -> None:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.hosts import trusted_scripts as trusted
-from runner.hosts.disk_ledger import Handed, hand
+from runner.hosts.disk_ledger import LeaseRecord, write_record
 from runner.hosts.recovery import clean
-from runner.hosts.trusted_scripts import Distrusted, Script, scripts_in, those_trusted
+from runner.hosts.trusted_scripts import Script, UntrustedScript, read_scripts, trusted_users
 from runner.results.run_folder import STANDING
 from tests.hosts.loops import Bay, bay, why_not
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SOMEBODY = 12345
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 needs_loops = pytest.mark.skipif(bool(why_not()), reason=why_not())
-OURS = those_trusted()
+OURS = trusted_users()
 
 
 @pytest.fixture
@@ -42,14 +42,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_is_ours_all_the_way_is_read_in_order(folder: Path) -> None:
-    assert scripts_in(folder, OURS) == (Script(folder / "a.sh", "echo a"), Script(folder / "b.sh", "echo b"))
+    assert read_scripts(folder, OURS) == (Script(folder / "a.sh", "echo a"), Script(folder / "b.sh", "echo b"))
 
 
 def test_where_nothing_is_there_is_nothing_to_run(folder: Path) -> None:
-    assert scripts_in(folder / "gone", OURS) == ()
-    assert scripts_in(folder / "note" / "below", OURS) == ()
+    assert read_scripts(folder / "gone", OURS) == ()
+    assert read_scripts(folder / "note" / "below", OURS) == ()
     (folder / "note").chmod(0o755)
-    assert scripts_in(folder / "note", OURS) == ()
+    assert read_scripts(folder / "note", OURS) == ()
 
 
 @pytest.fixture
@@ -77,12 +77,12 @@ def test_a_group_of_one_is_that_one(folder: Path, in_a_group: Callable[..., None
     folder.parent.chmod(0o775)
     (folder / "a.sh").chmod(0o664)
     in_a_group("me", primary=("me",))
-    assert len(scripts_in(folder, OURS)) == 2
+    assert len(read_scripts(folder, OURS)) == 2
     in_a_group("me", primary=("me",), members=("me",))
-    assert len(scripts_in(folder, OURS)) == 2
+    assert len(read_scripts(folder, OURS)) == 2
     folder.parent.chmod(0o777)
-    with pytest.raises(Distrusted):
-        scripts_in(folder, OURS)
+    with pytest.raises(UntrustedScript):
+        read_scripts(folder, OURS)
 
 
 def test_a_right_that_a_list_gives_to_somebody_is_no_right_of_the_group(
@@ -98,8 +98,8 @@ def test_a_right_that_a_list_gives_to_somebody_is_no_right_of_the_group(
         pytest.skip(f"no access control lists in {folder}: {error.strerror}")
     assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o775
     in_a_group("me", primary=("me",))
-    with pytest.raises(Distrusted, match=f"{folder.parent} can be written by others"):
-        scripts_in(folder, OURS)
+    with pytest.raises(UntrustedScript, match=f"{folder.parent} can be written by others"):
+        read_scripts(folder, OURS)
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_a_right_that_a_list_gives_to_somebody_is_no_right_of_the_group(
 )
 def test_any_other_group_is_others(folder: Path, in_a_group: Callable[..., None], group: dict[str, Any]) -> None:
     in_a_group(**group)
-    assert len(scripts_in(folder, OURS)) == 2, "it is only asked about where it may write"
+    assert len(read_scripts(folder, OURS)) == 2, "it is only asked about where it may write"
     folder.parent.chmod(0o775)
-    with pytest.raises(Distrusted, match="can be written by others"):
-        scripts_in(folder, OURS)
+    with pytest.raises(UntrustedScript, match="can be written by others"):
+        read_scripts(folder, OURS)
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
@@ -129,18 +129,18 @@ def test_a_folder_that_others_may_write_to_is_refused_however_far_up(
     in_a_group("staff")
     place = [folder, *folder.parents][up]
     place.chmod(mode)
-    with pytest.raises(Distrusted) as caught:
-        scripts_in(folder, OURS)
+    with pytest.raises(UntrustedScript) as caught:
+        read_scripts(folder, OURS)
     assert str(caught.value).startswith(f"{place} can be written by others (its mode is {mode:04o})")
     assert str(caught.value).endswith(f"chmod go-w {place}")
 
 
 def test_in_a_sticky_folder_what_is_ours_stays_ours_but_scripts_could_come(folder: Path) -> None:
     folder.parent.parent.chmod(0o1777)
-    assert len(scripts_in(folder, OURS)) == 2
+    assert len(read_scripts(folder, OURS)) == 2
     folder.chmod(0o1777)
-    with pytest.raises(Distrusted, match=r"its mode is 1777"):
-        scripts_in(folder, OURS)
+    with pytest.raises(UntrustedScript, match=r"its mode is 1777"):
+        read_scripts(folder, OURS)
 
 
 @needs_root
@@ -148,17 +148,17 @@ def test_in_a_sticky_folder_what_is_ours_stays_ours_but_scripts_could_come(folde
 def test_a_folder_of_somebody_else_is_refused_however_far_up(folder: Path, up: int) -> None:
     place = [folder, *folder.parents][up]
     os.chown(place, SOMEBODY, SOMEBODY)
-    with pytest.raises(Distrusted, match=f"{place} belongs to user {SOMEBODY}"):
-        scripts_in(folder, OURS)
-    assert len(scripts_in(folder, OURS | {SOMEBODY})) == 2
+    with pytest.raises(UntrustedScript, match=f"{place} belongs to user {SOMEBODY}"):
+        read_scripts(folder, OURS)
+    assert len(read_scripts(folder, OURS | {SOMEBODY})) == 2
 
 
 @needs_root
 def test_somebody_elses_folder_in_a_sticky_one_is_refused(folder: Path) -> None:
     folder.parent.parent.chmod(0o1777)
     os.chown(folder.parent, SOMEBODY, SOMEBODY)
-    with pytest.raises(Distrusted, match=f"{folder.parent} belongs to"):
-        scripts_in(folder, OURS)
+    with pytest.raises(UntrustedScript, match=f"{folder.parent} belongs to"):
+        read_scripts(folder, OURS)
 
 
 def made_a_pipe(path: Path) -> None:
@@ -183,19 +183,19 @@ def test_a_script_that_is_not_surely_ours_is_refused_and_none_is_run(
 ) -> None:
     in_a_group("staff")
     spoil(folder / "a.sh")
-    with pytest.raises(Distrusted, match=r"a\.sh|standing"):
-        scripts_in(folder, OURS)
+    with pytest.raises(UntrustedScript, match=r"a\.sh|standing"):
+        read_scripts(folder, OURS)
 
 
 def test_links_of_ours_are_followed_and_looked_at_where_they_lead(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "direct").symlink_to(folder.parent)
     (tmp_path / "round").symlink_to("above/../direct")
-    assert len(scripts_in(tmp_path / "direct" / STANDING, OURS)) == 2
-    assert len(scripts_in(tmp_path / "round" / STANDING, OURS)) == 2
+    assert len(read_scripts(tmp_path / "direct" / STANDING, OURS)) == 2
+    assert len(read_scripts(tmp_path / "round" / STANDING, OURS)) == 2
     folder.parent.parent.chmod(0o777)
     for name in ("direct", "round"):
-        with pytest.raises(Distrusted, match=f"{folder.parent.parent} can be written"):
-            scripts_in(tmp_path / name / STANDING, OURS)
+        with pytest.raises(UntrustedScript, match=f"{folder.parent.parent} can be written"):
+            read_scripts(tmp_path / name / STANDING, OURS)
 
 
 @needs_root
@@ -203,15 +203,15 @@ def test_a_link_of_somebody_else_is_refused_even_if_it_leads_to_ours(folder: Pat
     link = tmp_path / "theirs"
     link.symlink_to(folder)
     os.lchown(link, SOMEBODY, SOMEBODY)
-    with pytest.raises(Distrusted, match=f"{link} is a link that belongs to user {SOMEBODY}"):
-        scripts_in(link, OURS)
+    with pytest.raises(UntrustedScript, match=f"{link} is a link that belongs to user {SOMEBODY}"):
+        read_scripts(link, OURS)
 
 
 def test_links_that_lead_in_circles_end(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(Distrusted, match="in circles"):
-        scripts_in(tmp_path / "a" / STANDING, OURS)
+    with pytest.raises(UntrustedScript, match="in circles"):
+        read_scripts(tmp_path / "a" / STANDING, OURS)
 
 
 def test_what_is_put_there_while_it_is_looked_at_is_not_what_is_read(
@@ -221,7 +221,7 @@ def test_what_is_put_there_while_it_is_looked_at_is_not_what_is_read(
     other = tmp_path / "other"
     other.mkdir()
     (other / "a.sh").write_text("echo evil")
-    looked = trusted._unless_ours
+    looked = trusted._check_folder
 
     def swapped(opened: int, place: Path, known: frozenset[int], *, passed: bool) -> None:
         looked(opened, place, known, passed=passed)
@@ -229,14 +229,14 @@ def test_what_is_put_there_while_it_is_looked_at_is_not_what_is_read(
             folder.rename(tmp_path / "moved")
             other.rename(folder)
 
-    monkeypatch.setattr(trusted, "_unless_ours", swapped)
-    assert [one.text for one in scripts_in(folder, OURS)] == ["echo a", "echo b"]
+    monkeypatch.setattr(trusted, "_check_folder", swapped)
+    assert [one.text for one in read_scripts(folder, OURS)] == ["echo a", "echo b"]
     assert (folder / "a.sh").read_text() == "echo evil"
 
 
 def test_whoever_owns_the_program_is_trusted_as_it_is_what_root_runs() -> None:
     owner = Path(trusted.__file__).stat().st_uid
-    assert those_trusted() == {0, os.geteuid(), owner}
+    assert trusted_users() == {0, os.geteuid(), owner}
 
 
 def test_nothing_is_left_open(folder: Path) -> None:
@@ -244,10 +244,10 @@ def test_nothing_is_left_open(folder: Path) -> None:
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
     before = count()
-    scripts_in(folder, OURS)
+    read_scripts(folder, OURS)
     folder.chmod(0o777)
-    with pytest.raises(Distrusted):
-        scripts_in(folder, OURS)
+    with pytest.raises(UntrustedScript):
+        read_scripts(folder, OURS)
     assert count() == before
 
 
@@ -264,14 +264,14 @@ def test_cleaning_runs_nothing_from_where_others_write_and_says_what_to_do(empty
     standing.mkdir(parents=True)
     (standing / "a.sh").write_text(f"touch {root}/ran")
     (root / "run").chmod(0o777)
-    record = Handed(
+    record = LeaseRecord(
         disk="disk-a", identity=str(empty.file), size=64 << 20, run="r", folder=str(root / "run"), since="x"
     )
-    hand(root / "state", record)
-    (found,) = clean(root / "state", empty.ask, empty.hands)
-    assert found.left.startswith(f"{root}/run can be written by others")
+    write_record(root / "state", record)
+    (found,) = clean(root / "state", empty.ask, empty.operations)
+    assert found.refusal.startswith(f"{root}/run can be written by others")
     assert not (root / "ran").exists()
     (root / "run").chmod(stat.S_IRWXU)
-    (found,) = clean(root / "state", empty.ask, empty.hands)
-    assert (found.left, found.scripts) == ("", 1)
+    (found,) = clean(root / "state", empty.ask, empty.operations)
+    assert (found.refusal, found.scripts) == ("", 1)
     assert (root / "ran").exists()

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from runner.engine.order import Plan
 from runner.engine.spending import Spending
-from runner.hosts.disk_ledger import Handed, count, hand, handed, ledger, wore
-from runner.hosts.exclusive import Held
+from runner.hosts.disk_ledger import LeaseRecord, add_written, count_written, lease_records, read_ledger, write_record
+from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
-from runner.hosts.local_operations import HERE, Descriptor
+from runner.hosts.local_operations import LOCAL, Descriptor
 from runner.hosts.wear import Night
-from runner.hosts.write_budget import NOTED, Gauge, kept_within, written_here
+from runner.hosts.write_budget import POLLS_PER_SAVE, WriteBudget, read_write_counters, run_within_budget
 from runner.language.hosts import DeclaredDisk
 from runner.machines.dry import Dry
 from runner.results.journal import Journal
@@ -39,8 +39,8 @@ NOW = datetime(2026, 2, 1, 3, tzinfo=UTC)
 MIB = 1 << 20
 
 
-def record(disk: str = "d", *, boot: str = "b", written: int = 0) -> Handed:
-    return Handed(disk=disk, identity=disk, size=1, run="r", folder="", since="", written=written, boot=boot)
+def record(disk: str = "d", *, boot: str = "b", written: int = 0) -> LeaseRecord:
+    return LeaseRecord(disk=disk, identity=disk, size=1, run="r", folder="", since="", written=written, boot=boot)
 
 
 class Disk:
@@ -48,55 +48,57 @@ class Disk:
 
     def __init__(self, state: Path, wear: int | None) -> None:
         self.state, self.counter, self.boot = state, 1000, "b"
-        hand(state, record(written=1000))
+        write_record(state, record(written=1000))
         #: The line to its host is down.
-        self.unseen = False
-        self.gauge = Gauge("r", state, {"d": DeclaredDisk("disk-a", 1, wear=wear)}, self.read, lambda: NOW, "b")
+        self.hidden_processes = False
+        self.write_budget = WriteBudget(
+            "r", state, {"d": DeclaredDisk("disk-a", 1, wear=wear)}, self.read, lambda: NOW, "b"
+        )
 
     def read(self) -> dict[str, int]:
-        return {} if self.unseen else {"d": self.counter}
+        return {} if self.hidden_processes else {"d": self.counter}
 
 
 def test_what_the_kernel_counted_goes_to_the_ledger_once(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 500)
-    assert disk.gauge.left() == {"d": 500}
+    assert disk.write_budget.remaining() == {"d": 500}
     disk.counter += 200
-    assert disk.gauge.left() == {"d": 300}
-    assert ledger(tmp_path).of("d", NIGHT) == 0
-    disk.gauge.note()
-    disk.gauge.note()
-    assert disk.gauge.left() == {"d": 300}
-    assert ledger(tmp_path).of("d", NIGHT) == 200
-    (kept,) = handed(tmp_path)
+    assert disk.write_budget.remaining() == {"d": 300}
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 0
+    disk.write_budget.save()
+    disk.write_budget.save()
+    assert disk.write_budget.remaining() == {"d": 300}
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 200
+    (kept,) = lease_records(tmp_path)
     assert kept.written == 1200
 
 
 def test_whoever_is_killed_has_written_what_it_has(tmp_path: Path) -> None:
-    hand(tmp_path, record(written=1000))
+    write_record(tmp_path, record(written=1000))
     for _ in range(2):
-        count(tmp_path, "r", {"d": 1700}, "b", NIGHT)
-    assert ledger(tmp_path).of("d", NIGHT) == 700
-    count(tmp_path, "another", {"d": 9000}, "b", NIGHT)
-    assert ledger(tmp_path).of("d", NIGHT) == 700
+        count_written(tmp_path, "r", {"d": 1700}, "b", NIGHT)
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 700
+    count_written(tmp_path, "another", {"d": 9000}, "b", NIGHT)
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 700
 
 
 def test_after_a_reboot_counters_begin_anew_and_what_they_say_is_not_the_runs(tmp_path: Path) -> None:
-    hand(tmp_path, record(written=1000))
-    count(tmp_path, "r", {"d": 50}, "another boot", NIGHT)
-    assert ledger(tmp_path).of("d", NIGHT) == 0
-    count(tmp_path, "r", {"d": 80}, "another boot", NIGHT)
-    assert ledger(tmp_path).of("d", NIGHT) == 30
+    write_record(tmp_path, record(written=1000))
+    count_written(tmp_path, "r", {"d": 50}, "another boot", NIGHT)
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 0
+    count_written(tmp_path, "r", {"d": 80}, "another boot", NIGHT)
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 30
 
 
 def test_a_disk_has_one_budget_however_its_host_is_called(tmp_path: Path) -> None:
     """Two names for ssh of one host, or `local` and one: what wears is the disk."""
     for reach in ("ssh:shelf", "ssh:root@10.0.0.7", "local"):
-        hand(tmp_path, record(written=1000).model_copy(update={"run": reach, "reach": reach}))
-        count(tmp_path, reach, {"d": 1100}, "b", NIGHT)
-    assert ledger(tmp_path).of("d", NIGHT) == 300
-    assert len(handed(tmp_path)) == 3
-    gauge = Gauge("r", tmp_path, {"d": DeclaredDisk("disk-a", 1, wear=500)}, dict, lambda: NOW, "b")
-    assert gauge.left() == {"d": 200}
+        write_record(tmp_path, record(written=1000).model_copy(update={"run": reach, "reach": reach}))
+        count_written(tmp_path, reach, {"d": 1100}, "b", NIGHT)
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 300
+    assert len(lease_records(tmp_path)) == 3
+    write_budget = WriteBudget("r", tmp_path, {"d": DeclaredDisk("disk-a", 1, wear=500)}, dict, lambda: NOW, "b")
+    assert write_budget.remaining() == {"d": 200}
 
 
 def test_what_an_earlier_version_counted_by_hosts_is_the_disks(tmp_path: Path) -> None:
@@ -105,48 +107,50 @@ def test_what_an_earlier_version_counted_by_hosts_is_the_disks(tmp_path: Path) -
         ' {"disk": "ssh:a@b:22 d", "night": "2026-01-31", "written": 20},'
         ' {"disk": "d", "night": "2026-01-31", "written": 5}]}'
     )
-    assert ledger(tmp_path).of("d", NIGHT) == 95
-    assert wore(tmp_path, [("d", 5)], NIGHT).nights == (Night(disk="d", night="2026-01-31", written=100),)
-    assert ledger(tmp_path).of("d", NIGHT) == 100
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 95
+    assert add_written(tmp_path, [("d", 5)], NIGHT).nights == (Night(disk="d", night="2026-01-31", written=100),)
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 100
 
 
 def test_a_disk_without_a_limit_is_counted_and_never_full(tmp_path: Path) -> None:
     disk = Disk(tmp_path, None)
     disk.counter += 10**15
-    assert disk.gauge.affords(10**15)
-    assert not any(disk.gauge.is_full() for _ in range(NOTED))
-    assert ledger(tmp_path).of("d", NIGHT) == 10**15
+    assert disk.write_budget.can_afford(10**15)
+    assert not any(disk.write_budget.check_counters() for _ in range(POLLS_PER_SAVE))
+    assert read_ledger(tmp_path).written_in("d", NIGHT) == 10**15
 
 
 def test_what_a_trial_can_write_has_to_fit_and_what_writes_nothing_always_does(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 500)
-    assert disk.gauge.affords(500)
-    assert not disk.gauge.affords(501)
-    assert disk.gauge.full.startswith("stopped for tonight, so that disk-a does not wear out: 500 bytes more may be")
-    assert disk.gauge.affords(0)
+    assert disk.write_budget.can_afford(500)
+    assert not disk.write_budget.can_afford(501)
+    assert disk.write_budget.stop_reason.startswith(
+        "stopped for tonight, to limit the wear of disk-a: 500 bytes are left"
+    )
+    assert disk.write_budget.can_afford(0)
 
 
 def test_what_was_left_out_and_what_only_reads_stops_nothing_else(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 500)
-    assert not disk.gauge.affords(501)
-    assert not disk.gauge.is_full()
+    assert not disk.write_budget.can_afford(501)
+    assert not disk.write_budget.check_counters()
     disk.counter += 500
-    assert disk.gauge.is_full()
-    assert not disk.gauge.is_full()
-    assert disk.gauge.left() == {"d": 0}
+    assert disk.write_budget.check_counters()
+    assert not disk.write_budget.check_counters()
+    assert disk.write_budget.remaining() == {"d": 0}
 
 
 def test_what_journals_and_parity_add_is_learnt_from_the_counters(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 1000)
-    disk.gauge.begins()
+    disk.write_budget.begin_trial()
     disk.counter += 300
-    disk.gauge.ends(100)
-    assert disk.gauge.factor == 3
-    assert not disk.gauge.affords(234)  # of 700 that are left
-    assert disk.gauge.affords(233)
-    disk.gauge.begins()
-    disk.gauge.ends(100)
-    assert disk.gauge.factor == 3
+    disk.write_budget.end_trial(100)
+    assert disk.write_budget.amplification == 3
+    assert not disk.write_budget.can_afford(234)  # of 700 that are left
+    assert disk.write_budget.can_afford(233)
+    disk.write_budget.begin_trial()
+    disk.write_budget.end_trial(100)
+    assert disk.write_budget.amplification == 3
 
 
 @given(st.lists(st.integers(0, 120), max_size=30))
@@ -155,41 +159,41 @@ def test_watched_at_a_steady_rate_no_disk_gets_more_than_it_may(
 ) -> None:
     """Work that never writes faster than it did in the look before is stopped in time."""
     disk = Disk(tmp_path_factory.mktemp("state"), 1000)
-    disk.gauge.is_full()
+    disk.write_budget.check_counters()
     fastest = 0
     for step in sorted(steps, reverse=True):
         fastest = max(fastest, step)
         disk.counter += step
-        if disk.gauge.is_full():
+        if disk.write_budget.check_counters():
             break
     assert disk.counter - 1000 <= 1000
-    assert disk.gauge.full or sum(steps) <= 1000
+    assert disk.write_budget.stop_reason or sum(steps) <= 1000
 
 
 def test_what_was_written_while_nobody_could_look_is_seen_at_once_and_ends_the_run(tmp_path: Path) -> None:
     disk = Disk(tmp_path, 500)
-    assert not disk.gauge.is_full()
-    disk.unseen = True
+    assert not disk.write_budget.check_counters()
+    disk.hidden_processes = True
     disk.counter += 600
-    assert not any(disk.gauge.is_full() for _ in range(10))
-    disk.unseen = False
-    assert disk.gauge.is_full()
-    assert "all that may be has been, of 500 a night" in disk.gauge.full
+    assert not any(disk.write_budget.check_counters() for _ in range(10))
+    disk.hidden_processes = False
+    assert disk.write_budget.check_counters()
+    assert "no bytes are left, of 500 a night" in disk.write_budget.stop_reason
 
 
 def test_what_was_written_meanwhile_and_fits_goes_on_at_the_rate_at_which_it_was(tmp_path: Path) -> None:
     """Not as if all of it had been written since the last look."""
     disk = Disk(tmp_path, 1000)
-    assert not disk.gauge.is_full()
-    disk.unseen = True
+    assert not disk.write_budget.check_counters()
+    disk.hidden_processes = True
     for _ in range(9):
-        assert not disk.gauge.is_full()
+        assert not disk.write_budget.check_counters()
     disk.counter += 600
-    disk.unseen = False
-    assert not disk.gauge.is_full()
+    disk.hidden_processes = False
+    assert not disk.write_budget.check_counters()
     disk.counter += 350
-    assert disk.gauge.is_full()
-    assert "50 bytes more may be, which is less than 2 s take" in disk.gauge.full
+    assert disk.write_budget.check_counters()
+    assert "50 bytes are left, less than 2 s of writing" in disk.write_budget.stop_reason
 
 
 async def test_whoever_can_look_when_we_cannot_knows_how_far_it_may_go(tmp_path: Path) -> None:
@@ -200,16 +204,16 @@ async def test_whoever_can_look_when_we_cannot_knows_how_far_it_may_go(tmp_path:
         said.append(dict(most))
         return len(said) > 1
 
-    disk.gauge.bound = bound
+    disk.write_budget.limit = bound
     for written in (0, 50, 100):
         disk.counter += written
-        assert not disk.gauge.is_full()
+        assert not disk.write_budget.check_counters()
     assert said == [{"d": 1500}] * 2
-    disk.gauge.note()
-    assert not disk.gauge.is_full()
+    disk.write_budget.save()
+    assert not disk.write_budget.check_counters()
     assert len(said) == 2, "what was counted changes nothing"
-    wore(tmp_path, [("d", 50)], NIGHT)
-    assert not disk.gauge.is_full()
+    add_written(tmp_path, [("d", 50)], NIGHT)
+    assert not disk.write_budget.check_counters()
     assert said[2:] == [{"d": 1450}]
 
     async def work() -> None:
@@ -220,8 +224,8 @@ async def test_whoever_can_look_when_we_cannot_knows_how_far_it_may_go(tmp_path:
             taken_apart.append(said[-1])
 
     taken_apart = list[dict[str, int]]()
-    await kept_within(work(), disk.gauge, look=0)
-    assert disk.gauge.full
+    await run_within_budget(work(), disk.write_budget, look=0)
+    assert disk.write_budget.stop_reason
     assert taken_apart == [{}]
 
 
@@ -237,9 +241,9 @@ async def test_work_is_stopped_as_if_somebody_had_asked_for_it(tmp_path: Path) -
             told.append("taken apart")
             raise
 
-    await kept_within(work(), disk.gauge, look=0)
+    await run_within_budget(work(), disk.write_budget, look=0)
     assert list(told) == ["taken apart"]
-    assert disk.gauge.full
+    assert disk.write_budget.stop_reason
 
 
 async def test_what_is_written_before_the_first_look_counts_too(tmp_path: Path) -> None:
@@ -249,8 +253,8 @@ async def test_what_is_written_before_the_first_look_counts_too(tmp_path: Path) 
         disk.counter += 600
         await asyncio.Event().wait()
 
-    await kept_within(work(), disk.gauge, look=0)
-    assert "all that may be has been" in disk.gauge.full
+    await run_within_budget(work(), disk.write_budget, look=0)
+    assert "no bytes are left" in disk.write_budget.stop_reason
 
 
 async def test_work_that_fits_is_left_alone_and_its_errors_are_its_own(tmp_path: Path) -> None:
@@ -260,10 +264,10 @@ async def test_work_that_fits_is_left_alone_and_its_errors_are_its_own(tmp_path:
     async def wrong() -> None:
         raise ZeroDivisionError
 
-    for gauge in (None, Disk(tmp_path, 500).gauge):
-        await kept_within(fine(), gauge, look=0)
+    for write_budget in (None, Disk(tmp_path, 500).write_budget):
+        await run_within_budget(fine(), write_budget, look=0)
         with pytest.raises(ZeroDivisionError):
-            await kept_within(wrong(), gauge, look=0)
+            await run_within_budget(wrong(), write_budget, look=0)
 
 
 async def test_ctrl_c_goes_through(tmp_path: Path) -> None:
@@ -275,7 +279,7 @@ async def test_ctrl_c_goes_through(tmp_path: Path) -> None:
         finally:
             ended.set()
 
-    outer: asyncio.Task[None] = asyncio.create_task(_kept(work(), Disk(tmp_path, 500).gauge))
+    outer: asyncio.Task[None] = asyncio.create_task(_kept(work(), Disk(tmp_path, 500).write_budget))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     outer.cancel()
@@ -284,8 +288,8 @@ async def test_ctrl_c_goes_through(tmp_path: Path) -> None:
     assert ended.is_set()
 
 
-async def _kept(work: Coroutine[None, None, None], gauge: Gauge) -> None:
-    await kept_within(work, gauge, look=60)
+async def _kept(work: Coroutine[None, None, None], write_budget: WriteBudget) -> None:
+    await run_within_budget(work, write_budget, look=60)
 
 
 MATRIX = """\
@@ -299,7 +303,7 @@ repeat: 3
 """
 
 
-def night(run_folder: Path, disk: Disk) -> tuple[Gauge, list[tuple[str, Outcome]]]:
+def night(run_folder: Path, disk: Disk) -> tuple[WriteBudget, list[tuple[str, Outcome]]]:
     found = space(MATRIX)
     plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
     run = create(run_folder, manifest()) if not run_folder.exists() else None
@@ -307,28 +311,35 @@ def night(run_folder: Path, disk: Disk) -> tuple[Gauge, list[tuple[str, Outcome]
     run = load(folder)
     with Journal.open(run.journal) as journal:
         execution = executor(
-            plan, Dry(), journal, run, run.path, lambda _: None, boot_id="x", spending=Spending(gauge=disk.gauge)
+            plan,
+            Dry(),
+            journal,
+            run,
+            run.path,
+            lambda _: None,
+            boot_id="x",
+            spending=Spending(write_budget=disk.write_budget),
         )
         asyncio.run(execution.run())
-        return disk.gauge, [(trial.cell, trial.outcome) for trial in journal.trials()]
+        return disk.write_budget, [(trial.cell, trial.outcome) for trial in journal.trials()]
 
 
 def test_a_run_leaves_out_what_does_not_fit_and_goes_on_the_next_night(tmp_path: Path) -> None:
     disk = Disk(tmp_path / "state", 20 * MIB)
-    begins = disk.gauge.begins
+    begins = disk.write_budget.begin_trial
 
     def writing() -> None:
         begins()
         disk.counter += 5 * MIB  # on average: half of the trials write 8MiB
 
-    disk.gauge.begins = writing  # type: ignore[method-assign]
-    gauge, trials = night(tmp_path / "runs", disk)
-    assert gauge.full
+    disk.write_budget.begin_trial = writing  # type: ignore[method-assign]
+    write_budget, trials = night(tmp_path / "runs", disk)
+    assert write_budget.stop_reason
     assert len(trials) < 6
-    assert ledger(tmp_path / "state").of("d", NIGHT) <= 30 * MIB
+    assert read_ledger(tmp_path / "state").written_in("d", NIGHT) <= 30 * MIB
     tomorrow = Disk(tmp_path / "tomorrow", None)
-    gauge, trials = night(tmp_path / "runs", tomorrow)
-    assert not gauge.full
+    write_budget, trials = night(tmp_path / "runs", tomorrow)
+    assert not write_budget.stop_reason
     assert len(trials) == len({*trials}) * 3 == 6
 
 
@@ -336,6 +347,7 @@ def test_counters_are_those_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "sdx").mkdir()
     (tmp_path / "sdx/stat").write_text("  10 0 80 3  20 0 160 9  0 0 0\n")
     there, gone = (
-        Held(DeclaredDisk(name, 1), Node(name, "8:0", 1, serial=name), HERE, Descriptor(-1)) for name in ("sdx", "sdy")
+        LeasedDisk(DeclaredDisk(name, 1), Node(name, "8:0", 1, serial=name), LOCAL, Descriptor(-1))
+        for name in ("sdx", "sdy")
     )
-    assert written_here([there, gone], tmp_path) == {"sdx": 160 * 512}
+    assert read_write_counters([there, gone], tmp_path) == {"sdx": 160 * 512}

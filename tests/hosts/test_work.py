@@ -13,17 +13,25 @@ import pytest
 
 from runner.base.errors import HarnessBroken
 from runner.hosts import label
-from runner.hosts.checks import judged, judged_all
-from runner.hosts.confirmation import NotAskedFor, asked_for, intent
-from runner.hosts.disk_ledger import Handed, hand, handed, ledger, ours, strike_out, wore
-from runner.hosts.exclusive import DisksRefused, held, seen_at_work
+from runner.hosts.checks import check_disk, check_disks
+from runner.hosts.confirmation import NotConfirmed, confirm_losses, describe_losses
+from runner.hosts.disk_ledger import (
+    LeaseRecord,
+    add_written,
+    delete_record,
+    lease_records,
+    own_marks,
+    read_ledger,
+    write_record,
+)
+from runner.hosts.exclusive import DisksRefused, acquire_disks, report_active_run
 from runner.hosts.inventory import Signature
-from runner.hosts.own_work import Ours
-from runner.hosts.probe import here
-from runner.hosts.reasons import Why
-from runner.hosts.recovery import clean, left_behind
-from runner.hosts.wear import Ledger, grown, night_of, room, worn_out
-from runner.hosts.wipe_and_label import give_back, prepare
+from runner.hosts.probe import local_census
+from runner.hosts.reasons import Reason
+from runner.hosts.recovery import clean, unreturned_disks
+from runner.hosts.signatures import OwnMarks
+from runner.hosts.wear import Ledger, counter_increase, night_of, remaining_bytes, wear_refusal
+from runner.hosts.wipe_and_label import give_back, prepare_disk
 from runner.language.hosts import DeclaredDisk
 from runner.results.disk_health import Smart, parse
 from runner.scripts.inventory import census_script
@@ -43,11 +51,11 @@ def empty(tmp_path: Path) -> Iterator[Bay]:
         yield made
 
 
-def record(empty: Bay, folder: Path | str = "") -> Handed:
-    return Handed(
+def record(empty: Bay, folder: Path | str = "") -> LeaseRecord:
+    return LeaseRecord(
         disk="disk-a",
         identity=str(empty.file),
-        size=empty.claim.size,
+        size=empty.declared.size,
         run="night-1",
         folder=str(folder),
         since="2026-01-01",
@@ -56,14 +64,18 @@ def record(empty: Bay, folder: Path | str = "") -> Handed:
 
 @on_loops
 def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty: Bay) -> None:
-    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
-        prepare(have, "night-1")
-    assert [one.why for one in judged(empty.ask(), empty.claim).refusals] == [Why.LEFT_OVER]
-    assert judged(empty.ask(), empty.claim, Ours(run="night-1")).usable
-    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
+    with acquire_disks([empty.declared], empty.ask, ours=OwnMarks(run="night-1"), operations=empty.operations) as (
+        have,
+    ):
+        prepare_disk(have, "night-1")
+    assert [one.reason for one in check_disk(empty.ask(), empty.declared).refusals] == [Reason.LEFT_OVER]
+    assert check_disk(empty.ask(), empty.declared, OwnMarks(run="night-1")).usable
+    with acquire_disks([empty.declared], empty.ask, ours=OwnMarks(run="night-1"), operations=empty.operations) as (
+        have,
+    ):
         subprocess.run(["dd", "if=/dev/urandom", f"of={empty.disk}", "bs=1M", "count=8", "status=none"], check=True)
         give_back(have, "night-1")
-    again = judged(empty.ask(), empty.claim)
+    again = check_disk(empty.ask(), empty.declared)
     assert again.usable
     assert again.node is not None
     assert again.node.label == label.Label("night-1", "disk-a", str(empty.file), "free")
@@ -73,9 +85,9 @@ def test_a_disk_goes_from_run_to_run_without_being_declared_as_one_to_wipe(empty
 def test_only_what_may_be_wiped_is_wiped_and_then_it_is_labelled(empty: Bay) -> None:
     empty.bash('mkfs.ext4 -q -F "$DISK"')
     beside = empty.file.with_name("b").read_bytes()
-    with held([replace(empty.claim, wipe=True)], empty.ask, hands=empty.hands) as (have,):
+    with acquire_disks([replace(empty.declared, wipe=True)], empty.ask, operations=empty.operations) as (have,):
         assert [one.type for one in have.node.signatures] == ["ext4"]
-        prepare(have, "night-1")
+        prepare_disk(have, "night-1")
     found = empty.ask().by_number(have.node.dev)
     assert found is not None
     assert found.signatures == ()
@@ -91,8 +103,8 @@ def test_partitions_are_wiped_with_their_table_and_the_kernel_forgets_them(empty
     empty.bash(f'{mark}; {entry}; addpart "$DISK" 1 2048 65536; mkfs.ext4 -q -F "$DISK"p1')
     part = Path(f"{empty.disk}p1")
     assert part.is_block_device()
-    with held([replace(empty.claim, wipe=True)], empty.ask, hands=empty.hands) as (have,):
-        prepare(have, "night-1")
+    with acquire_disks([replace(empty.declared, wipe=True)], empty.ask, operations=empty.operations) as (have,):
+        prepare_disk(have, "night-1")
         assert not part.exists()
     found = empty.ask().by_number(have.node.dev)
     assert found is not None
@@ -103,10 +115,10 @@ def test_partitions_are_wiped_with_their_table_and_the_kernel_forgets_them(empty
 
 @on_loops
 def test_a_disk_that_was_let_go_is_not_written_any_more(empty: Bay) -> None:
-    with held([empty.claim], empty.ask, hands=empty.hands) as (have,):
-        have.let_go()
-        with pytest.raises(ValueError, match="was let go"):
-            prepare(have, "night-1")
+    with acquire_disks([empty.declared], empty.ask, operations=empty.operations) as (have,):
+        have.release()
+        with pytest.raises(ValueError, match="is released"):
+            prepare_disk(have, "night-1")
 
 
 #: As a run leaves it: what carries its mark goes, by a script that looks for that mark alone.
@@ -120,9 +132,11 @@ def killed(empty: Bay, uuid: str, tmp_path: Path) -> Path:
     folder = tmp_path / "run"
     (folder / "standing").mkdir(parents=True)
     (folder / "standing/one.sh").write_text(f"# disk-a\n{TEAR_DOWN.replace('DISK', empty.disk)}")
-    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
-        hand(tmp_path / "state", record(empty, folder))
-        prepare(have, "night-1")
+    with acquire_disks([empty.declared], empty.ask, ours=OwnMarks(run="night-1"), operations=empty.operations) as (
+        have,
+    ):
+        write_record(tmp_path / "state", record(empty, folder))
+        prepare_disk(have, "night-1")
     empty.bash(f'mkfs.ext4 -q -F -U {uuid} "$DISK"')
     return tmp_path / "state"
 
@@ -130,39 +144,39 @@ def killed(empty: Bay, uuid: str, tmp_path: Path) -> Path:
 @on_loops
 def test_clean_takes_away_what_is_ours_by_the_run_s_own_scripts(empty: Bay, tmp_path: Path) -> None:
     state = killed(empty, "11111111-1111-1111-1111-111111111111", tmp_path)
-    assert not judged(empty.ask(), empty.claim).usable
-    (found,) = clean(state, empty.ask, empty.hands)
-    assert (found.left, found.scripts, found.run) == ("", 1, "night-1")
-    assert judged(empty.ask(), empty.claim).usable
-    assert handed(state) == ()
-    assert list(clean(state, empty.ask, empty.hands)) == []
+    assert not check_disk(empty.ask(), empty.declared).usable
+    (found,) = clean(state, empty.ask, empty.operations)
+    assert (found.refusal, found.scripts, found.run) == ("", 1, "night-1")
+    assert check_disk(empty.ask(), empty.declared).usable
+    assert lease_records(state) == ()
+    assert list(clean(state, empty.ask, empty.operations)) == []
 
 
 @on_loops
 def test_clean_leaves_what_somebody_else_made_since(empty: Bay, tmp_path: Path) -> None:
     state = killed(empty, "22222222-2222-2222-2222-222222222222", tmp_path)
     before = empty.digest()
-    (found,) = clean(state, empty.ask, empty.hands)
-    assert "file system: " in found.left
-    assert "22222222-" in found.left
+    (found,) = clean(state, empty.ask, empty.operations)
+    assert "file system: " in found.refusal
+    assert "22222222-" in found.refusal
     assert empty.digest() == before
-    assert len(handed(state)) == 1
+    assert len(lease_records(state)) == 1
 
 
 @on_loops
 def test_clean_knows_a_disk_by_its_label_where_the_record_is_gone(empty: Bay, tmp_path: Path) -> None:
-    with held([empty.claim], empty.ask, hands=empty.hands) as (have,):
-        prepare(have, "night-1")
-        (found,) = clean(tmp_path / "state", empty.ask, empty.hands, labelled={"disk-a"})
-        assert found.left.startswith("it is in use by")
-    assert [one.run for one in left_behind(empty.ask(), ())] == ["night-1"]
+    with acquire_disks([empty.declared], empty.ask, operations=empty.operations) as (have,):
+        prepare_disk(have, "night-1")
+        (found,) = clean(tmp_path / "state", empty.ask, empty.operations, labelled={"disk-a"})
+        assert found.refusal.startswith("it is in use by")
+    assert [one.run for one in unreturned_disks(empty.ask(), ())] == ["night-1"]
     before = empty.digest()
-    (found,) = clean(tmp_path / "state", empty.ask, empty.hands)
-    assert found.left.startswith("only its label says so")
+    (found,) = clean(tmp_path / "state", empty.ask, empty.operations)
+    assert found.refusal.startswith("only its label names the run")
     assert empty.digest() == before
-    (found,) = clean(tmp_path / "state", empty.ask, empty.hands, labelled={"disk-a"})
-    assert found.left == ""
-    assert judged(empty.ask(), empty.claim).usable
+    (found,) = clean(tmp_path / "state", empty.ask, empty.operations, labelled={"disk-a"})
+    assert found.refusal == ""
+    assert check_disk(empty.ask(), empty.declared).usable
 
 
 @on_loops
@@ -170,47 +184,49 @@ def test_clean_runs_no_script_that_others_can_write(empty: Bay, tmp_path: Path) 
     state = killed(empty, "11111111-1111-1111-1111-111111111111", tmp_path)
     (tmp_path / "run/standing/one.sh").chmod(0o666)
     before = empty.digest()
-    (found,) = clean(state, empty.ask, empty.hands)
-    assert "can be written by others" in found.left
+    (found,) = clean(state, empty.ask, empty.operations)
+    assert "can be written by others" in found.refusal
     assert empty.digest() == before
 
 
 @on_loops
 def test_what_a_run_at_work_has_is_not_left_over(empty: Bay) -> None:
-    with held([empty.claim], empty.ask, ours=Ours(run="night-1"), hands=empty.hands) as (have,):
-        prepare(have, "night-1")
-        (told,) = seen_at_work(judged(empty.ask(), empty.claim), empty.hands).refusals
-        assert told.why is Why.LOCKED
+    with acquire_disks([empty.declared], empty.ask, ours=OwnMarks(run="night-1"), operations=empty.operations) as (
+        have,
+    ):
+        prepare_disk(have, "night-1")
+        (told,) = report_active_run(check_disk(empty.ask(), empty.declared), empty.operations).refusals
+        assert told.reason is Reason.LOCKED
         assert "is used by the run night-1" in told.evidence
-    (told,) = seen_at_work(judged(empty.ask(), empty.claim), empty.hands).refusals
-    assert told.why is Why.LEFT_OVER
+    (told,) = report_active_run(check_disk(empty.ask(), empty.declared), empty.operations).refusals
+    assert told.reason is Reason.LEFT_OVER
 
 
 @on_loops
 def test_a_disk_overwritten_from_end_to_end_is_known_by_its_record(empty: Bay, tmp_path: Path) -> None:
     state = tmp_path / "state"
-    hand(state, record(empty))
+    write_record(state, record(empty))
     empty.bash('dd if=/dev/urandom of="$DISK" bs=1M count=64 status=none')
-    assert [one.why for one in judged(empty.ask(), empty.claim).refusals] == [Why.UNKNOWN_DATA]
-    assert judged(empty.ask(), empty.claim, ours(state, "night-1")).usable
-    another = judged(empty.ask(), replace(empty.claim, wipe=True), ours(state, "night-2"))
+    assert [one.reason for one in check_disk(empty.ask(), empty.declared).refusals] == [Reason.UNKNOWN_DATA]
+    assert check_disk(empty.ask(), empty.declared, own_marks(state, "night-1")).usable
+    another = check_disk(empty.ask(), replace(empty.declared, wipe=True), own_marks(state, "night-2"))
     assert [str(one) for one in another.refusals] == [
-        f"left over: {empty.disk} was handed to the run night-1, which did not give it back"
+        f"left over: {empty.disk} is leased to the run night-1, which did not release it"
     ]
-    assert [one.left for one in clean(state, empty.ask, empty.hands)] == [""]
-    assert judged(empty.ask(), empty.claim).usable
+    assert [one.refusal for one in clean(state, empty.ask, empty.operations)] == [""]
+    assert check_disk(empty.ask(), empty.declared).usable
 
 
 @on_loops
 def test_nothing_is_destroyed_that_nobody_asked_for(empty: Bay) -> None:
     empty.bash('mkfs.ext4 -q -F -L backup "$DISK"')
-    both = judged_all(empty.ask(), (replace(empty.claim, wipe=True), empty.beside))
-    with pytest.raises(NotAskedFor) as caught:
-        asked_for(both, ["disk-b"], [])
+    both = check_disks(empty.ask(), (replace(empty.declared, wipe=True), empty.beside))
+    with pytest.raises(NotConfirmed) as caught:
+        confirm_losses(both, ["disk-b"], [])
     assert "ext4 'backup' at 0x438" in caught.value.details
-    assert "zeros in the eight places that were looked at" in caught.value.details
+    assert "zeros in the eight places that were read" in caught.value.details
     assert "--destroy disk-a  or" in caught.value.resolution
-    assert asked_for(both, ["disk-b"], ["disk-a"]) == intent(both)
+    assert confirm_losses(both, ["disk-b"], ["disk-a"]) == describe_losses(both)
 
 
 #: Each of them stands for a program that reads, on a disk that cannot be read as a whole.
@@ -227,16 +243,16 @@ FAILS = {
 def test_what_could_not_be_read_is_not_taken_for_zeros(
     empty: Bay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    assert judged(empty.ask(), empty.claim).usable
+    assert check_disk(empty.ask(), empty.declared).usable
     stand_in = tmp_path / "bin" / program.partition(",")[0]
     stand_in.parent.mkdir()
     stand_in.write_text(f"#!/bin/bash\n{FAILS[program]}\n")
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{stand_in.parent}:{os.environ['PATH']}")
-    for claim in (empty.claim, replace(empty.claim, wipe=True)):
-        found = judged(empty.ask(), claim)
-        assert [one.why for one in found.refusals] == [Why.UNREADABLE]
-        assert "nobody could look what is on it" in intent([found])
+    for claim in (empty.declared, replace(empty.declared, wipe=True)):
+        found = check_disk(empty.ask(), claim)
+        assert [one.reason for one in found.refusals] == [Reason.UNREADABLE]
+        assert "its content could not be read" in describe_losses([found])
 
 
 @on_loops
@@ -245,7 +261,7 @@ def test_a_disk_smaller_than_what_is_looked_at_is_looked_at_as_a_whole(tmp_path:
         (tmp_path / "small").write_bytes(bytes(size - 1) + b"x")
         loop = attached(tmp_path / "small")
         try:
-            (node,) = (node for node in here(census_script()).disks if node.path == loop)
+            (node,) = (node for node in local_census(census_script()).disks if node.path == loop)
         finally:
             subprocess.run(["losetup", "--detach", loop], check=True)
         assert node.unreadable == ""
@@ -255,30 +271,32 @@ def test_a_disk_smaller_than_what_is_looked_at_is_looked_at_as_a_whole(tmp_path:
 def test_a_record_that_nobody_can_read_stops_everything(tmp_path: Path) -> None:
     (tmp_path / "disks").mkdir()
     (tmp_path / "disks/x.json").write_text("{}")
-    with pytest.raises(HarnessBroken, match="not what matrix wrote"):
-        handed(tmp_path)
+    with pytest.raises(HarnessBroken, match="has unexpected content"):
+        lease_records(tmp_path)
 
 
 def test_marks_are_those_of_the_run_that_asks(tmp_path: Path) -> None:
-    base = Handed(disk="a", identity="S1", size=1, run="one", folder="", since="", marks=("u-1",))
-    hand(tmp_path, base)
-    hand(tmp_path, base.model_copy(update={"identity": "S/2", "run": "two", "marks": ("u-2",)}))
-    assert ours(tmp_path, "two") == Ours("two", frozenset({"u-2"}), frozenset({"S/2"}), frozenset({("S1", "one")}))
+    base = LeaseRecord(disk="a", identity="S1", size=1, run="one", folder="", since="", marks=("u-1",))
+    write_record(tmp_path, base)
+    write_record(tmp_path, base.model_copy(update={"identity": "S/2", "run": "two", "marks": ("u-2",)}))
+    assert own_marks(tmp_path, "two") == OwnMarks(
+        "two", frozenset({"u-2"}), frozenset({"S/2"}), frozenset({("S1", "one")})
+    )
 
 
 def test_a_record_that_another_run_strikes_out_meanwhile_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in "123":
-        hand(tmp_path, Handed(disk=number, identity=f"S{number}", size=1, run="one", folder="", since=""))
+        write_record(tmp_path, LeaseRecord(disk=number, identity=f"S{number}", size=1, run="one", folder="", since=""))
     read = Path.read_bytes
 
     def struck_out(path: Path) -> bytes:
-        strike_out(tmp_path, "S2")
+        delete_record(tmp_path, "S2")
         return read(path)
 
     monkeypatch.setattr(Path, "read_bytes", struck_out)
-    assert [one.disk for one in handed(tmp_path)] == ["1", "3"]
+    assert [one.disk for one in lease_records(tmp_path)] == ["1", "3"]
 
 
 NIGHT = date(2026, 1, 31)
@@ -292,22 +310,24 @@ def test_nights_go_from_noon_to_noon() -> None:
 def test_a_budget_stops_before_it_is_exceeded() -> None:
     claim = DeclaredDisk("disk-a", 10**12, serial="S1", wear=1000)
     worn = Ledger().with_written("S1", NIGHT, 600).with_written("S1", NIGHT, 100).with_written("S2", NIGHT, 5000)
-    assert room(worn, claim, "S1", NIGHT) == 300
-    assert worn_out(worn, claim, "S1", NIGHT, 300) == ""
-    assert worn_out(worn, claim, "S1", NIGHT, 301).endswith("in the night of 2026-01-31; the next 301 are 1 too many")
-    assert worn_out(worn, claim, "S1", date(2026, 2, 1), 1000) == ""
-    assert room(worn, replace(claim, wear=None), "S1", NIGHT) is None
-    assert worn.with_written("S1", date(2028, 1, 1), 1).of("S1", NIGHT) == 0
+    assert remaining_bytes(worn, claim, "S1", NIGHT) == 300
+    assert wear_refusal(worn, claim, "S1", NIGHT, 300) == ""
+    assert wear_refusal(worn, claim, "S1", NIGHT, 301).endswith(
+        "in the night of 2026-01-31; the next 301 are 1 too many"
+    )
+    assert wear_refusal(worn, claim, "S1", date(2026, 2, 1), 1000) == ""
+    assert remaining_bytes(worn, replace(claim, wear=None), "S1", NIGHT) is None
+    assert worn.with_written("S1", date(2028, 1, 1), 1).written_in("S1", NIGHT) == 0
 
 
 def test_the_ledger_is_kept_and_counted_on(tmp_path: Path) -> None:
-    wore(tmp_path, [("S1", 5), ("S2", 7)], NIGHT)
-    assert wore(tmp_path, [("S1", 5)], NIGHT) == ledger(tmp_path)
-    assert (ledger(tmp_path).of("S1", NIGHT), ledger(tmp_path).of("S2", NIGHT)) == (10, 7)
+    add_written(tmp_path, [("S1", 5), ("S2", 7)], NIGHT)
+    assert add_written(tmp_path, [("S1", 5)], NIGHT) == read_ledger(tmp_path)
+    assert (read_ledger(tmp_path).written_in("S1", NIGHT), read_ledger(tmp_path).written_in("S2", NIGHT)) == (10, 7)
 
 
 def test_counters_that_began_anew_are_counted_from_nothing() -> None:
-    assert (grown(100, 150), grown(100, 30)) == (50, 30)
+    assert (counter_increase(100, 150), counter_increase(100, 30)) == (50, 30)
 
 
 ATA = """{"smart_status": {"passed": true}, "temperature": {"current": 31}, "power_on_time": {"hours": 5},
@@ -333,33 +353,41 @@ def test_where_nothing_is_known_of_its_health_that_is_said() -> None:
 
 def test_a_mark_of_ours_excuses_a_signature_and_nothing_else_does() -> None:
     from runner.hosts.inventory import Node
-    from runner.hosts.signatures import foreign
+    from runner.hosts.signatures import foreign_content
 
     node = Node("sda", "8:0", 1 << 30, serial="S1", signatures=(Signature("ext4", uuid="u-1"),), filled=5)
     claim = DeclaredDisk("a", 1 << 30, serial="S1")
-    assert list(foreign(node, claim, Ours(marks=frozenset({"u-1"})))) == []
-    assert [one.why for one in foreign(node, claim, Ours(recorded=frozenset({"S1"})))] == [Why.FILE_SYSTEM]
+    assert list(foreign_content(node, claim, OwnMarks(marks=frozenset({"u-1"})))) == []
+    assert [one.reason for one in foreign_content(node, claim, OwnMarks(recorded=frozenset({"S1"})))] == [
+        Reason.FILE_SYSTEM
+    ]
     assert [
-        one.why for one in foreign(replace(node, signatures=(Signature("ext4"),)), claim, Ours(marks=frozenset({""})))
-    ] == [Why.FILE_SYSTEM]
+        one.reason
+        for one in foreign_content(
+            replace(node, signatures=(Signature("ext4"),)), claim, OwnMarks(marks=frozenset({""}))
+        )
+    ] == [Reason.FILE_SYSTEM]
 
 
 def test_the_error_tells_every_disk_every_reason_and_what_to_do() -> None:
     from runner.hosts.inventory import Census
 
-    error = DisksRefused(judged_all(Census(), (DeclaredDisk("a", 1, serial="S"), DeclaredDisk("b", 2, serial="T"))))
+    error = DisksRefused(check_disks(Census(), (DeclaredDisk("a", 1, serial="S"), DeclaredDisk("b", 2, serial="T"))))
     assert error.brief == "2 of 2 disks cannot be used; nothing was written"
-    assert error.details.splitlines() == ["  a: not there: nothing is called a", "  b: not there: nothing is called b"]
-    assert error.resolution == "compare hosts.yaml with what `matrix disks` shows of this machine"
+    assert error.details.splitlines() == [
+        "  a: not there: no device is called a",
+        "  b: not there: no device is called b",
+    ]
+    assert error.resolution == "compare hosts.yaml with the output of `matrix disks`"
 
 
 def test_disks_of_two_hosts_are_not_mixed_up(tmp_path: Path) -> None:
-    here = Handed(disk="a", identity="S1", size=1, run="r1", folder="", since="")
+    here = LeaseRecord(disk="a", identity="S1", size=1, run="r1", folder="", since="")
     there = here.model_copy(update={"reach": "ssh:shelf", "run": "r2"})
     for one in (here, there):
-        hand(tmp_path, one)
-    assert handed(tmp_path, "ssh:shelf") == (there,)
-    assert ours(tmp_path, "r1").others == frozenset()
-    assert ours(tmp_path, "r1", "ssh:shelf").others == {("S1", "r2")}
-    strike_out(tmp_path, "S1", "ssh:shelf")
-    assert handed(tmp_path) == (here,)
+        write_record(tmp_path, one)
+    assert lease_records(tmp_path, "ssh:shelf") == (there,)
+    assert own_marks(tmp_path, "r1").others == frozenset()
+    assert own_marks(tmp_path, "r1", "ssh:shelf").others == {("S1", "r2")}
+    delete_record(tmp_path, "S1", "ssh:shelf")
+    assert lease_records(tmp_path) == (here,)

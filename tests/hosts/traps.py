@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from runner.hosts import label
 from runner.hosts.label import Label
-from runner.hosts.reasons import Why
+from runner.hosts.reasons import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,7 +30,7 @@ ANYWHERE = VM | HOST
 @dataclass(frozen=True)
 class Trap:
     name: str
-    why: Why
+    reason: Reason
     #: Words that the evidence has to have.
     evidence: str
     build: str = ""
@@ -86,7 +86,7 @@ def script(trap: Trap, serial: str) -> str:
 
 
 def _label(state: str, serial: str) -> str:
-    block = label.written(Label("20260101-1", "a-disk", serial, "held" if state == "held" else "free")).rstrip(b"\0")
+    block = label.encode(Label("20260101-1", "a-disk", serial, "held" if state == "held" else "free")).rstrip(b"\0")
     return f"printf '%s' '{block.decode()}' | dd of=\"$DISK\" bs={label.BYTES} seek={label.BLOCK} conv=notrunc status=none\n"
 
 
@@ -97,7 +97,7 @@ def table(kind: str) -> str:
 def member(metadata: str) -> Trap:
     return Trap(
         f"stopped md member, metadata {metadata}",
-        Why.RAID_MEMBER,
+        Reason.RAID_MEMBER,
         "linux_raid_member",
         f"{PAIR} --metadata={metadata}; {STOP}",
         ("mdadm",),
@@ -109,7 +109,7 @@ def member(metadata: str) -> Trap:
 def running(metadata: str) -> Trap:
     return Trap(
         f"running md member, metadata {metadata}",
-        Why.MD_ACTIVE,
+        Reason.MD_ACTIVE,
         "→ md",
         f"{PAIR} --metadata={metadata}",
         ("mdadm",),
@@ -119,17 +119,22 @@ def running(metadata: str) -> Trap:
 
 
 def written(
-    name: str, evidence: str, build: str, *tools: str, why: Why = Why.FILE_SYSTEM, on: frozenset[str] = ANYWHERE
+    name: str,
+    evidence: str,
+    build: str,
+    *tools: str,
+    reason: Reason = Reason.FILE_SYSTEM,
+    on: frozenset[str] = ANYWHERE,
 ) -> Trap:
     """Something on the disk that is recognised."""
-    return Trap(name, why, evidence, build, tools, on=on, cured_by_wiping=True)
+    return Trap(name, reason, evidence, build, tools, on=on, cured_by_wiping=True)
 
 
 IN_USE = [
-    Trap("mounted", Why.MOUNTED, "is mounted at", f'{EXT4}; set -- "$DISK"; {MOUNT}', ("mkfs.ext4",), UMOUNT),
+    Trap("mounted", Reason.MOUNTED, "is mounted at", f'{EXT4}; set -- "$DISK"; {MOUNT}', ("mkfs.ext4",), UMOUNT),
     Trap(
         "mounted read-only",
-        Why.MOUNTED,
+        Reason.MOUNTED,
         "is mounted at",
         f'{EXT4}; mkdir -p "$WORK/at"; mount -o ro "$DISK" "$WORK/at"',
         ("mkfs.ext4",),
@@ -137,7 +142,7 @@ IN_USE = [
     ),
     Trap(
         "a partition of it mounted",
-        Why.MOUNTED,
+        Reason.MOUNTED,
         "is mounted at",
         f'{PART}; mkfs.ext4 -q -F "$part"; mkdir "$WORK/at"; mount -o ro "$part" "$WORK/at"',
         ("mkfs.ext4", "addpart"),
@@ -145,7 +150,7 @@ IN_USE = [
     ),
     Trap(
         "mounted at a place whose name breaks lines",
-        Why.MOUNTED,
+        Reason.MOUNTED,
         "is mounted at",
         f"{EXT4}; odd=$WORK/a$'\\xe2\\x80\\xa8\\xc2\\x85\\r\\f\\x1c\\n'b; "
         'mkdir "$odd"; mount "$DISK" "$odd"; sync -f "$odd"',
@@ -155,7 +160,7 @@ IN_USE = [
     ),
     Trap(
         "mounted elsewhere by a bind mount alone",
-        Why.MOUNTED,
+        Reason.MOUNTED,
         "/bound",
         f'{EXT4}; set -- "$DISK"; {MOUNT}; mkdir "$WORK/bound"; mount --bind "$WORK/at" "$WORK/bound"; {UMOUNT}',
         ("mkfs.ext4",),
@@ -163,7 +168,7 @@ IN_USE = [
     ),
     Trap(
         "mounted in another mount namespace only",
-        Why.MOUNTED,
+        Reason.MOUNTED,
         "is mounted at",
         f"""{EXT4}
 mkdir -p "$WORK/at"
@@ -176,7 +181,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "a file system's log on it, the rest elsewhere",
-        Why.FILE_SYSTEM,
+        Reason.FILE_SYSTEM,
         "jbd",
         'mke2fs -q -F -O journal_dev "$DISK"',
         ("mke2fs",),
@@ -184,7 +189,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "swapped to",
-        Why.SWAP_ACTIVE,
+        Reason.SWAP_ACTIVE,
         "is swapped to",
         'mkswap -q "$DISK"; swapon "$DISK"',
         ("mkswap",),
@@ -193,7 +198,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "a partition of it swapped to",
-        Why.SWAP_ACTIVE,
+        Reason.SWAP_ACTIVE,
         "is swapped to",
         f'{PART}; mkswap -q "$part"; swapon "$part"',
         ("mkswap", "addpart"),
@@ -203,7 +208,7 @@ read -r <"$WORK/up\"""",
     *map(running, ("0.90", "1.0", "1.1", "1.2")),
     Trap(
         "in an array that never started",
-        Why.MD_ACTIVE,
+        Reason.MD_ACTIVE,
         "→ md",
         f'{PAIR}; {STOP}; mdadm --incremental --quiet "$DISK" || :',
         ("mdadm",),
@@ -212,7 +217,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "an array's spare",
-        Why.MD_ACTIVE,
+        Reason.MD_ACTIVE,
         "→ md",
         'mdadm --create /dev/md/trap --run --quiet --level=1 --raid-devices=1 --force --spare-devices=1 --assume-clean "$OTHER" "$DISK"',
         ("mdadm",),
@@ -221,7 +226,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "a volume of its group is active",
-        Why.LVM_ACTIVE,
+        Reason.LVM_ACTIVE,
         "(trap-one)",
         f'{LVM} vgcreate -q trap "$DISK"; {LVM} lvcreate -q -Zn -l 4 -n one trap',
         ("lvm",),
@@ -230,7 +235,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "below a volume that is mounted, three floors up",
-        Why.MOUNTED,
+        Reason.MOUNTED,
         "is mounted at",
         f"{PAIR}; {LVM} vgcreate -q trap /dev/md/trap; {LVM} lvcreate -q -Zn -l 8 -n one trap; "
         f'mkfs.ext4 -q /dev/mapper/trap-one; mkdir "$WORK/at"; mount -o ro /dev/mapper/trap-one "$WORK/at"; {CALM}',
@@ -240,7 +245,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "the boot disk, two floors below /boot",
-        Why.BOOT_DISK,
+        Reason.BOOT_DISK,
         "is mounted at /boot",
         f'{PAIR} --metadata=1.0; echo 1M,32M | sfdisk --quiet /dev/md/trap; part=$(echo "$(readlink -f /dev/md/trap)"p1); '
         f'mkfs.ext4 -q "$part"; mkdir -p /boot; mount -o ro "$part" /boot; {CALM}',
@@ -250,7 +255,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "LUKS, open",
-        Why.CRYPT_OPEN,
+        Reason.CRYPT_OPEN,
         "(trap)",
         f'{LUKS} luks2 "$DISK"; printf secret | cryptsetup open --key-file=- "$DISK" trap',
         ("cryptsetup",),
@@ -259,7 +264,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "plain dm-crypt, open",
-        Why.CRYPT_OPEN,
+        Reason.CRYPT_OPEN,
         "(trap)",
         'printf secret | cryptsetup open --type plain --cipher aes-xts-plain64 --key-size 256 --hash sha256 "$DISK" trap',
         ("cryptsetup",),
@@ -268,7 +273,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "a linear mapping on its second half",
-        Why.MAPPED,
+        Reason.MAPPED,
         "(trap)",
         'dmsetup create trap --table "0 2048 linear $DISK 4096"',
         ("dmsetup",),
@@ -277,7 +282,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "a path of a multipath map",
-        Why.MULTIPATH,
+        Reason.MULTIPATH,
         "(trap)",
         'dmsetup create trap --uuid mpath-3600trap --table "0 $(blockdev --getsz "$DISK") multipath 0 0 1 1 service-time 0 1 2 $DISK 1 1"',
         ("dmsetup",),
@@ -286,7 +291,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "the second device of a mounted btrfs",
-        Why.MOUNTED,
+        Reason.MOUNTED,
         "mounted btrfs",
         f'mkfs.btrfs -q -f -d single -m raid1 "$OTHER" "$DISK"; btrfs device scan "$OTHER" "$DISK" >/dev/null; set -- "$OTHER"; {MOUNT}',
         ("mkfs.btrfs",),
@@ -295,7 +300,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "a loop device of it mounted",
-        Why.MOUNTED,
+        Reason.MOUNTED,
         "→ loop",
         f'{EXT4}; twin=$(losetup --find --show "$DISK"); set -- "$twin"; {MOUNT}',
         ("mkfs.ext4", "losetup"),
@@ -304,7 +309,7 @@ read -r <"$WORK/up\"""",
     ),
     Trap(
         "a loop device of a part of it",
-        Why.HELD,
+        Reason.HELD,
         "→ loop",
         'twin=$(losetup --find --show --offset 1048576 "$DISK")',
         ("losetup",),
@@ -332,15 +337,19 @@ SIGNED = [
     written("iso9660", "iso9660", at(32768, "\\001CD001\\001\\000LINUX")),
     written("VMware's", "VMFS_volume_member", at(1 << 20, "\\x0d\\xd0\\x01\\xc0")),
     written("Ceph's", "ceph_bluestore", at(0, "bluestore block device\\n")),
-    written("swap, not in use", "swap", 'mkswap -q "$DISK"', "mkswap", why=Why.SWAP),
+    written("swap, not in use", "swap", 'mkswap -q "$DISK"', "mkswap", reason=Reason.SWAP),
     written(
-        "a suspended machine", "swsuspend", 'mkswap -q "$DISK"; ' + at(4086, "S1SUSPEND\\x00"), "mkswap", why=Why.SWAP
+        "a suspended machine",
+        "swsuspend",
+        'mkswap -q "$DISK"; ' + at(4086, "S1SUSPEND\\x00"),
+        "mkswap",
+        reason=Reason.SWAP,
     ),
-    written("zfs", "zfs_member", ZFS, why=Why.ZFS),
+    written("zfs", "zfs_member", ZFS, reason=Reason.ZFS),
     *map(member, ("0.90", "1.0", "1.1", "1.2")),
     Trap(
         "member of an array of another host",
-        Why.RAID_MEMBER,
+        Reason.RAID_MEMBER,
         "'elsewhere:",
         f"{PAIR} --homehost=elsewhere --name=theirs; {STOP}",
         ("mdadm",),
@@ -352,7 +361,7 @@ SIGNED = [
         "ddf_raid_member",
         f'mdadm --create /dev/md/trap --run --quiet --metadata=ddf --level=container --raid-devices=2 "$DISK" "$OTHER"; {STOP}',
         "mdadm",
-        why=Why.RAID_MEMBER,
+        reason=Reason.RAID_MEMBER,
         on=VM,
     ),
     written(
@@ -361,30 +370,30 @@ SIGNED = [
         "IMSM_NO_PLATFORM=1 IMSM_DEVNAME_AS_SERIAL=1 mdadm --create /dev/md/trap --run --quiet --metadata=imsm --level=container --raid-devices=2 "
         f'"$DISK" "$OTHER"; {STOP}',
         "mdadm",
-        why=Why.RAID_MEMBER,
+        reason=Reason.RAID_MEMBER,
         on=VM,
     ),
-    written("LVM, in no group", "LVM2_member", f'{LVM} pvcreate -q "$DISK"', "lvm", why=Why.LVM_LABEL),
+    written("LVM, in no group", "LVM2_member", f'{LVM} pvcreate -q "$DISK"', "lvm", reason=Reason.LVM_LABEL),
     written(
         "LVM, in a group that is not active",
         "LVM2_member",
         # Without asking device mapper, which a host that has the tools may yet lack.
         f'{LVM} vgcreate -q trap "$DISK" "$OTHER"; {LVM} lvcreate -q --config global/activation=0 -Zn -an -l 4 -n one trap',
         "lvm",
-        why=Why.LVM_LABEL,
+        reason=Reason.LVM_LABEL,
     ),
-    written("LUKS1, closed", "crypto_LUKS", f'{LUKS} luks1 "$DISK"', "cryptsetup", why=Why.LUKS),
-    written("LUKS2, closed", "crypto_LUKS", f'{LUKS} luks2 "$DISK"', "cryptsetup", why=Why.LUKS),
-    written("GPT", "gpt", table("gpt"), "sfdisk", why=Why.PARTITION_TABLE),
-    written("MBR", "dos", table("dos"), "sfdisk", why=Why.PARTITION_TABLE),
-    written("Sun", "sun", table("sun"), "sfdisk", why=Why.PARTITION_TABLE),
-    written("SGI", "sgi", table("sgi"), "sfdisk", why=Why.PARTITION_TABLE),
+    written("LUKS1, closed", "crypto_LUKS", f'{LUKS} luks1 "$DISK"', "cryptsetup", reason=Reason.LUKS),
+    written("LUKS2, closed", "crypto_LUKS", f'{LUKS} luks2 "$DISK"', "cryptsetup", reason=Reason.LUKS),
+    written("GPT", "gpt", table("gpt"), "sfdisk", reason=Reason.PARTITION_TABLE),
+    written("MBR", "dos", table("dos"), "sfdisk", reason=Reason.PARTITION_TABLE),
+    written("Sun", "sun", table("sun"), "sfdisk", reason=Reason.PARTITION_TABLE),
+    written("SGI", "sgi", table("sgi"), "sfdisk", reason=Reason.PARTITION_TABLE),
     written(
         "GPT of which only the copy at the end is left",
         "gpt",
         table("gpt") + '; dd if=/dev/zero of="$DISK" bs=64K count=1 conv=notrunc status=none',
         "sfdisk",
-        why=Why.PARTITION_TABLE,
+        reason=Reason.PARTITION_TABLE,
     ),
     written(
         "hybrid: GPT and MBR at once",
@@ -392,7 +401,7 @@ SIGNED = [
         table("gpt") + '; sgdisk --hybrid=1 "$DISK" >/dev/null',
         "sfdisk",
         "sgdisk",
-        why=Why.PARTITION_TABLE,
+        reason=Reason.PARTITION_TABLE,
     ),
     written(
         "an empty MBR, made by hand",
@@ -400,39 +409,39 @@ SIGNED = [
         at(510, "\\x55\\xaa")
         + "; "
         + at(446, "\\x80\\x00\\x01\\x00\\x83\\x00\\x01\\x00\\x00\\x08\\x00\\x00\\x00\\x10\\x00\\x00"),
-        why=Why.PARTITION_TABLE,
+        reason=Reason.PARTITION_TABLE,
     ),
     written(
         "BSD, whose label libblkid knows inside of a partition only",
-        "nothing that is recognised",
+        "no recognised content",
         at(512, "\\x57\\x45\\x56\\x82") + "; " + at(644, "\\x57\\x45\\x56\\x82"),
-        why=Why.UNKNOWN_DATA,
+        reason=Reason.UNKNOWN_DATA,
     ),
     written(
         "Atari",
         "atari",
         at(0x1C2, "\\x00\\x02\\x00\\x00\\x01GEM\\x00\\x00\\x08\\x00\\x00\\x00\\x10\\x00"),
-        why=Why.PARTITION_TABLE,
+        reason=Reason.PARTITION_TABLE,
     ),
     written(
         "Macintosh",
         "mac",
         at(0, "ER\\x02\\x00") + "; " + at(512, "PM\\x00\\x00\\x00\\x00\\x00\\x01"),
-        why=Why.PARTITION_TABLE,
+        reason=Reason.PARTITION_TABLE,
     ),
     written(
         "a cipher without a header",
-        "nothing that is recognised",
+        "no recognised content",
         'head -c 4M /dev/urandom >"$DISK"',
-        why=Why.UNKNOWN_DATA,
+        reason=Reason.UNKNOWN_DATA,
     ),
-    written("data at its end only", "nothing that is recognised", at(-700, "the last words"), why=Why.UNKNOWN_DATA),
+    written("data at its end only", "no recognised content", at(-700, "the last words"), reason=Reason.UNKNOWN_DATA),
     written(
         "an array whose superblock was erased",
-        "nothing that is recognised",
+        "no recognised content",
         f'{EXT4}; wipefs --quiet --all "$DISK"',
         "mkfs.ext4",
-        why=Why.UNKNOWN_DATA,
+        reason=Reason.UNKNOWN_DATA,
     ),
 ]
 
@@ -447,15 +456,15 @@ LABELS = [
         "our label, copied from another disk",
         "copied here from another disk",
         labelled("free", "another one"),
-        why=Why.FOREIGN_LABEL,
+        reason=Reason.FOREIGN_LABEL,
     ),
     written(
         "a label that is not whole",
-        "no label of ours",
+        "no matrix label",
         labelled("free") + at(label.BLOCK * label.BYTES + 20, "X"),
-        why=Why.UNKNOWN_DATA,
+        reason=Reason.UNKNOWN_DATA,
     ),
-    Trap("left over from a run that was killed", Why.LEFT_OVER, "handed to the run 20260101-1", labelled("held")),
+    Trap("left over from a run that was killed", Reason.LEFT_OVER, "leased to the run 20260101-1", labelled("held")),
 ]
 
 
@@ -464,77 +473,77 @@ def _of(**changes: object) -> Callable[[DeclaredDisk], DeclaredDisk]:
 
 
 IDENTITY = [
-    Trap("another serial number", Why.WRONG_SERIAL, "not ZC1234", declared=_of(serial="ZC1234")),
-    Trap("another WWN", Why.WRONG_WWN, "tells no WWN", declared=_of(wwn="0x5000c500a1b2c3d4")),
-    Trap("another size", Why.WRONG_SIZE, "not 4000787030016", declared=_of(size=4000787030016)),
+    Trap("another serial number", Reason.WRONG_SERIAL, "not ZC1234", declared=_of(serial="ZC1234")),
+    Trap("another WWN", Reason.WRONG_WWN, "reports no WWN", declared=_of(wwn="0x5000c500a1b2c3d4")),
+    Trap("another size", Reason.WRONG_SIZE, "not 4000787030016", declared=_of(size=4000787030016)),
     Trap(
         "one sector too small",
-        Why.WRONG_SIZE,
+        Reason.WRONG_SIZE,
         "bytes, not",
         declared=lambda claim: replace(claim, size=claim.size + 512),
     ),
-    Trap("declared by its name alone", Why.WRONG_SERIAL, "anything could be it", declared=_of(serial="")),
-    Trap("for other matrices", Why.NOT_FOR_THIS, "it is for nightly-*", declared=_of(purposes=("nightly-*",))),
+    Trap("declared by its name alone", Reason.WRONG_SERIAL, "it cannot be identified", declared=_of(serial="")),
+    Trap("for other matrices", Reason.NOT_FOR_THIS, "it is for nightly-*", declared=_of(purposes=("nightly-*",))),
     Trap(
         "its name leads to another disk now",
-        Why.ELSEWHERE,
-        "but what was declared is",
+        Reason.ELSEWHERE,
+        "but the declared disk is",
         'ln -sfn "$OTHER" "$NAMES/$NAME"',
         undo='ln -sfn "$DISK" "$NAMES/$NAME"',
     ),
     Trap(
         "its name leads nowhere",
-        Why.NOT_THERE,
-        "where nothing is",
+        Reason.NOT_THERE,
+        "which does not exist",
         'ln -sfn /dev/gone "$NAMES/$NAME"',
         undo='ln -sfn "$DISK" "$NAMES/$NAME"',
     ),
-    Trap("nothing has its name", Why.NOT_THERE, "nothing is called", declared=_of(id="wwn-0x5000c500dead")),
+    Trap("nothing has its name", Reason.NOT_THERE, "no device is called", declared=_of(id="wwn-0x5000c500dead")),
     Trap(
         "its name leads to itself",
-        Why.NOT_THERE,
-        "where nothing is",
+        Reason.NOT_THERE,
+        "which does not exist",
         'ln -sfn "$NAME" "$NAMES/$NAME"',
         undo='ln -sfn "$DISK" "$NAMES/$NAME"',
     ),
     Trap(
         "its name leads to a file",
-        Why.NO_BLOCK_DEVICE,
+        Reason.NO_BLOCK_DEVICE,
         "a regular",
         'truncate -s 128M "$WORK/file"; ln -sfn "$WORK/file" "$NAMES/$NAME"',
         undo='ln -sfn "$DISK" "$NAMES/$NAME"',
     ),
     Trap(
         "its name leads to /dev/null",
-        Why.NO_BLOCK_DEVICE,
+        Reason.NO_BLOCK_DEVICE,
         "a character special file",
         'ln -sfn /dev/null "$NAMES/$NAME"',
         undo='ln -sfn "$DISK" "$NAMES/$NAME"',
     ),
     Trap(
         "its name leads to a folder",
-        Why.NO_BLOCK_DEVICE,
+        Reason.NO_BLOCK_DEVICE,
         "a directory",
         'ln -sfn "$WORK" "$NAMES/$NAME"',
         undo='ln -sfn "$DISK" "$NAMES/$NAME"',
     ),
     Trap(
         "its name is a file, not a link",
-        Why.NO_BLOCK_DEVICE,
+        Reason.NO_BLOCK_DEVICE,
         "a regular",
         'rm "$NAMES/$NAME"; echo /dev/sda >"$NAMES/$NAME"',
         undo='rm "$NAMES/$NAME"; ln -sfn "$DISK" "$NAMES/$NAME"',
     ),
     Trap(
         "its name leads through links to another disk",
-        Why.ELSEWHERE,
-        "but what was declared is",
+        Reason.ELSEWHERE,
+        "but the declared disk is",
         'ln -s "$OTHER" "$WORK/third"; ln -s third "$WORK/second"; ln -sfn "$WORK/second" "$NAMES/$NAME"',
         undo='ln -sfn "$DISK" "$NAMES/$NAME"',
     ),
     Trap(
         "a partition instead of a disk",
-        Why.PARTITION,
+        Reason.PARTITION,
         "is a partition of",
         f'{PART}; ln -sfn "$part" "$NAMES/$NAME"',
         ("addpart",),
@@ -542,7 +551,7 @@ IDENTITY = [
     ),
     Trap(
         "an array instead of a disk",
-        Why.NO_DISK,
+        Reason.NO_DISK,
         "is made of other devices",
         f'{PAIR}; ln -sfn "$(readlink -f /dev/md/trap)" "$NAMES/$NAME"',
         ("mdadm",),
@@ -551,14 +560,14 @@ IDENTITY = [
     ),
     Trap(
         "read-only",
-        Why.READ_ONLY,
+        Reason.READ_ONLY,
         "cannot be written",
         'blockdev --setro "$DISK"',
         undo='blockdev --setrw "$DISK"',
     ),
     Trap(
         "its file is behind another loop device, which is mounted",
-        Why.TWIN,
+        Reason.TWIN,
         "has the file",
         f'{EXT4}; twin=$(losetup --find --show "$(losetup --noheadings --output BACK-FILE "$DISK")"); set -- "$twin"; {MOUNT}',
         ("mkfs.ext4",),
@@ -568,12 +577,12 @@ IDENTITY = [
 ]
 #: SCSI disks as the kernel itself makes them up.
 SCSI = [
-    Trap("a stick, which anybody may pull out", Why.REMOVABLE, "can be changed by hand", "removable=1", on=VM),
-    Trap("a magneto-optical drive", Why.OPTICAL, "SCSI type 7", "ptype=7", on=VM),
-    Trap("a disk whose switch is at read-only", Why.READ_ONLY, "cannot be written", "wp=1", on=VM),
+    Trap("a stick, which anybody may pull out", Reason.REMOVABLE, "has a removable medium", "removable=1", on=VM),
+    Trap("a magneto-optical drive", Reason.OPTICAL, "SCSI type 7", "ptype=7", on=VM),
+    Trap("a disk whose switch is at read-only", Reason.READ_ONLY, "cannot be written", "wp=1", on=VM),
     Trap(
         "two paths to one disk, and no multipath",
-        Why.AMBIGUOUS,
+        Reason.AMBIGUOUS,
         "/dev/sdb is called",
         "num_tgts=1 max_luns=1 add_host=2 vpd_use_hostno=0",
         on=VM,

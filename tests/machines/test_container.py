@@ -16,8 +16,8 @@ import pytest
 
 from runner.base.errors import HarnessBroken
 from runner.engine.order import Plan
-from runner.hosts.checks import judged
-from runner.hosts.lease import Loan, lent
+from runner.hosts.checks import check_disk
+from runner.hosts.lease import Lease, lease_disks
 from runner.machines.base import MachineOptions, RigLost, RigSpec, Step
 from runner.machines.container import NO_OPTIONS, Container, boxed, image
 from runner.machines.container import lent as taken
@@ -41,7 +41,7 @@ from tests.support.runners import killed_after, waited_for
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.hosts.exclusive import Held
+    from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine
     from runner.machines.container.argv import Engine
     from runner.results.record import Trial
@@ -121,7 +121,7 @@ def taken_away(engine: Engine) -> None:
     subprocess.run(engine.argv("rm", "--force", *names(engine)), capture_output=True, check=True)
 
 
-def carried_out(machine: Machine, text: str, folder: Path, lent: Mapping[str, Held] | None = None) -> list[Trial]:
+def carried_out(machine: Machine, text: str, folder: Path, lent: Mapping[str, LeasedDisk] | None = None) -> list[Trial]:
     declared = space(text)
     plan = Plan(select(declared), declared.matrix.repeat, declared.matrix.seed)
     run = create(folder, manifest())
@@ -133,10 +133,14 @@ def carried_out(machine: Machine, text: str, folder: Path, lent: Mapping[str, He
 
 @pytest.mark.parametrize("text", [SMALL, FILES], ids=["raw", "files"])
 def test_the_same_cells_are_measured_in_a_container_as_anywhere(disks: Bay, tmp_path: Path, text: str) -> None:
-    asked = Loan("night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), hands=disks.hands)
-    with lent([disks.claim, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), lambda _: None) as held:
+    asked = Lease(
+        "night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), operations=disks.operations
+    )
+    with lease_disks(
+        [disks.declared, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), lambda _: None
+    ) as held:
         for one in held:
-            one.let_go()
+            one.release()
         # By names that are links, as udev's are.
         links = tuple(str(disks.names / name) for name in ("disk-a", "disk-b"))
         machine = Container(MachineOptions(disks=links, held=held))
@@ -144,7 +148,7 @@ def test_the_same_cells_are_measured_in_a_container_as_anywhere(disks: Bay, tmp_
     dry = carried_out(Dry(), text, tmp_path / "dry")
     assert {trial.cell for trial in here} == {trial.cell for trial in dry}
     assert {(trial.outcome, trial.reason) for trial in here} == {(Outcome.MEASURED, "")}
-    assert judged(disks.ask(), disks.claim).usable
+    assert check_disk(disks.ask(), disks.declared).usable
 
 
 def said_in(disks: Bay, spec: RigSpec, *texts: str) -> list[tuple[int, str]]:
@@ -312,7 +316,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
             assert "disk-a: left" not in output
             assert "could not be taken away" not in output
             assert place.said(*engine.argv("ps", "--all", "--format={{.Names}}")).split() == ["foreign"]
-            assert judged(disks.ask(), disks.claim).usable
+            assert check_disk(disks.ask(), disks.declared).usable
     last = place.start(*RUN_IT)
     output, _ = last.communicate()
     assert last.returncode == 0, output
@@ -327,7 +331,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(
     assert not disks.mounted(place.said("cat", "/proc/self/mounts"))
     assert not list((run / "standing").iterdir())
     assert knob.read_text() == before
-    assert judged(disks.ask(), disks.claim).usable
+    assert check_disk(disks.ask(), disks.declared).usable
 
 
 def test_told_to_stop_it_leaves_nothing(disks: Bay, place: Around, engine: Engine) -> None:
@@ -339,4 +343,4 @@ def test_told_to_stop_it_leaves_nothing(disks: Bay, place: Around, engine: Engin
     assert runner.returncode == 130, output
     assert place.said(*engine.argv("ps", "--all", "--quiet")) == ""
     assert not disks.mounted(place.said("cat", "/proc/self/mounts"))
-    assert judged(disks.ask(), disks.claim).usable
+    assert check_disk(disks.ask(), disks.declared).usable

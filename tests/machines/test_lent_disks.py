@@ -60,7 +60,7 @@ def place(disks: Bay, tmp_path: Path) -> Iterator[Place]:
 
 
 def allow(folder: Path, disks: Bay, more: str) -> None:
-    entry = f"{{id: disk-a, serial: '{disks.claim.serial}', size: {SIZE}B{more}}}"
+    entry = f"{{id: disk-a, serial: '{disks.declared.serial}', size: {SIZE}B{more}}}"
     (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n      - {entry}\n")
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from runner.engine.order import Plan
-from runner.hosts.checks import judged
-from runner.hosts.lease import Loan, lent
+from runner.hosts.checks import check_disk
+from runner.hosts.lease import Lease, lease_disks
 from runner.machines.base import MachineOptions
 from runner.machines.dry import Dry
 from runner.machines.local import Local
@@ -32,7 +32,7 @@ from tests.support.runners import killed_after
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runner.hosts.exclusive import Held
+    from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine
     from runner.results.record import Trial
 
@@ -58,7 +58,7 @@ repeat: 1
 """
 
 
-def carried_out(machine: Machine, folder: Path, held: Sequence[Held] = ()) -> list[Trial]:
+def carried_out(machine: Machine, folder: Path, held: Sequence[LeasedDisk] = ()) -> list[Trial]:
     found = space(SMALL)
     plan = Plan(select(found), found.matrix.repeat, found.matrix.seed)
     run = create(folder, manifest())
@@ -71,10 +71,12 @@ def carried_out(machine: Machine, folder: Path, held: Sequence[Held] = ()) -> li
 
 def test_the_same_cells_are_measured_on_this_host_as_anywhere(disks: Bay, tmp_path: Path) -> None:
     said: list[str] = []
-    asked = Loan("night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), hands=disks.hands)
-    with lent([disks.claim, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), said.append) as held:
+    asked = Lease(
+        "night-1", "small", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), operations=disks.operations
+    )
+    with lease_disks([disks.declared, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), said.append) as held:
         for one in held:
-            one.let_go()
+            one.release()
         here = carried_out(
             Local(MachineOptions(disks=tuple(one.node.path for one in held))), tmp_path / "results", held
         )
@@ -82,7 +84,7 @@ def test_the_same_cells_are_measured_on_this_host_as_anywhere(disks: Bay, tmp_pa
     assert {trial.cell for trial in here} == {trial.cell for trial in dry}
     assert {(trial.outcome, trial.reason) for trial in here} == {(Outcome.MEASURED, "")}
     assert len(said) == 1
-    assert judged(disks.ask(), disks.claim).usable
+    assert check_disk(disks.ask(), disks.declared).usable
 
 
 #: The host's /dev stays as it is: what is made in it here is seen here alone.
@@ -138,7 +140,7 @@ def placed(disks: Bay, tmp_path: Path, matrix: str, kind: Callable[[Bay, Path], 
     (folder / "m.yaml").write_text(matrix)
     entries = "".join(
         f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
-        for claim in (disks.claim, disks.beside)
+        for claim in (disks.declared, disks.beside)
     )
     (folder / "hosts.yaml").write_text(f"hosts:\n  here:\n    disks:\n{entries}")
     made = kind(disks, folder)
@@ -168,7 +170,7 @@ def test_killed_wherever_it_is_it_goes_on_and_leaves_nothing(disks: Bay, place: 
     assert "disk-" not in place.said(sys.executable, "-m", "runner.cli", "clean", "--dry-run")
     assert not disks.mounted(place.said("cat", "/proc/self/mounts"))
     assert not list((run / "standing").iterdir())
-    assert judged(disks.ask(), disks.claim).usable
+    assert check_disk(disks.ask(), disks.declared).usable
 
 
 def test_a_disk_that_stays_with_the_run_is_told_whoever_listens_and_the_run_did_not_end_well(
@@ -186,8 +188,8 @@ def test_a_disk_that_stays_with_the_run_is_told_whoever_listens_and_the_run_did_
     (run,) = (place.folder / "results").glob("small-*")
     ended = load(run).manifest
     assert (ended.finished, ended.exit) == (True, 3)
-    assert not judged(disks.ask(), disks.claim).usable
-    assert judged(disks.ask(), disks.beside).usable
+    assert not check_disk(disks.ask(), disks.declared).usable
+    assert check_disk(disks.ask(), disks.beside).usable
 
 
 def test_without_the_word_to_destroy_nothing_is_written(disks: Bay, place: Place) -> None:
@@ -246,7 +248,7 @@ def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(disks: Bay, place: Pla
     output, _ = runner.communicate()
     assert runner.returncode == 130, output
     assert not disks.mounted(place.said("cat", "/proc/self/mounts"))
-    assert judged(disks.ask(), disks.claim).usable
+    assert check_disk(disks.ask(), disks.declared).usable
 
 
 class Gate:
@@ -283,7 +285,7 @@ def test_nobody_gets_a_disk_that_is_measured_as_it_is(disks: Bay, place: Place) 
             gate.opened()
         output, _ = runner.communicate()
     assert runner.returncode == 0, output
-    assert judged(disks.ask(), disks.claim).usable
+    assert check_disk(disks.ask(), disks.declared).usable
     os.close(os.open(disks.disk, os.O_RDONLY | os.O_EXCL))
 
 
@@ -302,7 +304,7 @@ def test_a_disk_that_somebody_took_before_it_was_measured_is_not_written_on(disk
     with Journal.open(run / "journal.sqlite") as journal:
         trials = list(journal.trials())
     assert [trial.outcome for trial in trials] == [Outcome.BROKEN] * 2
-    busy = f"disk-a is busy: {disks.disk} is held exclusively by process {os.getpid()} ("
+    busy = f"disk-a is busy: {disks.disk} is opened exclusively by process {os.getpid()} ("
     assert all(busy in trial.reason for trial in trials)
     assert "disk-a stays with the run, for `matrix clean`: busy: " in output
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from runner.base.errors import BadInput
 from runner.engine.concurrency_policy import one_at_a_time_because
-from runner.hosts.exclusive import Held
+from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
-from runner.hosts.local_operations import HERE, Descriptor
+from runner.hosts.local_operations import LOCAL, Descriptor
 from runner.language.hosts import DeclaredDisk
 from runner.machines import PASSTHROUGH, machine
 from runner.machines.base import MachineOptions, RigSpec
@@ -108,19 +108,23 @@ def test_what_a_disk_is_is_read_from_the_kernel(tmp_path: Path) -> None:
     told = {"logical_block_size": 4096, "physical_block_size": 4096, "discard_granularity": 0, "rotational": 1}
     for name, value in told.items():
         (tmp_path / "queue" / name).write_text(f"{value}\n")
-    held = Held(DeclaredDisk("x", 1), node(wwn="naa.5000c500a1b2c3d4", model="A\x07B"), HERE, Descriptor(-1))
+    held = LeasedDisk(DeclaredDisk("x", 1), node(wwn="naa.5000c500a1b2c3d4", model="A\x07B"), LOCAL, Descriptor(-1))
     assert seen(held, tmp_path) == Passed(4096, 4096, 0, TURNS, "5000c500a1b2c3d4", "AB")
     (tmp_path / "device").mkdir()
     (tmp_path / "device/vpd_pgb1").write_bytes(bytes([0, 0xB1, 0, 60, 0x15, 0x18]))
     assert seen(held, tmp_path).rotation == 5400
     (tmp_path / "queue/rotational").write_text("0\n")
     assert (
-        seen(Held(DeclaredDisk("x", 1), node(wwn="eui.0025385b71b0c6"), HERE, Descriptor(-1)), tmp_path).rotation == 1
+        seen(LeasedDisk(DeclaredDisk("x", 1), node(wwn="eui.0025385b71b0c6"), LOCAL, Descriptor(-1)), tmp_path).rotation
+        == 1
     )
 
 
 def test_where_the_kernel_says_nothing_a_disk_is_plain(tmp_path: Path) -> None:
-    assert seen(Held(DeclaredDisk("x", 1), node(wwn="t10.ATA something"), HERE, Descriptor(-1)), tmp_path) == Passed()
+    assert (
+        seen(LeasedDisk(DeclaredDisk("x", 1), node(wwn="t10.ATA something"), LOCAL, Descriptor(-1)), tmp_path)
+        == Passed()
+    )
 
 
 def test_what_such_disks_cannot_do_is_refused_and_a_kernel_is_not() -> None:
@@ -134,7 +138,7 @@ def test_what_such_disks_cannot_do_is_refused_and_a_kernel_is_not() -> None:
 
 def test_sectors_that_a_bus_cannot_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.machines.qemu.passthrough.seen", lambda *_: Passed(logical=4096))
-    place = Passthrough(MachineOptions(held=(Held(DeclaredDisk("x", 1), node(), HERE, Descriptor(-1)),)))
+    place = Passthrough(MachineOptions(held=(LeasedDisk(DeclaredDisk("x", 1), node(), LOCAL, Descriptor(-1)),)))
     with pytest.raises(BadInput, match="x has sectors of 4096 bytes"):
         place._passed(RigSpec((Disk(1, "sata"),)))
     assert place._passed(RigSpec((Disk(1, "scsi"),))) == (Passed(logical=4096),)
@@ -154,7 +158,7 @@ async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with
     judged = os.open(disk, os.O_RDONLY)
     disk.rename(tmp_path / "elsewhere")
     disk.write_bytes(b"another")
-    held = Held(DeclaredDisk("x", 512), node(), HERE, Descriptor(lock), Descriptor(judged))
+    held = LeasedDisk(DeclaredDisk("x", 512), node(), LOCAL, Descriptor(lock), Descriptor(judged))
     async with lent([held], (Disk(512),), tmp_path, -1) as served:
         (descriptor,) = served.descriptors
         assert os.pread(descriptor, 7, 0) == b"x" * 7
@@ -163,7 +167,7 @@ async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with
         assert served.reports() == ()
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(descriptor)
-    held.let_go()
+    held.release()
     with pytest.raises(ValueError, match="let go"):
         async with lent([held], (Disk(512),), tmp_path, -1):
             pass
@@ -171,7 +175,7 @@ async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with
 
 
 async def test_a_disk_that_went_with_its_controller_has_but_its_lock(tmp_path: Path) -> None:
-    held = Held(DeclaredDisk("x", 512, whole=True), node(), HERE, Descriptor(7), controller="0000:01:00.0")
+    held = LeasedDisk(DeclaredDisk("x", 512, whole=True), node(), LOCAL, Descriptor(7), controller="0000:01:00.0")
     async with lent([held], (Disk(512, "nvme"),), tmp_path, -1) as served:
         assert (served.descriptors, served.kept) == ((), (7,))
     assert Passthrough(MachineOptions(held=(held,)))._passed(RigSpec((Disk(512, "nvme"),))) == (Whole("0000:01:00.0"),)

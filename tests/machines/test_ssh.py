@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts.checks import judged
+from runner.hosts.checks import check_disk
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from runner.results.run_folder import load
@@ -58,7 +58,7 @@ class Desk:
         (folder / "m.yaml").write_text(SMALL)
         entries = "".join(
             f"      - {{id: {claim.id}, serial: '{claim.serial}', size: {claim.size}B}}\n"
-            for claim in (disks.claim, disks.beside)
+            for claim in (disks.declared, disks.beside)
         )
         (folder / "hosts.yaml").write_text(
             f"hosts:\n  here:\n    reach: local\n  bench:\n    reach: ssh:{NAME}\n    disks:\n{entries}"
@@ -95,7 +95,7 @@ class Desk:
         assert self.shelf.there("ls /run/matrix/far") == ""
         assert not self.disks.mounted(self.shelf.there("cat /proc/self/mounts"))
         assert "disk-" not in self.said("clean", "--dry-run", "--host", "bench")
-        return judged(self.disks.ask(), self.disks.claim).usable
+        return check_disk(self.disks.ask(), self.disks.declared).usable
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_a_host_that_lost_our_locks_ends_the_run_and_the_same_command_goes_on(de
         os.kill(int(desk.shelf.there("cat /run/lock/matrix/disk-*").split()[-1]), signal.SIGKILL)
         output = runner.communicate()[0]
     assert runner.returncode == 3, output
-    assert "the lease of the disks of shelf is lost: what held the disks of shelf for us has ended" in output
+    assert "the lease of the disks of shelf is lost: the disk agent of shelf has ended" in output
     gate.on.unlink()
     desk.said(*RUN, "--templates", "templates")
     assert [trial.outcome for trial in desk.trials()] == [Outcome.MEASURED] * 4
@@ -283,7 +283,7 @@ def test_no_night_has_more_than_it_may_while_the_line_is_down(desk: Desk) -> Non
         desk.shelf.mend()
         output = runner.communicate()[0]
     assert runner.returncode == 3, output
-    assert "stopped for tonight, so that disk-a does not wear out: all that may be has been" in output
+    assert "stopped for tonight, so that disk-a does not wear out: no bytes are left" in output
     gate.on.unlink()
     assert desk.trials() == []
     assert "budget of bytes for tonight is too small" in desk.said(*RUN, "--templates", "templates", status=2)
@@ -316,7 +316,7 @@ def test_a_disk_that_somebody_over_there_took_before_it_was_measured_is_not_writ
     os.close(device)
     assert runner.returncode == 3, output
     assert {trial.outcome for trial in desk.trials()} == {Outcome.BROKEN}
-    busy = f"disk-a is busy: {desk.disks.disk} is held exclusively by process {os.getpid()} ("
+    busy = f"disk-a is busy: {desk.disks.disk} is opened exclusively by process {os.getpid()} ("
     assert all(busy in trial.reason for trial in desk.trials())
     desk.cleaned()
     assert desk.clean()
@@ -327,7 +327,7 @@ def test_a_disk_that_takes_the_place_of_one_that_was_lent_is_not_worked_on(desk:
     (desk.folder / "m.yaml").write_text(SMALL.replace("  fs: [disk, fs: {type: ext4}]\n", ""))
     other = desk.folder / "other"
     with other.open("wb") as file:
-        file.truncate(desk.disks.claim.size)
+        file.truncate(desk.disks.declared.size)
     gate = Gate(desk, "disk/set-up.sh")
     with desk.start(*RUN, "--templates", "templates") as runner:
         gate.reached()
@@ -336,6 +336,6 @@ def test_a_disk_that_takes_the_place_of_one_that_was_lent_is_not_worked_on(desk:
         gate.opened()
         output = runner.communicate()[0]
     assert runner.returncode == 3, output
-    assert "a disk of shelf is another one than was lent" in output
+    assert "a disk of shelf was replaced by another disk" in output
     assert "its diskseq was" in output
     assert not any(other.read_bytes())

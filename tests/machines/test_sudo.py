@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts.checks import judged
+from runner.hosts.checks import check_disk
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from tests.hosts.loops import Bay, bay, why_not
@@ -109,7 +109,7 @@ class Seat(Place):
         mine = pwd.getpwnam(USER).pw_uid
         kept = [path for name in ("results", "state") for path in (self.folder / name).rglob("*")]
         assert {path.lstat().st_uid for path in kept} == {mine}
-        return judged(self.disks.ask(), self.disks.claim).usable
+        return check_disk(self.disks.ask(), self.disks.declared).usable
 
 
 class Plain(Seat):
@@ -177,7 +177,7 @@ def test_what_stands_in_the_way_is_told_before_anything_is_made(seat: Seat) -> N
     seat.root("rm /usr/local/libexec/* /etc/sudoers.d/matrix-*")
     seat.root(f"install -m 755 {ROOT}/runner/hosts/agent/holder.pl {INSTALLED}")
     said = seat.told(*RUN, status=2)
-    assert "without a question: sudo: a password is required" in said
+    assert "without a password: sudo: a password is required" in said
     assert not (seat.folder / "results").exists()
 
 

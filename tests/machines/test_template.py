@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from runner.base.cache import forget, sha256
+from runner.base.cache import remove_unused, sha256
 from runner.machines.base import MachineOptions, RigLost
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
@@ -54,11 +54,11 @@ def remembered(name: str) -> bool:
 
 async def test_a_template_in_use_is_not_forgotten() -> None:
     async with template.restored(VM, "a", Path()) as (memory, facts):
-        forget(template.home() / "a")
+        remove_unused(template.home() / "a")
         assert remembered("a")
         assert cast("Path", memory).exists()
         assert facts == {"it": "is whole"}
-    forget(template.home() / "a")
+    remove_unused(template.home() / "a")
     assert not remembered("a")
 
 
@@ -69,7 +69,7 @@ async def test_a_template_found_whole_is_not_forgotten_before_it_is_used(monkeyp
 
     def then_another_process_prunes(folder: Path) -> bool:
         found = whole(folder)
-        forget(folder)
+        remove_unused(folder)
         return found
 
     monkeypatch.setattr(template, "whole", then_another_process_prunes)

@@ -23,15 +23,15 @@ from hypothesis import strategies as st
 
 import runner.machines.vagrant as package
 from runner.base import process
-from runner.base.cache import opened, try_lock
+from runner.base.cache import open_lock_file, try_lock
 from runner.base.errors import BadInput, HarnessBroken
-from runner.base.uncancelled import to_its_end
+from runner.base.uncancelled import run_to_end
 from runner.cli import cli
 from runner.engine.concurrency_policy import FixedLevel
 from runner.engine.rigs import rig_spec
-from runner.hosts.exclusive import Held
+from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
-from runner.hosts.local_operations import HERE, Descriptor
+from runner.hosts.local_operations import LOCAL, Descriptor
 from runner.language.hosts import DeclaredDisk
 from runner.machines.base import Leftover, Refusal, RigLost, RigSpec
 from runner.machines.dry import plausible
@@ -47,7 +47,7 @@ from runner.machines.vagrant.rig import entered, without
 from runner.machines.vagrant.vagrantfile_settings import FIND, Box, Network, Plan, found, node, passed, served
 from runner.simdisks.disk import Disk
 from runner.simdisks.physics import Physics
-from runner.simdisks.server import whole
+from runner.simdisks.server import device_command
 from tests.engine.test_run import Bench
 from tests.engine.test_side_by_side import Bearing, BearingRig
 from tests.support.matrices import SMALL
@@ -252,9 +252,9 @@ def test_a_disk_of_the_host_is_flushed_and_looks_as_it_is() -> None:
 
 
 def test_the_server_of_such_a_disk_keeps_nothing_in_memory() -> None:
-    line = " ".join(whole(Path("/s/x"), 9, discards=False))
+    line = " ".join(device_command(Path("/s/x"), 9, discards=False))
     assert "--cache=none --aio=native --discard=ignore --socket /s/x /dev/fd/9" in line
-    assert "--discard=unmap" in whole(Path("/s/x"), 9, discards=True)
+    assert "--discard=unmap" in device_command(Path("/s/x"), 9, discards=True)
 
 
 def test_only_root_may_give_disks_of_the_host_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +273,7 @@ def test_whom_machines_run_as_is_asked_of_libvirt() -> None:
 
 
 def test_sectors_that_such_a_machine_cannot_have_are_refused() -> None:
-    held = Held(DeclaredDisk("x", 1), Node("sdx", "8:0", MIB), HERE, Descriptor(-1))
+    held = LeasedDisk(DeclaredDisk("x", 1), Node("sdx", "8:0", MIB), LOCAL, Descriptor(-1))
     refuse_large_sectors([held], [Passed()])
     with pytest.raises(BadInput, match="x has sectors of 4096 bytes") as caught:
         refuse_large_sectors([held], [Passed(logical=4096)])
@@ -702,7 +702,7 @@ class Comes:
                 disks=lambda: ("/d",), emptied=lambda _: self.said.append(f"{name} emptied"), enter=(), where=name
             )
         finally:
-            await to_its_end(self._down(name))
+            await run_to_end(self._down(name))
             if number in self.stuck:
                 raise HarnessBroken(f"libvirt does not let go of {number}")
 
@@ -770,7 +770,7 @@ async def test_who_may_bring_a_box_has_the_next_one_wait_and_leaves_nothing_besi
     held: list[bool] = []
 
     async def vagrant(*_: object, **__: object) -> None:
-        with opened(tmp_path / "cache/vagrant/up.lock") as lock:
+        with open_lock_file(tmp_path / "cache/vagrant/up.lock") as lock:
             held.append(not try_lock(lock, fcntl.LOCK_EX))
 
     coming_up = sys.modules["runner.machines.vagrant.lifecycle"]

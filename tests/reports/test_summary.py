@@ -15,8 +15,8 @@ from runner.reports.run_data import Recorded
 from runner.reports.summary import METRICS
 from runner.results.record import UNSETTLED, Outcome, Trial
 from runner.statistics.histogram import Histogram
-from runner.statistics.interval import student
-from runner.statistics.stopping import Stopped
+from runner.statistics.interval import student_interval
+from runner.statistics.stopping import StopReason
 from tests.reports import samples
 from tests.reports.samples import RUN, SEQ, direction, measured
 
@@ -28,7 +28,7 @@ def test_every_cell_is_there_in_its_order() -> None:
 def test_a_mean_comes_with_its_interval() -> None:
     bandwidth = RUN.summaries[0].figures["read_bw"]
     assert (bandwidth.mean, bandwidth.n) == (210e6, 2)
-    assert bandwidth.interval == student([200e6, 220e6])
+    assert bandwidth.interval == student_interval([200e6, 220e6])
     assert bandwidth.relative == pytest.approx(0.605, abs=1e-3)
 
 
@@ -36,7 +36,7 @@ def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> No
     trials = [measured("c1", block, direction(200e6 + block, 1 << 20)) for block in (3, 1, 4, 2)]
     run = Recorded("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=9)
     (seq,) = run.summaries
-    assert (seq.stopped, seq.reached(0.05)) == (Stopped.PRECISE, True)
+    assert (seq.stopped, seq.reached(0.05)) == (StopReason.PRECISE, True)
     assert {name: estimate.relative for name, estimate in seq.figures.items()} == dict.fromkeys(
         (
             *("total_bw", "total_iops"),
@@ -47,16 +47,16 @@ def test_the_interval_of_a_cell_that_stopped_early_is_what_was_asked_for() -> No
 
 
 @pytest.mark.parametrize(
-    ("rates", "how"), [((200, 200, 200, 230), Stopped.PRECISE), ((230, 200, 200, 200), Stopped.UNFINISHED)]
+    ("rates", "how"), [((200, 200, 200, 230), StopReason.PRECISE), ((230, 200, 200, 200), StopReason.UNFINISHED)]
 )
-def test_how_a_cell_stopped_is_told_from_its_blocks_in_order(rates: tuple[int, ...], how: Stopped) -> None:
+def test_how_a_cell_stopped_is_told_from_its_blocks_in_order(rates: tuple[int, ...], how: StopReason) -> None:
     trials = [measured("c1", block, direction(rate * 1e6, 1 << 20)) for block, rate in enumerate(rates, 1)]
     run = Recorded("m", "qemu", False, [SEQ], trials[::-1], until=0.2, least=2, most=9)
     assert run.summaries[0].stopped is how
 
 
-@pytest.mark.parametrize(("most", "how"), [(3, Stopped.MAX), (9, Stopped.BUDGET)])
-def test_what_was_asked_for_may_be_reached_less_surely_than_stopping_takes_it(most: int, how: Stopped) -> None:
+@pytest.mark.parametrize(("most", "how"), [(3, StopReason.MAX), (9, StopReason.BUDGET)])
+def test_what_was_asked_for_may_be_reached_less_surely_than_stopping_takes_it(most: int, how: StopReason) -> None:
     trials = [measured("c1", block, direction(rate * 1e6, 1 << 20)) for block, rate in enumerate((100, 101.5, 103))]
     (found,) = Recorded("m", "qemu", False, [SEQ], trials, until=0.05, least=3, most=most, over=True).summaries
     assert (found.stopped, found.reached(0.05)) == (how, True)
@@ -67,7 +67,7 @@ def test_a_cell_that_guidelines_took_more_trials_of_than_were_asked_for_says_so(
     run = Recorded("m", "qemu", False, [SEQ], trials, least=3, most=3, over=True, steered=True)
     (row,) = csv.DictReader(io.StringIO(summary_csv(run)))
     assert (row["stopped"], row["reached"]) == ("decided", "")
-    assert run.summaries[0].figures["read_bw"].interval == student([200e6 + block for block in range(5)])
+    assert run.summaries[0].figures["read_bw"].interval == student_interval([200e6 + block for block in range(5)])
 
 
 def test_a_single_trial_has_a_mean_and_no_interval() -> None:
@@ -85,7 +85,7 @@ def test_what_became_of_the_trials_is_counted() -> None:
 def test_mixed_work_is_known_by_its_total() -> None:
     run = Recorded("m", "qemu", False, [samples.RAND], samples.mixed(), until=0.05, least=3, most=9)
     (found,) = run.summaries
-    assert (found.headline, found.stopped, found.reached(0.05)) == ("total_iops", Stopped.PRECISE, True)
+    assert (found.headline, found.stopped, found.reached(0.05)) == ("total_iops", StopReason.PRECISE, True)
     assert found.figures["total_bw"].mean == pytest.approx(10.01e6)
     for side in ("read", "write"):
         relative = found.figures[f"{side}_bw"].relative
@@ -143,7 +143,7 @@ def test_a_cell_of_which_none_settled_has_no_figures() -> None:
     run = Recorded("m", "qemu", False, [SEQ], trials, until=0.05)
     (found,) = run.summaries
     assert (found.figures, found.unsettled, found.least_ios, found.reached(0.05)) == ({}, 4, None, None)
-    assert found.stopped is Stopped.MAX, "four that agree would have been enough"
+    assert found.stopped is StopReason.MAX, "four that agree would have been enough"
     assert run.drift is None
 
 

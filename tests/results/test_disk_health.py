@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from runner.hosts.probe import healths
+from runner.hosts.probe import query_health
 from runner.results.disk_health import Health, Smart, first_seen, heard, unknown
 from runner.scripts.inventory import smart_script
 
@@ -37,7 +37,7 @@ def test_a_disk_that_tells_nothing_of_its_health_may_tell_what_it_is() -> None:
 
 
 def test_a_host_that_does_not_tell_is_no_error() -> None:
-    assert healths(None, "exit 3") == {}
+    assert query_health(None, "exit 3") == {}
 
 
 def test_in_words() -> None:

@@ -25,7 +25,7 @@ histograms = st.dictionaries(st.integers(1, 10**9), st.integers(1, 1000), min_si
 
 
 def read_off(printed: Iterable[Mapping[str, int]]) -> Distribution:
-    return Histogram.of(added_up(printed)).unpacked()
+    return Histogram.of(added_up(printed)).unpack()
 
 
 def document(text: str = GROUPED) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def test_several_jobs_are_summed_and_their_histograms_merged() -> None:
     assert figures.read.lat_p50 == whole.at(0.5)
     assert figures.read.lat_p99 == min(whole.at(0.99), figures.read.lat_max or 0.0)
     assert figures.read.latencies is not None
-    assert figures.read.latencies.unpacked() == whole
+    assert figures.read.latencies.unpack() == whole
     assert whole.total == figures.read.ios
 
 

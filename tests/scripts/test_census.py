@@ -10,7 +10,7 @@ import pytest
 
 from runner.base.errors import HarnessBroken
 from runner.hosts import label
-from runner.hosts.inventory import Signature, StableName, parse
+from runner.hosts.inventory import Signature, StableName, parse_census
 from runner.hosts.label import Label
 from runner.scripts.inventory import census_script
 
@@ -33,15 +33,15 @@ SDA = (("node", "sda", "dev", "8:0"), ("node", "sda", "size", "2048"))
 
 def test_an_answer_that_was_cut_short_is_none() -> None:
     with pytest.raises(HarnessBroken, match="cut short"):
-        parse(lines(*SDA).removesuffix("end\n"))
+        parse_census(lines(*SDA).removesuffix("end\n"))
     with pytest.raises(HarnessBroken):
-        parse("")
+        parse_census("")
 
 
 def test_a_disk_is_what_the_kernel_says_and_lsblk_only_adds() -> None:
     said = '{"blockdevices": [{"kname": "sda", "serial": "of udev", "wwn": "0x5000", "model": "M", "tran": "sas"}]}'
     told = ("node", "sda", "vpd_pg80", "  ZC11 ")
-    node = parse(lines(*SDA, told, ("node", "sda", "stat", "1 0 8 0 2 0 16 0"), ("lsblk", said))).nodes["sda"]
+    node = parse_census(lines(*SDA, told, ("node", "sda", "stat", "1 0 8 0 2 0 16 0"), ("lsblk", said))).nodes["sda"]
     assert (node.serial, node.wwn, node.model, node.transport) == ("ZC11", "0x5000", "M", "sas")
     assert (node.size, node.written) == (1 << 20, 16 * 512)
 
@@ -54,9 +54,9 @@ def test_a_disk_is_what_the_kernel_says_and_lsblk_only_adds() -> None:
     ],
 )
 def test_where_no_udev_is_disks_have_the_names_that_it_would_give(keys: dict[str, str], name: str) -> None:
-    census = parse(lines(*SDA, *(("node", "sda", key, value) for key, value in keys.items())))
+    census = parse_census(lines(*SDA, *(("node", "sda", key, value) for key, value in keys.items())))
     assert census.names == (StableName(name, "8:0", "/dev/sda"),)
-    known = parse(
+    known = parse_census(
         lines(*SDA, ("link", name, "8:0", "/dev/sda", "block special file"), ("node", "sda", "wwid", keys["wwid"]))
     )
     assert len(known.names) == 1
@@ -64,17 +64,17 @@ def test_where_no_udev_is_disks_have_the_names_that_it_would_give(keys: dict[str
 
 def test_two_programs_are_asked_what_is_on_it_and_either_is_believed() -> None:
     wipefs = '{"signatures": [{"device": "sda", "offset": "0x438", "type": "ext4", "uuid": "u-1", "label": null}]}'
-    node = parse(
+    node = parse_census(
         lines(*SDA, ("wipefs", "sda", wipefs), ("blkid", "sda", "0", "TYPE=ext4 PTTYPE=dos PTUUID=u-2"))
     ).nodes["sda"]
     assert node.signatures == (Signature("ext4", "0x438", "u-1"), Signature("dos", uuid="u-2"))
     assert str(node.signatures[0]) == "ext4 at 0x438, UUID u-1"
-    nothing = parse(lines(*SDA, ("wipefs", "sda", ""), ("blkid", "sda", "2", ""))).nodes["sda"]
+    nothing = parse_census(lines(*SDA, ("wipefs", "sda", ""), ("blkid", "sda", "2", ""))).nodes["sda"]
     assert nothing.signatures == ()
     for status, word in (("8", "several at once"), ("4", "failed")):
-        doubt = parse(lines(*SDA, ("wipefs", "sda", ""), ("blkid", "sda", status, "?"))).nodes["sda"]
+        doubt = parse_census(lines(*SDA, ("wipefs", "sda", ""), ("blkid", "sda", status, "?"))).nodes["sda"]
         assert word in doubt.signatures[0].type
-    assert "no JSON" in parse(lines(*SDA, ("wipefs", "sda", "{oops"))).nodes["sda"].unreadable
+    assert "invalid JSON" in parse_census(lines(*SDA, ("wipefs", "sda", "{oops"))).nodes["sda"].unreadable
 
 
 def test_what_lsblk_says_and_is_no_json_stops_nothing_but_disks_of_which_it_may_have_known_more() -> None:
@@ -85,34 +85,34 @@ def test_what_lsblk_says_and_is_no_json_stops_nothing_but_disks_of_which_it_may_
         '{"blockdevices": 1}',
         "7",
     ):
-        census = parse(lines(*SDA, *all_told, ("node", "sdb", "dev", "8:16"), ("lsblk", broken)))
+        census = parse_census(lines(*SDA, *all_told, ("node", "sdb", "dev", "8:16"), ("lsblk", broken)))
         assert census.nodes["sda"].unreadable == ""
-        assert census.nodes["sdb"].unreadable == f"lsblk said what is no JSON: {broken}"
+        assert census.nodes["sdb"].unreadable == f"lsblk printed invalid JSON: {broken}"
 
 
 def test_a_line_ends_where_the_script_ended_it() -> None:
     odd = "/srv/a\u2028b\x85c\x0bd\x0ce\x1cf\x1dg\x1eh\u2029i"
     said = json.dumps({"blockdevices": [{"kname": "sda", "model": odd}]}, ensure_ascii=False)
-    census = parse(lines(*SDA, ("mount", "8:0", "/dev/sda", odd, "ext4"), ("lsblk", said)))
+    census = parse_census(lines(*SDA, ("mount", "8:0", "/dev/sda", odd, "ext4"), ("lsblk", said)))
     assert [mount.point for mount in census.mounts] == [odd]
     assert census.nodes["sda"].model == odd
 
 
 def test_members_of_arrays_are_also_taken_from_mdstat() -> None:
-    census = parse(lines(*SDA, ("mdstat", "md0 : inactive sda[1](S) sdb[0]")))
+    census = parse_census(lines(*SDA, ("mdstat", "md0 : inactive sda[1](S) sdb[0]")))
     assert census.holders["sda"] == ("md0",)
 
 
 def test_a_label_is_read_as_it_was_written_and_only_whole() -> None:
     mine = Label("20260101-1", "wwn-1", "ZC11", "held")
-    block = label.written(mine)
+    block = label.encode(mine)
     assert len(block) == label.BYTES
     text = block.decode()
-    assert label.read(text) == mine
-    assert label.read(text.replace("ZC11", "ZC12")) is None
-    assert label.read("") is None
+    assert label.decode(text) == mine
+    assert label.decode(text.replace("ZC11", "ZC12")) is None
+    assert label.decode("") is None
     with pytest.raises(ValueError, match="no label"):
-        label.written(Label("ü" * 1000, "", "", "free"))
+        label.encode(Label("ü" * 1000, "", "", "free"))
 
 
 def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
@@ -120,5 +120,5 @@ def test_labels_of_earlier_versions_are_read_and_written_as_they_were() -> None:
     content = '{"run":"20260101-1","disk":"wwn-1","serial":"ZC11","state":"free"}'
     digest = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
     text, mine = f"matrix-disk 1 {digest} {content}", Label("20260101-1", "wwn-1", "ZC11", "free")
-    assert label.read(text) == mine
-    assert label.written(mine).rstrip(b"\0").decode() == text
+    assert label.decode(text) == mine
+    assert label.encode(mine).rstrip(b"\0").decode() == text

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.simdisks.check import Checked, Probe, turn_of
-from runner.simdisks.clib import Board, Library, Report, Simulated, What, built, library
-from runner.simdisks.overload import Strain
+from runner.simdisks.check import Probe, ProbeResult, turnaround
+from runner.simdisks.clib import Board, Library, Report, SimulatedDisk, What, build_library, load_library
+from runner.simdisks.overload import Overload
 from runner.simdisks.physics import Physics
-from runner.simdisks.predict import Job, predicted
+from runner.simdisks.predict import Job, predict_rate
 from runner.space.includes import models
 from runner.space.load import disk_model
 
@@ -24,7 +24,7 @@ SIZE = 2 * GIB
 
 @pytest.fixture(scope="module")
 def code() -> Library:
-    return library(asyncio.run(built()))
+    return load_library(asyncio.run(build_library()))
 
 
 def named(name: str) -> Physics:
@@ -41,7 +41,7 @@ def test_every_zone_is_read_at_its_rate(code: Library, name: str) -> None:
     physics, begins = named(name), 0.0
     for end, rate in physics.zones:
         job = Job("read", 256 * KIB, 4, random=False, first=begins, last=end)
-        found = predicted(code, physics, 8 * SIZE, job, ramp=0.2, seconds=1.0).bytes
+        found = predict_rate(code, physics, 8 * SIZE, job, ramp=0.2, seconds=1.0).bytes
         assert found == pytest.approx(rate, rel=0.03)
         begins = end
 
@@ -49,9 +49,9 @@ def test_every_zone_is_read_at_its_rate(code: Library, name: str) -> None:
 @pytest.mark.parametrize("size", [GIB, 64 * GIB])
 def test_geometry_scales_with_the_disk_and_rates_do_not(code: Library, size: int) -> None:
     at_the_end = Job("read", 256 * KIB, 4, random=False, first=15 / 16)
-    assert predicted(code, hdd(), size, at_the_end, ramp=0.2, seconds=0.5).bytes == pytest.approx(40e6, rel=0.03)
+    assert predict_rate(code, hdd(), size, at_the_end, ramp=0.2, seconds=0.5).bytes == pytest.approx(40e6, rel=0.03)
     anywhere = Job("read", 4 * KIB, 1, random=True)
-    here, there = (predicted(code, hdd(), one, anywhere, seconds=60).iops for one in (size, SIZE))
+    here, there = (predict_rate(code, hdd(), one, anywhere, seconds=60).iops for one in (size, SIZE))
     assert here == pytest.approx(there, rel=0.03)
 
 
@@ -60,16 +60,18 @@ def test_geometry_scales_with_the_disk_and_rates_do_not(code: Library, size: int
 def test_who_asks_later_gets_less_and_only_by_that(code: Library, turn: float, depth: int) -> None:
     volume = Physics("volume", (("latency", 8e-4), ("iops", 1e6)))
     at_once = Job("read", 4 * KIB, depth, random=True)
-    best, found = (predicted(code, volume, SIZE, job, seconds=2).iops for job in (at_once, replace(at_once, turn=turn)))
+    best, found = (
+        predict_rate(code, volume, SIZE, job, seconds=2).iops for job in (at_once, replace(at_once, turn=turn))
+    )
     assert found == pytest.approx(depth / (depth / best + turn), rel=0.01)
 
 
 def test_what_the_disk_takes_too_long_is_not_put_down_to_who_asks() -> None:
     """A hundred requests in a second: half of that in the disk's hands, a fifth of it later than it should."""
     report = replace(Report(*[0] * len(fields(Report))), reads=60, writes=40, owed=0.4, late=0.1)
-    assert turn_of(report, 100.0) == pytest.approx(0.005)
-    assert turn_of(report, 1000.0) == 0.0
-    assert turn_of(report, 100.0, 4) == pytest.approx(0.035)
+    assert turnaround(report, 100.0) == pytest.approx(0.005)
+    assert turnaround(report, 1000.0) == 0.0
+    assert turnaround(report, 100.0, 4) == pytest.approx(0.035)
 
 
 @pytest.mark.parametrize(
@@ -86,28 +88,28 @@ def test_what_the_disk_takes_too_long_is_not_put_down_to_who_asks() -> None:
 def test_a_figure_is_the_hosts_fault_only_by_what_the_host_had(
     measured: float, late: float, starved: float, true: bool, strained: bool
 ) -> None:
-    found = Checked(Probe("x", Job("read", 4096, 4, random=True)), 100.0, measured, Strain(late, starved))
-    assert (found.true, found.strained) == (true, strained)
+    found = ProbeResult(Probe("x", Job("read", 4096, 4, random=True)), 100.0, measured, Overload(late, starved))
+    assert (found.is_accurate, found.is_host_limited) == (true, strained)
 
 
 @pytest.mark.parametrize(("pause", "held_up"), [(0.5, True), (1.5, False)])
 def test_a_head_that_stopped_has_been_kept_waiting(code: Library, pause: float, held_up: bool) -> None:
     """It reads on for so long; whoever asks for what comes next later than that loses a turn."""
-    disk, ahead = Simulated(code, hdd(), SIZE), dict(hdd().numbers)["read_ahead"]
+    disk, ahead = SimulatedDisk(code, hdd(), SIZE), dict(hdd().numbers)["read_ahead"]
     disk.submit(0.0, "read", 0, 64 * KIB, 0)
     now = ended(disk, 0.0)[0] + pause * ahead / 78e6
     disk.submit(now, "read", int(ahead) + 64 * KIB, 64 * KIB, 1)
     assert ended(disk, now)
-    assert disk.held_up() is held_up
+    assert disk.was_held_up() is held_up
 
 
 def test_what_is_written_again_before_it_left_the_cache_does_not_wait_for_the_platter(code: Library) -> None:
     """It is no more work for a head that is at work: who asks for it late has kept the disk waiting."""
-    disk, told = Simulated(code, hdd(), SIZE), list[bool]()
+    disk, told = SimulatedDisk(code, hdd(), SIZE), list[bool]()
     for tag, share in enumerate((0, 4, 8, 8, 6)):
         disk.submit(0.0, "write", SIZE // 10 * share // (64 * KIB) * 64 * KIB, 64 * KIB, tag)
-        assert dict(disk.certain(0.0))
-        told.append(disk.held_up())
+        assert dict(disk.settled(0.0))
+        told.append(disk.was_held_up())
     assert told == [False, True, True, False, True]
 
 
@@ -119,20 +121,20 @@ def test_what_is_read_in_order_is_read_as_fast_with_any_queue(
 ) -> None:
     """A small part over and over: where its end meets its beginning, none of what goes on is left behind."""
     job = Job("read", 256 * KIB, depth, random=False, first=0.94, turn=turn)
-    alone = predicted(code, named(name), SIZE, replace(job, depth=1), seconds=4).bytes
-    assert predicted(code, named(name), SIZE, job, seconds=4).bytes == pytest.approx(alone, rel=0.03)
+    alone = predict_rate(code, named(name), SIZE, replace(job, depth=1), seconds=4).bytes
+    assert predict_rate(code, named(name), SIZE, job, seconds=4).bytes == pytest.approx(alone, rel=0.03)
 
 
 def test_what_continues_something_written_over_and_over_waits_no_longer_than_anything(code: Library) -> None:
     """The block before it is written again as soon as it is written, by two at a time."""
-    disk, middle, tags, ended = Simulated(code, hdd(write_cache=0), SIZE), SIZE // 2, 2, 0.0
+    disk, middle, tags, ended = SimulatedDisk(code, hdd(write_cache=0), SIZE), SIZE // 2, 2, 0.0
     disk.submit(0.0, "write", middle, 4 * KIB, 0)
     for tag in (1, 2):
         disk.submit(0.0, "write", middle - 4 * KIB, 4 * KIB, tag)
     now = 0.0
     while not ended and now < 5:
-        now = max(now + 1e-4, disk.wakes())
-        for tag, end in [*disk.certain(now)]:
+        now = max(now + 1e-4, disk.next_decision())
+        for tag, end in [*disk.settled(now)]:
             if not tag:
                 ended = end
             else:
@@ -146,17 +148,18 @@ def test_a_random_read_is_a_seek_and_half_a_turn(code: Library) -> None:
     # Of two random places: the mean of the root of their distance is 8/15 (zones of other sizes change little of it).
     seek = numbers["seek_track"] + (numbers["seek_full"] - numbers["seek_track"]) * 8 / 15
     cost = seek + numbers["revolution"] / 2 + 4096 / 60e6 + numbers["overhead"]
-    found = predicted(code, hdd(), SIZE, Job("read", 4 * KIB, 1, random=True), seconds=120).iops
+    found = predict_rate(code, hdd(), SIZE, Job("read", 4 * KIB, 1, random=True), seconds=120).iops
     assert found == pytest.approx(1 / cost, rel=0.03)
 
 
 def test_a_queue_lets_the_disk_choose_and_one_command_does_not(code: Library) -> None:
     rates = [
-        predicted(code, hdd(), SIZE, Job("read", 4 * KIB, depth, random=True), seconds=60).iops for depth in (1, 4, 16)
+        predict_rate(code, hdd(), SIZE, Job("read", 4 * KIB, depth, random=True), seconds=60).iops
+        for depth in (1, 4, 16)
     ]
     assert all(more > 1.2 * less for less, more in pairwise(rates))
     alone = [
-        predicted(code, hdd(window=1.0), SIZE, Job("read", 4 * KIB, depth, random=True), seconds=60).iops
+        predict_rate(code, hdd(window=1.0), SIZE, Job("read", 4 * KIB, depth, random=True), seconds=60).iops
         for depth in (1, 16)
     ]
     assert alone[1] == pytest.approx(alone[0], rel=0.03)
@@ -164,35 +167,35 @@ def test_a_queue_lets_the_disk_choose_and_one_command_does_not(code: Library) ->
 
 def test_without_a_write_cache_every_write_waits_for_the_platter(code: Library) -> None:
     job = Job("write", 64 * KIB, 1, random=False, last=1 / 16)
-    turns = predicted(code, hdd(write_cache=0.0), SIZE, job, seconds=5).iops
+    turns = predict_rate(code, hdd(write_cache=0.0), SIZE, job, seconds=5).iops
     assert turns == pytest.approx(120, rel=0.12)  # one a turn: the next comes when its place has just gone by
-    assert predicted(code, hdd(), SIZE, job, ramp=0.5, seconds=5).bytes == pytest.approx(78e6, rel=0.03)
+    assert predict_rate(code, hdd(), SIZE, job, ramp=0.5, seconds=5).bytes == pytest.approx(78e6, rel=0.03)
 
 
-def ended(disk: Simulated, now: float) -> dict[int, float]:
+def ended(disk: SimulatedDisk, now: float) -> dict[int, float]:
     """All that ends, on time that goes on by itself."""
-    found = dict(disk.certain(now))
-    while (wakes := disk.wakes()) < math.inf and len(found) < 1000:
+    found = dict(disk.settled(now))
+    while (wakes := disk.next_decision()) < math.inf and len(found) < 1000:
         now = max(now, wakes)
-        found.update(disk.certain(now))
+        found.update(disk.settled(now))
     return found
 
 
 def test_a_flush_ends_when_all_that_was_written_is_on_the_platter(code: Library) -> None:
-    disk = Simulated(code, hdd(), SIZE)
+    disk = SimulatedDisk(code, hdd(), SIZE)
     for tag in range(8):
         disk.submit(0.0, "write", tag * 100 * MIB, 4096, tag)
     disk.submit(0.001, "flush", 0, 0, 8)
     found = ended(disk, 0.001)
     assert max(found[tag] for tag in range(8)) < 0.001
     assert found[8] > 8 * 0.001  # eight places far from each other
-    disk = Simulated(code, hdd(), SIZE)
+    disk = SimulatedDisk(code, hdd(), SIZE)
     disk.submit(0.0, "flush", 0, 0, 0)
     assert ended(disk, 0.0)[0] < 0.001
 
 
 def test_what_must_be_on_the_platter_does_not_end_in_the_cache(code: Library) -> None:
-    disk = Simulated(code, hdd(), SIZE)
+    disk = SimulatedDisk(code, hdd(), SIZE)
     disk.submit(0.0, "write", GIB, 4096, 0, fua=True)
     disk.submit(0.0, "write", GIB + MIB, 4096, 1)
     found = ended(disk, 0.0)
@@ -202,22 +205,26 @@ def test_what_must_be_on_the_platter_does_not_end_in_the_cache(code: Library) ->
 def test_a_volume_is_as_fast_as_was_paid_for(code: Library) -> None:
     for depth in (1, 8):
         job = Job("read", 16 * KIB, depth, random=True)
-        assert predicted(code, named("cloud-80iops"), SIZE, job, ramp=1, seconds=10).iops == pytest.approx(80, rel=0.01)
+        assert predict_rate(code, named("cloud-80iops"), SIZE, job, ramp=1, seconds=10).iops == pytest.approx(
+            80, rel=0.01
+        )
     large = Job("read", MIB, 4, random=True)  # four requests of 256 KiB each
-    assert predicted(code, named("cloud-80iops"), SIZE, large, ramp=1, seconds=10).iops == pytest.approx(20, rel=0.01)
+    assert predict_rate(code, named("cloud-80iops"), SIZE, large, ramp=1, seconds=10).iops == pytest.approx(
+        20, rel=0.01
+    )
 
 
 def test_a_burst_lasts_as_long_as_its_credits(code: Library) -> None:
     job = Job("read", 16 * KIB, 16, random=True)
     physics = named("cloud-burst")
-    assert predicted(code, physics, SIZE, job, seconds=9).iops == pytest.approx(3000, rel=0.01)
-    assert predicted(code, physics, SIZE, job, ramp=15, seconds=5).iops == pytest.approx(300, rel=0.01)
+    assert predict_rate(code, physics, SIZE, job, seconds=9).iops == pytest.approx(3000, rel=0.01)
+    assert predict_rate(code, physics, SIZE, job, ramp=15, seconds=5).iops == pytest.approx(300, rel=0.01)
 
 
 def test_an_ssd_has_places_that_work_side_by_side(code: Library) -> None:
     physics = named("sata-ssd")
     rates = [
-        predicted(code, physics, SIZE, Job("read", 4 * KIB, depth, random=True), seconds=1).iops
+        predict_rate(code, physics, SIZE, Job("read", 4 * KIB, depth, random=True), seconds=1).iops
         for depth in (1, 2, 4, 31)
     ]
     assert rates[0] == pytest.approx(1 / (90e-6 + 4096 / 520e6), rel=0.03)
@@ -227,8 +234,8 @@ def test_an_ssd_has_places_that_work_side_by_side(code: Library) -> None:
 
 def test_an_ssd_slows_down_when_its_cache_is_full(code: Library) -> None:
     job = Job("write", MIB, 4, random=False)
-    before = predicted(code, named("sata-ssd"), 8 * GIB, job, seconds=0.5).bytes
-    after = predicted(code, named("sata-ssd"), 8 * GIB, job, ramp=5, seconds=2).bytes
+    before = predict_rate(code, named("sata-ssd"), 8 * GIB, job, seconds=0.5).bytes
+    after = predict_rate(code, named("sata-ssd"), 8 * GIB, job, ramp=5, seconds=2).bytes
     assert before == pytest.approx(480e6, rel=0.05)
     assert after == pytest.approx(180e6, rel=0.05)
 
@@ -250,16 +257,16 @@ commands = st.lists(
 def test_whatever_is_asked_ends_once_not_before_it_came_and_each_time_alike(
     asked: list[tuple[float, str, int, int, bool]], name: str
 ) -> None:
-    code = library(asyncio.run(built()))
+    code = load_library(asyncio.run(build_library()))
     runs = []
     for _ in range(2):
-        disk, now, found = Simulated(code, named(name), SIZE), 0.0, dict[int, float]()
+        disk, now, found = SimulatedDisk(code, named(name), SIZE), 0.0, dict[int, float]()
         came = {}
         for tag, (later, what, block, length, fua) in enumerate(asked):
             now += later
             came[tag] = now
             disk.submit(now, what, min(block * 4096, SIZE - length), length, tag, fua=fua)  # type: ignore[arg-type]
-            for known, at in disk.certain(now):
+            for known, at in disk.settled(now):
                 assert known not in found
                 found[known] = at
         found |= ended(disk, now)
@@ -270,7 +277,7 @@ def test_whatever_is_asked_ends_once_not_before_it_came_and_each_time_alike(
 
 
 def test_what_the_cache_has_does_not_wait_for_the_platter(code: Library) -> None:
-    disk = Simulated(code, hdd(), SIZE)
+    disk = SimulatedDisk(code, hdd(), SIZE)
     disk.submit(0.0, "read", GIB, 65536, 0)
     disk.submit(0.001, "write", 0, 4096, 1)
     found = ended(disk, 0.001)
@@ -279,35 +286,35 @@ def test_what_the_cache_has_does_not_wait_for_the_platter(code: Library) -> None
 
 
 def test_a_flush_does_not_starve_behind_somebody_who_reads_on(code: Library) -> None:
-    disk, now, tag, ends = Simulated(code, hdd(), SIZE), 0.0, 2, dict[int, float]()
+    disk, now, tag, ends = SimulatedDisk(code, hdd(), SIZE), 0.0, 2, dict[int, float]()
     disk.submit(0.0, "write", GIB, 4096, 0)
     disk.submit(0.0, "read", 0, 262144, 1)
     disk.submit(0.0001, "flush", 0, 0, 10_000)
     reads = [1]
     while 10_000 not in ends and now < 5:
-        ends.update(disk.certain(now))
+        ends.update(disk.settled(now))
         if reads[-1] in ends:
             now = max(now, ends[reads[-1]])
             disk.submit(now, "read", tag * 262144, 262144, tag)
             reads.append(tag)
             tag += 1
         else:
-            now = max(now, disk.wakes())
+            now = max(now, disk.next_decision())
     assert ends[10_000] < 0.3
 
 
 def test_writes_larger_than_the_cache_go_on_for_ever(code: Library) -> None:
     small = hdd(write_cache=float(MIB))
     job = Job("write", 2 * MIB, 1, random=True)
-    assert predicted(code, small, SIZE, job, seconds=120).iops > 10
+    assert predict_rate(code, small, SIZE, job, seconds=120).iops > 10
 
 
 def test_an_ssd_slows_down_where_it_says(code: Library) -> None:
-    disk, now = Simulated(code, named("sata-ssd"), 8 * GIB), 0.0
+    disk, now = SimulatedDisk(code, named("sata-ssd"), 8 * GIB), 0.0
     took = []
     for tag in range(1024):
         disk.submit(now, "write", tag * MIB, MIB, tag)
-        (end,) = (at for _, at in disk.certain(now))
+        (end,) = (at for _, at in disk.settled(now))
         took.append(end - now)
         now = end
     slow = next(number for number, seconds in enumerate(took) if seconds > 0.004)
@@ -321,7 +328,7 @@ def test_a_link_is_no_faster_than_it_is(code: Library) -> None:
     with tempfile.TemporaryFile() as sheet:
         board = Board(code, sheet.fileno(), (50e6,))
         start = board.clock() + 1.0
-        last = max(board.transferred(0, start, 1e5, start) for _ in range(1000))
+        last = max(board.transfer_end(0, start, 1e5, start) for _ in range(1000))
         board.close()
     assert last - start == pytest.approx(1000 * 1e5 / 50e6, rel=0.01)
 
@@ -330,26 +337,26 @@ def test_a_shingled_disk_takes_random_writes_in_its_stride_until_its_landing_zon
     physics = named("archive-smr")
     flat = Physics("hdd", tuple({**dict(physics.numbers), "band": 0.0}.items()), physics.zones)
     write = Job("write", 16 * KIB, 4, random=True)
-    usual = predicted(code, flat, SIZE, write, ramp=10, seconds=60).iops
+    usual = predict_rate(code, flat, SIZE, write, ramp=10, seconds=60).iops
     # Five hundred pieces land as fast as they can be written one after another …
-    assert predicted(code, physics, SIZE, write, seconds=0.1).iops > 5 * usual
+    assert predict_rate(code, physics, SIZE, write, seconds=0.1).iops > 5 * usual
     # … and then a band has to be put in order for every few of them.
-    assert predicted(code, physics, SIZE, write, ramp=60, seconds=200).iops < usual / 3
+    assert predict_rate(code, physics, SIZE, write, ramp=60, seconds=200).iops < usual / 3
     in_order = Job("write", 256 * KIB, 4, random=False)
-    assert predicted(code, physics, SIZE, in_order, ramp=2, seconds=3).bytes == pytest.approx(
-        predicted(code, flat, SIZE, in_order, ramp=2, seconds=3).bytes, rel=0.03
+    assert predict_rate(code, physics, SIZE, in_order, ramp=2, seconds=3).bytes == pytest.approx(
+        predict_rate(code, flat, SIZE, in_order, ramp=2, seconds=3).bytes, rel=0.03
     )
 
 
-def shingled(code: Library) -> Simulated:
-    return Simulated(code, named("archive-smr"), SIZE)
+def shingled(code: Library) -> SimulatedDisk:
+    return SimulatedDisk(code, named("archive-smr"), SIZE)
 
 
-def end_of(disk: Simulated, now: float, what: What, offset: int = 0, length: int = 0) -> float:
+def end_of(disk: SimulatedDisk, now: float, what: What, offset: int = 0, length: int = 0) -> float:
     """When a command ends that nobody else is in the way of."""
     disk.submit(now, what, offset, length, 1)
-    while not (known := list(disk.certain(now))):
-        now = max(now, disk.wakes())
+    while not (known := list(disk.settled(now))):
+        now = max(now, disk.next_decision())
     return known[-1][1]
 
 
@@ -381,13 +388,13 @@ def test_every_band_is_put_in_order_by_itself_however_many_there_are(code: Libra
     assert size / band > 16384 or size == 2 * GIB
 
     def put_in_order(bands: int) -> int:
-        disk = Simulated(code, named("archive-smr"), size)
+        disk = SimulatedDisk(code, named("archive-smr"), size)
         now, steps = 0.0, 0
         for number in range(bands):
             now = end_of(disk, now, "write", size - int((2 * number + 1) * band) + 4096, 4096)
         now = end_of(disk, now, "flush")
-        while (wakes := disk.wakes()) < math.inf:
-            assert not list(disk.certain(wakes))
+        while (wakes := disk.next_decision()) < math.inf:
+            assert not list(disk.settled(wakes))
             steps += 1
         return steps
 
@@ -402,19 +409,19 @@ def test_what_is_overwritten_in_order_need_not_be_put_in_order(code: Library) ->
     for offset in range(0, 64 * MIB, MIB):
         now = end_of(disk, now, "write", offset, MIB)
     now = end_of(disk, now, "flush")
-    assert disk.wakes() == math.inf
+    assert disk.next_decision() == math.inf
 
 
 def test_requests_that_come_in_the_wrong_order_cost_no_turn_of_the_platter(code: Library) -> None:
     """Side by side they go through threads of QEMU and of the server: which of two comes first is chance."""
     took = []
     for order in ((0, 1), (1, 0)):
-        disk, now = Simulated(code, hdd(), SIZE), 0.0
+        disk, now = SimulatedDisk(code, hdd(), SIZE), 0.0
         for pair in range(32):
             known: dict[int, float] = {}
             for which in order:
                 disk.submit(now, "read", (2 * pair + which) * 256 * KIB, 256 * KIB, which)
-                known.update(disk.certain(now))
+                known.update(disk.settled(now))
                 now += 20e-6
             now = max({**known, **ended(disk, now)}.values())
         took.append(now)
@@ -426,7 +433,7 @@ def test_requests_that_come_in_the_wrong_order_cost_no_turn_of_the_platter(code:
 @pytest.mark.parametrize("block", [4 * KIB, 1024 * KIB])
 def test_no_shipped_model_takes_longer_than_it_says_at_most(code: Library, name: str, what: What, block: int) -> None:
     physics = disk_model(name).physics(1)
-    found = predicted(code, physics, SIZE, Job(what, block, 1, random=True), ramp=5, seconds=60)
+    found = predict_rate(code, physics, SIZE, Job(what, block, 1, random=True), ramp=5, seconds=60)
     assert 1 / found.iops <= physics.slowest(block)
 
 

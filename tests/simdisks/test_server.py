@@ -13,15 +13,15 @@ from shutil import which
 
 import pytest
 
-from runner.base.process import killed, run, spawn
+from runner.base.process import kill, run, spawn
 from runner.simdisks import check
-from runner.simdisks.check import served, until_there
-from runner.simdisks.clib import Board, Report, built, library
+from runner.simdisks.check import serve_disk, wait_for_socket
+from runner.simdisks.clib import Board, Report, build_library, load_library
 from runner.simdisks.disk import Disk, Link
 from runner.simdisks.faults import Fault
-from runner.simdisks.overload import Strain, between, strain_of
+from runner.simdisks.overload import Overload, counters_between, overload_of
 from runner.simdisks.physics import Physics
-from runner.simdisks.server import HOST_FAILED, ROOM, command, ended, listening
+from runner.simdisks.server import HOST_FAILED, ROOM, explain_exit, socket_command, stdio_command
 from runner.space.load import disk_model
 
 IDEAL = Disk(64 * 2**20, "virtio", Physics("ideal"))
@@ -33,12 +33,12 @@ def asked(disk: Disk, *options: str, faults: tuple[Fault, ...] = ()) -> tuple[in
     """What fio and the board say of some work."""
 
     async def ask() -> tuple[int, str, Report]:
-        async with served(disk) as alone:
+        async with serve_disk(disk) as alone:
             for fault in faults:
-                alone.board.fail(fault)
+                alone.board.add_fault(fault)
             before = alone.board.report(0)
             done = await asyncio.to_thread(run, [*FIO, f"--uri={alone.uri}", *options])
-            return done.returncode, done.stdout + done.stderr, between([before], [alone.board.report(0)])[0]
+            return done.returncode, done.stdout + done.stderr, counters_between([before], [alone.board.report(0)])[0]
 
     return asyncio.run(ask())
 
@@ -83,8 +83,8 @@ def test_a_bad_place_that_was_written_is_good_again() -> None:
     beyond = ("--name=y", "--ioengine=nbd", "--stonewall", "--rw=read", "--bs=64k", "--offset=1m", "--size=1m")
 
     async def ask() -> tuple[int, Report]:
-        async with served(IDEAL) as alone:
-            alone.board.fail(bad[0])
+        async with serve_disk(IDEAL) as alone:
+            alone.board.add_fault(bad[0])
             done = await asyncio.to_thread(run, [*FIO, f"--uri={alone.uri}", *half, *beyond, f"--uri={alone.uri}"])
             return done.returncode, alone.board.report(0)
 
@@ -96,7 +96,7 @@ def test_a_bad_place_that_was_written_is_good_again() -> None:
 
 def test_a_container_has_no_more_memory_than_it_may_have(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(check, "CONTAINED", limit)
+    monkeypatch.setattr(check, "CGROUP_LIMIT", limit)
     assert 2**20 < check.spare_memory() < 2**50
     limit.write_text("max\n")
     assert check.spare_memory() > 2**20
@@ -107,7 +107,7 @@ def test_a_container_has_no_more_memory_than_it_may_have(monkeypatch: pytest.Mon
 def test_what_is_checked_lies_in_memory_unless_that_is_scarce(monkeypatch: pytest.MonkeyPatch) -> None:
     for spare, in_memory in ((3 * 2**20, True), (2 * 2**20, False)):
         monkeypatch.setattr(check, "spare_memory", lambda spare=spare: spare)
-        with check.blank(2**40, 2**20) as file:  # far larger than any memory, and hardly written
+        with check.blank_image(2**40, 2**20) as file:  # far larger than any memory, and hardly written
             told = os.fstat(file.fileno())
             assert (told.st_size, told.st_blocks) == (2**40, 0)
             assert ("memfd" in str(Path(f"/proc/self/fd/{file.fileno()}").readlink())) == in_memory
@@ -116,36 +116,36 @@ def test_what_is_checked_lies_in_memory_unless_that_is_scarce(monkeypatch: pytes
 @asynccontextmanager
 async def behind_a_file(folder: Path) -> AsyncIterator[tuple[Path, str]]:
     """A disk on a file that has holes: zeros, 8 KiB of sevens behind 1 MiB and 4 KiB, zeros."""
-    image, code = folder / "image", library(await built())
+    image, code = folder / "image", load_library(await build_library())
     with image.open("w+b") as file, (folder / "board").open("w+b") as sheet:
         file.truncate(IDEAL.size)
         os.pwrite(file.fileno(), b"\7" * 8192, 2**20 + 4096)
         Board(code, sheet.fileno()).close()
         socket = folder / "socket"
-        argv = listening(code.plugin, (IDEAL,), 0, socket, file.fileno(), sheet.fileno())
+        argv = socket_command(code.plugin, (IDEAL,), 0, socket, file.fileno(), sheet.fileno())
         server = await spawn(argv, pass_fds=(file.fileno(), sheet.fileno()))
         try:
-            await until_there(socket, server)
+            await wait_for_socket(socket, server)
             yield image, f"nbd+unix:///?socket={socket}"
         finally:
-            await killed(server)
+            await kill(server)
 
 
 async def _end_of_a_server(image: int, folder: Path, what: str) -> tuple[int, int]:
     """Of fio and of a server that cannot use its own file."""
-    code = library(await built())
+    code = load_library(await build_library())
     with (folder / "board").open("w+b") as sheet:
         Board(code, sheet.fileno()).close()
         socket = folder / "socket"
-        argv = listening(code.plugin, (IDEAL,), 0, socket, image, sheet.fileno())
+        argv = socket_command(code.plugin, (IDEAL,), 0, socket, image, sheet.fileno())
         server = await spawn(argv, pass_fds=(image, sheet.fileno()))
         try:
-            await until_there(socket, server)
+            await wait_for_socket(socket, server)
             uri = f"--uri=nbd+unix:///?socket={socket}"
             done = await asyncio.to_thread(run, [*FIO, uri, f"--rw={what}"])
             return done.returncode, await asyncio.wait_for(server.wait(), 10)
         finally:
-            await killed(server)
+            await kill(server)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_server_whose_own_file_fails_ends_and_is_no_dying_disk(
     ],
 )
 def test_the_end_of_a_server_is_told_in_words(status: int, said: tuple[str, str]) -> None:
-    assert ended(2, status) == said
+    assert explain_exit(2, status) == said
 
 
 def _resident(image: Path) -> int:
@@ -277,20 +277,20 @@ QUIET = Report(
 
 
 def test_strain_is_what_a_trial_lost_of_the_time_in_which_it_wanted_something() -> None:
-    assert strain_of(()) is None
-    assert strain_of((QUIET,)) is None
+    assert overload_of(()) is None
+    assert overload_of((QUIET,)) is None
     busy = replace(QUIET, occupied=2.0, late=0.2, owed=1.8)
-    assert str(strain_of((busy, QUIET))) == "28.0% (answers late 8.0%, disks left waiting 20.0%)"
-    assert strain_of((replace(busy, starved=0.0, late=0.02, owed=1.98),)) == Strain(late=0.01, starved=0.0)
-    assert Strain(late=0.03, starved=0.03).beyond(0.05)
-    assert not Strain(late=0.02, starved=0.03).beyond(0.05)
-    assert Strain(late=0.02, starved=0.03).beyond(0.04)
+    assert str(overload_of((busy, QUIET))) == "28.0% (answers late 8.0%, disks left waiting 20.0%)"
+    assert overload_of((replace(busy, starved=0.0, late=0.02, owed=1.98),)) == Overload(late=0.01, starved=0.0)
+    assert Overload(late=0.03, starved=0.03).exceeds(0.05)
+    assert not Overload(late=0.02, starved=0.03).exceeds(0.05)
+    assert Overload(late=0.02, starved=0.03).exceeds(0.04)
 
 
 def test_disks_of_one_link_are_told_the_same_one() -> None:
     pci, usb = Link("pci", 133e6), Link("usb", 40e6)
     disks = [Disk(2**30, "sata", Physics("ideal"), link) for link in (usb, pci, None, pci)]
-    lines = [" ".join(command(Path("/p.so"), disks, at, 7, 8)) for at in range(4)]
+    lines = [" ".join(stdio_command(Path("/p.so"), disks, at, 7, 8)) for at in range(4)]
     assert [re.findall(r"bus=(\d)", line) for line in lines] == [["0"], ["1"], [], ["1"]]
     assert lines[3].endswith("image=7 board=8 disk=3 kind=0.0 size=1073741824.0 bus=1")
 
@@ -299,12 +299,12 @@ def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
     """Half of each tenth of a second the server may not run, whatever the host has to give."""
 
     async def ask() -> tuple[int, Report]:
-        async with served(VOLUME) as alone:
+        async with serve_disk(VOLUME) as alone:
             starved = asyncio.create_task(starve(alone.server.pid))
             before = alone.board.report(0)
             done = await asyncio.to_thread(run, [*FIO, f"--uri={alone.uri}", "--rw=randread", "--size=1m"])
             starved.cancel()
-            return done.returncode, between([before], [alone.board.report(0)])[0]
+            return done.returncode, counters_between([before], [alone.board.report(0)])[0]
 
     async def starve(pid: int) -> None:
         try:
@@ -318,6 +318,6 @@ def test_a_host_that_gives_a_server_no_time_is_told_by_it() -> None:
 
     status, done = asyncio.run(ask())
     assert status == 0
-    strain = strain_of((done,))
+    strain = overload_of((done,))
     assert strain is not None
-    assert strain.beyond(0.05)
+    assert strain.exceeds(0.05)

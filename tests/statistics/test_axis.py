@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.statistics.blocks import levels
-from runner.statistics.interval import student
-from runner.statistics.ratios import paired
-from runner.statistics.trend import exponent, highest
+from runner.statistics.blocks import cell_levels
+from runner.statistics.interval import student_interval
+from runner.statistics.ratios import paired_ratio
+from runner.statistics.trend import find_extreme, scaling_exponent
 
 rates = st.floats(1e-3, 1e9)
 moods = st.lists(st.floats(0.5, 2), min_size=3, max_size=8)
@@ -29,7 +29,7 @@ def noisy(chance: np.random.Generator, means: list[float], blocks: int, noise: f
 @given(st.lists(st.floats(0.1, 1000), min_size=2, max_size=6, unique=True), st.floats(-3, 3), moods)
 def test_a_power_is_found_whatever_blocks_do(places: list[float], power: float, mood: list[float]) -> None:
     assume(min(abs(log(one / other)) for one in places for other in places if one != other) > 1e-3)
-    found = exponent(places, [sample(*(by * place**power for by in mood)) for place in places])
+    found = scaling_exponent(places, [sample(*(by * place**power for by in mood)) for place in places])
     assert found is not None
     assert found.mean == pytest.approx(power, abs=1e-6)
     assert found.half_width == pytest.approx(0, abs=1e-5)
@@ -37,8 +37,8 @@ def test_a_power_is_found_whatever_blocks_do(places: list[float], power: float, 
 
 
 def test_the_interval_of_a_power_is_students_over_blocks() -> None:
-    found = exponent([1, 2], [sample(1, 1, 1), sample(2, 4, 8)])
-    plain = student([1.0, 2.0, 3.0])
+    found = scaling_exponent([1, 2], [sample(1, 1, 1), sample(2, 4, 8)])
+    plain = student_interval([1.0, 2.0, 3.0])
     assert found is not None
     assert plain is not None
     assert [found.mean, found.low, found.high] == pytest.approx([plain.mean, plain.low, plain.high])
@@ -55,19 +55,19 @@ def test_the_interval_of_a_power_is_students_over_blocks() -> None:
     ],
 )
 def test_what_has_no_power(places: list[float], samples: list[dict[int, float]]) -> None:
-    assert exponent(places, samples) is None
+    assert scaling_exponent(places, samples) is None
 
 
 def test_powers_are_covered() -> None:
     chance = np.random.default_rng(3)
     places = [1.0, 2.0, 4.0]
-    found = [exponent(places, noisy(chance, [1.0, 1.5, 2.25], 5, 0.05)) for _ in range(1000)]
+    found = [scaling_exponent(places, noisy(chance, [1.0, 1.5, 2.25], 5, 0.05)) for _ in range(1000)]
     true = log(1.5) / log(2)
     assert 0.93 <= np.mean([one is not None and one.low <= true <= one.high for one in found]) <= 0.97
 
 
 def test_the_highest_stands_alone_where_it_is_clear() -> None:
-    found = highest([sample(100, 101, 102), sample(200, 202, 204), sample(150, 151, 153)])
+    found = find_extreme([sample(100, 101, 102), sample(200, 202, 204), sample(150, 151, 153)])
     assert found is not None
     assert (found.at, found.candidates, found.confidence) == (1, (1,), 0.95)
 
@@ -75,7 +75,7 @@ def test_the_highest_stands_alone_where_it_is_clear() -> None:
 def test_the_lowest_is_the_highest_of_the_reciprocals() -> None:
     samples = noisy(np.random.default_rng(1), [3.0, 1.0, 1.02, 2.0], 4, 0.02)
     turned = [{block: 1 / value for block, value in one.items()} for one in samples]
-    low, high = highest(samples, lowest=True), highest(turned)
+    low, high = find_extreme(samples, lowest=True), find_extreme(turned)
     assert low == high
     assert low is not None
     assert low.candidates == (1, 2)
@@ -83,7 +83,7 @@ def test_the_lowest_is_the_highest_of_the_reciprocals() -> None:
 
 @given(st.lists(st.lists(rates, min_size=3, max_size=3), min_size=1, max_size=6))
 def test_the_highest_is_among_the_candidates(values: list[list[float]]) -> None:
-    found = highest([sample(*row) for row in values])
+    found = find_extreme([sample(*row) for row in values])
     assert found is not None
     assert found.at in found.candidates
     assert list(found.candidates) == sorted(set(found.candidates))
@@ -91,7 +91,7 @@ def test_the_highest_is_among_the_candidates(values: list[list[float]]) -> None:
 
 @given(st.lists(rates, min_size=2, max_size=6))
 def test_of_single_values_nothing_is_ruled_out(values: list[float]) -> None:
-    found = highest([sample(value) for value in values])
+    found = find_extreme([sample(value) for value in values])
     assert found is not None
     assert values[found.at] == pytest.approx(max(values))
     assert found.candidates == tuple(range(len(values)))
@@ -99,7 +99,7 @@ def test_of_single_values_nothing_is_ruled_out(values: list[float]) -> None:
 
 def test_levels_are_compared_where_all_were_measured() -> None:
     """The second was measured in good times only; side by side it is the lower one."""
-    found = highest([{1: 10.0, 2: 10.1, 3: 5.0}, {1: 9.0, 2: 9.1}])
+    found = find_extreme([{1: 10.0, 2: 10.1, 3: 5.0}, {1: 9.0, 2: 9.1}])
     assert found is not None
     assert found.at == 0
 
@@ -110,7 +110,7 @@ BETTER = sample(100.0, *(121.0 - at / 10 for at in range(9)))
 
 def test_a_place_that_was_measured_once_does_not_decide_between_the_others() -> None:
     """All three share a single block, an odd one."""
-    found, alone = highest([WORSE, BETTER, {1: 90.0}]), highest([WORSE, BETTER])
+    found, alone = find_extreme([WORSE, BETTER, {1: 90.0}]), find_extreme([WORSE, BETTER])
     assert alone is not None
     assert found is not None
     assert (alone.at, alone.candidates) == (1, (1,))
@@ -122,8 +122,8 @@ def test_what_surely_beats_the_best_looking_one_side_by_side_is_taken_for_it() -
     first = {**sample(100, 100, 100), 4: 200.0, 5: 200.0, 6: 200.0, 7: 200.0}
     second = {**sample(101, 101.01, 100.99), 8: 50.0, 9: 200.0, 10: 100.0, 11: 100.0}
     third = {**dict.fromkeys(range(4, 8), 100.0), 8: 100.0, 9: 100.0, 10: 150.0, 11: 90.0}
-    assert int(np.argmax(levels([first, second, third]))) == 0
-    found = highest([first, second, third])
+    assert int(np.argmax(cell_levels([first, second, third]))) == 0
+    found = find_extreme([first, second, third])
     assert found is not None
     assert found.at == 1
     assert 0 not in found.candidates
@@ -135,10 +135,10 @@ def test_what_surely_beats_the_best_looking_one_side_by_side_is_taken_for_it() -
 )
 def test_what_is_best_is_not_beaten_unless_by_what_it_leads_to(samples: list[dict[int, float]], lowest: bool) -> None:
     """Among three places, each may beat the next: then one of these is told."""
-    found = highest(samples, lowest=lowest)
+    found = find_extreme(samples, lowest=lowest)
     assert found is not None
     limit = 0.05 / (len(samples) - 1)
-    ratios = [paired(samples[found.at], one) for one in samples]
+    ratios = [paired_ratio(samples[found.at], one) for one in samples]
     beating = [at for at, ratio in enumerate(ratios) if ratio and ratio.p / 2 <= limit and (ratio.ratio > 1) != lowest]
     assert len(samples) > 2 or not beating
     assert set(beating) <= set(found.candidates)
@@ -153,14 +153,14 @@ def test_what_blocks_do_makes_no_level(means: list[float], measured: list[set[in
     samples = [
         {block: mean * moods[block] for block in {1, *blocks}} for mean, blocks in zip(means, measured, strict=False)
     ]
-    found = levels(samples)
+    found = cell_levels(samples)
     assert [one - found[0] for one in found] == pytest.approx([log(mean / means[0]) for mean in means], abs=1e-6)
 
 
 def test_places_without_figures_are_no_candidates() -> None:
-    assert highest([]) is None
-    assert highest([{}, sample(0.0, 0.0)]) is None
-    found = highest([{}, sample(1.0, 1.0)])
+    assert find_extreme([]) is None
+    assert find_extreme([{}, sample(0.0, 0.0)]) is None
+    found = find_extreme([{}, sample(1.0, 1.0)])
     assert found is not None
     assert found.candidates == (1,)
 
@@ -168,5 +168,5 @@ def test_places_without_figures_are_no_candidates() -> None:
 @pytest.mark.parametrize("ahead", [1.0, 1.03, 1.1])
 def test_the_truly_highest_is_hardly_ever_ruled_out(ahead: float) -> None:
     chance = np.random.default_rng(4)
-    found = [highest(noisy(chance, [ahead, 1.0, 1.0, 0.9], 5, 0.04)) for _ in range(500)]
+    found = [find_extreme(noisy(chance, [ahead, 1.0, 1.0, 0.9], 5, 0.04)) for _ in range(500)]
     assert np.mean([one is not None and 0 in one.candidates for one in found]) >= 0.94

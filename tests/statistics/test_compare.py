@@ -10,8 +10,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.statistics.ratios import SHARE, Ratio, Verdict, _corrected, foreseen, paired, predicted, unpaired, verdicts
-from runner.statistics.stopping import Rule, known
+from runner.statistics.ratios import (
+    EARLY_ALPHA_SHARE,
+    Ratio,
+    Verdict,
+    _correct,
+    paired_ratio,
+    predicted_ratio,
+    ratio_by_history,
+    unpaired_ratio,
+    verdicts,
+)
+from runner.statistics.stopping import Rule, is_precise
 
 RULE = Rule(least=3, most=20, until=0.05)
 rates = st.floats(1e-3, 1e12)
@@ -30,7 +40,7 @@ def spread(values: list[float]) -> float:
 @given(samples, samples)
 def test_unpaired_is_welchs_test_of_the_logarithms(a: list[float], b: list[float]) -> None:
     assume(spread(a) > 1e-3 and spread(b) > 1e-3)
-    ours, theirs = unpaired(a, b, 0.9), stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
+    ours, theirs = unpaired_ratio(a, b, 0.9), stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
     bounds = theirs.confidence_interval(0.9)
     assert ours is not None
     assert ours.p == pytest.approx(theirs.pvalue, rel=1e-6, abs=1e-9)
@@ -43,7 +53,7 @@ def test_unpaired_is_welchs_test_of_the_logarithms(a: list[float], b: list[float
 def test_paired_is_the_paired_test_of_the_logarithms(pairs: list[tuple[float, float]]) -> None:
     a, b = zip(*pairs, strict=True)
     assume(spread([two / one for one, two in pairs]) > 1e-3)
-    ours = paired(dict(enumerate(a)), dict(enumerate(b)))
+    ours = paired_ratio(dict(enumerate(a)), dict(enumerate(b)))
     theirs = stats.ttest_rel(np.log(b), np.log(a))
     assert ours is not None
     assert ours.paired
@@ -55,17 +65,17 @@ def test_paired_is_the_paired_test_of_the_logarithms(pairs: list[tuple[float, fl
 def test_samples_that_stopped_early_are_paired_in_order_with_some_reserve(pairs: list[tuple[float, float]]) -> None:
     a, b = (list(side) for side in zip(*pairs, strict=True))
     assume(spread([two / one for one, two in pairs]) > 1e-3)
-    ours, theirs = unpaired(a, b, 0.9, early=True), stats.ttest_rel(np.log(b), np.log(a))
+    ours, theirs = unpaired_ratio(a, b, 0.9, early=True), stats.ttest_rel(np.log(b), np.log(a))
     assert ours is not None
-    assert ours.p == pytest.approx(min(1, theirs.pvalue / SHARE), rel=1e-6, abs=1e-9)
-    bounds = theirs.confidence_interval(1 - SHARE * 0.1)
+    assert ours.p == pytest.approx(min(1, theirs.pvalue / EARLY_ALPHA_SHARE), rel=1e-6, abs=1e-9)
+    bounds = theirs.confidence_interval(1 - EARLY_ALPHA_SHARE * 0.1)
     assert np.log([ours.low, ours.high]) == pytest.approx(list(bounds), rel=1e-6, abs=1e-9)
 
 
 @given(samples, samples)
 def test_of_samples_that_stopped_early_all_values_count(a: list[float], b: list[float]) -> None:
-    ours, plain = unpaired(a, b, early=True), unpaired(a, b)
-    back = unpaired(b, a, early=True)
+    ours, plain = unpaired_ratio(a, b, early=True), unpaired_ratio(a, b)
+    back = unpaired_ratio(b, a, early=True)
     assert ours is not None
     assert plain is not None
     assert back is not None
@@ -76,16 +86,16 @@ def test_of_samples_that_stopped_early_all_values_count(a: list[float], b: list[
 
 def test_scheffes_example_by_hand() -> None:
     # logarithms 0, 2 against 0, 1, 2, 5; scaled by 1/√2 the differences are 0 and 2 - 1/√2
-    found = unpaired([1.0, exp(2)], [1.0, exp(1), exp(2), exp(5)], early=True)
+    found = unpaired_ratio([1.0, exp(2)], [1.0, exp(1), exp(2), exp(5)], early=True)
     assert found is not None
     assert log(found.ratio) == pytest.approx(1)
     error = (2 - 2**-0.5) / 2
-    assert found.p == pytest.approx(min(1, 2 * stats.t.sf(1 / error, 1) / SHARE))
+    assert found.p == pytest.approx(min(1, 2 * stats.t.sf(1 / error, 1) / EARLY_ALPHA_SHARE))
 
 
 def measured_until_known(chance: np.random.Generator, noise: float) -> list[float]:
     values: list[float] = []
-    while len(values) < RULE.most and not known(values, RULE):
+    while len(values) < RULE.most and not is_precise(values, RULE):
         values.append(float(np.exp(noise * chance.standard_normal())))
     return values
 
@@ -93,26 +103,26 @@ def measured_until_known(chance: np.random.Generator, noise: float) -> list[floa
 def test_stopping_early_biases_no_ratio_and_raises_no_more_alarms_than_stated() -> None:
     chance = np.random.default_rng(13)
     pairs = [[measured_until_known(chance, 0.05) for _ in range(2)] for _ in range(2000)]
-    across = [unpaired(a, b, early=True) for a, b in pairs]
-    within = [paired(dict(enumerate(a)), dict(enumerate(b))) for a, b in pairs]
+    across = [unpaired_ratio(a, b, early=True) for a, b in pairs]
+    within = [paired_ratio(dict(enumerate(a)), dict(enumerate(b))) for a, b in pairs]
     for found in (across, within):
         assert np.mean([log(one.ratio) for one in found if one]) == pytest.approx(0, abs=0.0025)
         assert 0.03 <= np.mean([one.p <= 0.05 for one in found if one]) <= 0.065
-    welch = [unpaired(a, b) for a, b in pairs]
+    welch = [unpaired_ratio(a, b) for a, b in pairs]
     assert np.mean([one.p <= 0.05 for one in welch if one]) > 0.09  # why there is another test for these
 
 
 @given(blocks, blocks)
 def test_only_shared_blocks_are_paired(a: dict[int, float], b: dict[int, float]) -> None:
     shared = a.keys() & b.keys()
-    found = paired(a, b)
+    found = paired_ratio(a, b)
     assert (found.n_a if found else 0) == len(shared)
-    assert found == paired({block: a[block] for block in shared}, b)
+    assert found == paired_ratio({block: a[block] for block in shared}, b)
 
 
 @given(samples, samples)
 def test_the_other_way_round_is_the_reciprocal(a: list[float], b: list[float]) -> None:
-    one, other = unpaired(a, b), unpaired(b, a)
+    one, other = unpaired_ratio(a, b), unpaired_ratio(b, a)
     assert one is not None
     assert other is not None
     assert one.ratio * other.ratio == pytest.approx(1)
@@ -125,7 +135,7 @@ def test_the_other_way_round_is_the_reciprocal(a: list[float], b: list[float]) -
 @given(blocks, st.floats(1e-3, 1e3), st.dictionaries(st.integers(1, 30), st.floats(0.5, 2), min_size=30))
 def test_what_a_block_does_to_both_cancels(a: dict[int, float], factor: float, mood: dict[int, float]) -> None:
     b = {block: value * factor for block, value in a.items()}
-    moody = paired(
+    moody = paired_ratio(
         {block: value * mood[block] for block, value in a.items()},
         {block: value * mood[block] for block, value in b.items()},
     )
@@ -136,20 +146,20 @@ def test_what_a_block_does_to_both_cancels(a: dict[int, float], factor: float, m
 
 
 def test_one_value_says_nothing_of_its_doubt() -> None:
-    assert unpaired([100.0], [200.0, 200.0]) == Ratio(pytest.approx(2.0), 0.0, inf, 1, 2, 0.95, 1.0)  # type: ignore[arg-type]
-    assert paired({1: 100.0}, {1: 200.0, 2: 210.0}) == Ratio(2.0, 0.0, inf, 1, 1, 0.95, 1.0, paired=True)
+    assert unpaired_ratio([100.0], [200.0, 200.0]) == Ratio(pytest.approx(2.0), 0.0, inf, 1, 2, 0.95, 1.0)  # type: ignore[arg-type]
+    assert paired_ratio({1: 100.0}, {1: 200.0, 2: 210.0}) == Ratio(2.0, 0.0, inf, 1, 1, 0.95, 1.0, paired=True)
 
 
 @pytest.mark.parametrize("bad", [[], [0.0, 1.0], [-1.0, 1.0], [inf, 1.0], [float("nan"), 1.0]])
 def test_what_has_no_ratio(bad: list[float]) -> None:
-    assert unpaired(bad, [1.0, 2.0]) is None
-    assert unpaired([1.0, 2.0], bad) is None
-    assert paired(dict(enumerate(bad)), {0: 1.0, 1: 2.0}) is None
-    assert paired({0: 1.0, 1: 2.0}, dict(enumerate(bad))) is None
+    assert unpaired_ratio(bad, [1.0, 2.0]) is None
+    assert unpaired_ratio([1.0, 2.0], bad) is None
+    assert paired_ratio(dict(enumerate(bad)), {0: 1.0, 1: 2.0}) is None
+    assert paired_ratio({0: 1.0, 1: 2.0}, dict(enumerate(bad))) is None
 
 
 def test_without_any_noise_there_is_no_doubt() -> None:
-    same, more = unpaired([5.0, 5.0], [5.0, 5.0]), unpaired([5.0, 5.0], [6.0, 6.0])
+    same, more = unpaired_ratio([5.0, 5.0], [5.0, 5.0]), unpaired_ratio([5.0, 5.0], [6.0, 6.0])
     assert same is not None
     assert more is not None
     assert (same.low, same.high, same.p) == (1.0, 1.0, 1.0)
@@ -158,7 +168,7 @@ def test_without_any_noise_there_is_no_doubt() -> None:
 
 
 def test_bounds_beyond_what_a_float_holds() -> None:
-    found = unpaired([1e-300, 1e300], [1e-300, 1e300])
+    found = unpaired_ratio([1e-300, 1e300], [1e-300, 1e300])
     assert found is not None
     assert (found.low, found.high) == (0.0, inf)
 
@@ -189,8 +199,8 @@ def test_of_many_comparisons_one_surprise_is_none() -> None:
 
 def test_where_nothing_is_surprising_no_correction_is_loaded() -> None:
     script = (
-        "import sys; from runner.statistics.ratios import unpaired, verdicts;"
-        "verdicts([unpaired([1., 2.], [1., 2.1])] * 3, .05); sys.exit('scipy.stats' in sys.modules)"
+        "import sys; from runner.statistics.ratios import unpaired_ratio, verdicts;"
+        "verdicts([unpaired_ratio([1., 2.], [1., 2.1])] * 3, .05); sys.exit('scipy.stats' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0
 
@@ -207,7 +217,7 @@ def test_identical_systems_raise_no_more_alarms_than_declared() -> None:
     alarmed = 0
     for _ in range(200):
         runs = np.exp(0.05 * chance.standard_normal((2, 20, 5)))
-        said = verdicts([unpaired(list(a), list(b)) for a, b in zip(*runs, strict=True)], 0.02)
+        said = verdicts([unpaired_ratio(list(a), list(b)) for a, b in zip(*runs, strict=True)], 0.02)
         alarmed += any(verdict in {Verdict.MORE, Verdict.LESS} for verdict in said)
     assert 1 <= alarmed <= 16  # 5 % of 200, with what chance makes of that
 
@@ -215,21 +225,21 @@ def test_identical_systems_raise_no_more_alarms_than_declared() -> None:
 def test_differences_are_found() -> None:
     chance = np.random.default_rng(12)
     a, b = (np.exp(0.03 * chance.standard_normal((20, 6))) for _ in range(2))
-    ratios = [unpaired(list(one), list(two * exp(0.2))) for one, two in zip(a, b, strict=True)]
+    ratios = [unpaired_ratio(list(one), list(two * exp(0.2))) for one, two in zip(a, b, strict=True)]
     assert verdicts(ratios, 0.02).count(Verdict.MORE) >= 19
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
 def test_the_correction_is_that_of_scipy(chances: list[float]) -> None:
-    assert _corrected(chances) == pytest.approx(list(stats.false_discovery_control(chances)), rel=1e-12, abs=1e-300)
+    assert _correct(chances) == pytest.approx(list(stats.false_discovery_control(chances)), rel=1e-12, abs=1e-300)
 
 
 @given(st.lists(rates, min_size=2, max_size=20), rates)
 def test_a_single_run_is_held_against_a_prediction_interval(means: list[float], single: float) -> None:
     assume(spread(means) > 1e-3)
     logs = np.log(means)
-    found = predicted([[mean] for mean in means], [[single]], 0.9)
-    other = predicted([[single]], [[mean] for mean in means], 0.9)
+    found = predicted_ratio([[mean] for mean in means], [[single]], 0.9)
+    other = predicted_ratio([[single]], [[mean] for mean in means], 0.9)
     assert found is not None
     assert other is not None
     error = np.std(logs, ddof=1) * np.sqrt(1 + 1 / len(means))
@@ -247,16 +257,16 @@ def test_what_runs_have_in_common_raises_no_more_alarms_than_declared() -> None:
     for _ in range(1000):
         several = [list(np.exp(0.05 * chance.standard_normal() + 0.03 * chance.standard_normal(10))) for _ in range(6)]
         single = list(np.exp(0.05 * chance.standard_normal() + 0.03 * chance.standard_normal(3)))
-        found = predicted(several, [single])
+        found = predicted_ratio(several, [single])
         assert found is not None
         alarmed += found.p <= 0.05
     assert alarmed <= 65
 
 
 def test_nothing_can_be_predicted_from_one_run_or_nothing() -> None:
-    assert predicted([[1.0, 1.1]], [[2.0, 2.2]]) == Ratio(pytest.approx(2.0), 0.0, inf, 1, 1, 0.95, 1.0)  # type: ignore[arg-type]
-    assert predicted([[1.0]], []) is None
-    assert predicted([[1.0], [0.0]], [[1.0]]) is None
+    assert predicted_ratio([[1.0, 1.1]], [[2.0, 2.2]]) == Ratio(pytest.approx(2.0), 0.0, inf, 1, 1, 0.95, 1.0)  # type: ignore[arg-type]
+    assert predicted_ratio([[1.0]], []) is None
+    assert predicted_ratio([[1.0], [0.0]], [[1.0]]) is None
 
 
 groups_of_runs = st.lists(st.lists(rates, min_size=2, max_size=8), min_size=1, max_size=2)
@@ -269,8 +279,8 @@ def test_two_runs_are_held_against_the_pooled_spread_of_earlier_ones(
     count, freedom = sum(map(len, means)), sum(len(group) - 1 for group in means)
     assume(freedom > 1)
     assume(max(spread(group) for group in means) > 1e-3)
-    found = foreseen([a], [b], [[[mean] for mean in group] for group in means], 0.9)
-    other = foreseen([b], [a], [[[mean] for mean in group] for group in means], 0.9)
+    found = ratio_by_history([a], [b], [[[mean] for mean in group] for group in means], 0.9)
+    other = ratio_by_history([b], [a], [[[mean] for mean in group] for group in means], 0.9)
     assert found is not None
     assert other is not None
     pooled = np.sqrt(sum(np.var(np.log(group), ddof=1) * (len(group) - 1) for group in means) / freedom)
@@ -286,7 +296,7 @@ def test_at_what_level_earlier_runs_were_is_of_no_matter(
     means: list[float], times: float, a: list[float], b: list[float]
 ) -> None:
     assume(spread(means) > 1e-3)
-    one, other = (foreseen(a, b, [[[mean * scale] for mean in means]]) for scale in (1.0, times))
+    one, other = (ratio_by_history(a, b, [[[mean * scale] for mean in means]]) for scale in (1.0, times))
     assert one is not None
     assert other is not None
     assert one.p == pytest.approx(other.p, rel=1e-4, abs=1e-9)
@@ -294,7 +304,9 @@ def test_at_what_level_earlier_runs_were_is_of_no_matter(
 
 def test_a_run_of_fewer_trials_than_the_earlier_ones_is_known_less_well() -> None:
     history = [[[100.0, 110.0, 90.0], [105.0, 95.0, 101.0], [99.0, 88.0, 104.0]]]
-    full, short = (foreseen([100.0, 108.0, 92.0], values, history) for values in ([100.0, 108.0, 92.0], [100.0]))
+    full, short = (
+        ratio_by_history([100.0, 108.0, 92.0], values, history) for values in ([100.0, 108.0, 92.0], [100.0])
+    )
     assert full is not None
     assert short is not None
     assert short.high / short.ratio > full.high / full.ratio
@@ -313,8 +325,8 @@ def test_a_run_of_fewer_trials_than_the_earlier_ones_is_known_less_well() -> Non
     ],
 )
 def test_so_many_earlier_runs_it_takes(history: list[list[list[float]]], enough: bool) -> None:
-    assert (foreseen([1.0], [1.1], history) is not None) is enough
-    assert foreseen([], [1.1], history) is None
+    assert (ratio_by_history([1.0], [1.1], history) is not None) is enough
+    assert ratio_by_history([], [1.1], history) is None
 
 
 def test_null_comparisons_of_single_runs_raise_no_more_alarms_than_declared() -> None:
@@ -327,7 +339,7 @@ def test_null_comparisons_of_single_runs_raise_no_more_alarms_than_declared() ->
     alarmed, naive = 0, 0
     for _ in range(1000):
         a, b = run(5), run(3)
-        found, welch = foreseen(a, b, [[run(5) for _ in range(6)]]), unpaired(a, b)
+        found, welch = ratio_by_history(a, b, [[run(5) for _ in range(6)]]), unpaired_ratio(a, b)
         assert found is not None
         assert welch is not None
         alarmed += found.p <= 0.05

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.statistics.changes import ORDERS, SETTLED, _chance, _steps, changes, drift
-from runner.statistics.ratios import unpaired
+from runner.statistics.changes import LEAST_NIGHTS, ORDERS, _permutation_p, _step_sizes, drift, find_changes
+from runner.statistics.ratios import unpaired_ratio
 
 levels = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=6)
 
@@ -84,14 +84,14 @@ def history(chance: np.random.Generator, nights: int, *steps: tuple[int, float],
 
 def test_a_step_is_found_where_it_is() -> None:
     nights = history(np.random.default_rng(1), 40, (25, 0.75))
-    (found,) = changes(nights)
+    (found,) = find_changes(nights)
     assert found.at == 25
-    assert found.ratio == unpaired(nights[:25], nights[25:])
+    assert found.ratio == unpaired_ratio(nights[:25], nights[25:])
     assert found.p <= 0.01
 
 
 def test_several_steps_are_told_each_against_the_level_before() -> None:
-    found = changes(history(np.random.default_rng(2), 60, (20, 0.8), (45, 1.25)))
+    found = find_changes(history(np.random.default_rng(2), 60, (20, 0.8), (45, 1.25)))
     assert [one.at for one in found] == [20, 45]
     assert [one.ratio.ratio for one in found] == pytest.approx([0.8, 1.25], rel=0.03)
     assert [(one.ratio.n_a, one.ratio.n_b) for one in found] == [(20, 25), (25, 15)]
@@ -101,30 +101,30 @@ def test_several_steps_are_told_each_against_the_level_before() -> None:
 def test_noise_raises_no_more_alarms_than_were_allowed(alarms: float) -> None:
     chance = np.random.default_rng(3)
     heavy = [100 * np.exp(0.05 * chance.standard_t(3, 25)) for _ in range(200)]
-    rate = np.mean([bool(changes(list(nights), alarms)) for nights in heavy])
+    rate = np.mean([bool(find_changes(list(nights), alarms)) for nights in heavy])
     assert rate <= alarms + 0.03
 
 
 def test_one_bad_night_is_no_change() -> None:
     nights = history(np.random.default_rng(4), 30)
     nights[17] /= 3
-    assert changes(nights) == []
+    assert find_changes(nights) == []
 
 
-@given(st.lists(st.floats(1, 1e6), max_size=2 * SETTLED - 1))
+@given(st.lists(st.floats(1, 1e6), max_size=2 * LEAST_NIGHTS - 1))
 def test_a_short_history_has_no_changes(nights: list[float]) -> None:
-    assert changes(nights) == []
+    assert find_changes(nights) == []
 
 
 @given(st.floats(1e-3, 1e9), st.integers(0, 40))
 def test_where_nothing_ever_differs_nothing_changed(value: float, nights: int) -> None:
-    assert changes([value] * nights) == []
+    assert find_changes([value] * nights) == []
 
 
 def test_the_same_history_is_told_the_same_way() -> None:
     nights = history(np.random.default_rng(5), 30, (15, 0.95))
-    (found,), (scaled,) = changes(nights), changes([night * 7 for night in nights])
-    assert [found] == changes(tuple(nights))
+    (found,), (scaled,) = find_changes(nights), find_changes([night * 7 for night in nights])
+    assert [found] == find_changes(tuple(nights))
     assert (scaled.at, scaled.p) == (found.at, found.p)
     assert scaled.ratio.ratio == pytest.approx(found.ratio.ratio)
 
@@ -147,11 +147,13 @@ def test_the_chance_of_a_step_is_that_of_scipys_permutation_test(nights: int, st
     logs = np.random.default_rng(nights).standard_normal(nights) + step * (np.arange(nights) >= nights // 2)
     theirs = stats.permutation_test(
         (logs,),
-        lambda one, axis: np.moveaxis(_steps(np.moveaxis(one, axis, -1)), -1, 0).max(axis=0),
+        lambda one, axis: np.moveaxis(_step_sizes(np.moveaxis(one, axis, -1)), -1, 0).max(axis=0),
         permutation_type="pairings",
         vectorized=True,
         n_resamples=ORDERS,
         alternative="greater",
         rng=7,
     ).pvalue
-    assert _chance(logs, 1) == pytest.approx(theirs, abs=4 * math.sqrt(2 * theirs * (1 - theirs) / ORDERS) + 1 / ORDERS)
+    assert _permutation_p(logs, 1) == pytest.approx(
+        theirs, abs=4 * math.sqrt(2 * theirs * (1 - theirs) / ORDERS) + 1 / ORDERS
+    )

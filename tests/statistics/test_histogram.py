@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.statistics.histogram import Distribution, Histogram, merged
+from runner.statistics.histogram import Distribution, Histogram, merge
 
 bins = st.dictionaries(st.integers(0, 2**62), st.integers(1, 10**9), min_size=1, max_size=30)
 shares = st.floats(0.0001, 1)
@@ -16,7 +16,7 @@ latencies = st.integers(1, 3_600 * 10**9)
 
 
 def unpacked(counts: dict[int, int]) -> Distribution:
-    return Histogram.of(counts).unpacked()
+    return Histogram.of(counts).unpack()
 
 
 def bin_of(latency: int) -> tuple[int, int]:
@@ -56,7 +56,7 @@ def test_what_is_merged_of_parts_is_the_whole(values: list[int], chance: object,
     for at, value in enumerate(values):
         apart[at % parts][bin_of(value)[0]] += 1
     whole = unpacked(Counter(bin_of(value)[0] for value in values))
-    again = merged(unpacked(part) for part in apart)
+    again = merge(unpacked(part) for part in apart)
     assert (list(again.values), list(again.counts), again.total) == (
         list(whole.values),
         list(whole.counts),
@@ -82,7 +82,7 @@ def test_bins_are_those_of_fio(latency: int, printed: int) -> None:
 
 
 def test_nothing_at_all() -> None:
-    assert unpacked({}).total == merged([]).total == 0
+    assert unpacked({}).total == merge([]).total == 0
 
 
 def test_four_hundred_bins_take_less_than_a_kilobyte() -> None:

@@ -5,14 +5,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.statistics.interval import student
+from runner.statistics.interval import student_interval
 
 values = st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=30)
 
 
 @given(values, st.floats(0.5, 0.999))
 def test_it_is_the_interval_that_scipy_gives(sample: list[float], confidence: float) -> None:
-    interval = student(sample, confidence)
+    interval = student_interval(sample, confidence)
     assert interval is not None
     error = stats.sem(sample)
     assume(error > 1e-6)
@@ -23,7 +23,7 @@ def test_it_is_the_interval_that_scipy_gives(sample: list[float], confidence: fl
 
 @given(values)
 def test_the_mean_lies_in_the_middle(sample: list[float]) -> None:
-    interval = student(sample)
+    interval = student_interval(sample)
     assert interval is not None
     assert interval.low <= interval.mean <= interval.high
     assert interval.half_width == pytest.approx(interval.mean - interval.low, abs=1e-3)
@@ -32,7 +32,7 @@ def test_the_mean_lies_in_the_middle(sample: list[float]) -> None:
 
 @given(values, st.floats(0.5, 0.9), st.floats(0.01, 0.09))
 def test_more_confidence_is_never_narrower(sample: list[float], confidence: float, more: float) -> None:
-    narrow, wide = student(sample, confidence), student(sample, confidence + more)
+    narrow, wide = student_interval(sample, confidence), student_interval(sample, confidence + more)
     assert narrow is not None
     assert wide is not None
     assert wide.half_width >= narrow.half_width
@@ -40,7 +40,7 @@ def test_more_confidence_is_never_narrower(sample: list[float], confidence: floa
 
 @given(values, st.floats(0.001, 1000))
 def test_the_relative_width_does_not_know_the_unit(sample: list[float], factor: float) -> None:
-    one, other = student(sample), student([value * factor for value in sample])
+    one, other = student_interval(sample), student_interval([value * factor for value in sample])
     assert one is not None
     assert other is not None
     assume(abs(one.mean) > 1 and abs(other.mean) > 1)
@@ -49,17 +49,17 @@ def test_the_relative_width_does_not_know_the_unit(sample: list[float], factor: 
 
 @pytest.mark.parametrize("sample", [[], [1.0]])
 def test_one_value_has_no_interval(sample: list[float]) -> None:
-    assert student(sample) is None
+    assert student_interval(sample) is None
 
 
 def test_equal_values_leave_no_doubt() -> None:
-    interval = student([5.0, 5.0, 5.0])
+    interval = student_interval([5.0, 5.0, 5.0])
     assert interval is not None
     assert (interval.low, interval.high, interval.relative) == (5.0, 5.0, 0.0)
 
 
 def test_around_zero_a_relative_width_means_nothing() -> None:
-    interval = student([-1.0, 1.0])
+    interval = student_interval([-1.0, 1.0])
     assert interval is not None
     assert interval.relative is None
 
@@ -67,4 +67,4 @@ def test_around_zero_a_relative_width_means_nothing() -> None:
 @pytest.mark.parametrize("confidence", [0, 1, 95, -0.1])
 def test_a_confidence_outside_its_range_is_refused(confidence: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
-        student([1.0, 2.0], confidence)
+        student_interval([1.0, 2.0], confidence)

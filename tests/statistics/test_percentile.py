@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runner.statistics.histogram import Histogram
 from runner.statistics.percentile import estimated_percentiles, needs, percentiles
-from runner.statistics.stopping import Rule, Stopped
+from runner.statistics.stopping import Rule, StopReason
 
 RULE = Rule(3, 3)
 trials = st.lists(
@@ -26,13 +26,13 @@ def test_so_many_requests_it_takes() -> None:
 
 @pytest.mark.parametrize(("count", "told"), [(99_999, None), (100_000, 7)])
 def test_a_tail_is_told_once_enough_of_it_was_met(count: int, told: int | None) -> None:
-    assert percentiles(Histogram.of({7: count}).unpacked(), [99.99]) == [told]
+    assert percentiles(Histogram.of({7: count}).unpack(), [99.99]) == [told]
 
 
 def test_trials_too_short_for_a_tail_have_one_together() -> None:
     one = Histogram.of({10: 39_990, 500: 10})
-    (alone,) = estimated_percentiles([one], [99.99], RULE, Stopped.FIXED)
-    (three,) = estimated_percentiles([one] * 3, [99.99], RULE, Stopped.FIXED)
+    (alone,) = estimated_percentiles([one], [99.99], RULE, StopReason.FIXED)
+    (three,) = estimated_percentiles([one] * 3, [99.99], RULE, StopReason.FIXED)
     assert alone is None
     assert three is not None
     assert three.mean == 500
@@ -40,7 +40,7 @@ def test_trials_too_short_for_a_tail_have_one_together() -> None:
 
 def test_a_percentile_of_trials_is_not_the_mean_of_theirs() -> None:
     fast, slow = Histogram.of({100: 9_000}), Histogram.of({900: 1_000})
-    (median,) = estimated_percentiles([fast, slow], [50], RULE, Stopped.FIXED)
+    (median,) = estimated_percentiles([fast, slow], [50], RULE, StopReason.FIXED)
     assert median is not None
     assert (median.mean, median.n) == (100, 2)
 
@@ -49,7 +49,7 @@ def test_a_percentile_of_trials_is_not_the_mean_of_theirs() -> None:
 def test_bounds_hold_the_percentile_and_rise_with_confidence(several: list[Histogram]) -> None:
     percents = (50, 90, 99)
     less, more = (
-        estimated_percentiles(several, percents, Rule(3, 3, confidence=confidence), Stopped.FIXED)
+        estimated_percentiles(several, percents, Rule(3, 3, confidence=confidence), StopReason.FIXED)
         for confidence in (0.8, 0.95)
     )
     for narrow, wide in zip(less, more, strict=True):
@@ -64,7 +64,7 @@ def test_bounds_hold_the_percentile_and_rise_with_confidence(several: list[Histo
 
 @given(st.dictionaries(st.integers(1, 10**6), st.integers(1, 5000), min_size=1, max_size=8), st.integers(2, 5))
 def test_trials_that_are_all_alike_leave_no_doubt(bins: dict[int, int], count: int) -> None:
-    (found,) = estimated_percentiles([Histogram.of(bins)] * count, [90], RULE, Stopped.FIXED)
+    (found,) = estimated_percentiles([Histogram.of(bins)] * count, [90], RULE, StopReason.FIXED)
     assert found is not None
     assert found.interval is not None
     assert found.interval.low <= found.mean <= found.interval.high
@@ -75,7 +75,7 @@ def test_trials_that_are_all_alike_leave_no_doubt(bins: dict[int, int], count: i
 
 def test_where_trials_hardly_agree_nobody_knows_how_long_it_may_take() -> None:
     one, other = Histogram.of({10: 990, 99: 10}), Histogram.of({10: 900, 99: 100})
-    (found,) = estimated_percentiles([one, other], [99], RULE, Stopped.FIXED)
+    (found,) = estimated_percentiles([one, other], [99], RULE, StopReason.FIXED)
     assert found is not None
     assert found.interval is not None
     assert found.interval.high == inf
@@ -84,15 +84,15 @@ def test_where_trials_hardly_agree_nobody_knows_how_long_it_may_take() -> None:
 
 def test_of_a_cell_that_stopped_early_no_more_is_said_than_was_asked_for() -> None:
     rule = Rule(3, 20, until=0.05)
-    (found,) = estimated_percentiles([Histogram.of({1000: 500})] * 4, [50], rule, Stopped.PRECISE)
+    (found,) = estimated_percentiles([Histogram.of({1000: 500})] * 4, [50], rule, StopReason.PRECISE)
     assert found is not None
     assert list(found.bounds) == pytest.approx([950, 1050])
 
 
 def test_trials_without_requests_say_nothing() -> None:
     empty, one = Histogram.of({}), Histogram.of({5: 3})
-    assert estimated_percentiles([empty], [50], RULE, Stopped.FIXED) == [None]
-    (found,) = estimated_percentiles([empty, one], [50], RULE, Stopped.FIXED)
+    assert estimated_percentiles([empty], [50], RULE, StopReason.FIXED) == [None]
+    (found,) = estimated_percentiles([empty, one], [50], RULE, StopReason.FIXED)
     assert found is not None
     assert (found.mean, found.n) == (5, 1)
 
@@ -107,7 +107,7 @@ def test_bounds_hold_the_truth_as_often_as_they_say(percent: float, count: int) 
     for _ in range(120):
         several = np.exp(chance.normal(0, spread, count))[:, None] * chance.lognormal(10, 0.5, (count, 500))
         kept = [Histogram.of(Counter(int(value) for value in np.round(trial, -2))) for trial in several]
-        (found,) = estimated_percentiles(kept, [percent], RULE, Stopped.FIXED)
+        (found,) = estimated_percentiles(kept, [percent], RULE, StopReason.FIXED)
         assert found is not None
         assert found.interval is not None
         held += int(found.interval.low - 50 <= truth <= found.interval.high + 50)

@@ -5,32 +5,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.statistics.bimodal import FEWEST, States, two_states
+from runner.statistics.bimodal import LEAST_VALUES, States, find_two_states
 
 values = st.lists(st.floats(1, 1e9), max_size=20)
 
 
 def test_two_groups_with_nothing_between() -> None:
-    assert two_states([100, 200, 101, 201, 99, 100, 199, 100]) == States(5, 100, 3, 200)
+    assert find_two_states([100, 200, 101, 201, 99, 100, 199, 100]) == States(5, 100, 3, 200)
 
 
 def test_states_that_hardly_differ_are_of_no_matter() -> None:
-    assert two_states([100, 104] * 4) is None
-    assert two_states([100, 106] * 4) == States(4, 100, 4, 106)
+    assert find_two_states([100, 104] * 4) is None
+    assert find_two_states([100, 106] * 4) == States(4, 100, 4, 106)
 
 
 def test_one_value_that_is_off_is_no_state() -> None:
-    assert two_states([100, 101, 99, 100, 102, 98, 100, 500]) is None
+    assert find_two_states([100, 101, 99, 100, 102, 98, 100, 500]) is None
 
 
 @given(values)
 def test_of_few_values_nothing_is_said(few: list[float]) -> None:
-    assert two_states(few[: FEWEST - 1]) is None
+    assert find_two_states(few[: LEAST_VALUES - 1]) is None
 
 
 @given(values)
 def test_the_groups_are_all_there_is_in_whatever_order(found: list[float]) -> None:
-    states, turned = two_states(found), two_states(found[::-1])
+    states, turned = find_two_states(found), find_two_states(found[::-1])
     assert states == turned
     if states:
         assert states.n_low + states.n_high == len(found)
@@ -41,7 +41,7 @@ def test_the_groups_are_all_there_is_in_whatever_order(found: list[float]) -> No
 
 @given(st.floats(1, 1e9), st.integers(0, 20))
 def test_equal_values_are_one_state(value: float, n: int) -> None:
-    assert two_states([value] * n) is None
+    assert find_two_states([value] * n) is None
 
 
 @pytest.mark.parametrize("n", [8, 12, 20])
@@ -49,7 +49,7 @@ def test_equal_values_are_one_state(value: float, n: int) -> None:
 def test_noise_is_hardly_ever_taken_for_states(n: int, skewed: bool) -> None:
     noise = 0.3 * np.random.default_rng(1).standard_normal((2000, n))
     drawn = np.exp(noise) if skewed else 10 + noise
-    assert np.mean([two_states(list(row)) is not None for row in drawn]) <= 0.02
+    assert np.mean([find_two_states(list(row)) is not None for row in drawn]) <= 0.02
 
 
 @pytest.mark.parametrize(("share", "found"), [(0.5, 0.8), (0.2, 0.4)])
@@ -57,4 +57,4 @@ def test_noise_is_hardly_ever_taken_for_states(n: int, skewed: bool) -> None:
 def test_far_off_states_are_found(share: float, found: float, n: int) -> None:
     chance = np.random.default_rng(2)
     drawn = 100 + 10 * (chance.random((500, n)) < share) + chance.standard_normal((500, n))
-    assert np.mean([two_states(list(row)) is not None for row in drawn]) >= found
+    assert np.mean([find_two_states(list(row)) is not None for row in drawn]) >= found

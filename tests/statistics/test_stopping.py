@@ -8,8 +8,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from runner.statistics.interval import student
-from runner.statistics.stopping import AT_ONCE, Rule, Stopped, doubt, interval_of, known, stopped
+from runner.statistics.interval import student_interval
+from runner.statistics.stopping import (
+    FIRST_LOOK_SHARE,
+    Rule,
+    StopReason,
+    interval_of,
+    is_precise,
+    relative_error,
+    stop_reason,
+)
 
 RULE = Rule(least=3, most=20, until=0.05)
 FIXED = Rule(least=5, most=5)
@@ -22,17 +30,17 @@ rules = st.builds(
 
 @given(rates, rules)
 def test_nothing_is_known_before_the_first_look(found: list[float], rule: Rule) -> None:
-    assert not known(found[: rule.first_look - 1], rule)
+    assert not is_precise(found[: rule.first_look - 1], rule)
 
 
 @given(st.floats(1, 1e12), rules, st.integers(0, 5))
 def test_what_never_differs_is_known_at_every_look(value: float, rule: Rule, more: int) -> None:
-    assert known([value] * (rule.first_look + more), rule)
+    assert is_precise([value] * (rule.first_look + more), rule)
 
 
 @given(rates)
 def test_a_fixed_count_is_never_cut_short(found: list[float]) -> None:
-    assert not known(found, FIXED)
+    assert not is_precise(found, FIXED)
 
 
 @given(rates, rules)
@@ -40,44 +48,44 @@ def test_after_the_first_look_two_in_a_row_are_needed(found: list[float], rule: 
     assume(len(found) > rule.first_look)
 
     def narrow(values: list[float]) -> bool:
-        interval = student(values, rule.watched)
+        interval = student_interval(values, rule.checked_confidence)
         assert interval is not None
         return interval.relative is not None and rule.until is not None and interval.relative <= rule.until
 
-    assert known(found, rule) == (narrow(found) and narrow(found[:-1]))
+    assert is_precise(found, rule) == (narrow(found) and narrow(found[:-1]))
 
 
 def test_the_first_look_is_enough_where_noise_is_low() -> None:
-    assert known([100, 100.5, 101], RULE)
-    assert not known([100, 100.5], RULE)
-    assert not known([100, 110, 120], RULE)
+    assert is_precise([100, 100.5, 101], RULE)
+    assert not is_precise([100, 100.5], RULE)
+    assert not is_precise([100, 110, 120], RULE)
 
 
 def test_the_first_look_must_show_a_quarter_less_than_was_asked_for() -> None:
     nearly, quiet = [100, 101.5, 103], [100, 101, 102]
-    assert AT_ONCE * 0.05 < doubt(nearly, RULE) < 0.05
-    assert doubt(quiet, RULE) < AT_ONCE * 0.05
-    assert (known(nearly, RULE), known(quiet, RULE)) == (False, True)
-    assert known([*nearly, 101.5], RULE)  # twice in a row what was asked for
+    assert FIRST_LOOK_SHARE * 0.05 < relative_error(nearly, RULE) < 0.05
+    assert relative_error(quiet, RULE) < FIRST_LOOK_SHARE * 0.05
+    assert (is_precise(nearly, RULE), is_precise(quiet, RULE)) == (False, True)
+    assert is_precise([*nearly, 101.5], RULE)  # twice in a row what was asked for
 
 
 def test_one_lucky_look_is_not_enough() -> None:
     doubtful = [100, 106.5, 100, 102, 102.5]
-    assert not known(doubtful[:4], RULE)
-    assert not known(doubtful, RULE)
-    assert known([*doubtful, 102.5], RULE)
+    assert not is_precise(doubtful[:4], RULE)
+    assert not is_precise(doubtful, RULE)
+    assert is_precise([*doubtful, 102.5], RULE)
 
 
 @pytest.mark.parametrize("least", [1, 2])
 def test_one_value_is_never_enough(least: int) -> None:
     rule = Rule(least, 9, 0.05)
-    assert not known([100], rule)
-    assert known([100, 100], rule)
+    assert not is_precise([100], rule)
+    assert is_precise([100, 100], rule)
 
 
 def test_where_nothing_was_measured_nothing_is_known() -> None:
-    assert not known([], RULE)
-    assert not known([0.0] * 5, RULE)
+    assert not is_precise([], RULE)
+    assert not is_precise([0.0] * 5, RULE)
 
 
 @given(rates, rules, st.floats(0.01, 100))
@@ -85,34 +93,34 @@ def test_the_unit_does_not_matter(found: list[float], rule: Rule, factor: float)
     tighter, looser = (
         Rule(rule.least, rule.most, rule.until and rule.until * by, rule.confidence) for by in (0.9999, 1.0001)
     )
-    assume(known(found, tighter) == known(found, looser))  # no width on the very edge
+    assume(is_precise(found, tighter) == is_precise(found, looser))  # no width on the very edge
     scaled = [rate * factor for rate in found]
-    assert known(scaled, rule) == known(found, rule)
+    assert is_precise(scaled, rule) == is_precise(found, rule)
 
 
 @pytest.mark.parametrize(
     ("found", "trials", "rule", "how"),
     [
-        ([1, 2, 3], 3, FIXED, Stopped.UNFINISHED),
-        ([1, 2, 3, 4, 5], 5, FIXED, Stopped.FIXED),
-        ([1, 2, 3], 5, FIXED, Stopped.FIXED),  # two of them broke
-        ([100, 100, 100], 3, RULE, Stopped.PRECISE),
-        ([100, 100, 100], 20, RULE, Stopped.PRECISE),
-        ([1, 2, 3], 3, RULE, Stopped.UNFINISHED),
-        ([1, 2, 3], 20, RULE, Stopped.MAX),
-        ([], 0, RULE, Stopped.UNFINISHED),
-        ([1, 2, 3], 4, replace(RULE, over=True), Stopped.BUDGET),
-        ([1, 2, 3], 42, STEERED, Stopped.DECIDED),
-        ([1, 2, 3, 4, 5], 5, STEERED, Stopped.FIXED),  # its own rule was all that it took
-        ([1, 2, 3, 4, 5], 5, replace(STEERED, over=False), Stopped.UNFINISHED),
-        ([1, 2, 3], 42, replace(STEERED, over=False), Stopped.UNFINISHED),
-        ([100, 100, 100], 3, replace(RULE, over=True, steered=True), Stopped.PRECISE),
-        ([1, 2, 3], 3, replace(RULE, over=True, steered=True), Stopped.DECIDED),
-        ([100, 100, 100, 100], 4, replace(RULE, over=True, steered=True), Stopped.DECIDED),  # nobody asked
+        ([1, 2, 3], 3, FIXED, StopReason.UNFINISHED),
+        ([1, 2, 3, 4, 5], 5, FIXED, StopReason.FIXED),
+        ([1, 2, 3], 5, FIXED, StopReason.FIXED),  # two of them broke
+        ([100, 100, 100], 3, RULE, StopReason.PRECISE),
+        ([100, 100, 100], 20, RULE, StopReason.PRECISE),
+        ([1, 2, 3], 3, RULE, StopReason.UNFINISHED),
+        ([1, 2, 3], 20, RULE, StopReason.MAX),
+        ([], 0, RULE, StopReason.UNFINISHED),
+        ([1, 2, 3], 4, replace(RULE, over=True), StopReason.BUDGET),
+        ([1, 2, 3], 42, STEERED, StopReason.DECIDED),
+        ([1, 2, 3, 4, 5], 5, STEERED, StopReason.FIXED),  # its own rule was all that it took
+        ([1, 2, 3, 4, 5], 5, replace(STEERED, over=False), StopReason.UNFINISHED),
+        ([1, 2, 3], 42, replace(STEERED, over=False), StopReason.UNFINISHED),
+        ([100, 100, 100], 3, replace(RULE, over=True, steered=True), StopReason.PRECISE),
+        ([1, 2, 3], 3, replace(RULE, over=True, steered=True), StopReason.DECIDED),
+        ([100, 100, 100, 100], 4, replace(RULE, over=True, steered=True), StopReason.DECIDED),  # nobody asked
     ],
 )
-def test_how_a_cell_stopped(found: list[float], trials: int, rule: Rule, how: Stopped) -> None:
-    assert stopped(found, trials, rule) is how
+def test_how_a_cell_stopped(found: list[float], trials: int, rule: Rule, how: StopReason) -> None:
+    assert stop_reason(found, trials, rule) is how
 
 
 values = st.lists(st.floats(1, 1e6), min_size=2, max_size=20)
@@ -120,12 +128,12 @@ values = st.lists(st.floats(1, 1e6), min_size=2, max_size=20)
 
 @given(values)
 def test_of_a_fixed_count_it_is_students_interval(sample: list[float]) -> None:
-    assert interval_of(sample, FIXED, Stopped.FIXED) == student(sample)
+    assert interval_of(sample, FIXED, StopReason.FIXED) == student_interval(sample)
 
 
-@given(values, rules, st.sampled_from(Stopped))
-def test_where_looking_was_allowed_it_is_wider(sample: list[float], rule: Rule, how: Stopped) -> None:
-    plain, ours = student(sample, rule.confidence), interval_of(sample, rule, how)
+@given(values, rules, st.sampled_from(StopReason))
+def test_where_looking_was_allowed_it_is_wider(sample: list[float], rule: Rule, how: StopReason) -> None:
+    plain, ours = student_interval(sample, rule.confidence), interval_of(sample, rule, how)
     assert plain is not None
     assert ours is not None
     assert ours.half_width >= plain.half_width
@@ -134,7 +142,7 @@ def test_where_looking_was_allowed_it_is_wider(sample: list[float], rule: Rule, 
 
 @given(values, rules)
 def test_a_cell_that_was_precise_is_known_as_well_as_was_asked_for(sample: list[float], rule: Rule) -> None:
-    ours, watched = interval_of(sample, rule, Stopped.PRECISE), student(sample, rule.watched)
+    ours, watched = interval_of(sample, rule, StopReason.PRECISE), student_interval(sample, rule.checked_confidence)
     assert ours is not None
     assert watched is not None
     assert rule.until is not None
@@ -143,15 +151,15 @@ def test_a_cell_that_was_precise_is_known_as_well_as_was_asked_for(sample: list[
 
 
 def test_a_single_value_has_no_interval() -> None:
-    assert interval_of([5.0], RULE, Stopped.UNFINISHED) is None
+    assert interval_of([5.0], RULE, StopReason.UNFINISHED) is None
 
 
 def measured(chance: np.random.Generator, noise: float, rule: Rule) -> bool:
     """Whether the interval of one cell, measured for as long as the rule wants, holds its true mean, 1."""
     values: list[float] = []
-    while len(values) < rule.most and not known(values, rule):
+    while len(values) < rule.most and not is_precise(values, rule):
         values.append(float(1 + noise * chance.standard_normal()))
-    found = interval_of(values, rule, stopped(values, len(values), rule))
+    found = interval_of(values, rule, stop_reason(values, len(values), rule))
     assert found is not None
     return found.low <= 1 <= found.high
 

@@ -9,43 +9,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtr, stdtrit
 
-from runner.statistics.students_t import chance, factor
+from runner.statistics.students_t import t_factor, two_sided_p
 
 freedoms = st.floats(1, 1e5)
 
 
 @given(st.floats(-1000, 1000), freedoms)
 def test_a_chance_is_the_one_that_scipy_has(distance: float, freedom: float) -> None:
-    assert chance(distance, freedom) == pytest.approx(2 * stdtr(freedom, -abs(distance)), rel=1e-8)
+    assert two_sided_p(distance, freedom) == pytest.approx(2 * stdtr(freedom, -abs(distance)), rel=1e-8)
 
 
 @given(st.floats(0.001, 0.999_999), freedoms)
 def test_a_factor_is_the_one_that_scipy_has(confidence: float, freedom: float) -> None:
-    assert factor(freedom, confidence) == pytest.approx(stdtrit(freedom, (1 + confidence) / 2), rel=1e-8)
+    assert t_factor(freedom, confidence) == pytest.approx(stdtrit(freedom, (1 + confidence) / 2), rel=1e-8)
 
 
 @given(st.floats(0.001, 0.999_999), freedoms)
 def test_a_factor_is_exceeded_with_the_chance_that_is_left(confidence: float, freedom: float) -> None:
-    assert chance(factor(freedom, confidence), freedom) == pytest.approx(1 - confidence, rel=1e-8)
+    assert two_sided_p(t_factor(freedom, confidence), freedom) == pytest.approx(1 - confidence, rel=1e-8)
 
 
 def test_where_everybody_can_check_it() -> None:
-    assert factor(2, 0.95) == pytest.approx(4.302653, abs=1e-6)
-    assert factor(1, 0.5) == pytest.approx(1)  # Cauchy's
-    assert chance(sqrt(2), 2) == pytest.approx(1 - sqrt(0.5))
+    assert t_factor(2, 0.95) == pytest.approx(4.302653, abs=1e-6)
+    assert t_factor(1, 0.5) == pytest.approx(1)  # Cauchy's
+    assert two_sided_p(sqrt(2), 2) == pytest.approx(1 - sqrt(0.5))
 
 
 @pytest.mark.parametrize("freedom", [1, 2.5, 1e4])
 def test_the_ends(freedom: float) -> None:
-    assert chance(0, freedom) == chance(1e-200, freedom) == 1
-    assert chance(inf, freedom) == chance(1e200, freedom) == 0
-    assert factor(freedom, 1 - 1e-16) == inf
+    assert two_sided_p(0, freedom) == two_sided_p(1e-200, freedom) == 1
+    assert two_sided_p(inf, freedom) == two_sided_p(1e200, freedom) == 0
+    assert t_factor(freedom, 1 - 1e-16) == inf
 
 
 def test_two_samples_are_compared_without_scipy() -> None:
     """Its import takes a quarter of the second in which a command is to answer from the store."""
     script = (
-        "import sys; from runner.statistics.ratios import unpaired; unpaired([1.0, 2.0, 4.0], [3.0, 4.0]); "
+        "import sys; from runner.statistics.ratios import unpaired_ratio; unpaired_ratio([1.0, 2.0, 4.0], [3.0, 4.0]); "
         "sys.exit('scipy' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script]).returncode == 0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.simdisks.clib import built, library
-from runner.simdisks.predict import Job, predicted
+from runner.simdisks.clib import build_library, load_library
+from runner.simdisks.predict import Job, predict_rate
 from runner.space.load import disk_model
 
 MATRIX = Path(__file__).parents[2] / "matrix"
@@ -22,7 +22,7 @@ PAIRS = [
 
 def rate(model: str, job: Job, size: int = 64 << 30, seconds: float = 4.0) -> float:
     physics = disk_model(str(MATRIX / model)).physics(1)
-    return predicted(library(asyncio.run(built())), physics, size, job, ramp=0.0, seconds=seconds).bytes
+    return predict_rate(load_library(asyncio.run(build_library())), physics, size, job, ramp=0.0, seconds=seconds).bytes
 
 
 def test_one_disk_takes_as_long_for_its_first_100_gib_as_it_did() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.simdisks.clib import built, library
-from runner.simdisks.predict import Job, predicted
+from runner.simdisks.clib import build_library, load_library
+from runner.simdisks.predict import Job, predict_rate
 from runner.space.load import disk_model
 
 STUDIES = Path(__file__).parents[2] / "matrix" / "studies"
@@ -30,7 +30,7 @@ PLACES = {0.13: 75, 0.26: 73, 0.95: 77 / 2}
 def rate(model: str, job: Job) -> float:
     """Bytes a second, on a disk of 64 GiB, which is large enough for nothing to be read twice."""
     physics = disk_model(str(STUDIES / model) if model.endswith(".yaml") else model).physics(1)
-    return predicted(library(asyncio.run(built())), physics, 64 << 30, job, ramp=0.5, seconds=20).bytes
+    return predict_rate(load_library(asyncio.run(build_library())), physics, 64 << 30, job, ramp=0.5, seconds=20).bytes
 
 
 def reading(place: float = 0.0, share: float = 0.04) -> Job:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runner.engine.order import Plan
     from runner.engine.spending import Spending
     from runner.guidelines.adaptive import Steering
-    from runner.hosts.exclusive import Held
+    from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import Machine
     from runner.results.journal import Journal
 
@@ -36,7 +36,7 @@ def executor(
     level: Level = ONE,
     spending: Spending | None = None,
     steering: Steering | None = None,
-    lent: Mapping[str, Held] | None = None,
+    lent: Mapping[str, LeasedDisk] | None = None,
 ) -> Executor:
     context = RunContext(machine, journal, shelf, scratch, listen, boot_id, own_templates, leased=lent or {})
     return Executor(Scheduler(plan, spending=spending, steering=steering), context, level)

@@ -17,7 +17,7 @@ from runner.machines.qemu.rig import QemuRig
 from runner.results.journal import Journal
 from runner.results.record import Outcome
 from runner.simdisks.disk import Disk
-from runner.simdisks.overload import between, strain_of
+from runner.simdisks.overload import counters_between, overload_of
 from runner.space.load import disk_model
 from runner.space.select import select
 from tests.engine.test_run import Shelf
@@ -43,14 +43,14 @@ async def _asked(scratch: Path) -> None:
         assert told.split() == ["1", "0"]
         before = rig.disk_reports()
         await done(rig, FIO.format(rig.disks[1], "--rw=randwrite --bs=4k --iodepth=8"))
-        moved = between(before, rig.disk_reports())
+        moved = counters_between(before, rig.disk_reports())
         assert moved[1].writes > 100
         assert moved[1].seeks > 100
         assert moved[0].writes == moved[2].writes == 0
-        strain = strain_of(moved)
+        strain = overload_of(moved)
         assert strain is not None
         # A disk that turns is slow enough for any host, unless that says that it is not.
-        assert strain.beyond(0.05) or moved[1].writes < 2 * 250
+        assert strain.exceeds(0.05) or moved[1].writes < 2 * 250
         write = (
             f"head -c 300000 /dev/urandom >p; dd if=p of={rig.disks[0]} bs=100000 seek=7 oflag=seek_bytes conv=fsync"
         )
@@ -71,7 +71,7 @@ async def _queued(scratch: Path) -> None:
             before = rig.disk_reports()
             await done(rig, f"echo {depth} >/sys/block/{node}/device/queue_depth")
             await done(rig, FIO.format(rig.disks[1], "--rw=randread --bs=4k --iodepth=31"))
-            found[depth] = between(before, rig.disk_reports())[1]
+            found[depth] = counters_between(before, rig.disk_reports())[1]
         assert found[31].reads > 1.3 * found[1].reads
         assert found[31].owed / found[31].reads > found[1].owed / found[1].reads  # they wait in the disk, not before it
 

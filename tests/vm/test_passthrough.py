@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.hosts.checks import judged
-from runner.hosts.lease import Loan, lent
-from runner.hosts.local_operations import locked
+from runner.hosts.checks import check_disk
+from runner.hosts.lease import Lease, lease_disks
+from runner.hosts.local_operations import take_lock
 from runner.machines.base import MachineOptions, RigSpec, Step
 from runner.machines.qemu.passthrough import Passthrough
 from runner.results.journal import Journal
@@ -79,10 +79,12 @@ LATER = pytest.mark.exhaustive
 
 @pytest.mark.parametrize("bus", ["scsi", *(pytest.param(bus, marks=LATER) for bus in ("virtio", "sata", "nvme"))])
 async def test_what_a_guest_writes_is_on_the_disk_that_was_judged(disks: Bay, tmp_path: Path, bus: Bus) -> None:
-    loan = Loan("r", "m", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), hands=disks.hands)
+    lease = Lease("r", "m", tmp_path, tmp_path / "state", frozenset({"disk-a", "disk-b"}), operations=disks.operations)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    with lent([disks.claim, disks.beside], disks.ask, loan, lambda: datetime.now(UTC), lambda _: None) as held:
+    with lease_disks(
+        [disks.declared, disks.beside], disks.ask, lease, lambda: datetime.now(UTC), lambda _: None
+    ) as held:
         # Whatever its name leads to by now: it is not what is used.
         (disks.names / "disk-a").unlink()
         (disks.names / "disk-a").symlink_to("/dev/null")
@@ -101,11 +103,11 @@ async def test_what_a_guest_writes_is_on_the_disk_that_was_judged(disks: Bay, tm
                 assert turns == rotational(disks.disk)
             with pytest.raises(OSError, match="busy"):
                 os.open(disks.disk, os.O_RDONLY | os.O_EXCL)
-            assert locked(held[0].node.identity, disks.locks, "")[0] is None
+            assert take_lock(held[0].node.identity, disks.locks, "")[0] is None
         (disks.names / "disk-a").unlink()
         (disks.names / "disk-a").symlink_to(disks.disk)
     assert list(scratch.iterdir()) == []
-    found = judged(disks.ask(), disks.claim)
+    found = check_disk(disks.ask(), disks.declared)
     assert found.usable
     assert found.node is not None
     assert found.node.label is not None
@@ -123,8 +125,8 @@ def test_the_same_cells_are_measured_and_the_disks_come_back(disks: Bay, place: 
     assert {(trial.outcome, trial.reason) for trial in trials} == {(Outcome.MEASURED, "")}
     assert not list((run / "standing").iterdir())
     assert json.loads((run / "manifest.json").read_text())["machine"] == "qemu-passthrough"
-    for claim in (disks.claim, disks.beside):
-        found = judged(disks.ask(), claim).node
+    for claim in (disks.declared, disks.beside):
+        found = check_disk(disks.ask(), claim).node
         assert found is not None
         assert found.label is not None
         assert (found.label.state, found.signatures) == ("free", ())
@@ -159,14 +161,14 @@ def test_killed_in_the_middle_the_host_gives_the_disks_back(disks: Bay, place: P
     killed_while_something_stands(place)
     (run,) = (place.folder / "results").glob("small-*")
     assert [path.suffix for path in (run / "standing").iterdir()] == [".sh"]
-    there = [judged(disks.ask(), claim).node for claim in (disks.claim, disks.beside)]
+    there = [check_disk(disks.ask(), claim).node for claim in (disks.declared, disks.beside)]
     assert all(node and {one.type for one in node.signatures} == {"linux_raid_member", "ext4"} for node in there)
     # Nobody waits here: until QEMU is gone, nobody gets its disks.
     cleaner = place.start("clean")
     cleaned, _ = cleaner.communicate()
     assert cleaned.count("given back by the run") == 2, cleaned
-    for claim in (disks.claim, disks.beside):
-        assert judged(disks.ask(), claim).usable
+    for claim in (disks.declared, disks.beside):
+        assert check_disk(disks.ask(), claim).usable
     again = place.start(*MIRROR)
     output, _ = again.communicate()
     assert again.returncode == 0, output

@@ -192,7 +192,7 @@ def test_work_ends_once_it_is_steady_and_says_so_if_it_never_is(tmp_path: Path) 
         assert one
         assert one.read
         assert one.read.latencies
-        assert one.read.latencies.unpacked().total == one.read.ios
+        assert one.read.latencies.unpack().total == one.read.ios
 
 
 SABOTAGE = """\

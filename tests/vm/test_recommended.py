@@ -24,12 +24,12 @@ from runner.machines.qemu import Qemu
 from runner.results.fio_json import parse
 from runner.scripts.cell import job
 from runner.scripts.stack import built
-from runner.simdisks.overload import strain_of
+from runner.simdisks.overload import overload_of
 from tests.support.matrices import space
 
 if TYPE_CHECKING:
     from runner.machines.qemu.rig import QemuRig
-    from runner.simdisks.overload import Strain
+    from runner.simdisks.overload import Overload
     from runner.space.space import Cell
 
 pytestmark = [pytest.mark.vm, pytest.mark.exhaustive, pytest.mark.timeout(900)]
@@ -202,7 +202,7 @@ async def restarted(rig: Rig, layout: str) -> None:
     await done(rig, "mkdir -p /srv/data; mount /srv/data; systemd-tmpfiles --create /etc/tmpfiles.d/matrix.conf")
 
 
-async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Strain]:
+async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Overload]:
     """Bytes per second, which the device on top must have seen; and what the host kept the disks from."""
     stack = built(cell.array.stack.value, rig.disks, cell.array.disks, zeroed=False)
     assert stack.directory is not None
@@ -213,7 +213,7 @@ async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Strain]:
     folders = "grep -o '/srv/data[^ ]*' job.fio | sort -u | xargs mkdir -p\nfio --create_only=1 job.fio >/dev/null\n"
     async with watched(rig) as service:
         said = await done(rig, f"{folders}{read}fio --output-format=json+ job.fio\n{read}", {"job.fio": text})
-    strain = strain_of(service.done)
+    strain = overload_of(service.done)
     assert strain is not None
     before, after = (int(line.removeprefix("sectors=")) for line in said.splitlines() if line.startswith("sectors="))
     figures = parse(said[said.index("{") : said.rindex("}") + 1])
@@ -222,7 +222,7 @@ async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Strain]:
     return figures.read.bw, strain
 
 
-async def _pasted(one: Advice, layout: str, scratch: Path) -> tuple[float, Strain]:
+async def _pasted(one: Advice, layout: str, scratch: Path) -> tuple[float, Overload]:
     found = space(RUN)
     async with Qemu(MachineOptions(cold=True)).rig(rig_spec(found.matrix, one.cell.array, None), scratch) as rig:
         await done(rig, UDEV)
@@ -274,4 +274,4 @@ def test_what_is_recommended_is_so_when_it_was_pasted_and_after_a_restart(
     figure, strain = asyncio.run(_pasted(one, layout, tmp_path))
     sys.stdout.write(f"{layout}, pasted: {figure / 1e6:.1f} MB/s, {strain}; recommended:\n{one.table}")
     # Four disks of 6 MB/s set the pace, unless the host does.
-    assert figure == pytest.approx(one.predicted, rel=0.1) or strain.beyond(STRAIN)
+    assert figure == pytest.approx(one.predicted, rel=0.1) or strain.exceeds(STRAIN)

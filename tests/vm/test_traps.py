@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.hosts.checks import judged, judged_all
-from runner.hosts.inventory import Census, parse
-from runner.hosts.reasons import Why
+from runner.hosts.checks import check_disk, check_disks
+from runner.hosts.inventory import Census, parse_census
+from runner.hosts.reasons import Reason
 from runner.language.hosts import DeclaredDisk
 from runner.machines.base import Rig, RigSpec, Step
 from runner.machines.qemu import Qemu
@@ -97,7 +97,7 @@ async def _said(rig: Rig, text: str) -> tuple[int, str]:
 
 def _census(output: str) -> Census:
     """What stands between the two lines that say so."""
-    return parse(output.split("census begins\n", 1)[1].split("census ends\n", 1)[0])
+    return parse_census(output.split("census begins\n", 1)[1].split("census ends\n", 1)[0])
 
 
 async def _caught(rig: Rig, trap: Trap, serial: str = "matrix-0") -> str:
@@ -114,11 +114,11 @@ async def _caught(rig: Rig, trap: Trap, serial: str = "matrix-0") -> str:
 
 def _amiss(trap: Trap, output: str) -> str:
     census, claim = _census(output), trap.declared(CLAIM)
-    one = judged(census, claim, purpose="study")
+    one = check_disk(census, claim, purpose="study")
     told = "; ".join(map(str, one.refusals))
-    if not any(refused.why is trap.why and trap.evidence in refused.evidence for refused in one.refusals):
-        return f"not refused as {trap.why} ({trap.evidence}), but: {told}"
-    if judged(census, replace(claim, wipe=True), purpose="study").usable is not trap.cured_by_wiping:
+    if not any(refused.reason is trap.reason and trap.evidence in refused.evidence for refused in one.refusals):
+        return f"not refused as {trap.reason} ({trap.evidence}), but: {told}"
+    if check_disk(census, replace(claim, wipe=True), purpose="study").usable is not trap.cured_by_wiping:
         return f"wiping it is {'not ' if trap.cured_by_wiping else ''}allowed: {told}"
     return "" if output.endswith("the same\n") else f"its content has changed: {output[-500:]}"
 
@@ -134,7 +134,7 @@ def _on_a_rig(scratch: Path, go: Callable[[Rig], Awaitable[None]], modules: tupl
 
 def _all_refused(traps: list[Trap], scratch: Path) -> None:
     wrong: dict[str, str] = {}
-    empty = Trap("nothing on it", Why.HELD, "no evidence")
+    empty = Trap("nothing on it", Reason.HELD, "no evidence")
 
     async def go(rig: Rig) -> None:
         assert (rig.facts.get("without") or "") == ""
@@ -168,11 +168,11 @@ def test_every_trap_is_refused_inside_of_a_machine_too(tmp_path: Path) -> None:
 
 
 def _of_scsi(trap: Trap, output: str) -> str:
-    census = parse(output[output.index("node\t") :])
+    census = parse_census(output[output.index("node\t") :])
     nodes = [node for node in census.disks if node.name.startswith(("sd", "sr"))]
     claims = [DeclaredDisk(census.names_of(node)[0], node.size, node.serial, node.wwn, wipe=True) for node in nodes]
-    refusals = [str(refused) for claim in claims for refused in judged(census, claim).refusals]
-    right = any(one.startswith(f"{trap.why}:") and trap.evidence in one for one in refusals)
+    refusals = [str(refused) for claim in claims for refused in check_disk(census, claim).refusals]
+    right = any(one.startswith(f"{trap.reason}:") and trap.evidence in one for one in refusals)
     return "" if right else f"{nodes} {refusals}"
 
 
@@ -195,7 +195,7 @@ def test_two_claims_of_one_disk_are_refused_by_its_number(tmp_path: Path) -> Non
     async def go(rig: Rig) -> None:
         status, output = await _said(rig, f"ln -s matrix-0 /dev/disk/by-id/again\n{census_script()}")
         assert status == 0
-        both = judged_all(parse(output), (CLAIM, replace(CLAIM, id="again")))
+        both = check_disks(parse_census(output), (CLAIM, replace(CLAIM, id="again")))
         assert [[str(refused) for refused in one.refusals] for one in both] == [
             [f"twice: again is {both[0].node.path} as well" if both[0].node else ""],
             [f"twice: matrix-0 is {both[0].node.path} as well" if both[0].node else ""],

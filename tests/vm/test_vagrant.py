@@ -17,7 +17,7 @@ import pytest
 
 from runner.base import process
 from runner.base.cache import cache_dir
-from runner.hosts.checks import judged
+from runner.hosts.checks import check_disk
 from runner.machines.base import RigSpec
 from runner.machines.vagrant import Vagrant, leftovers, libvirt
 from runner.machines.vagrant.lifecycle import command
@@ -340,7 +340,7 @@ def recorded(desk: Desk) -> list[Trial]:
 
 def all_free(disks: loops.Bay) -> bool:
     """Both are given back, with nothing on them."""
-    found = [judged(disks.ask(), claim).node for claim in (disks.claim, disks.beside)]
+    found = [check_disk(disks.ask(), claim).node for claim in (disks.declared, disks.beside)]
     return all(one and one.label and one.label.state == "free" and not one.signatures for one in found)
 
 

@@ -1,10 +1,8 @@
-"""Our end of what holds disks and runs scripts on a host behind ssh (`holder.pl`): asked by a line that may drop.
+"""The client of the disk agent on another host (`holder.pl`), over a connection that may drop.
 
-Every request bears being made twice, so one whose answer the line took along is made again once there is another. A
-thread keeps the lease, and thereby notices a line that dropped while nobody asked anything.
-
-A host that is slow is not one that is gone. ssh itself asks after its other end, and ends a line on which nobody
-answers (`line.ALERT`) sooner than anybody here grows impatient. So as long as it is up, answers are late and not lost.
+Every request is idempotent and is repeated after a reconnect. A thread sends heartbeats, which also notice a dropped
+connection. A slow host is not a lost one: ssh ends dead connections (`KEEPALIVE_OPTIONS`), so while one is up, answers
+are late, not lost.
 """
 
 from __future__ import annotations
@@ -28,293 +26,298 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from runner.hosts.agent.connection import Line
+    from runner.hosts.agent.connection import Connection
 
-#: Seconds for which locks, disks and scripts over there outlive the last word of ours.
+#: Seconds for which the agent keeps locks, disks and scripts after our last request.
 LEASE = 300.0
-#: Seconds between words that say only that we are there, and until one that is not answered is asked after: more than
-#: ssh takes to notice that its other end is gone.
-BEAT, DEAF = 5.0, 30.0
-#: What a script's status is that was killed.
+#: Seconds between heartbeats, and until an answer counts as late: longer than ssh takes to notice a dead connection.
+HEARTBEAT, SLOW_AFTER = 5.0, 30.0
+#: The status of a killed script.
 KILLED = 137
-#: Seconds that somebody waits who can do without an answer.
-GLANCE = 1.0
+#: Seconds to wait for an answer that is optional.
+QUICK_ANSWER = 1.0
 #: Seconds between tries to connect again.
-PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
-#: Where it has its folder over there, and its locks: those of whoever works on that host itself.
-ABOVE, LOCKS = "/run/matrix/far", "/run/lock/matrix"
+RETRY_PAUSES = (0.2, 1.0, 2.0, 4.0, 8.0)
+#: The agent's folder on the host, and the lock folder, which local runs of that host use too.
+BASE_FOLDER, LOCKS = "/run/matrix/far", "/run/lock/matrix"
 PROGRAM = files("runner.hosts.agent").joinpath("holder.pl")
 
 
-class Gone(HarnessBroken):
-    """What held disks and ran scripts over there is no more, or cannot be reached: whatever it held is not ours now."""
+class AgentLost(HarnessBroken):
+    """The agent ended or cannot be reached: what it held is no longer leased."""
 
 
-class _Dropped(Exception):
-    """The line broke before an answer came."""
+class _ConnectionDropped(Exception):
+    """The connection broke before an answer came."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """A script that has ended. `late`: because it took longer than it was given."""
+class ScriptResult:
+    """The result of a script that ended. `timed_out`: it was killed at its deadline."""
 
     status: int
-    late: bool
+    timed_out: bool
     output: bytes
-    complaint: bytes
-    #: It was ended because a disk had had enough (see `Holder.bound`).
-    worn: bool = False
+    error_output: bytes
+    #: It was stopped because a disk reached its limit (see `limit_writes`).
+    over_budget: bool = False
 
 
-class Holder:
-    """One of them, for one run. Enter it to have it; whatever it holds is let go on the way out."""
+class AgentClient:
+    """One agent for one run. It releases everything when the context ends."""
 
     def __init__(
-        self, line: Line, run: str, guard: Sequence[str], say: Callable[[str], None], lease: float = LEASE
+        self, connection: Connection, run: str, guard: Sequence[str], say: Callable[[str], None], lease: float = LEASE
     ) -> None:
-        self.line, self.run, self._say = line, run, say
-        self.folder = f"{ABOVE}/{run}.{token_hex(4)}"
-        self._rest = (self.folder, f"{lease:g}", LOCKS, *guard)
+        self.connection, self.run, self._say = connection, run, say
+        self.folder = f"{BASE_FOLDER}/{run}.{token_hex(4)}"
+        self._arguments = (self.folder, f"{lease:g}", LOCKS, *guard)
         self._lease = lease
-        #: It is over; whoever waits for the line is told to leave, and gives it one more try.
-        self._quit, self._leaving = Event(), Event()
-        self._mending = Lock()
-        #: Taken by whoever has told that answers are late.
-        self._told_late = Lock()
-        self._gone: Gone | None = None
-        self._bridge: _Bridge | None = None
+        #: The session is over; threads that wait for the connection try once more, then give up.
+        self._over, self._leaving = Event(), Event()
+        self._reconnecting = Lock()
+        #: Held by the thread that reported late answers.
+        self._slow_reported = Lock()
+        self._lost: AgentLost | None = None
+        self._session: _Session | None = None
         self.boot_id = ""
 
     def __enter__(self) -> Self:
-        self._bridge, self.boot_id = self._bridged("begin")
-        Thread(target=self._keep, daemon=True).start()
+        self._session, self.boot_id = self._open_session("begin")
+        Thread(target=self._send_heartbeats, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """If it does not hear that it is over, its lease will tell it."""
-        self._quit.set()
+        """End the agent. If it does not receive that, its lease expires."""
+        self._over.set()
         self._leaving.set()
-        if self._bridge is not None:
-            self._bridge.told_last(b"end", DEAF)
+        if self._session is not None:
+            self._session.send_last(b"end", SLOW_AFTER)
 
     @property
-    def gone(self) -> Gone | None:
-        """Why nothing is held any more, if so."""
-        return self._gone
+    def lost(self) -> AgentLost | None:
+        """Why the agent is lost, if it is."""
+        return self._lost
 
     def dismiss(self, run: str) -> None:
-        """End what works for another run, whose runner is gone."""
-        self.line.run(self._program("dismiss", f"{ABOVE}/{run}.", *self._rest[1:]), timeout=DEAF * 2)
+        """End the agent of another run, whose runner is gone."""
+        self.connection.run(
+            self._program("dismiss", f"{BASE_FOLDER}/{run}.", *self._arguments[1:]), timeout=SLOW_AFTER * 2
+        )
 
     def ask(self, *words: str | bytes) -> list[bytes]:
-        """Its answer, in words; raises Gone if none can be had."""
-        return self._asked(words, self._soon)
+        """Return the words of the answer; raise AgentLost if it does not come."""
+        return self._request(words, self._wait_for_answer)
 
-    def _asked(self, words: Sequence[str | bytes], heard: Callable[[_Bridge, bytes], bytes]) -> list[bytes]:
+    def _request(self, words: Sequence[str | bytes], receive: Callable[[_Session, bytes], bytes]) -> list[bytes]:
         request = b"\0".join(word.encode() if isinstance(word, str) else word for word in words)
         while True:
-            if self._gone:
-                raise Gone(self._gone.brief, details=self._gone.details, resolution=self._gone.resolution)
-            bridge = self._bridge
-            if bridge is None:
+            if self._lost:
+                raise AgentLost(self._lost.brief, details=self._lost.details, resolution=self._lost.resolution)
+            session = self._session
+            if session is None:
                 raise ValueError("it was not entered")
             try:
-                return heard(bridge, request).split(b"\0", 4)
-            except _Dropped:
-                self._mend(bridge)
+                return receive(session, request).split(b"\0", 4)
+            except _ConnectionDropped:
+                self._reconnect(session)
 
-    def _soon(self, bridge: _Bridge, request: bytes) -> bytes:
-        """The answer, which is waited for as long as the line is up and the lease would last."""
-        answer = bridge.asked(request)
+    def _wait_for_answer(self, session: _Session, request: bytes) -> bytes:
+        """Wait as long as the connection is up and the lease would last."""
+        answer = session.send(request)
         with suppress(TimeoutError):
-            return answer.result(DEAF)
-        if not self.line.is_up:
-            raise _Dropped
-        patience = GLANCE if self._leaving.is_set() else self._lease
-        with self._late(patience):
+            return answer.result(SLOW_AFTER)
+        if not self.connection.is_connected:
+            raise _ConnectionDropped
+        patience = QUICK_ANSWER if self._leaving.is_set() else self._lease
+        with self._report_slowness(patience):
             try:
                 return answer.result(patience)
             except TimeoutError:
-                self._gone = self._hung(request, DEAF + patience)
-                bridge.let_go()  # nobody else has to wait as long
-                raise self._gone from None
+                self._lost = self._hang_error(request, SLOW_AFTER + patience)
+                session.close()  # other threads need not wait as long
+                raise self._lost from None
 
     @contextmanager
-    def _late(self, patience: float) -> Iterator[None]:
-        """Told once, however many wait."""
-        name = self.line.name
-        if not self._told_late.acquire(blocking=False):
+    def _report_slowness(self, patience: float) -> Iterator[None]:
+        """Report it once, however many threads wait."""
+        name = self.connection.name
+        if not self._slow_reported.acquire(blocking=False):
             yield
             return
         try:
             self._say(
-                f"{name} has not answered for {DEAF:g} s, but the connection is up: it is slow, and waited for, "
-                f"{patience:g} s more at most"
+                f"{name} has not answered for {SLOW_AFTER:g} s, but the connection is up: "
+                f"waiting up to {patience:g} s more"
             )
             yield
             self._say(f"{name} answers again")
         finally:
-            self._told_late.release()
+            self._slow_reported.release()
 
-    def _hung(self, request: bytes, waited: float) -> Gone:
-        name, what = self.line.name, request.partition(b"\0")[0].decode(errors="replace")
-        return Gone(
+    def _hang_error(self, request: bytes, waited: float) -> AgentLost:
+        name, what = self.connection.name, request.partition(b"\0")[0].decode(errors="replace")
+        return AgentLost(
             f"{name} did not answer within {waited:g} s, though the connection to it is up",
-            details=f"what it did not answer: {what}",
-            resolution="`dmesg` and `ps` there say what it is stuck at; what it holds for us it lets go by itself",
+            details=f"unanswered request: {what}",
+            resolution="`dmesg` and `ps` there show what blocks it; it releases the run's disks by itself",
         )
 
-    def glance(self, *words: str) -> bytes:
-        """The answer if it can be had at once, else nothing: nobody is made to wait for a line that is down or slow."""
-        bridge = self._bridge
-        if bridge is None or self._gone or self._mending.locked() or self._told_late.locked():
+    def ask_now(self, *words: str) -> bytes:
+        """Return the answer if it comes at once, else b"": for callers that must not wait for a connection that is down
+        or slow.
+        """
+        session = self._session
+        if session is None or self._lost or self._reconnecting.locked() or self._slow_reported.locked():
             return b""
         try:
-            return bridge.asked("\0".join(words).encode()).result(GLANCE)
-        except (_Dropped, TimeoutError):
+            return session.send("\0".join(words).encode()).result(QUICK_ANSWER)
+        except (_ConnectionDropped, TimeoutError):
             return b""
 
-    def work(self, job: str, script: bytes, deadline: float) -> Done:
-        """Run a script to its end, whatever becomes of the line meanwhile.
+    def run_script(self, job: str, script: bytes, deadline: float) -> ScriptResult:
+        """Run a script to its end, even if the connection drops.
 
-        One that is late is killed over there. What then does not end either (a disk that never answers keeps a process
-        from dying) is not waited for any longer than the lease lasts.
+        The agent kills a late one; if that does not end either (a dead disk can block it), stop waiting when the lease
+        would end.
         """
         try:
-            what, *rest = self._asked(
+            what, *rest = self._request(
                 ("job", job, f"{deadline:g}", script),
-                lambda bridge, request: bridge.asked(request).result(deadline + self._lease),
+                lambda session, request: session.send(request).result(deadline + self._lease),
             )
         except TimeoutError:
-            return Done(KILLED, late=True, output=b"", complaint=b"it was killed, and has not ended since")
+            return ScriptResult(
+                KILLED, timed_out=True, output=b"", error_output=b"it was killed, and has not ended since"
+            )
         if what != b"done":
-            raise HarnessBroken(f"{self.line.name} does not run scripts", details=b" ".join(rest[1:]).decode())
-        status, late, length, said = rest
-        with suppress(Gone):  # what was heard was heard
+            raise HarnessBroken(f"{self.connection.name} cannot run scripts", details=b" ".join(rest[1:]).decode())
+        status, late, length, answer = rest
+        with suppress(AgentLost):  # the result is complete already
             self.ask("forget", job)
-        return Done(int(status), late == b"1", said[: int(length)], said[int(length) :], worn=late == b"2")
+        return ScriptResult(
+            int(status), late == b"1", answer[: int(length)], answer[int(length) :], over_budget=late == b"2"
+        )
 
-    def bound(self, most: Mapping[str, int]) -> bool:
-        """Up to which count disks, by the kernel's names, may be written while nobody can look; whether it was heard.
+    def limit_writes(self, most: Mapping[str, int]) -> bool:
+        """Set sector counts, by kernel name, at which the agent ends scripts while we cannot look.
 
-        Scripts are ended over there as soon as one of them was written more.
+        Return whether it received them.
         """
         words = (word for name, sectors in most.items() for word in (name, str(sectors)))
-        return self.glance("most", *words) == b"known"
+        return self.ask_now("most", *words) == b"known"
 
     def stop(self, job: str) -> None:
-        """End a script. Where the line is down nobody waits for it to come back: the lease will end it, or clean."""
+        """End a script. If the connection is down do not wait for it: the lease or `matrix clean` ends it."""
         self._leaving.set()
         self.ask("stop", job)
 
-    def _keep(self) -> None:
-        while not self._quit.wait(BEAT):
+    def _send_heartbeats(self) -> None:
+        while not self._over.wait(HEARTBEAT):
             try:
                 self.ask("on")
-            except Gone:
+            except AgentLost:
                 return
 
-    def _bridged(self, mode: str) -> tuple[_Bridge, str]:
-        """A session that leads to it, and which boot of the host it is on."""
-        child = self.line.open(self._program(mode, *self._rest))
+    def _open_session(self, mode: str) -> tuple[_Session, str]:
+        """Open a session with the agent; return it and the host's boot id."""
+        child = self.connection.start(self._program(mode, *self._arguments))
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
-        with _ended_after(child, DEAF * 2):
-            words = next((said.split() for said in child.stdout if said.startswith(b"matrix ")), [])
+        with _kill_after(child, SLOW_AFTER * 2):
+            words = next((answer.split() for answer in child.stdout if answer.startswith(b"matrix ")), [])
             if words[1:2] == [b"holder"]:
-                return _Bridge(child), words[2].decode()
+                return _Session(child), words[2].decode()
             child.stdout.close()
             status = child.wait()
-        process.let_go(child)
+        process.stop_child(child)
         if words[1:2] == [b"gone"]:
-            raise self._lost(words[2].decode())
-        why = f"it said nothing within {DEAF * 2:g} s" if status == -SIGKILL else f"status {status}"
+            raise self._describe_loss(words[2].decode())
+        why = f"no answer within {SLOW_AFTER * 2:g} s" if status == -SIGKILL else f"status {status}"
         raise HarnessBroken(
-            f"{self.line.name} cannot hold disks for us: {why}",
+            f"{self.connection.name} cannot start the disk agent: {why}",
             details=b" ".join(words[2:]).decode(errors="replace"),
-            resolution=f"`matrix doctor --on {self.line.place}` says what is missing",
+            resolution=f"`matrix doctor --on {self.connection.target}` shows what is missing",
         )
 
     def _program(self, *words: str) -> list[str]:
-        return [*self.line.installed, *words] if self.line.installed else program(*words)
+        return [*self.connection.agent_command, *words] if self.connection.agent_command else agent_command(*words)
 
-    def _lost(self, boot: str) -> Gone:
-        name = self.line.name
+    def _describe_loss(self, boot: str) -> AgentLost:
+        name = self.connection.name
         if self.boot_id and boot != self.boot_id:
-            return Gone(f"{name} was started anew while it worked")
-        return Gone(f"what held the disks of {name} for us has ended", resolution="look who kills processes there")
+            return AgentLost(f"{name} was rebooted during the run")
+        return AgentLost(f"the disk agent of {name} has ended", resolution="find out what kills processes there")
 
-    def _mend(self, broken: _Bridge) -> None:
-        """Have a session that leads there again; raises Gone if that is not to be."""
-        with self._mending:
-            if self._bridge is not broken or self._gone:
+    def _reconnect(self, broken: _Session) -> None:
+        """Reconnect; raise AgentLost if that fails for as long as the lease lasts."""
+        with self._reconnecting:
+            if self._session is not broken or self._lost:
                 return
-            self._say(f"the connection to {self.line.name} dropped; what works there goes on, and it is tried again")
+            self._say(f"the connection to {self.connection.name} dropped; scripts there continue; reconnecting")
             try:
-                self._bridge = self._again(broken)
-            except Gone as gone:
-                self._gone = gone
+                self._session = self._retry_connection(broken)
+            except AgentLost as gone:
+                self._lost = gone
                 raise
-            self._say(f"connected to {self.line.name} again")
+            self._say(f"connected to {self.connection.name} again")
 
-    def _again(self, broken: _Bridge) -> _Bridge:
+    def _retry_connection(self, broken: _Session) -> _Session:
         until, why = monotonic() + self._lease, ""
-        for pause in chain(PAUSES, repeat(PAUSES[-1])):
-            self.line.down()
-            broken.let_go()
+        for pause in chain(RETRY_PAUSES, repeat(RETRY_PAUSES[-1])):
+            self.connection.disconnect()
+            broken.close()
             try:
-                return self._bridged("again")[0]
-            except Gone:
+                return self._open_session("again")[0]
+            except AgentLost:
                 raise
             except HarnessBroken as error:
                 why = error.details or error.brief
             if monotonic() > until or self._leaving.wait(pause):
                 break
-        raise Gone(f"{self.line.name} could not be reached again", details=why)
+        raise AgentLost(f"{self.connection.name} could not be reached again", details=why)
 
 
-class _Bridge:
-    """One session: requests go out with a number each, answers come back with it."""
+class _Session:
+    """One session: each request and its answer carry the same number."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
         self._child = child
         self._numbers = count(1)
-        self._alone = Lock()
-        self._open: dict[int, Future[bytes]] | None = {}
-        Thread(target=self._hear, daemon=True).start()
+        self._mutex = Lock()
+        self._pending: dict[int, Future[bytes]] | None = {}
+        Thread(target=self._read_answers, daemon=True).start()
 
-    def asked(self, request: bytes) -> Future[bytes]:
-        """What will be the answer."""
+    def send(self, request: bytes) -> Future[bytes]:
         answer: Future[bytes] = Future()
-        with self._alone:
-            if self._open is None:
-                raise _Dropped
+        with self._mutex:
+            if self._pending is None:
+                raise _ConnectionDropped
             number = next(self._numbers)
-            self._open[number] = answer
+            self._pending[number] = answer
             self._write(b"%d %d\n%b" % (number, len(request), request))
         return answer
 
-    def told_last(self, request: bytes, patience: float) -> None:
-        """Say this, and be gone once it was heard."""
-        with suppress(_Dropped, TimeoutError):
-            self.asked(request).result(patience)
-        self.let_go()
+    def send_last(self, request: bytes, patience: float) -> None:
+        """Send the request, wait for the answer, and close."""
+        with suppress(_ConnectionDropped, TimeoutError):
+            self.send(request).result(patience)
+        self.close()
 
-    def let_go(self) -> None:
-        """End the session."""
-        process.let_go(self._child)
+    def close(self) -> None:
+        process.stop_child(self._child)
 
     def _write(self, text: bytes) -> None:
         assert self._child.stdin is not None  # noqa: S101 - for the type checker; it was asked for
         try:
-            with _ended_after(self._child, LEASE):  # whoever hears nothing for so long has let go of everything
+            with _kill_after(self._child, LEASE):  # after so long the agent has released everything
                 self._child.stdin.write(text)
                 self._child.stdin.flush()
         except (OSError, ValueError):
-            raise _Dropped from None
+            raise _ConnectionDropped from None
 
-    def _hear(self) -> None:
+    def _read_answers(self) -> None:
         assert self._child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
         with self._child.stdout as stream:
             for head in stream:
@@ -322,19 +325,19 @@ class _Bridge:
                 text = stream.read(length)
                 if len(text) < length:
                     break
-                with self._alone:
-                    answer = self._open.pop(number, None) if self._open else None
+                with self._mutex:
+                    answer = self._pending.pop(number, None) if self._pending else None
                 if answer:
                     answer.set_result(text)
-        with self._alone:
-            left, self._open = self._open or {}, None
+        with self._mutex:
+            left, self._pending = self._pending or {}, None
         for answer in left.values():
-            answer.set_exception(_Dropped())
+            answer.set_exception(_ConnectionDropped())
 
 
 @contextmanager
-def _ended_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
-    """Kill it if this takes longer: then nothing waits for it any more."""
+def _kill_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
+    """Kill the child if the block takes longer: that unblocks every reader and writer."""
     timer = Timer(seconds, child.kill)
     timer.daemon = True
     timer.start()
@@ -344,6 +347,5 @@ def _ended_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[Non
         timer.cancel()
 
 
-def program(*words: str) -> list[str]:
-    """The command that is it."""
+def agent_command(*words: str) -> list[str]:
     return ["perl", "-e", PROGRAM.read_text(encoding="utf-8"), *words]

@@ -1,4 +1,4 @@
-"""The one connection to a host: OpenSSH's own, so agents, jump hosts and known hosts are as its user knows them."""
+"""The connection to a host, by OpenSSH with the user's own keys, agents and jump hosts."""
 
 from __future__ import annotations
 
@@ -25,141 +25,137 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
-#: Nothing of a user's settings for this host may turn a session into something else than a program's input and output.
-PLAIN = ("-T", "-x", "-a", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "-o", "RemoteCommand=none")
-#: A host that keeps silent for a quarter of a minute is no longer connected.
-ALERT = ("-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
-#: Says that it is up, and ends when its input does, which no death of ours can prevent. Whatever else a shell says as
-#: it starts comes before.
-UP = "matrix is up"
-AT_THE_END = ("sh", "-c", f"echo; echo {UP}; exec cat >/dev/null")
-#: What ssh ends with when it was ssh that failed.
+#: A session is only a program's input and output: these options override the user's ssh settings.
+SESSION_OPTIONS = ("-T", "-x", "-a", "-o", "BatchMode=yes", "-o", "ClearAllForwardings=yes", "-o", "RemoteCommand=none")
+#: A host that is silent for 15 seconds is disconnected.
+KEEPALIVE_OPTIONS = ("-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3")
+#: Reports that it is up, and ends with its input, so also when we are killed. Other output of a starting shell comes
+#: before.
+READY = "matrix is up"
+REMOTE_END = ("sh", "-c", f"echo; echo {READY}; exec cat >/dev/null")
+#: The exit status of ssh's own errors.
 SSH_FAILED = 255
-#: Seconds until a connection counts as not to be had: somebody may have to touch a key.
+#: Seconds until a connection attempt fails: the user may have to touch a key.
 PATIENCE = 60.0
 
 
-def master(name: str, control: Path) -> list[str]:
-    """The command that connects, and lets others use the connection."""
+def master_command(name: str, control: Path) -> list[str]:
+    """Return the command that connects, and shares the connection."""
     shared = ("-o", "ControlMaster=yes", "-o", f"ControlPath={control}", "-o", "ControlPersist=no")
-    return ["ssh", *PLAIN, *ALERT, *shared, "--", name, far(AT_THE_END)]
+    return ["ssh", *SESSION_OPTIONS, *KEEPALIVE_OPTIONS, *shared, "--", name, remote_command(REMOTE_END)]
 
 
-def session(name: str, control: Path, argv: Sequence[str]) -> list[str]:
-    """The command that runs another over there, by a connection that is up: without one it fails, and makes none."""
+def session_command(name: str, control: Path, argv: Sequence[str]) -> list[str]:
+    """Return the command that uses the shared connection, and never makes one."""
     shared = ("-o", "ControlMaster=no", "-o", f"ControlPath={control}", "-o", "ProxyCommand=false")
-    return ["ssh", *PLAIN, *shared, "--", name, far(argv)]
+    return ["ssh", *SESSION_OPTIONS, *shared, "--", name, remote_command(argv)]
 
 
-def far(argv: Sequence[str]) -> str:
-    """A command as the login shell over there is told it; in its place, so that nothing stands between it and sshd."""
+def remote_command(argv: Sequence[str]) -> str:
+    """Return the command for the login shell. `exec`, so that no shell stays between it and sshd."""
     return f"exec {join(argv)}"
 
 
 @cache
-def line_to(name: str) -> Line:
-    """The line of this process to a host: one, whoever needs it. Somebody may have to touch a key for each."""
-    line = Line(name)
-    atexit.register(line.down)
+def connection_to(name: str) -> Connection:
+    """Return the one connection of this process to a host. Each new one could ask the user to touch a key."""
+    line = Connection(name)
+    atexit.register(line.disconnect)
     return line
 
 
-class Line:
-    """A host by its name for ssh. The connection is made when it is first needed, and again when it dropped."""
+class Connection:
+    """The connection to a host, made when first needed and again after it dropped."""
 
-    #: What runs a script that is all there is to read: it has the whole of it before it begins.
-    script: ClassVar[tuple[str, ...]] = ("bash", "-c", 'eval "$(cat)"')
-    #: What holds disks, unless that is handed over (see `holder.program`).
-    installed: ClassVar[tuple[str, ...]] = ()
+    #: Runs the script on its input, which it reads completely before it starts.
+    query_command: ClassVar[tuple[str, ...]] = ("bash", "-c", 'eval "$(cat)"')
+    #: The installed agent; empty if each session sends it (see `client.agent_command`).
+    agent_command: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._alone = RLock()
+        self._mutex = RLock()
         self._master: subprocess.Popen[bytes] | None = None
         self._control = Path()
 
     @property
-    def place(self) -> str:
-        """As it is called where machines are."""
+    def target(self) -> str:
         return f"ssh:{self.name}"
 
     @property
-    def whose(self) -> str:
-        """Who takes locks by it."""
+    def owner(self) -> str:
         return f"by ssh from {platform.node()}"
 
     @property
-    def is_up(self) -> bool:
-        """Whether it was, when last looked at."""
+    def is_connected(self) -> bool:
+        """True if ssh was still running when last checked."""
         return self._master is not None and self._master.poll() is None
 
-    def up(self) -> None:
-        """Be connected; raises HarnessBroken with what ssh says if that cannot be."""
-        with self._alone:
-            if not self.is_up:
+    def connect(self) -> None:
+        """Connect; raise HarnessBroken with ssh's output."""
+        with self._mutex:
+            if not self.is_connected:
                 self._connect()
 
-    def down(self) -> None:
-        """Let the connection go, or what is left of it."""
-        with self._alone:
+    def disconnect(self) -> None:
+        with self._mutex:
             if self._master is not None:
-                process.let_go(self._master)
+                process.stop_child(self._master)
                 self._control.unlink(missing_ok=True)
             self._master = None
 
     def run(self, argv: Sequence[str], *, stdin: str = "", timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        """Run a program over there, to its end. If the connection drops meanwhile, once more: it must bear that."""
-        done = self._ran(argv, stdin, timeout)
-        if done.returncode == SSH_FAILED and self._dropped():
-            self.down()
-            done = self._ran(argv, stdin, timeout)
+        """Run a program to its end. If the connection drops, run it once more: it must be idempotent."""
+        done = self._run(argv, stdin, timeout)
+        if done.returncode == SSH_FAILED and self._has_dropped():
+            self.disconnect()
+            done = self._run(argv, stdin, timeout)
         return done
 
-    def told(self, script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-        """Run a script over there that only asks."""
-        return self.run(self.script, stdin=script, timeout=timeout)
+    def query(self, script: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run a read-only script."""
+        return self.run(self.query_command, stdin=script, timeout=timeout)
 
-    def _ran(self, argv: Sequence[str], stdin: str, timeout: float) -> subprocess.CompletedProcess[str]:
-        self.up()
+    def _run(self, argv: Sequence[str], stdin: str, timeout: float) -> subprocess.CompletedProcess[str]:
+        self.connect()
         try:
             return process.run(self._session(argv), stdin=stdin, timeout=timeout)
-        except process.TookTooLong:  # had the line dropped, ssh would have ended by itself
+        except process.TimedOut:  # ssh ends by itself when the connection drops
             raise HarnessBroken(
                 f"{self.name} did not answer within {timeout:g} s, though the connection to it is up",
-                resolution="`dmesg` and `ps` there say what it is busy with or stuck at",
+                resolution="`dmesg` and `ps` there show what blocks it",
             ) from None
 
-    def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Start a program over there that is spoken with."""
-        self.up()
-        return process.on_its_line(self._session(argv))
+    def start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        self.connect()
+        return process.start_with_pipes(self._session(argv))
 
     def _session(self, argv: Sequence[str]) -> list[str]:
-        return session(self.name, self._control, argv)
+        return session_command(self.name, self._control, argv)
 
-    def _dropped(self) -> bool:
-        return not self.is_up or not _answers(self._control)
+    def _has_dropped(self) -> bool:
+        return not self.is_connected or not _has_listener(self._control)
 
     def _connect(self) -> None:
         self._control = private_folder() / token_hex(8)
         with tempfile.TemporaryFile() as complaints:
-            child = process.on_its_line(master(self.name, self._control), complaints.fileno())
+            child = process.start_with_pipes(master_command(self.name, self._control), complaints.fileno())
             timer = Timer(PATIENCE, child.kill)
             timer.start()
             try:
-                self._await(child, complaints)
+                self._wait_for_shell(child, complaints)
             except BaseException:
-                process.let_go(child)
+                process.stop_child(child)
                 self._control.unlink(missing_ok=True)
                 raise
             finally:
                 timer.cancel()
         self._master = child
 
-    def _await(self, child: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
+    def _wait_for_shell(self, child: subprocess.Popen[bytes], complaints: IO[bytes]) -> None:
         assert child.stdout is not None  # noqa: S101 - for the type checker; it was asked for
         with child.stdout as said:
-            if any(line == f"{UP}\n".encode() for line in said):
+            if any(line == f"{READY}\n".encode() for line in said):
                 return
         status = child.wait()
         complaints.seek(0)
@@ -167,12 +163,12 @@ class Line:
         raise HarnessBroken(
             f"{self.name} cannot be reached by ssh",
             details="\n".join(filter(None, (complaints.read().decode(errors="replace").strip()[-2000:], ended))),
-            resolution=f"it is asked nothing here (BatchMode): make `ssh {self.name}` work without a question first",
+            resolution=f"matrix uses ssh's BatchMode: make `ssh {self.name}` work without a prompt first",
         )
 
 
 def private_folder() -> Path:
-    """Where sockets are: ours alone, and short, as the name of a socket has to be."""
+    """Return the folder of our sockets. Its path is short, as socket names are limited to about 100 bytes."""
     above = os.environ.get("XDG_RUNTIME_DIR")
     folder = Path(above, "matrix") if above and Path(above).is_dir() else Path(f"/tmp/matrix-{os.geteuid()}")  # noqa: S108
     with suppress(FileExistsError):
@@ -180,19 +176,19 @@ def private_folder() -> Path:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise HarnessBroken(
-            f"{folder} is not a folder of ours alone",
-            resolution="a connection that others may use is none: look who made it, and take it away",
+            f"{folder} is not private to this user",
+            resolution="others could use the connection: check who created the folder, then remove it",
         )
     for left in folder.iterdir():
-        with suppress(FileNotFoundError):  # whoever had it, or looked at it beside us, took it away
-            # One that was made just now may not be listened at yet.
-            if time.time() - left.lstat().st_mtime > PATIENCE and not _answers(left):
+        with suppress(FileNotFoundError):  # its owner, or another process like this one, removed it
+            # A new socket may have no listener yet.
+            if time.time() - left.lstat().st_mtime > PATIENCE and not _has_listener(left):
                 left.unlink()
     return folder
 
 
-def _answers(path: Path) -> bool:
-    """Whether anybody listens at a socket still."""
+def _has_listener(path: Path) -> bool:
+    """Return whether a process still listens at a socket."""
     with socket.socket(socket.AF_UNIX) as one:
         try:
             one.connect(str(path))

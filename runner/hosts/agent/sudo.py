@@ -1,8 +1,7 @@
-"""Root's rights on this very host, for whoever is not root but may run one program of root's by sudo.
+"""Root access on this host for other users: the disk agent, started by sudo.
 
-It is the program that holds disks and runs scripts on hosts behind ssh, so all that such a host is good for this one
-is, too; sessions are sudo's instead of ssh's. What it runs are scripts of ours, as root: whoever may start it can do
-what root can. What is won is that nothing else of a matrix is root's, neither this process nor what it writes.
+The agent runs our scripts as root, so a user who may start it can do all that root can. The gain: this process
+and the files that it writes are not root's.
 """
 
 from __future__ import annotations
@@ -21,141 +20,137 @@ from typing import TYPE_CHECKING, ClassVar
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent.client import PROGRAM
-from runner.hosts.agent.connection import Line
+from runner.hosts.agent.connection import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 INSTALLED = Path("/usr/local/libexec/matrix-holder")
-#: It asks nobody for a password; nor does it go by one that somebody gave a moment ago, as that is soon forgotten.
+#: Never ask for a password, and ignore cached credentials, as they expire soon.
 SUDO = ("sudo", "-n", "-k", "--")
 
 
-class SudoLine(Line):
-    """There is no connection that could drop, or has to be made."""
+class SudoConnection(Connection):
+    """A connection that needs no set-up and cannot drop."""
 
-    script: ClassVar[tuple[str, ...]] = (str(INSTALLED), "ask")
-    installed: ClassVar[tuple[str, ...]] = (str(INSTALLED),)
+    query_command: ClassVar[tuple[str, ...]] = (str(INSTALLED), "ask")
+    is_installed: ClassVar[tuple[str, ...]] = (str(INSTALLED),)
 
     @property
-    def place(self) -> str:
-        """The host itself."""
+    def target(self) -> str:
         return "local"
 
     @property
-    def whose(self) -> str:
-        """As sudo's log tells of it."""
-        return f"by sudo of {user()}"
+    def owner(self) -> str:
+        """The name that lock files show; the same as in sudo's log."""
+        return f"by sudo of {user_name()}"
 
     @property
-    def is_up(self) -> bool:
-        """Always."""
+    def is_connected(self) -> bool:
         return True
 
     def _session(self, argv: Sequence[str]) -> list[str]:
-        return process.between([*SUDO, *argv])
+        return process.relayed([*SUDO, *argv])
 
-    def _dropped(self) -> bool:
+    def _has_dropped(self) -> bool:
         return False
 
 
-_LINE = SudoLine("this host")
+_CONNECTION = SudoConnection("this host")
 
 
-def installed() -> bool:
-    """Whether the program is there, as far as one may look."""
+def is_installed() -> bool:
+    """Return whether the agent's file is visible."""
     with suppress(OSError):
         return INSTALLED.exists()
     return False
 
 
-def by_sudo() -> Line:
-    """What leads there; raises HarnessBroken with what is in the way and what to do about it."""
-    if trouble := _trouble():
+def sudo_connection() -> Connection:
+    """Return the connection; raise HarnessBroken with the obstacle and its remedy."""
+    if trouble := _find_trouble():
         raise trouble
-    return _LINE
+    return _CONNECTION
 
 
 @cache
-def _trouble() -> HarnessBroken | None:
-    """Looked for once, as sudo tells the administrator of whoever asks in vain."""
+def _find_trouble() -> HarnessBroken | None:
+    """Cached: sudo reports every refused attempt to the administrator."""
     if shutil.which("sudo") is None:
         return HarnessBroken(
-            f"there is no sudo that could let {user()} do what root does", resolution="apt install sudo"
+            f"sudo is not installed, so {user_name()} cannot run the disk agent as root", resolution="apt install sudo"
         )
     try:
-        check(INSTALLED, PROGRAM.read_bytes())
-        _allowed()
+        check_program(INSTALLED, PROGRAM.read_bytes())
+        _check_allowed()
     except HarnessBroken as error:
         return error
     return None
 
 
-def _allowed() -> None:
-    tried = _LINE.told(":")
+def _check_allowed() -> None:
+    tried = _CONNECTION.query(":")
     if tried.returncode:
         said = tried.stderr.strip()[-2000:] or f"status {tried.returncode}"
         raise HarnessBroken(
-            f"sudo does not let {user()} run {INSTALLED} without a question: {said}", resolution=allowing()
+            f"sudo does not let {user_name()} run {INSTALLED} without a password: {said}", resolution=allow_command()
         )
 
 
-def check(program: Path, text: bytes) -> None:
-    """Refuse to have something run as root that somebody else could have put there, or that is not what we would."""
+def check_program(program: Path, text: bytes) -> None:
+    """Raise HarnessBroken if others could have written the program, or if it is not this version's."""
     try:
         found = program.read_bytes()
-        theirs = [one for one in _way(program) if _others_write(one.lstat())]
+        theirs = [one for one in _path_components(program) if _others_write(one.lstat())]
     except OSError as error:
         raise HarnessBroken(
-            f"the program that sudo could run for {user()} cannot be used: {program}: {error.strerror}",
-            resolution=f"{installing(program)} && {allowing()}",
+            f"the disk agent that sudo runs for {user_name()} cannot be used: {program}: {error.strerror}",
+            resolution=f"{install_command(program)} && {allow_command()}",
         ) from None
     if theirs:
         raise HarnessBroken(
-            f"{theirs[0]} can be written by others than root, so what sudo runs may be theirs",
-            resolution=f"look who did; then sudo chown -h root {theirs[0]} && sudo chmod go-w {theirs[0]} && "
-            f"{installing(program)}",
+            f"{theirs[0]} can be written by others than root, so sudo could run someone else's program",
+            resolution=f"check who changed it; then sudo chown -h root {theirs[0]} && sudo chmod go-w {theirs[0]} && "
+            f"{install_command(program)}",
         )
     if found != text:
-        raise HarnessBroken(f"{program} is not the one of this version of matrix", resolution=installing(program))
+        raise HarnessBroken(f"{program} is not the one of this version of matrix", resolution=install_command(program))
 
 
-def installing(program: Path) -> str:
-    """The command that does."""
+def install_command(program: Path) -> str:
     return f"sudo install -D -o root -g root -m 755 {quote(str(PROGRAM))} {program}"
 
 
-def rule() -> str:
-    """The line of sudoers that gives its user the rights of root, as that is what it comes to."""
-    return f"{_named()} ALL=(root) NOPASSWD: {INSTALLED}"
+def sudoers_rule() -> str:
+    """Return the sudoers line. It amounts to full root rights for the user."""
+    return f"{_sudoers_name()} ALL=(root) NOPASSWD: {INSTALLED}"
 
 
-def allowing() -> str:
-    """The command that puts it among others, as a file of this user's."""
-    return f"echo '{rule()}' | sudo install -m 440 /dev/stdin /etc/sudoers.d/matrix-{os.geteuid()}"
+def allow_command() -> str:
+    """Return the shell command that installs the rule in a file for this user."""
+    return f"echo '{sudoers_rule()}' | sudo install -m 440 /dev/stdin /etc/sudoers.d/matrix-{os.geteuid()}"
 
 
-def user() -> str:
-    """Who asks."""
+def user_name() -> str:
     with suppress(KeyError):
         return pwd.getpwuid(os.geteuid()).pw_name
     return f"the user {os.geteuid()}"
 
 
-def _named() -> str:
-    """As sudoers writes it: a name that could be read as anything else there by its number."""
-    return user() if re.fullmatch(r"[a-z_][a-z0-9_.-]*", user()) else f"#{os.geteuid()}"
+def _sudoers_name() -> str:
+    """Return the user by name if sudoers cannot misread it, else by number."""
+    return user_name() if re.fullmatch(r"[a-z_][a-z0-9_.-]*", user_name()) else f"#{os.geteuid()}"
 
 
-def _way(path: Path) -> Iterator[Path]:
-    """All that leads to it, and by links to where it really is."""
+def _path_components(path: Path) -> Iterator[Path]:
+    """Yield all that leads to a path, symbolic links and their targets included."""
     for one in (*reversed(path.parents), path):
         yield one
         if one.is_symlink():
-            yield from _way(one.parent / one.readlink())
+            yield from _path_components(one.parent / one.readlink())
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """In a sticky folder others can add, but not replace what is root's, as all that leads there has to be."""
+    """In a sticky folder others can add files, but cannot replace root's."""
     kept = stat.S_ISLNK(status.st_mode) or (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX)
     return bool(status.st_uid or (status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not kept))

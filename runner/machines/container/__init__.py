@@ -35,7 +35,7 @@ from runner.machines.container.argv import (
 )
 from runner.machines.container.engine import PATIENCE, Found, fitted, found, mapper_major
 from runner.machines.container.leftovers import Owner
-from runner.machines.local import ENTER, identity_check, model_refusals
+from runner.machines.local import ENTER, identity_script, model_refusals
 from runner.machines.local import WHERE as HOST
 from runner.machines.shell import LAST_BREATH, ShellRig
 
@@ -83,13 +83,13 @@ class Container:
         engine, made_of = await self._prepared()
         disks = tuple(self._same(name) for name in self.options.disks[: len(spec.disks)])
         box = await asyncio.to_thread(boxed, made_of, disks, spec, scratch)
-        first = await process.on_a_line(started(engine, box))
+        first = await process.spawn_with_pipes(started(engine, box))
         try:
             await _came_up(first)
             enter = entered(engine, box.name)
             facts = await asyncio.to_thread(self._told, engine, enter, spec)
             lent_here = self.options.disks[: len(spec.disks)]
-            yield ShellRig(enter, FOLDER, lent_here, facts, WHERE, SWEPT, before=identity_check(self.options))
+            yield ShellRig(enter, FOLDER, lent_here, facts, WHERE, SWEPT, before=identity_script(self.options))
         finally:
             await _ended(engine, box, first)
 
@@ -181,7 +181,7 @@ async def _came_up(first: asyncio.subprocess.Process) -> None:
 
 
 async def _ended(engine: Engine, box: Box, first: asyncio.subprocess.Process) -> None:
-    await process.hung_up(first, LAST_BREATH)
+    await process.hang_up(first, LAST_BREATH)
     if first.returncode:
         await asyncio.to_thread(process.run, removed(engine, box.name), timeout=PATIENCE)
 

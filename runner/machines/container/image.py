@@ -14,9 +14,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, locked
+from runner.base.cache import cache_dir, exclusive_lock
 from runner.base.errors import HarnessBroken
-from runner.base.process import killed, on_a_line, run, told
+from runner.base.process import kill, run, send, spawn_with_pipes
 from runner.machines.container.engine import as_told
 from runner.machines.qemu import recipe
 from runner.machines.qemu.appliance import BUILD_TOOLS, Shares, half
@@ -69,7 +69,7 @@ async def provide(engine: Engine, progress: Progress) -> str:
     by_packages = all(map(shutil.which, TOOLS))
     tag = of_packages() if by_packages else of_containerfile(CONTAINERFILE.read_text())
     # Two runs at once make it only once.
-    async with locked(cache_dir() / "containers" / f".{_key(engine, tag)}.lock"):
+    async with exclusive_lock(cache_dir() / "containers" / f".{_key(engine, tag)}.lock"):
         if not await there(engine, tag):
             await (_import if by_packages else _build)(engine, tag, progress)
     return tag
@@ -130,11 +130,11 @@ def built(engine: Engine, tag: str, *more: str) -> list[str]:
 
 async def _told(argv: list[str], brief: str = "cannot make an image to work in", resolution: str = "") -> None:
     """Run a program that must succeed, and end it if this process is stopped or killed."""
-    child = await on_a_line(argv)
+    child = await spawn_with_pipes(argv)
     try:
-        output, complaint = await told(child, b"")
+        output, complaint = await send(child, b"")
     finally:
-        await killed(child)
+        await kill(child)
     if child.returncode:
         said = (output + complaint).decode(errors="replace").strip()
         raise HarnessBroken(brief, details=said[-4000:], resolution=resolution or _hint(said))

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from runner.base.cache import forget
+from runner.base.cache import remove_unused
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.kernels import SUITES, is_path
 from runner.machines.base import MachineOptions, Preparation, Refusal
@@ -130,7 +130,7 @@ class Qemu:
         try:
             return await stack.enter_async_context(cloned_rig(warm, name, scratch, self._back))
         except HarnessBroken as error:
-            forget(template.home() / name)
+            remove_unused(template.home() / name)
             self.options.notice(f"booting instead of cloning: {error.brief}")
             return None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, forget, in_use, made, shared, sweep
+from runner.base.cache import cache_dir, make_once, remove_partial, remove_unused, shared_lock, use_lock
 from runner.base.errors import HarnessBroken
 from runner.base.process import spawn
 from runner.machines.qemu import recipe
@@ -107,7 +107,7 @@ async def provided(wanted: Recipe, progress: Progress) -> AsyncIterator[Applianc
         return
     core = core_of(wanted)
     # The lock is taken before the folder is found complete, so that it cannot be pruned between that and its use.
-    async with shared(in_use(core)):
+    async with shared_lock(use_lock(core)):
         base = await provide(replace(wanted, key=core.name), progress)
         os.utime(core)
         prune()
@@ -120,9 +120,9 @@ def prune() -> None:
     Every rebuilt image adds one, so a month of kernel development would fill the disk. Named kernels are few. Remains
     of killed builds go as well.
     """
-    sweep(home())
+    remove_partial(home())
     for _, folder in sorted(_own_kernels(), reverse=True)[MOST_OWN:]:
-        forget(folder)
+        remove_unused(folder)
 
 
 def _own_kernels() -> Iterator[tuple[float, Path]]:
@@ -178,7 +178,7 @@ async def half(target: Path, what: list[str], progress: Progress) -> Path:
         await build([*what, str(folder)], progress)
         progress("done", 1)
 
-    return await made(target, whole, make)
+    return await make_once(target, whole, make)
 
 
 async def kernel_half(target: Path, wanted: Recipe, progress: Progress) -> Path:
@@ -190,7 +190,7 @@ async def kernel_half(target: Path, wanted: Recipe, progress: Progress) -> Path:
         check_meant(target, wanted)
         progress("done", 1)
 
-    return await made(target, whole, make)
+    return await make_once(target, whole, make)
 
 
 def check_meant(target: Path, wanted: Recipe) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.base.process import dies_with_parent, reading, run
+from runner.base.process import dies_with_parent, open_output, run
 from runner.machines.qemu import recipe
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def package_version(archive: Path) -> tuple[str, str]:
 def unpack(archive: Path, tree: Path, keep: Callable[[str], bool]) -> None:
     """Unpack the files that `keep` accepts below `tree`, with /usr merged."""
     with (
-        reading(["dpkg-deb", "--fsys-tarfile", str(archive)]) as stream,
+        open_output(["dpkg-deb", "--fsys-tarfile", str(archive)]) as stream,
         tarfile.open(fileobj=stream, mode="r|") as tar,
     ):
         for member in tar:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken, MatrixError
-from runner.base.process import dies_with_parent, reading, run
+from runner.base.process import dies_with_parent, open_output, run
 from runner.machines.qemu import apt, recipe
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
     program = unpacker(packed)
     if program is None:
         raise HarnessBroken(f"{packed} is packed in a way unknown to us", resolution="pack it with xz, zstd or gzip")
-    return reading([program, "-dc", str(packed)])
+    return open_output([program, "-dc", str(packed)])
 
 
 def keep_of_kernel(path: str) -> bool:

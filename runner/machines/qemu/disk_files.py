@@ -9,10 +9,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Protocol
 
-from runner.base.process import converse, is_gone, killed
-from runner.simdisks.clib import Board, Report, built, library
+from runner.base.process import is_gone, kill, spawn_on_socket
+from runner.simdisks.clib import Board, Report, build_library, load_library
 from runner.simdisks.disk import links_of
-from runner.simdisks.server import command
+from runner.simdisks.server import stdio_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -44,12 +44,12 @@ class Served:
         """Return the work of each disk in order; empty if no disk is simulated."""
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
 
-    def fail(self, faults: Iterable[Fault]) -> None:
+    def add_faults(self, faults: Iterable[Fault]) -> None:
         """Start these faults, their times counted from now."""
         if self.board:
             now = self.board.clock()
             for fault in faults:
-                self.board.fail(replace(fault, at=now + fault.at))
+                self.board.add_fault(replace(fault, at=now + fault.at))
 
     def lacks_one(self) -> bool:
         """Return whether a server has ended, even if its end is not reported yet."""
@@ -96,7 +96,7 @@ async def backed(disks: tuple[Disk, ...], scratch: Path, complaints: int) -> Asy
 
 async def _serve(served: Served, disks: tuple[Disk, ...], sheet: int, complaints: int, stack: AsyncExitStack) -> None:
     """Start a server before the file of each simulated disk; the sheet is their shared memory."""
-    code = library(await built())
+    code = load_library(await build_library())
     served.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
     stack.callback(served.board.close)
     ends = list(served.descriptors)
@@ -108,8 +108,8 @@ async def _serve(served: Served, disks: tuple[Disk, ...], sheet: int, complaints
         stack.callback(ours.close)
         ends[number] = ours.fileno()
         with theirs:
-            argv = command(code.plugin, disks, number, image, sheet)
-            server = await converse(argv, theirs.fileno(), pass_fds=(image, sheet), complaints=complaints)
+            argv = stdio_command(code.plugin, disks, number, image, sheet)
+            server = await spawn_on_socket(argv, theirs.fileno(), pass_fds=(image, sheet), complaints=complaints)
         served.servers[number] = server
-        stack.push_async_callback(killed, server)
+        stack.push_async_callback(kill, server)
     served.descriptors = tuple(ends)

@@ -17,13 +17,13 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 from qemu.qmp import QMPClient, QMPError
 
-from runner.base.process import killed, spawn
+from runner.base.process import kill, spawn
 from runner.machines.base import RigLost
 from runner.machines.qemu import argv
 from runner.machines.qemu.disk_files import Served, backed, nameless
 from runner.machines.qemu.shell_output import Words
 from runner.machines.qemu.shell_protocol import UNHEARD, Orders, ShellGone
-from runner.simdisks.server import ROOM, ended, full
+from runner.simdisks.server import ROOM, disk_full_message, explain_exit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -92,7 +92,7 @@ class Guest:
             raise EOFError("QEMU hung up at once") from error
 
     async def close(self) -> None:
-        await killed(self.process)
+        await kill(self.process)
         await self.orders.forget()
         await self.hang_up()
 
@@ -128,7 +128,7 @@ class Guest:
         disk, status = await self.served.first_to_end()
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self.process.wait()), LAST_BREATH / 10)
-        self.lose(*ended(disk, status))
+        self.lose(*explain_exit(disk, status))
 
     async def watch_events(self) -> None:
         async for event in self.qmp.events:
@@ -140,7 +140,7 @@ class Guest:
             if event["event"] == "MIGRATION":
                 self._migration.put_nowait(str(data["status"]))
             if event["event"] == "BLOCK_IO_ERROR" and data.get("action") == "stop":
-                self.lose(full(str(data.get("node-name") or data.get("device"))), ROOM)
+                self.lose(disk_full_message(str(data.get("node-name") or data.get("device"))), ROOM)
 
     async def migrated(self) -> str:
         """Wait until saving the state has ended; return its status."""

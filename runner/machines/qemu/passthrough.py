@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput
 from runner.hosts.local_operations import Descriptor
-from runner.hosts.own_work import plain_wwn
+from runner.hosts.signatures import plain_wwn
 from runner.machines.local import disk_model_refusals
 from runner.machines.qemu import NO_OPTIONS, Qemu
 from runner.machines.qemu.argv import Passed, Whole
@@ -26,7 +26,7 @@ from runner.machines.qemu.disk_files import Served
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from runner.hosts.exclusive import Held
+    from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import MachineOptions, Refusal, RigSpec
     from runner.simdisks.disk import Disk
 
@@ -65,13 +65,13 @@ class Passthrough(Qemu):
         for one, disk, looks in zip(held, spec.disks, found, strict=True):
             if isinstance(looks, Passed) and disk.bus == "sata" and looks.logical != 512:
                 raise BadInput(
-                    f"{one.claim.id} has sectors of {looks.logical} bytes, and QEMU's sata bus only knows those of 512",
+                    f"{one.declared.id} has sectors of {looks.logical} bytes, and QEMU's sata bus only knows 512",
                     resolution="take the scsi or virtio bus: `disks: {bus: scsi}`",
                 )
         return found
 
 
-def seen(held: Held, folder: Path) -> Passed:
+def seen(held: LeasedDisk, folder: Path) -> Passed:
     wwn = plain_wwn(held.node.wwn)
     return Passed(
         logical=_number(folder / "queue/logical_block_size", 512),
@@ -101,7 +101,7 @@ def _turns(folder: Path) -> int:
 
 @asynccontextmanager
 async def lent(
-    held: Sequence[Held],
+    held: Sequence[LeasedDisk],
     disks: tuple[Disk, ...],
     scratch: Path,  # noqa: ARG001
     complaints: int,  # noqa: ARG001
@@ -112,14 +112,14 @@ async def lent(
         yield Served(opened, kept=tuple(number for one, _ in used for number in grips(one)))
 
 
-def grips(held: Held) -> tuple[int, ...]:
+def grips(held: LeasedDisk) -> tuple[int, ...]:
     """Return the descriptors that keep others away: the lock, and the exclusive opening if the host has the device."""
-    having = (held.lock,) if held.controller else (held.lock, held.alone)
+    having = (held.lock,) if held.controller else (held.lock, held.opened)
     return tuple(grip.number for grip in having if isinstance(grip, Descriptor))
 
 
-def writable(held: Held, stack: ExitStack) -> int:
-    judged = held.alone
+def writable(held: LeasedDisk, stack: ExitStack) -> int:
+    judged = held.opened
     assert isinstance(judged, Descriptor)  # noqa: S101 - for the type checker; disks of other hosts are not passed on
     stack.callback(os.close, descriptor := judged.writable())
     return descriptor

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, locked
-from runner.base.cpu import processor
+from runner.base.cache import cache_dir, exclusive_lock
+from runner.base.cpu import processor_name
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
 from runner.machines.qemu import argv, recipe
@@ -45,8 +45,8 @@ def qemu_version() -> str:
 
 @cache
 def host() -> str:
-    """Return the processor, whose clock rate a template has measured, and the kernel with its KVM."""
-    return f"{processor()}, {os.uname().release}"
+    """Return the processor_name, whose clock rate a template has measured, and the kernel with its KVM."""
+    return f"{processor_name()}, {os.uname().release}"
 
 
 async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
@@ -60,7 +60,7 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
         notice(_out_of_reach())
         return "tcg"
     memory = _memory()
-    async with locked(memory.with_suffix(".lock")):
+    async with exclusive_lock(memory.with_suffix(".lock")):
         accel = remembered(memory)
         if accel is None:
             accel = await fastest(base, scratch)

@@ -82,7 +82,7 @@ class QemuRig:
 
     def _strike(self) -> None:
         """Start the faults, as the workload begins."""
-        self.guest.served.fail(self._armed)
+        self.guest.served.add_faults(self._armed)
         self._armed = ()
 
     async def reboot(self) -> None:

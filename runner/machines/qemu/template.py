@@ -14,7 +14,7 @@ import time
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from runner.base.cache import cache_dir, forget, in_use, made, sha256, shared, sweep
+from runner.base.cache import cache_dir, make_once, remove_partial, remove_unused, sha256, shared_lock, use_lock
 from runner.machines.base import RigLost
 from runner.machines.facts import FACTS
 from runner.machines.qemu import argv, recipe, rig
@@ -99,9 +99,9 @@ async def restored(
     """A clone of the template of this name, which is made now unless it is there."""
     folder = home() / name
     # The lock is taken before the template is found complete, so that it cannot be pruned between that and its use.
-    async with shared(in_use(folder)):
+    async with shared_lock(use_lock(folder)):
         with lost_with_files(folder):
-            await made(folder, whole, lambda half: make(vm, half, scratch))
+            await make_once(folder, whole, lambda half: make(vm, half, scratch))
             facts = json.loads((folder / "manifest.json").read_text())["facts"]
             os.utime(folder)
         prune()
@@ -134,12 +134,12 @@ def prune() -> None:
 
     What is left of those that somebody was killed at goes as well.
     """
-    sweep(home())
+    remove_partial(home())
     total = 0
     for number, (_, size, folder) in enumerate(sorted(known(), reverse=True)):
         total += size
         if number >= MOST or total > MOST_BYTES:
-            forget(folder)
+            remove_unused(folder)
 
 
 def known() -> Iterator[tuple[float, int, Path]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.kernels import SUITES
-from runner.base.uncancelled import to_its_end
+from runner.base.uncancelled import run_to_end
 from runner.machines.base import MachineOptions, Refusal
 from runner.machines.qemu import probe, recipe
 from runner.machines.qemu.appliance import provide as appliance
@@ -119,7 +119,7 @@ class Vagrant:
             # Empty the disks only after the array is gone without an error: the next set-up finds bare disks.
             await asyncio.to_thread(kept.up.emptied, disks)
         except BaseException:
-            await to_its_end(kept.stack.aclose())
+            await run_to_end(kept.stack.aclose())
             raise
         self._idle.append(kept)
 

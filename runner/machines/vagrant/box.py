@@ -67,7 +67,7 @@ async def _built(release: str, progress: Progress) -> Path:
             said.append(line)
         status = await child.wait()
     finally:
-        await process.killed(child)
+        await process.kill(child)
     if status:
         raise HarnessBroken(
             "the box cannot be built",

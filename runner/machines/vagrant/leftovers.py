@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.base.cache import cache_dir, opened, try_lock
+from runner.base.cache import cache_dir, open_lock_file, try_lock
 from runner.base.errors import HarnessBroken
 from runner.machines.base import Leftover
 from runner.machines.vagrant import libvirt
@@ -65,7 +65,7 @@ def recorded(run: Path) -> Iterator[tuple[Record, Path]]:
     with ExitStack() as stack:
         with _alone():
             folder.mkdir(mode=0o700)
-            try_lock(stack.enter_context(opened(folder / LOCK)), fcntl.LOCK_EX)
+            try_lock(stack.enter_context(open_lock_file(folder / LOCK)), fcntl.LOCK_EX)
             # Short, as the path of a socket must be. QEMU runs as another user and may enter the folder, but not list
             # it.
             sockets = tempfile.mkdtemp(prefix=f"{PREFIX}{token}-")
@@ -84,7 +84,7 @@ def recorded(run: Path) -> Iterator[tuple[Record, Path]]:
 def _alone() -> Iterator[None]:
     """Exclude other processes that make a record or check its lock."""
     home().mkdir(parents=True, exist_ok=True)
-    with opened(home().with_name("records.lock")) as lock:
+    with open_lock_file(home().with_name("records.lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -110,7 +110,7 @@ def _taken(folder: Path, stack: ExitStack) -> Record | None:
     """Return the record in a folder and take its lock, unless another process has it."""
     with _alone():
         try:
-            lock = stack.enter_context(opened(folder / LOCK))
+            lock = stack.enter_context(open_lock_file(folder / LOCK))
         except FileNotFoundError:  # its owner has just removed it
             return None
         record = read(folder) if try_lock(lock, fcntl.LOCK_EX) else None

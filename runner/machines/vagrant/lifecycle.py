@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.base import process
-from runner.base.cache import cache_dir, locked
+from runner.base.cache import cache_dir, exclusive_lock
 from runner.base.errors import HarnessBroken
-from runner.base.uncancelled import to_its_end
+from runner.base.uncancelled import run_to_end
 from runner.machines.base import RigLost
 from runner.machines.vagrant import box as boxes
 from runner.machines.vagrant import libvirt
@@ -70,7 +70,7 @@ async def vagrant(folder: Path, *words: str, deadline: float, hear: Callable[[st
     except TimeoutError:
         raise RigLost(f"vagrant {words[0]} did not end within {deadline:g} s", tail=tail(said)) from None
     finally:
-        await process.killed(child)
+        await process.kill(child)
     if status:
         raise RigLost(f"vagrant {words[0]} failed with status {status}", tail=tail(said))
     return "\n".join(said)
@@ -116,7 +116,7 @@ async def up(order: Order, progress: Progress) -> AsyncIterator[Up]:
                     ready = f"{time.monotonic() - began:.1f}"
                     yield Up(record, disks, enter, {**made_of(order), "up": "vagrant up", "ready": ready})
             finally:
-                await to_its_end(down(record, folder, whole=whole))
+                await run_to_end(down(record, folder, whole=whole))
 
 
 def made_of(order: Order) -> dict[str, str]:
@@ -127,7 +127,7 @@ async def _made(order: Order, record: Record, folder: Path, disks: Sequence[Serv
     """Let Vagrant make the machine. Only one process at a time may upload a box."""
     common = cache_dir() / "vagrant"
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(locked(common / "up.lock"))
+        await stack.enter_async_context(exclusive_lock(common / "up.lock"))
         network = await asyncio.to_thread(libvirt.prepared)
         unconfined = await asyncio.to_thread(libvirt.security_models)
         wanted = plan(order, record, disks, network, unconfined)
@@ -172,7 +172,7 @@ async def line(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
         await _let_in(socket, child)
         yield entered(config, socket)
     finally:
-        await process.killed(child)
+        await process.kill(child)
 
 
 async def _let_in(socket: Path, child: asyncio.subprocess.Process) -> None:

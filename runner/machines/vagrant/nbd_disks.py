@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.base.process import is_gone, killed, spawn
+from runner.base.process import is_gone, kill, spawn
 from runner.machines.qemu.disk_files import nameless
 from runner.machines.vagrant.vagrantfile_settings import served
-from runner.simdisks.clib import Board, built, library
+from runner.simdisks.clib import Board, build_library, load_library
 from runner.simdisks.disk import links_of
-from runner.simdisks.server import ended, listening, plain
+from runner.simdisks.server import explain_exit, plain_command, socket_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -53,7 +53,7 @@ class Bay:
         """Return why a server ended, if one did, and what to do."""
         gone = (at for at, server in enumerate(self.servers) if is_gone(server.pid))
         first = next(gone, None)
-        return None if first is None else ended(first, await self.servers[first].wait())
+        return None if first is None else explain_exit(first, await self.servers[first].wait())
 
     def emptied(self) -> None:
         """Make all disks read as zeros. They must not be in use."""
@@ -70,7 +70,7 @@ async def bay(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIter
         made = Bay(disks, files, sockets, tuple(map(served, disks, count(), sockets)))
         made.emptied()
         sheet = stack.enter_context(nameless(scratch)).fileno()
-        code = library(await built()) if any(disk.physics for disk in disks) else None
+        code = load_library(await build_library()) if any(disk.physics for disk in disks) else None
         if code:
             made.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
             stack.callback(made.board.close)
@@ -90,7 +90,7 @@ async def answering(
     socket: Path, argv: Sequence[str], descriptors: Sequence[int], stack: AsyncExitStack
 ) -> asyncio.subprocess.Process:
     server = await spawn(argv, pass_fds=descriptors)
-    stack.push_async_callback(killed, server)
+    stack.push_async_callback(kill, server)
     await _there(socket, server)
     return server
 
@@ -98,8 +98,8 @@ async def answering(
 def command(made: Bay, code: Library | None, number: int, sheet: int) -> tuple[list[str], tuple[int, ...]]:
     image, socket = made.files[number].fileno(), made.sockets[number]
     if code is None or made.disks[number].physics is None:
-        return plain(socket, image), (image,)
-    return listening(code.plugin, made.disks, number, socket, image, sheet), (image, sheet)
+        return plain_command(socket, image), (image,)
+    return socket_command(code.plugin, made.disks, number, socket, image, sheet), (image, sheet)
 
 
 async def _there(socket: Path, server: asyncio.subprocess.Process) -> None:

@@ -22,13 +22,13 @@ from runner.machines.qemu.passthrough import BLOCK_DEVICES, grips, seen, writabl
 from runner.machines.vagrant import NO_OPTIONS, Vagrant, libvirt
 from runner.machines.vagrant.nbd_disks import Bay, answering, sockets_in
 from runner.machines.vagrant.vagrantfile_settings import passed
-from runner.simdisks.server import whole
+from runner.simdisks.server import device_command
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
-    from runner.hosts.exclusive import Held
+    from runner.hosts.exclusive import LeasedDisk
     from runner.machines.base import MachineOptions, RigSpec
     from runner.machines.qemu.argv import Passed
     from runner.simdisks.disk import Disk
@@ -69,7 +69,7 @@ class Lent(Bay):
 
 @asynccontextmanager
 async def lent(
-    held: Sequence[Held],
+    held: Sequence[LeasedDisk],
     disks: tuple[Disk, ...],
     scratch: Path,  # noqa: ARG001
     folder: Path,
@@ -85,20 +85,20 @@ async def lent(
         made = Lent(disks, (), sockets, tuple(map(passed, disks, count(), sockets, looks)))
         for one, look, socket in zip(used, looks, sockets, strict=True):
             device = writable(one, opened)
-            argv = whole(socket, device, discards=bool(look.discard))
+            argv = device_command(socket, device, discards=bool(look.discard))
             made.servers.append(await answering(socket, argv, (device, *grips(one)), stack))
             os.chown(socket, user, -1)
             socket.chmod(0o600)
         yield made
 
 
-def refuse_large_sectors(held: Sequence[Held], looks: Sequence[Passed]) -> None:
+def refuse_large_sectors(held: Sequence[LeasedDisk], looks: Sequence[Passed]) -> None:
     """Refuse disks with larger sectors than the machine would see: each write would become a read, a change and a
     write.
     """
     for one, look in zip(held, looks, strict=True):
         if look.logical != SECTOR:
             raise BadInput(
-                f"{one.claim.id} has sectors of {look.logical} bytes, and disks of vagrant only have {SECTOR}",
+                f"{one.declared.id} has sectors of {look.logical} bytes, and disks of vagrant only have {SECTOR}",
                 resolution="`--on qemu --passthrough` has them as they are",
             )

@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* To be woken takes long on a busy or virtual host. */
+/* A wake-up takes long on a busy or virtual host. */
 #define EARLY 60e-6
 
-/* A stretch of time in which a bus is taken. */
+/* An interval in which a bus is occupied. */
 struct turn {
   double from, to;
 };
@@ -104,9 +104,9 @@ int board_faults(struct board *b, int disk, struct fault *into) {
   return found;
 }
 
-/* The end of a transfer that cannot begin before `begun` nor end before `ready`: in the first gap that is long enough.
+/* The end of a transfer that cannot begin before `begun` nor end before `ready`, in the first gap that is long enough.
  *
- * A disk knows ahead when it will need the bus, so turns are not taken in the order of time. */
+ * A disk knows in advance when it needs the bus, so transfers are not booked in order of time. */
 double board_bus_end(struct board *b, int bus, double ready, double length, double begun) {
   struct bus *at = &b->bus[bus];
   double takes = length / at->rate, start = ready - takes > begun ? ready - takes : begun;

@@ -5,10 +5,10 @@
 #include <string.h>
 
 enum { MOST_WAITING = 1024, MOST_EXTENTS = 1024, MOST_SEGMENTS = 64 };
-#define PATIENCE 1.0 /* seconds after which a command is served however far away it is */
-#define ENTRY 65536.0 /* what lands takes at least so much of the landing zone: what limits it is the list of what is where */
-#define LEISURE 0.5  /* and after which a shingled disk with nothing else to do puts a band in order */
-#define HURRY 0.05   /* and after which what only goes by no longer keeps others waiting */
+#define PATIENCE 1.0 /* seconds after which a command is served, however far away it is */
+#define ENTRY 65536.0 /* the least landing zone that a write takes: the list of its entries is the limit */
+#define LEISURE 0.5  /* seconds after which an idle shingled disk cleans a band */
+#define HURRY 0.05   /* seconds after which reading ahead no longer keeps others waiting */
 
 struct command {
   int what, fua, marked;
@@ -45,22 +45,22 @@ struct physics {
   double revs[MOST_ZONES + 1]; /* revolutions from the first byte to where each zone begins */
   double free;                 /* when the head can do something else */
   double head;                 /* the byte it is over then */
-  double ahead;                /* it goes on reading up to here; less than `head` if it does not */
+  double ahead;                /* it reads ahead up to here; less than `head` if it does not */
   double segment_start;
   struct extent segments[MOST_SEGMENTS];
   int next_segment;
   struct extent dirty[MOST_EXTENTS];
   int extents;
   double dirty_bytes;
-  double leaving_bytes, leaving_until; /* on their way from the write cache to the platter */
+  double leaving_bytes, leaving_until; /* being written from the write cache to the platter */
   int leaving_held;
 
   /* hdd, shingled */
-  double stream, stream_from; /* where the last write that went to its place ended; from where on nothing landed behind it */
-  double asked;            /* when somebody last wanted something */
-  double landed;           /* bytes that landed elsewhere */
-  double landing_next;     /* where the next will */
-  double *astray;          /* of each band, how many of its bytes are there */
+  double stream, stream_from; /* where the last in-place write ended; the place after which no write landed behind it */
+  double asked;            /* the time of the last command */
+  double landed;           /* bytes in the landing zone */
+  double landing_next;     /* where the next write lands */
+  double *astray;          /* per band: how many of its bytes are in the landing zone */
   int bands;
 
   /* ssd */
@@ -80,8 +80,8 @@ static void ends(struct physics *p, uint64_t tag, double at, int held_up) {
   p->last_end = (p->last_end + 1) % MOST_WAITING;
 }
 
-/* When a command ends whose data is all there at `ready`, on a way to the host that all share from `begun` on. It is
- * taken for as long as the data needs, and not kept waiting by what the medium has not found yet. */
+/* The end of a command whose data is complete at `ready`, on a shared link that it can use from `begun` on. It occupies
+ * the link only for the transfer, not while the medium is still busy. */
 static double transferred(struct physics *p, double ready, double length, double begun) {
   double takes = p->model.overhead + (p->model.interface > 0 ? length / p->model.interface : 0);
   p->interface_free = most(p->interface_free, begun) + takes;
@@ -89,7 +89,7 @@ static double transferred(struct physics *p, double ready, double length, double
   return p->shared ? p->shared(p->context, end, length, begun) : end;
 }
 
-/* ---- hdd: where the head is, and how long it takes to be elsewhere ---- */
+/* ---- hdd: head position and positioning time ---- */
 
 static double revs_at(const struct physics *p, double place) {
   double share = place / p->model.size, begins = 0;
@@ -109,7 +109,7 @@ static double passing(const struct physics *p, double from, double to) {
   return (revs_at(p, to) - revs_at(p, from)) * p->model.revolution;
 }
 
-/* The byte below the head at a time when it has nothing else to do: it reads on as far as it was told. */
+/* The byte below the head at a time when it is otherwise idle: it reads ahead to its limit. */
 static double head_at(const struct physics *p, double now) {
   if (p->ahead <= p->head || now <= p->free) return p->head;
   double revs = revs_at(p, p->head) + (now - p->free) / p->model.revolution;
@@ -146,7 +146,7 @@ static int cached(const struct physics *p, const struct command *c, double now) 
   return now >= p->free && c->offset >= p->segment_start && end <= head_at(p, now);
 }
 
-/* What was written is no longer what was read before. */
+/* Written data invalidates read segments. */
 static void outdated(struct physics *p, double start, double end) {
   for (int at = 0; at < (int)p->model.segments; at++)
     if (p->segments[at].start < end && p->segments[at].end > start) p->segments[at] = (struct extent){0, 0, 0, 0};
@@ -174,13 +174,13 @@ static void move_to(struct physics *p, double now, double start, double end) {
   p->done.busy += p->free - now;
 }
 
-/* ---- hdd, shingled: what is not written one after another lands elsewhere first ---- */
+/* ---- hdd, shingled: non-sequential writes land in the landing zone first ---- */
 
 static int band_of(const struct physics *p, double place) {
   return (int)least(floor(place / p->model.band), p->bands - 1);
 }
 
-/* A band as it was is read, and written as it is to be. */
+/* Read a band, and rewrite it. */
 static void put_in_order(struct physics *p, int band, double now) {
   double start = band * p->model.band, end = least(start + p->model.band, p->model.size);
   move_to(p, now, start, end);
@@ -197,12 +197,12 @@ static void put_worst_in_order(struct physics *p, double now) {
   put_in_order(p, worst, now);
 }
 
-/* A write goes to its place if it begins a band or goes on where the last one ended. */
+/* A write goes to its place if it begins a band or continues the last one. */
 static int in_turn(const struct physics *p, double start) {
   return p->model.band <= 0 || start == p->stream || fmod(start, p->model.band) == 0;
 }
 
-/* What lies in a band that was written anew from its beginning to its end is elsewhere no more. */
+/* A band that was rewritten completely has no bytes in the landing zone any more. */
 static void overwritten(struct physics *p, double start, double end) {
   for (double border = floor(start / p->model.band + 1) * p->model.band; border <= end; border += p->model.band)
     if (border - p->model.band >= p->stream_from) {
@@ -246,7 +246,7 @@ static int takes(const struct physics *p, const struct command *c, double now) {
 
 static void drop(struct physics *p, int at) { p->dirty[at] = p->dirty[--p->extents]; }
 
-/* Keep what is not written again, then add the new piece to the one it continues. */
+/* Keep what is not overwritten, then add the new piece to the one that it continues. */
 static void keep(struct physics *p, const struct command *c, double now) {
   double start = c->offset, end = c->offset + c->length;
   outdated(p, start, end);
@@ -263,7 +263,7 @@ static void keep(struct physics *p, const struct command *c, double now) {
       p->dirty_bytes -= end - old->start;
       old->start = end;
     } else {
-      return; /* all of it is to be written already */
+      return; /* all of it is dirty already */
     }
   }
   p->dirty_bytes += c->length;
@@ -289,12 +289,12 @@ static int caches_writes(const struct physics *p, const struct command *c) {
   return c->what == PHYSICS_WRITE && !c->fua && p->model.write_cache > 0;
 }
 
-/* The medium is at work on what was asked for, or will soon be: nobody keeps it waiting. */
+/* The medium works on a command, or soon will: the host does not keep it waiting. */
 static int at_work(const struct physics *p, double now) {
   return p->extents > 0 || now < p->free || head_at(p, now) < p->ahead;
 }
 
-/* A flush waits for what was there when it came: that is held, and so written out first. */
+/* A flush waits for the pieces that were there when it came: they are marked, and written first. */
 static int flushed(struct physics *p, struct command *c, double now) {
   int leaving = now < p->leaving_until;
   if (!c->marked) {
@@ -305,7 +305,7 @@ static int flushed(struct physics *p, struct command *c, double now) {
   return !(leaving && p->leaving_held) && !held(p);
 }
 
-/* Whatever can be answered without the medium is, in the order in which it came; writes do not overtake a flush. */
+/* Answer, in order of arrival, what does not need the medium; writes do not overtake a flush. */
 static void answer_at_once(struct physics *p, double now) {
   int closed = 0; /* nothing more goes into the write cache */
   for (int at = 0; at < p->commands && p->waiting[at].arrival <= now;) {
@@ -319,7 +319,7 @@ static void answer_at_once(struct physics *p, double now) {
     } else if (caches_writes(p, c) && !closed && takes(p, c, now)) {
       double before = p->dirty_bytes;
       keep(p, c, now);
-      if (p->dirty_bytes <= before) held_up = now > c->arrival; /* no more work for the medium, at which it might be */
+      if (p->dirty_bytes <= before) held_up = now > c->arrival; /* no more work for the medium */
       answered = 1;
     }
     closed |= !answered && (c->what == PHYSICS_FLUSH || caches_writes(p, c));
@@ -334,7 +334,7 @@ static void answer_at_once(struct physics *p, double now) {
 
 /* ---- hdd: what to do next ---- */
 
-/* It has been read, or will be by only reading on: two requests that come in the wrong order cost no turn. */
+/* It has been read, or reading ahead will reach it: two requests in the wrong order cost no revolution. */
 static int on_the_way(const struct physics *p, const struct command *c, double here) {
   return c->what == PHYSICS_READ && c->offset >= p->segment_start && c->offset <= most(here, p->ahead);
 }
@@ -344,7 +344,7 @@ struct choice {
   double cost;
 };
 
-/* Commands that continue each other are done as one, or the first would be left behind each time the head comes late for it. */
+/* Commands that continue each other are served as one: otherwise the first would miss a revolution each time. */
 static int beginning(const struct physics *p, int at, double now) {
   for (int before = 0, seen = 0; before < p->commands && p->waiting[before].arrival <= now; before++) {
     const struct command *c = &p->waiting[before], *goes_on = &p->waiting[at];
@@ -380,7 +380,7 @@ static struct choice chosen(const struct physics *p, double now) {
     if (cost < 0) break;
   }
   if (streams && now - p->waiting[oldest].arrival > HURRY) best.command = oldest;
-  int patient = best.cost >= 0; /* what has waited for too long comes first, whatever it continues */
+  int patient = best.cost >= 0; /* a command that waited for too long comes first, whatever it continues */
   if (best.command >= 0 && patient && !streams) best.command = beginning(p, best.command, now);
   if (best.command >= 0 && !blocked && !must) return best;
   if (urgent && p->extents) best = (struct choice){-1, -1, INFINITY};
@@ -397,9 +397,9 @@ static void read_medium(struct physics *p, int at, double now) {
   double end = c.offset + c.length, here = head_at(p, now);
   remove_command(p, at);
   if (on_the_way(p, &c, here)) {
-    /* The head is about to pass it, or has to come round again if it had read as far as it was to. */
+    /* The head is about to pass it, or needs a revolution if it has read to its limit. */
     double begun = now;
-    int held_up = now > c.arrival || here < p->ahead; /* and not if it has stopped, and so goes by in vain */
+    int held_up = now > c.arrival || here < p->ahead; /* not if the head has stopped reading ahead */
     if (here < end) {
       double resume = now + access_time(p, now, here, here);
       p->free = resume + passing(p, here, end);
@@ -410,7 +410,7 @@ static void read_medium(struct physics *p, int at, double now) {
       p->head = here;
     }
     p->ahead = most(p->ahead, least(p->head + p->model.read_ahead, p->model.size));
-    /* A segment is no larger than what is read ahead: what lies further behind is overwritten. */
+    /* A segment is as large as the read-ahead: older data is overwritten. */
     p->segment_start = most(p->segment_start, p->head - p->model.read_ahead);
     ends(p, c.tag, transferred(p, p->free, c.length, begun), held_up);
     return;
@@ -445,7 +445,7 @@ static void write_back(struct physics *p, int at, double now) {
   if (!p->extents) p->dirty_bytes = 0;
 }
 
-/* When a shingled disk that nobody wants anything of puts a band in order. */
+/* When an idle shingled disk cleans a band. */
 static double tidies(const struct physics *p) {
   return p->landed > 0 ? most(p->free, p->asked) + LEISURE : INFINITY;
 }
@@ -471,7 +471,7 @@ static void hdd_advance(struct physics *p, double now) {
   answer_at_once(p, now);
 }
 
-/* ---- ssd: places that work side by side, one way in and out, and a cache that fills ---- */
+/* ---- ssd: parallel units, one interface, and a cache that fills ---- */
 
 static double ssd_written(struct physics *p, double idle, double length) {
   const struct disk_model *m = &p->model;
@@ -501,7 +501,7 @@ static void ssd(struct physics *p, const struct command *c) {
   ends(p, c->tag, transferred(p, p->medium_free, c->length, c->arrival), held_up);
 }
 
-/* ---- volume: so many a second, and some saved up ---- */
+/* ---- volume: a rate limit with burst credits ---- */
 
 static void volume(struct physics *p, const struct command *c) {
   const struct disk_model *m = &p->model;
@@ -513,7 +513,7 @@ static void volume(struct physics *p, const struct command *c) {
   double start = most(c->arrival, p->io_free);
   if (m->burst_iops > 0) {
     p->credits = least(m->burst_credits, p->credits + (start - p->credits_at) * m->iops);
-    if (p->credits < counts) { /* it waits until they are saved up */
+    if (p->credits < counts) { /* wait until the credits are there */
       start += (counts - p->credits) / m->iops;
       p->credits = counts;
     }
@@ -594,7 +594,7 @@ void physics_submit(struct physics *p, double now, int what, uint64_t offset, ui
   count(p, what, c.length);
   switch ((int)p->model.kind) {
     case PHYSICS_HDD:
-      if (!p->commands) hdd_advance(p, now); /* it may have been at work on its own until now */
+      if (!p->commands) hdd_advance(p, now); /* it may have worked on its own until now */
       p->asked = now;
       p->waiting[p->commands++] = c;
       break;

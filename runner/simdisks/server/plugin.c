@@ -1,4 +1,4 @@
-/* An nbdkit plugin: one disk, whose answers come when its physics says. */
+/* An nbdkit plugin: one simulated disk. It answers at the times that its physics sets. */
 #define _GNU_SOURCE
 #define NBDKIT_API_VERSION 2
 #define THREAD_MODEL NBDKIT_THREAD_MODEL_PARALLEL
@@ -18,33 +18,33 @@
 #include "board.h"
 
 enum { MOST_REQUESTS = 512, SECTOR = 512, PIECE = 64 * 1024 };
-/* What a server ends with whose own file failed: this and the error's number, as server.py knows. */
+/* Plus errno: the exit status if the image file fails (see server.py). */
 enum { HOST_FAILED = 100 };
-/* Whoever wants nothing for so long is between two things: the disk was not kept waiting. */
+/* A client that is idle for longer is between two workloads: the disk does not count as starved. */
 #define PAUSE 0.02
 
-/* A request that is being answered. */
+/* A request in flight. */
 struct request {
   int used, certain, held_up;
-  int waits; /* for what the disk decides; it may still be at work on the host's file */
+  int waits; /* for the disk's decision; the thread may still use the image file */
   double arrived, due;
-  double gap; /* how long no disk of the board had had anything to do when it came */
+  double gap; /* how long all disks of the board had been idle when it came */
   pthread_cond_t told;
 };
 
 static int image = -1, disk, bus = -1;
-static double last_due; /* when the answer comes that was last waited for */
+static double last_due; /* when the last awaited answer is due */
 static struct board *board;
 static struct disk_model model;
 static struct physics *physics;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct request requests[MOST_REQUESTS];
 static int somebody_watches;
-/* Of each piece of the image, whether something is known to be there. Where nothing is, nothing is read: the host would
- * make memory for zeros, and that can take it tens of milliseconds. */
+/* Which pieces of the image have data. Holes are not read: the host would allocate memory for zeros, which can take
+ * tens of milliseconds. */
 static unsigned char *filled;
 
-/* ---- what nbdkit is told on its command line ---- */
+/* ---- command line ---- */
 
 static int number(const char *text, double *into) {
   char *end;
@@ -131,11 +131,11 @@ static int disk_awake(void) {
   return 0;
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
 static struct fault faults[MOST_FAULTS];
 
-/* How fast a disk's time passes at a moment: as fast as the worst of its faults lets it. */
+/* The speed of a disk's clock at a moment; its worst fault decides. */
 static double pace(int known, double at) {
   double slowest = 1;
   for (int one = 0; one < known; one++) {
@@ -156,7 +156,7 @@ static double changes(int known, double at) {
   return next;
 }
 
-/* Seconds that a slow or stalled disk has lost by a time. */
+/* Seconds that a slow or stalled disk has lost until a time. */
 static double lost(int known, double at) {
   double sum = 0;
   for (double from = 0, until; from < at; from = until) {
@@ -166,7 +166,7 @@ static double lost(int known, double at) {
   return sum;
 }
 
-/* When a disk that lost time has come to a moment of its physics. */
+/* The time at which a disk with lost time reaches a moment of its physics. */
 static double regained(int known, double moment) {
   double passed = 0;
   for (double from = 0;;) {
@@ -183,10 +183,10 @@ static int dead(int known, double now) {
   return 0;
 }
 
-/* Of each bad place, which of its sectors were written since: these are good again, as a drive would put them elsewhere. */
+/* Written sectors of each bad range: they are good again, as a drive would reallocate them. */
 static unsigned char *mended[MOST_FAULTS];
 
-/* Whether a read meets a bad sector; a write mends those that it covers. */
+/* Whether a read touches a bad sector; a write repairs the sectors that it covers. */
 static int unreadable(int known, double now, int what, double start, double end) {
   int met = 0;
   if (what == PHYSICS_FLUSH) return 0;
@@ -216,7 +216,7 @@ static struct request *taken(void) {
   return 0;
 }
 
-/* Everybody whose end is certain now is told. */
+/* Wake all threads whose request is settled. */
 static void settle(double now) {
   uint64_t tag;
   double end;
@@ -237,7 +237,7 @@ static void watch_next(void) {
     }
 }
 
-/* When it ends is not known before the disk decides to do it: one of those who wait for that watches the clock. */
+/* The end is known only when the disk decides to serve it: one of the waiting threads watches the clock. */
 static void become_certain(struct request *own, int known) {
   int watching = 0;
   own->waits = 1;
@@ -256,8 +256,8 @@ static void become_certain(struct request *own, int known) {
   if (watching || !somebody_watches) watch_next();
 }
 
-/* The disk is told at once that something is wanted. What the host needs for its own file meanwhile neither makes requests
- * overtake each other nor comes on top of the disk's time: it is a delay only where it takes longer than the disk does. */
+/* Submit to the disk first. Host I/O on the image runs meanwhile: it neither reorders requests nor adds to the disk's
+ * time. It is a delay only if it takes longer than the disk does. */
 static struct request *asked(int what, uint64_t offset, uint64_t length, int fua) {
   pthread_mutex_lock(&lock);
   int known = board_faults(board, disk, faults);
@@ -302,10 +302,10 @@ static int answered(struct request *own, int what, uint64_t offset, uint64_t len
   return failed ? -1 : 0;
 }
 
-/* ---- the host's file ---- */
+/* ---- image file ---- */
 
-/* An array would take its error for a disk that dies, and go on without it. A server that is gone is no disk's fault on any
- * bus: it costs the machine, and the trial is not recorded. */
+/* An array would take an I/O error for a dead disk and go on degraded. A server that ends is a disk fault on no bus:
+ * the machine is lost, and the trial is not recorded. */
 static void host_failed(int wrong) {
   nbdkit_error("the host's file behind disk %d failed: %s", disk, strerror(wrong));
   _exit(HOST_FAILED + wrong);
@@ -349,7 +349,7 @@ static int nothing_there(uint64_t offset, uint32_t count) {
 }
 
 static void all_written(const char *from, uint32_t count, uint64_t offset) {
-  /* A host would have to find memory for zeros that are there already, which may take it longer than the disk. */
+  /* Do not write zeros to a hole: the host would have to allocate memory, which may take longer than the disk. */
   if (only_zeros(from, count) && nothing_there(offset, count)) return;
   fills(offset, offset + count);
   while (count) {
@@ -361,7 +361,7 @@ static void all_written(const char *from, uint32_t count, uint64_t offset) {
   }
 }
 
-/* ---- what nbdkit asks for ---- */
+/* ---- nbdkit callbacks ---- */
 
 static int disk_pread(void *handle, void *into, uint32_t count, uint64_t offset, uint32_t flags) {
   (void)handle, (void)flags;
@@ -371,7 +371,7 @@ static int disk_pread(void *handle, void *into, uint32_t count, uint64_t offset,
   return answered(own, PHYSICS_READ, offset, count);
 }
 
-/* A disk that is dead keeps what it had; else what is written can be read at once, as from a disk's own cache. */
+/* A dead disk keeps its data; otherwise written data can be read at once, as from a disk's cache. */
 static int disk_pwrite(void *handle, const void *from, uint32_t count, uint64_t offset, uint32_t flags) {
   (void)handle;
   struct request *own = asked(PHYSICS_WRITE, offset, count, (flags & NBDKIT_FLAG_FUA) != 0);

@@ -15,9 +15,9 @@ import pytest
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent import client as holders
 from runner.hosts.agent import connection as lines
-from runner.hosts.agent.client import Done, Gone, Holder
-from runner.hosts.agent.connection import Line
-from runner.hosts.remote_operations import There
+from runner.hosts.agent.client import AgentClient, AgentLost, ScriptResult
+from runner.hosts.agent.connection import Connection
+from runner.hosts.remote_operations import RemoteOperations
 from runner.machines.shell import guard
 from tests.hosts.agent.far import NAME, Shelf, signal_server, why_no_namespace
 from tests.hosts.loops import bay
@@ -41,26 +41,26 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
 
 
 @pytest.fixture
-def line(shelf: Shelf) -> Iterator[Line]:
-    found = Line(NAME)
+def line(shelf: Shelf) -> Iterator[Connection]:
+    found = Connection(NAME)
     yield found
-    found.down()
+    found.disconnect()
 
 
-def test_it_runs_a_script(line: Line, shelf: Shelf) -> None:
+def test_it_runs_a_script(line: Connection, shelf: Shelf) -> None:
     said: list[str] = []
-    with Holder(line, "r1", guard(), said.append) as holder:
-        done = holder.work("a", b"echo hello; echo oh >&2; exit 3", 60)
-        assert (done.status, done.late, done.output, done.complaint) == (3, False, b"hello\n", b"oh\n")
+    with AgentClient(line, "r1", guard(), said.append) as holder:
+        done = holder.run_script("a", b"echo hello; echo oh >&2; exit 3", 60)
+        assert (done.status, done.timed_out, done.output, done.error_output) == (3, False, b"hello\n", b"oh\n")
         assert shelf.there("ls /run/matrix/far/*") == "line\n"
     assert said == []
     assert len(shelf.connections) == 1
     assert shelf.there("ls /run/matrix/far") == ""
 
 
-def test_a_script_hears_of_a_pipe_that_nobody_reads_as_one_of_this_host_does(line: Line) -> None:
-    with Holder(line, "r1", guard(), lambda _: None) as holder:
-        done = holder.work("a", b"grep SigIgn /proc/self/status; yes | true; echo ${PIPESTATUS[0]}", 60)
+def test_a_script_hears_of_a_pipe_that_nobody_reads_as_one_of_this_host_does(line: Connection) -> None:
+    with AgentClient(line, "r1", guard(), lambda _: None) as holder:
+        done = holder.run_script("a", b"grep SigIgn /proc/self/status; yes | true; echo ${PIPESTATUS[0]}", 60)
     _, ignored, status = done.output.split()
     assert not int(ignored, 16) & 1 << signal.SIGPIPE - 1
     assert int(status) == 128 + signal.SIGPIPE
@@ -75,15 +75,15 @@ def test_a_script_hears_of_a_pipe_that_nobody_reads_as_one_of_this_host_does(lin
         ("mkdir -m 777 /run/lock/matrix", "others may take away what is in it, as it is not sticky"),
     ],
 )
-def test_no_lock_is_taken_where_others_could_take_it_away(line: Line, shelf: Shelf, made: str, why: str) -> None:
+def test_no_lock_is_taken_where_others_could_take_it_away(line: Connection, shelf: Shelf, made: str, why: str) -> None:
     shelf.there(made)
-    with Holder(line, "r1", guard(), lambda _: None) as holder:
+    with AgentClient(line, "r1", guard(), lambda _: None) as holder:
         with pytest.raises(HarnessBroken, match=rf"in /run/lock/matrix on shelf cannot be trusted: {why}") as caught:
-            There(holder).lock("disk", "r1")
+            RemoteOperations(holder).lock("disk", "r1")
         assert "install -d -m 1777 /run/lock/matrix" in caught.value.resolution
         assert shelf.there("find /run/theirs /run/lock/matrix -name 'disk-*' || :") == ""
         shelf.there("rm -r /run/lock/matrix && install -d -m 1777 /run/lock/matrix")
-        lock, holding = There(holder).lock("disk", "r1")
+        lock, holding = RemoteOperations(holder).lock("disk", "r1")
     assert (lock is not None, holding) == (True, "")
 
 
@@ -103,28 +103,28 @@ def waiting(folder: Path) -> tuple[bytes, Path, Path]:
 class Working(Thread):
     """Somebody who waits for a script to end."""
 
-    def __init__(self, holder: Holder, script: bytes, deadline: float = 60, job: str = "a") -> None:
+    def __init__(self, holder: AgentClient, script: bytes, deadline: float = 60, job: str = "a") -> None:
         super().__init__()
-        self.holder, self.script, self.deadline, self.job = holder, script, deadline, job
-        self.done: Done | None = None
-        self.gone: Gone | None = None
+        self.agent, self.query_command, self.deadline, self.job = holder, script, deadline, job
+        self.done: ScriptResult | None = None
+        self.lost: AgentLost | None = None
         self.start()
 
     def run(self) -> None:
         try:
-            self.done = self.holder.work(self.job, self.script, self.deadline)
-        except Gone as gone:
-            self.gone = gone
+            self.done = self.agent.run_script(self.job, self.query_command, self.deadline)
+        except AgentLost as gone:
+            self.lost = gone
 
 
 @pytest.mark.parametrize("what", ["the server", "our ssh", "the session", "nobody, but it is silent"])
 def test_a_script_goes_on_while_the_line_is_down_and_is_heard_to_its_end(
-    line: Line, shelf: Shelf, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+    line: Connection, shelf: Shelf, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    monkeypatch.setattr(lines, "ALERT", ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=1"))
+    monkeypatch.setattr(lines, "KEEPALIVE_OPTIONS", ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=1"))
     script, there, on = waiting(tmp_path)
-    with Holder(line, "r1", guard(), said.append) as holder:
+    with AgentClient(line, "r1", guard(), said.append) as holder:
         assert holder.ask("lock", "disk", "me") == [b"had"]
         work = Working(holder, script)
         assert there.read_text() == "here\n"
@@ -147,7 +147,7 @@ def test_a_script_goes_on_while_the_line_is_down_and_is_heard_to_its_end(
     assert shelf.there("flock -n /run/lock/matrix/disk-disk echo free || echo locked") == "free\n"
 
 
-def drop(what: str, line: Line, holder: Holder, shelf: Shelf) -> None:
+def drop(what: str, line: Connection, holder: AgentClient, shelf: Shelf) -> None:
     if what == "the server":
         shelf.drop()
     elif what == "our ssh":
@@ -156,23 +156,23 @@ def drop(what: str, line: Line, holder: Holder, shelf: Shelf) -> None:
     elif what.startswith("nobody"):
         signal_server(shelf.connections[-1], signal.SIGSTOP)
     else:
-        assert holder._bridge is not None
-        holder._bridge._child.kill()
+        assert holder._session is not None
+        holder._session._child.kill()
 
 
-def test_a_line_that_stays_down_is_given_up_and_nothing_is_left(line: Line, shelf: Shelf, tmp_path: Path) -> None:
+def test_a_line_that_stays_down_is_given_up_and_nothing_is_left(line: Connection, shelf: Shelf, tmp_path: Path) -> None:
     script, there, on = waiting(tmp_path)
-    with Holder(line, "r1", guard(), lambda _: None, lease=1) as holder:
+    with AgentClient(line, "r1", guard(), lambda _: None, lease=1) as holder:
         work = Working(holder, script)
         assert there.read_text() == "here\n"
         shelf.cut()
         shelf.drop()
         work.join()
-        assert work.gone is not None
-        assert str(work.gone) == f"{NAME} could not be reached again"
-        with pytest.raises(Gone):
+        assert work.lost is not None
+        assert str(work.lost) == f"{NAME} could not be reached again"
+        with pytest.raises(AgentLost):
             holder.ask("on")
-        assert holder.gone is not None
+        assert holder.lost is not None
     gone_by_itself(shelf)
     assert not lives(on)
 
@@ -194,11 +194,11 @@ def gone_by_itself(shelf: Shelf) -> None:
 RUNNER = """\
 import sys
 from runner.machines.shell import guard
-from runner.hosts.agent.client import Done, Gone, Holder
-from runner.hosts.agent.connection import Line
-with Holder(Line("shelf"), "r1", guard(), print) as holder:
-    holder.ask("lock", "disk", "me")
-    holder.work("a", sys.argv[1].encode(), 600)
+from runner.hosts.agent.client import AgentClient
+from runner.hosts.agent.connection import Connection
+with AgentClient(Connection("shelf"), "r1", guard(), print) as agent:
+    agent.ask("lock", "disk", "me")
+    agent.run_script("a", sys.argv[1].encode(), 600)
 """
 
 
@@ -216,7 +216,7 @@ def test_nothing_outlives_a_runner_that_is_killed(shelf: Shelf, tmp_path: Path) 
 
 
 def test_what_works_for_a_run_whose_runner_is_gone_ends_when_that_run_goes_on(
-    line: Line, shelf: Shelf, tmp_path: Path
+    line: Connection, shelf: Shelf, tmp_path: Path
 ) -> None:
     """A runner that is killed while the line is down cannot say so."""
     script, there, on = waiting(tmp_path)
@@ -225,44 +225,44 @@ def test_what_works_for_a_run_whose_runner_is_gone_ends_when_that_run_goes_on(
     shelf.drop()
     runner.kill()
     runner.wait()
-    with Holder(line, "r2", guard(), lambda _: None) as other:
+    with AgentClient(line, "r2", guard(), lambda _: None) as other:
         assert other.ask("lock", "disk", "other")[0] == b"taken"
         other.dismiss("r1")
         assert other.ask("lock", "disk", "other") == [b"had"]
     assert not lives(on)
-    with Holder(line, "r1", guard(), lambda _: None) as again:
+    with AgentClient(line, "r1", guard(), lambda _: None) as again:
         assert again.ask("lock", "disk", "me") == [b"had"]
 
 
-def test_a_script_that_takes_too_long_is_ended_over_there(line: Line, tmp_path: Path) -> None:
+def test_a_script_that_takes_too_long_is_ended_over_there(line: Connection, tmp_path: Path) -> None:
     script, there, on = waiting(tmp_path)
-    with Holder(line, "r1", guard(), lambda _: None) as holder:
-        done = holder.work("b", b"sleep 1000", 0.1)
-        assert done.late
+    with AgentClient(line, "r1", guard(), lambda _: None) as holder:
+        done = holder.run_script("b", b"sleep 1000", 0.1)
+        assert done.timed_out
         work = Working(holder, script)
         assert there.read_text() == "here\n"
         holder.ask("stop", "a")
         work.join()
         assert work.done is not None
-        assert not work.done.late
+        assert not work.done.timed_out
     assert not lives(on)
 
 
-def test_a_script_that_is_stopped_before_it_was_started_is_not(line: Line, tmp_path: Path) -> None:
-    with Holder(line, "r1", guard(), lambda _: None) as holder:
+def test_a_script_that_is_stopped_before_it_was_started_is_not(line: Connection, tmp_path: Path) -> None:
+    with AgentClient(line, "r1", guard(), lambda _: None) as holder:
         holder.ask("stop", "a")
-        done = holder.work("a", f"touch {tmp_path}/it".encode(), 60)
+        done = holder.run_script("a", f"touch {tmp_path}/it".encode(), 60)
         assert (done.status, done.output) == (137, b"")
     assert not (tmp_path / "it").exists()
 
 
-def test_a_host_that_was_started_anew_has_nothing_of_ours(line: Line, shelf: Shelf) -> None:
-    with Holder(line, "r1", guard(), lambda _: None) as holder:
+def test_a_host_that_was_started_anew_has_nothing_of_ours(line: Connection, shelf: Shelf) -> None:
+    with AgentClient(line, "r1", guard(), lambda _: None) as holder:
         holder.ask("lock", "disk", "me")
         os.kill(int(shelf.there("cat /run/lock/matrix/disk-disk").split()[-1]), signal.SIGKILL)
         holder.boot_id = "another"
-        with pytest.raises(Gone, match="shelf was started anew while it worked"):
-            holder.work("a", b"true", 60)
+        with pytest.raises(AgentLost, match="shelf was rebooted during the run"):
+            holder.run_script("a", b"true", 60)
 
 
 def holding(shelf: Shelf) -> int:
@@ -273,27 +273,27 @@ def holding(shelf: Shelf) -> int:
 class Asking(Thread):
     """Somebody who waits for an answer."""
 
-    def __init__(self, holder: Holder, *words: str) -> None:
+    def __init__(self, holder: AgentClient, *words: str) -> None:
         super().__init__()
-        self.holder, self.words = holder, words
+        self.agent, self.words = holder, words
         self.said: list[bytes] = []
-        self.gone: Gone | None = None
+        self.lost: AgentLost | None = None
         self.start()
 
     def run(self) -> None:
         try:
-            self.said = self.holder.ask(*self.words)
-        except Gone as gone:
-            self.gone = gone
+            self.said = self.agent.ask(*self.words)
+        except AgentLost as gone:
+            self.lost = gone
 
 
 def test_a_host_that_is_slow_is_waited_for_and_its_line_is_left_alone(
-    line: Line, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    line: Connection, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    with Holder(line, "r1", guard(), said.append) as holder:
+    with AgentClient(line, "r1", guard(), said.append) as holder:
         assert holder.ask("lock", "disk", "me") == [b"had"]
-        monkeypatch.setattr(holders, "DEAF", 0.1)
+        monkeypatch.setattr(holders, "SLOW_AFTER", 0.1)
         os.kill(holding(shelf), signal.SIGSTOP)
         several = [Asking(holder, "lock", "disk", "me") for _ in range(3)]
         while not said:
@@ -302,30 +302,27 @@ def test_a_host_that_is_slow_is_waited_for_and_its_line_is_left_alone(
         for one in several:
             one.join()
         assert [one.said for one in several] == [[b"had"]] * 3
-        monkeypatch.setattr(holders, "DEAF", 30.0)
-    assert (
-        said[0]
-        == "shelf has not answered for 0.1 s, but the connection is up: it is slow, and waited for, 300 s more at most"
-    )
+        monkeypatch.setattr(holders, "SLOW_AFTER", 30.0)
+    assert said[0] == "shelf has not answered for 0.1 s, but the connection is up: waiting up to 300 s more"
     assert said[1] == "shelf answers again"
     assert not any("dropped" in one for one in said)
     assert len(shelf.connections) == 1
 
 
 def test_a_host_that_stays_silent_on_a_line_that_is_up_is_given_up_and_told_from_one_that_dropped(
-    line: Line, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    line: Connection, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
-    with Holder(line, "r1", guard(), said.append, lease=1) as holder:
+    with AgentClient(line, "r1", guard(), said.append, lease=1) as holder:
         assert holder.ask("lock", "disk", "me") == [b"had"]
         stuck = holding(shelf)
-        monkeypatch.setattr(holders, "DEAF", 0.1)
+        monkeypatch.setattr(holders, "SLOW_AFTER", 0.1)
         os.kill(stuck, signal.SIGSTOP)
         work = Working(holder, b"true")
         several = [Asking(holder, "lock", "disk", "me") for _ in range(3)]
         for one in (*several, work):
             one.join()
-        for gone in (work.gone, *(one.gone for one in several)):
+        for gone in (work.lost, *(one.lost for one in several)):
             assert str(gone).startswith("shelf did not answer within 1.1 s, though the connection to it is up")
         assert not any("dropped" in one for one in said)
         assert not any("again" in one for one in said)
@@ -333,12 +330,14 @@ def test_a_host_that_stays_silent_on_a_line_that_is_up_is_given_up_and_told_from
     gone_by_itself(shelf)
 
 
-def test_what_is_busy_for_longer_than_its_lease_keeps_what_it_holds(line: Line, shelf: Shelf, tmp_path: Path) -> None:
+def test_what_is_busy_for_longer_than_its_lease_keeps_what_it_holds(
+    line: Connection, shelf: Shelf, tmp_path: Path
+) -> None:
     """As with a disk that takes minutes to answer: nobody was silent, it was not listening."""
     said: list[str] = []
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with Holder(line, "r1", guard(), said.append, lease=1) as holder:
+    with AgentClient(line, "r1", guard(), said.append, lease=1) as holder:
         assert holder.ask("lock", "disk", "me") == [b"had"]
         asking = Asking(holder, "open", str(pipe))  # which takes somebody at the other end
         begun = uptime()
@@ -353,29 +352,31 @@ def test_what_is_busy_for_longer_than_its_lease_keeps_what_it_holds(line: Line, 
 
 @needs_loops
 def test_a_disk_that_the_kernel_over_there_exports_is_known_to_be_open(
-    line: Line, shelf: Shelf, tmp_path: Path
+    line: Connection, shelf: Shelf, tmp_path: Path
 ) -> None:
     space = "/sys/kernel/config/nvmet/subsystems/nqn.2026-01.test/namespaces/1"
-    with bay(tmp_path) as disks, Holder(line, "r1", guard(), lambda _: None) as holder:
+    with bay(tmp_path) as disks, AgentClient(line, "r1", guard(), lambda _: None) as holder:
         (node,) = (node for node in disks.ask().disks if node.path == disks.disk)
-        assert There(holder).who_has(node.dev, writing=True) == ""
+        assert RemoteOperations(holder).find_users(node.dev, writing=True) == ""
         shelf.there(
             f"mount -t tmpfs none /sys/kernel; mkdir -p {space}; echo {disks.disk} >{space}/device_path; "
             f"echo 1 >{space}/enable"
         )
-        assert There(holder).who_has(node.dev, writing=True) == "the NVMe target nqn.2026-01.test"
+        assert RemoteOperations(holder).find_users(node.dev, writing=True) == "the NVMe target nqn.2026-01.test"
         shelf.there(f"echo 0 >{space}/enable")
-        assert There(holder).who_has(node.dev, writing=True) == ""
+        assert RemoteOperations(holder).find_users(node.dev, writing=True) == ""
 
 
 @needs_loops
-def test_while_nobody_can_look_no_disk_is_written_more_than_was_said(line: Line, shelf: Shelf, tmp_path: Path) -> None:
+def test_while_nobody_can_look_no_disk_is_written_more_than_was_said(
+    line: Connection, shelf: Shelf, tmp_path: Path
+) -> None:
     """Scripts are ended over there, not when the line is up again; with it up, that is for others to do."""
     alive = tmp_path / "alive"
     os.mkfifo(alive)
-    with bay(tmp_path) as disks, Holder(line, "r1", guard(), lambda _: None, lease=6) as holder:
+    with bay(tmp_path) as disks, AgentClient(line, "r1", guard(), lambda _: None, lease=6) as holder:
         name = disks.disk.removeprefix("/dev/")
-        assert holder.bound({name: counted(name) + 100})
+        assert holder.limit_writes({name: counted(name) + 100})
         work = Working(holder, f"echo first; exec 9>{alive}; sleep 1000".encode())
         with alive.open("rb") as reader:  # waits until the script has opened it
             shelf.cut()
@@ -386,15 +387,15 @@ def test_while_nobody_can_look_no_disk_is_written_more_than_was_said(line: Line,
         shelf.mend()
         work.join()
         assert work.done is not None
-        assert (work.done.worn, work.done.late, work.done.output) == (True, False, b"first\n")
-        assert holder.bound({})
+        assert (work.done.over_budget, work.done.timed_out, work.done.output) == (True, False, b"first\n")
+        assert holder.limit_writes({})
         script, there, on = waiting(tmp_path)
         other = Working(holder, script, job="b")
         assert there.read_text() == "here\n"
         on.write_text("last\n")
         other.join()
         assert other.done is not None
-        assert (other.done.worn, other.done.status) == (False, 0)
+        assert (other.done.over_budget, other.done.status) == (False, 0)
 
 
 def counted(name: str) -> int:
@@ -406,23 +407,23 @@ def uptime() -> float:
 
 
 def test_a_script_that_does_not_even_die_is_not_waited_for_forever(
-    line: Line, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    line: Connection, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that would kill it is stopped, which comes to the same as a process that no signal reaches."""
-    monkeypatch.setattr(holders, "BEAT", 1000)
-    with Holder(line, "r1", guard(), lambda _: None, lease=1) as holder:
+    monkeypatch.setattr(holders, "HEARTBEAT", 1000)
+    with AgentClient(line, "r1", guard(), lambda _: None, lease=1) as holder:
         assert holder.ask("lock", "disk", "me") == [b"had"]
         stuck = holding(shelf)
         os.kill(stuck, signal.SIGSTOP)
-        done = holder.work("a", b"sleep 1000", 0.1)
-        assert (done.status, done.late, done.output) == (137, True, b"")
+        done = holder.run_script("a", b"sleep 1000", 0.1)
+        assert (done.status, done.timed_out, done.output) == (137, True, b"")
         os.kill(stuck, signal.SIGCONT)
     gone_by_itself(shelf)
 
 
-def test_a_session_that_never_says_anything_is_ended(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holders, "DEAF", 0.1)
-    monkeypatch.setattr(holders, "program", lambda *_: ["sleep", "1000"])
-    with pytest.raises(HarnessBroken, match=r"shelf cannot hold disks for us: it said nothing within 0\.2 s"):
-        Holder(line, "r1", guard(), lambda _: None).__enter__()
-    assert line.is_up
+def test_a_session_that_never_says_anything_is_ended(line: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holders, "SLOW_AFTER", 0.1)
+    monkeypatch.setattr(holders, "agent_command", lambda *_: ["sleep", "1000"])
+    with pytest.raises(HarnessBroken, match=r"shelf cannot start the disk agent: no answer within 0\.2 s"):
+        AgentClient(line, "r1", guard(), lambda _: None).__enter__()
+    assert line.is_connected

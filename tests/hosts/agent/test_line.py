@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent import connection as lines
-from runner.hosts.agent.client import program
-from runner.hosts.agent.connection import Line, far, master, private_folder, session
+from runner.hosts.agent.client import agent_command
+from runner.hosts.agent.connection import Connection, master_command, private_folder, remote_command, session_command
 from tests.hosts.agent.far import NAME, Far, Shelf, why_not
 
 if TYPE_CHECKING:
@@ -31,29 +31,31 @@ WORDS = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categori
 
 @given(WORDS)
 def test_a_command_arrives_as_it_was_given(argv: list[str]) -> None:
-    first, *rest = shlex.split(far(argv))
+    first, *rest = shlex.split(remote_command(argv))
     assert (first, rest) == ("exec", argv)
 
 
 def test_a_session_makes_no_connection_of_its_own_and_asks_nothing() -> None:
-    for argv in (master("shelf", Path("/c")), session("shelf", Path("/c"), ["true"])):
+    for argv in (master_command("shelf", Path("/c")), session_command("shelf", Path("/c"), ["true"])):
         assert "BatchMode=yes" in argv
         assert "ControlPath=/c" in argv
         # A name that looks like an option is none.
         assert argv[-3:-1] == ["--", "shelf"]
-    assert "ProxyCommand=false" in session("shelf", Path("/c"), ["true"])
-    assert "ProxyCommand=false" not in master("shelf", Path("/c"))
+    assert "ProxyCommand=false" in session_command("shelf", Path("/c"), ["true"])
+    assert "ProxyCommand=false" not in master_command("shelf", Path("/c"))
 
 
 def test_what_runs_over_there_fits_into_one_argument() -> None:
     """The kernel takes 128 KiB."""
-    assert len(far(program("begin", "/run/matrix/far/x.y", "300", "/run/lock/matrix", "guard"))) < 1 << 16
+    assert (
+        len(remote_command(agent_command("begin", "/run/matrix/far/x.y", "300", "/run/lock/matrix", "guard"))) < 1 << 16
+    )
 
 
 def test_sockets_are_in_a_folder_of_ours_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (tmp_path / "matrix").mkdir(mode=0o755)
-    with pytest.raises(HarnessBroken, match="is not a folder of ours alone"):
+    with pytest.raises(HarnessBroken, match="is not private to this user"):
         private_folder()
     (tmp_path / "matrix").chmod(0o700)
     long_ago = time.time() - 2 * lines.PATIENCE
@@ -81,7 +83,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Far]:
 
 @for_real
 def test_one_connection_serves_all_and_comes_back(shelf: Far) -> None:
-    line = Line(NAME)
+    line = Connection(NAME)
     try:
         assert line.run(["printf", "%s|", "it's", "a b", "$x"]).stdout == "it's|a b|$x|"
         assert line.run(["cat"], stdin="heard").stdout == "heard"
@@ -91,34 +93,34 @@ def test_one_connection_serves_all_and_comes_back(shelf: Far) -> None:
         assert line.run(["echo", "again"]).stdout == "again\n"
         assert len(shelf.connections) == 2
     finally:
-        line.down()
+        line.disconnect()
 
 
 @for_real
 def test_a_host_that_does_not_answer_is_told_from_one_that_is_gone(shelf: Far) -> None:
-    line = Line(NAME)
+    line = Connection(NAME)
     try:
         with pytest.raises(HarnessBroken) as caught:
             line.run(["sleep", "1000"], timeout=0.2)
         assert caught.value.brief == "shelf did not answer within 0.2 s, though the connection to it is up"
-        assert line.is_up
+        assert line.is_connected
         assert line.run(["echo", "here"]).stdout == "here\n"
         assert len(shelf.connections) == 1
     finally:
-        line.down()
+        line.disconnect()
 
 
 @for_real
 def test_what_ssh_says_is_told(shelf: Far) -> None:
     (shelf.folder / "known_hosts").write_text("")
     with pytest.raises(HarnessBroken, match="shelf cannot be reached by ssh") as caught:
-        Line(NAME).up()
+        Connection(NAME).connect()
     assert "Host key verification failed." in caught.value.details
 
 
 @for_real
 def test_it_ends_with_whoever_made_it(shelf: Far) -> None:
-    script = "from runner.hosts.agent.connection import Line; Line('shelf').up(); print('up', flush=True); input()"
+    script = "from runner.hosts.agent.connection import Connection; Connection('shelf').connect(); print('up', flush=True); input()"
     root = Path(__file__).parents[3]
     with subprocess.Popen(
         [sys.executable, "-c", script], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -137,7 +139,9 @@ def test_what_holds_disks_has_a_name_over_there_only_once_it_listens(tmp_path: P
     early = (
         'BEGIN { *CORE::GLOBAL::listen = sub { die "early\\n" if -e "$ARGV[1]/line"; CORE::listen($_[0], $_[1]) } }\n'
     )
-    perl, option, text, *words = program("begin", str(tmp_path / "far" / "r.x"), "300", str(tmp_path / "locks"), "true")
+    perl, option, text, *words = agent_command(
+        "begin", str(tmp_path / "far" / "r.x"), "300", str(tmp_path / "locks"), "true"
+    )
     with subprocess.Popen(
         [perl, option, early + text, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as session:

@@ -14,13 +14,13 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent import sudo
 from runner.hosts.agent.client import PROGRAM
-from runner.hosts.agent.sudo import SudoLine, by_sudo, check
+from runner.hosts.agent.sudo import SudoConnection, check_program, sudo_connection
 from runner.machines import machine
 from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.local import Local
 from runner.machines.sudo import Sudo
-from runner.session.disk_lease import _line_for
-from runner.session.host_connection import line_of
+from runner.session.disk_lease import _connection_for
+from runner.session.host_connection import connection_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +32,9 @@ TEXT = PROGRAM.read_bytes()
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    sudo._trouble.cache_clear()
+    sudo._find_trouble.cache_clear()
     yield
-    sudo._trouble.cache_clear()
+    sudo._find_trouble.cache_clear()
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def installed(tmp_path: Path) -> Path:
 
 def why(program: Path) -> HarnessBroken:
     with pytest.raises(HarnessBroken) as caught:
-        check(program, TEXT)
+        check_program(program, TEXT)
     return caught.value
 
 
 @needs_root
 def test_one_of_roots_that_is_ours_will_do(installed: Path) -> None:
-    check(installed, TEXT)
+    check_program(installed, TEXT)
 
 
 def test_one_that_is_not_there_is_refused_with_all_it_takes(tmp_path: Path) -> None:
@@ -69,12 +69,12 @@ def test_one_that_is_not_there_is_refused_with_all_it_takes(tmp_path: Path) -> N
 def test_sudo_understands_the_line_that_lets_one_user_run_one_program(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sudo, "user", lambda: name)
-    (tmp_path / "matrix").write_text(f"{sudo.rule()}\n")
+    monkeypatch.setattr(sudo, "user_name", lambda: name)
+    (tmp_path / "matrix").write_text(f"{sudo.sudoers_rule()}\n")
     (tmp_path / "matrix").chmod(0o440)
     tried = subprocess.run(["visudo", "-c", "-f", str(tmp_path / "matrix")], capture_output=True, text=True)
     assert (tried.returncode, tried.stderr) == (0, "")
-    who, _, what = sudo.rule().partition(" ")
+    who, _, what = sudo.sudoers_rule().partition(" ")
     assert who in {name, f"#{os.geteuid()}"}
     assert what == "ALL=(root) NOPASSWD: /usr/local/libexec/matrix-holder"
 
@@ -100,7 +100,7 @@ def test_one_that_others_may_write_or_replace_is_refused(installed: Path, tmp_pa
         asked = tmp_path / "first"
         asked.symlink_to("theirs/second")
         os.chown(suspect, 65534, -1)
-    assert why(asked).brief == f"{suspect} can be written by others than root, so what sudo runs may be theirs"
+    assert why(asked).brief == f"{suspect} can be written by others than root, so sudo could run someone else's program"
 
 
 @needs_root
@@ -133,7 +133,7 @@ def stand_in(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _there(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sudo, "INSTALLED", installed)
-    monkeypatch.setattr(SudoLine, "script", (str(installed), "ask"))
+    monkeypatch.setattr(SudoConnection, "query_command", (str(installed), "ask"))
 
 
 @needs_root
@@ -144,17 +144,17 @@ def test_a_sudo_that_wants_a_password_is_refused(
     stand_in(tmp_path / "bin", "echo sudo: a password is required >&2; exit 1", monkeypatch)
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     *_, told = machine("local", MachineOptions()).refusals(RigSpec(()))
-    assert "without a question: sudo: a password is required" in told.brief
+    assert "without a password: sudo: a password is required" in told.brief
     assert f"NOPASSWD: {sudo.INSTALLED}'" in told.resolution
     assert "install -D" not in told.resolution
-    assert line_of("local") is None
+    assert connection_for("local") is None
     assert "without root's rights: sudo does not let" in capsys.readouterr().err
 
 
 def test_without_sudo_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(HarnessBroken, match="there is no sudo that could let"):
-        by_sudo()
+    with pytest.raises(HarnessBroken, match="sudo is not installed, so"):
+        sudo_connection()
 
 
 @needs_root
@@ -162,29 +162,29 @@ def test_without_sudo_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_sudo_is_told_one_command_and_scripts_come_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in(tmp_path / "bin", f'echo "$*" >>{tmp_path}/calls; shift 3; exec "$@"', monkeypatch)
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    line = line_of("local")
+    line = connection_for("local")
     assert line is not None
-    said = line.told("yes hello | head -n 1; echo ${PIPESTATUS[0]}; cat; echo oh >&2; exit 3")
+    said = line.query("yes hello | head -n 1; echo ${PIPESTATUS[0]}; cat; echo oh >&2; exit 3")
     assert (said.returncode, said.stdout, said.stderr) == (3, "hello\n141\n", "oh\n")
     assert (tmp_path / "calls").read_text() == f"-n -k -- {sudo.INSTALLED} ask\n" * 2
 
 
 def test_root_needs_none_of_it_nor_does_a_host_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sudo, "by_sudo", lambda: pytest.fail("nobody has to be asked"))
+    monkeypatch.setattr(sudo, "sudo_connection", lambda: pytest.fail("nobody has to be asked"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert line_of("local") is None
+    assert connection_for("local") is None
     assert type(machine("local", MachineOptions())) is Local
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     assert type(machine("local", MachineOptions())) is Sudo
     monkeypatch.setattr(sudo, "INSTALLED", tmp_path / "none")
-    assert line_of("local") is None
+    assert connection_for("local") is None
 
 
 @pytest.mark.usefixtures("_there")
 def test_disks_that_are_handed_on_are_not_roots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    monkeypatch.setattr(sudo, "by_sudo", lambda: SudoLine("this host"))
-    assert [_line_for("local", place) is None for place in ("local", "qemu-passthrough", "container")] == [
+    monkeypatch.setattr(sudo, "sudo_connection", lambda: SudoConnection("this host"))
+    assert [_connection_for("local", place) is None for place in ("local", "qemu-passthrough", "container")] == [
         False,
         True,
         True,
@@ -197,7 +197,7 @@ def test_where_nobody_may_look_it_is_not_there(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
     monkeypatch.setattr(type(sudo.INSTALLED), "exists", denied)
-    assert line_of("local") is None
+    assert connection_for("local") is None
 
 
 #: It hears of the end of its input, and then of the end of whoever listens to it.
@@ -209,16 +209,16 @@ def test_what_may_not_be_killed_hears_of_both_ends(tmp_path: Path, who: str) -> 
     """The pipe is opened by nobody else, so reading it waits for the end."""
     end = tmp_path / "end"
     os.mkfifo(end)
-    argv = process.between(["bash", "-c", FAR, "bash", str(end)])
+    argv = process.relayed(["bash", "-c", FAR, "bash", str(end)])
     if who == "it":
-        child = process.on_its_line(argv)
+        child = process.start_with_pipes(argv)
         assert child.stdout is not None
         with child.stdout as said:
             said.readline()
-            process.let_go(child)
+            process.stop_child(child)
     else:
         script = (
-            f"from runner.base import process; c = process.on_its_line({argv!r}); "
+            f"from runner.base import process; c = process.start_with_pipes({argv!r}); "
             "c.stdout.readline(); print(flush=True); input()"
         )
         with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as runner:
@@ -229,8 +229,8 @@ def test_what_may_not_be_killed_hears_of_both_ends(tmp_path: Path, who: str) -> 
 
 
 def test_its_status_and_its_last_words_arrive_while_it_could_still_be_spoken_with() -> None:
-    child = process.on_its_line(process.between(["sh", "-c", "echo bye; exit 3"]))
+    child = process.start_with_pipes(process.relayed(["sh", "-c", "echo bye; exit 3"]))
     assert child.stdout is not None
     with child.stdout as said:
         assert (said.read(), child.wait()) == (b"bye\n", 3)
-    process.let_go(child)
+    process.stop_child(child)

@@ -49,7 +49,7 @@ echo up
 while read -r _; do :; done
 """
 #: Kills all that a script left running, except the first process and this one.
-SWEPT = ("bash", "-c", '"$@"; status=$?; kill -KILL -- -1; exit "$status"', "sweep")
+SWEPT = ("bash", "-c", '"$@"; status=$?; kill -KILL -- -1; exit "$status"', "swept")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.machines import machine
-from runner.machines.base import RigSpec, Wishes
+from runner.machines.base import MachineOptions, RigSpec
 from tests.support.lab import Bay, Lab, up
 from tests.vm.test_six_places import IMAGE
 
@@ -161,7 +161,7 @@ def made(name: str) -> Callable[[Path], Taken]:
     """On a machine that brings its disks."""
 
     def once(folder: Path) -> Taken:
-        if refused := machine(name, Wishes()).refusals(RigSpec((), memory=MEMORY)):
+        if refused := machine(name, MachineOptions()).refusals(RigSpec((), memory=MEMORY)):
             raise NotHad("; ".join(one.brief for one in refused))
         return here([name], folder)
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.engine.concurrency_policy import Told
-from runner.engine.events import Event, TrialStrained
+from runner.engine.concurrency_policy import FixedLevel
+from runner.engine.events import Event, TrialHostLimited
 from runner.engine.order import Plan
 from runner.engine.rigs import rig_spec
 from runner.machines.qemu import Qemu
@@ -57,7 +57,7 @@ async def once(space: Space, jobs: int, scratch: Path) -> Taken:
     plan, seen = Plan(select(space), space.matrix.repeat, space.matrix.seed), list[Event]()
     run = create(scratch, manifest(), f"jobs-{jobs}-{time.monotonic_ns()}")
     with Journal.open(run.journal) as journal:
-        level = Told(jobs)
+        level = FixedLevel(jobs)
         execution = executor(plan, Qemu(), journal, run, scratch, seen.append, boot_id="bench", level=level)
         began = time.monotonic()
         await execution.run()
@@ -69,7 +69,7 @@ async def once(space: Space, jobs: int, scratch: Path) -> Taken:
         seconds,
         len(trials),
         sum("strained" in trial.notes for trial in trials),
-        sum(isinstance(event, TrialStrained) for event in seen),
+        sum(isinstance(event, TrialHostLimited) for event in seen),
     )
 
 

@@ -238,7 +238,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     from runner.engine.recorder import RunContext
     from runner.engine.scheduler import Scheduler
     from runner.machines import machine
-    from runner.machines.base import Wishes
+    from runner.machines.base import MachineOptions
     from runner.results.journal import Journal
     from runner.results.run_folder import create, load
     from runner.session.host_facts import boot_id
@@ -252,7 +252,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     selection = Picked(space, ids=cells)
     plan = Plan(selection, space.matrix.repeat, space.matrix.seed)
     order = Order(file.path, Asked(file.declared, selection, plan), place, None, None, cold=False)
-    here = machine(place, Wishes(images=order.images))
+    here = machine(place, MachineOptions(images=order.images))
     refuse(here, order.specs())
     if not here.brings_disks:
         raise BadInput(f"tests measure on disks that are made for them, and {place} makes none")

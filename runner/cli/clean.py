@@ -86,12 +86,12 @@ def reach_for(hosts: Path | None, host: str | None) -> str:
 
 def _swept(tell: Callable[[str], None], *, dry: bool) -> bool:
     """Take away what machines left beside disks; whether some of it stays."""
-    from runner.machines import SWEEPERS, swept
+    from runner.machines import SWEEPERS, sweep
 
-    found = [one for name in SWEEPERS for one in swept(name, dry=dry)]
+    found = [one for name in SWEEPERS for one in sweep(name, dry=dry)]
     for one in found:
-        tell(one.told)
-    return any(one.stays for one in found)
+        tell(one.message)
+    return any(one.remains for one in found)
 
 
 def reaches(hosts: Path | None, state: Path) -> dict[str, str]:

@@ -50,7 +50,7 @@ def command(place: Where | None, kernel: str | None) -> None:
     for one, refusals in missing.items():
         echo(f"{one.machine:<9} {'cannot be used' if refusals else _ready(one)}")
         for refusal in refusals:
-            echo(f"          - {refusal.told}")
+            echo(f"          - {refusal.message}")
         if one.machine == "local":
             _show_optional(_here())
     if place and place.host:
@@ -76,17 +76,17 @@ def _ssh_name(host: str) -> str:
 def _show_host(name: str) -> None:
     """What it is, and what of all that any layout may need it has and lacks."""
     from runner.hosts.agent.connection import connection_to
-    from runner.machines.requirements import OPTIONAL, PACKAGES, facts, lacking
-    from runner.machines.ssh import told
+    from runner.machines.requirements import OPTIONAL, PACKAGES, facts, missing
+    from runner.machines.ssh import query_host
 
     line = connection_to(name)
     if not line.is_connected:
         return  # which was told as a reason why it cannot be used
-    said = told(line, ANY_LAYOUT, (*PACKAGES, *OPTIONAL))
+    said = query_host(line, ANY_LAYOUT, (*PACKAGES, *OPTIONAL))
     known = facts(said)
     for what in ("kernel", "fio", "mdadm", "lvm"):
         echo(f"          {what:<9} {known.get(what, 'not there')}")
-    lacks = lacking(said)
+    lacks = missing(said)
     for what in lacks:
         echo(f"          lacks     {what}")
     if not lacks:
@@ -96,18 +96,18 @@ def _show_host(name: str) -> None:
 
 def _show_optional(said: str) -> None:
     """What a host can do without."""
-    from runner.machines.requirements import without
+    from runner.machines.requirements import missing_optional
 
-    for what in without(said):
+    for what in missing_optional(said):
         echo(f"          optional  {what}")
 
 
 def _here() -> str:
     """What this host has to say of that; nothing if it says nothing."""
-    from runner.machines.requirements import OPTIONAL, PATIENCE, asking
+    from runner.machines.requirements import OPTIONAL, PATIENCE, query_command
 
     try:
-        return run(asking((), OPTIONAL), timeout=PATIENCE).stdout
+        return run(query_command((), OPTIONAL), timeout=PATIENCE).stdout
     except HarnessBroken:  # which is told as a reason why it cannot be used
         return ""
 
@@ -126,13 +126,13 @@ def _kvm() -> str:
 
 
 def _refusals(place: Where) -> list[Refusal]:
-    from runner.machines.base import RigSpec, Wishes
+    from runner.machines.base import MachineOptions, RigSpec
     from runner.simdisks.disk import Disk
 
     # What is not there of a host is for layouts to say; what is asked of it here is what every trial needs.
     modules = () if place.host else ("raid456",)
     disks = tuple(Disk(1 << 30, "sata") for _ in range(4))
-    wishes = Wishes(where=_ssh_name(place.host) if place.host else "")
+    wishes = MachineOptions(where=_ssh_name(place.host) if place.host else "")
     return machine(place.machine, wishes).refusals(RigSpec(disks, modules=modules))
 
 

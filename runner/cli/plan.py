@@ -59,18 +59,18 @@ def command(
     from runner.engine.estimate import estimate
     from runner.engine.rigs import specs_of
     from runner.machines import machine
-    from runner.machines.base import Wishes
+    from runner.machines.base import MachineOptions
     from runner.session.past_timings import QUIET, Load, pace_of
     from runner.session.run_request import check_kernel
 
     request = asked(matrix, only, shard, Checks(place))
     check_kernel(kernel, request.space.matrix.machine.kernel or ())
     specs = tuple(dict.fromkeys(specs_of(request.space.matrix, request.arrays(), kernel)))
-    where = machine(place, Wishes())
-    load = QUIET if where.made_up else Load.now()
+    where = machine(place, MachineOptions())
+    load = QUIET if where.synthetic else Load.now()
     pace = pace_of(results, where, place, request.space.matrix, specs, load)
     level, alone = level_of(jobs, where, specs, request.arrays())
-    refused = list(dict.fromkeys(refusal.told for spec in specs for refusal in where.refusals(spec)))
+    refused = list(dict.fromkeys(refusal.message for spec in specs for refusal in where.refusals(spec)))
     notes = request.selection.notes(simulated=where.brings_disks)
     notes += filter(None, [alone, "" if pace.runs else load.note])
     notes += [f"`matrix run --on {place}` would be refused here: {told}" for told in refused]
@@ -79,8 +79,8 @@ def command(
         _print_json(request, found, level.now, _times(Cost(budget, bytes_budget), found, request.plan.repeat), notes)
         return
     if all_cells:
-        for visit in request.plan.visits(1):
-            for cell in visit.cells:
+        for batch in request.plan.batches(1):
+            for cell in batch.cells:
                 echo(f"{cell.id}  {cell.name}")
     begins = " to begin with" if level.most > level.now else ""
     side_by_side = f", {level.now} rigs side by side{begins}" if level.now > 1 else ""
@@ -178,8 +178,8 @@ def _print_json(request: Asked, found: Estimate, jobs: int, times: int, notes: l
         **dataclasses.asdict(found),
     }
     click.echo(orjson.dumps(head).decode()[:-1] + ',"visits":[', nl=False)
-    for number, visit in enumerate(request.plan.visits(1)):
-        cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in visit.cells]
-        row = {"array": visit.array.key, "label": visit.array.label, "kernel": visit.array.kernel, "cells": cells}
+    for number, batch in enumerate(request.plan.batches(1)):
+        cells = [{"id": cell.id, "name": cell.name, "axes": cell.axes} for cell in batch.cells]
+        row = {"array": batch.array.key, "label": batch.array.label, "kernel": batch.array.kernel, "cells": cells}
         click.echo(("," if number else "") + "\n" + orjson.dumps(row).decode(), nl=False)
     click.echo("\n]}")

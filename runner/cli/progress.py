@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO, cast
 from runner.cli.output import Voice
 from runner.cli.screen import WIDTH, columns_of, echo, show
 from runner.engine.estimate import left_of
-from runner.engine.events import RigUp, RigWasLost, TrialDone, TrialStarted, TrialStrained, VisitDone, VisitStarted
+from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialDone, TrialHostLimited, TrialStarted
 from runner.reports.number_format import about
 from runner.reports.styles import BAD, DOUBT
 from runner.results.record import Outcome
@@ -112,7 +112,7 @@ def rate(trial: Trial) -> str:
     return ", ".join(parts)
 
 
-def again(event: TrialStrained) -> str:
+def again(event: TrialHostLimited) -> str:
     """Why a trial is measured once more."""
     others = f"{event.beside} other{'s' if event.beside > 1 else ''}"
     return f"strained beside {others}, {event.strain}; it is measured again alone"
@@ -183,14 +183,14 @@ class JsonView(View):
             self._say(event="trial", name=event.name, array=event.array, **count, **_row(event.trial))
         elif isinstance(event, RigWasLost):
             self._say(event="rig-lost", name=event.name, array=event.array, reason=event.reason, next=event.next)
-        elif isinstance(event, TrialStrained):
+        elif isinstance(event, TrialHostLimited):
             beside = {"strain": event.strain, "beside": event.beside}
             self._say(event="strained", name=event.name, array=event.array, block=event.block, **beside)
         elif isinstance(event, RigUp):
             self._say(event="rig-up", array=event.array, seconds=event.seconds, facts=dict(event.facts))
-        elif isinstance(event, VisitStarted):
+        elif isinstance(event, BatchStarted):
             self._say(event="visit", block=event.block, array=event.array, cells=event.cells)
-        elif isinstance(event, VisitDone):
+        elif isinstance(event, BatchDone):
             self._say(event="visit-done", block=event.block, array=event.array)
 
     def notice(self, text: str) -> None:
@@ -246,7 +246,7 @@ class PlainView(View):
             self.say(f"[{self.done}/{self.planned}] {event.name}: {rate(event.trial)}")
         elif isinstance(event, RigWasLost):
             self.say(f"{event.name}: {event.reason}; {event.next}")
-        elif isinstance(event, TrialStrained):
+        elif isinstance(event, TrialHostLimited):
             self.say(f"{event.name}: {again(event)}")
 
     def notice(self, text: str) -> None:
@@ -286,7 +286,7 @@ class LiveView(View):
         """Move the bar."""
         if isinstance(event, TrialStarted):
             self._now(event.array, f"{event.name} block {event.block}")
-        elif isinstance(event, TrialStrained):
+        elif isinstance(event, TrialHostLimited):
             self._now(event.array, f"{event.name} block {event.block}, again alone")
         elif isinstance(event, TrialDone):
             self._count()
@@ -299,10 +299,10 @@ class LiveView(View):
                 self._bar.console.print(f"{event.name}: {rate(event.trial)}", style=BAD, markup=False)
         elif isinstance(event, RigWasLost):
             self._bar.console.print(f"{event.name}: {event.reason}; {event.next}", style=DOUBT, markup=False)
-        elif isinstance(event, VisitStarted):
+        elif isinstance(event, BatchStarted):
             self._rigs[event.array] = self._bar.add_task("", total=event.cells, visible=False, left="", last="")
             self._now(event.array, f"building {event.array}")
-        elif isinstance(event, VisitDone):
+        elif isinstance(event, BatchDone):
             self._bar.remove_task(self._rigs.pop(event.array))
             del self._doing[event.array]
             self._show()

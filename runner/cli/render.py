@@ -12,7 +12,7 @@ from runner.base.errors import BadInput
 from runner.cli.options import matrix_file, on, only, templates
 from runner.cli.screen import echo
 from runner.machines import machine
-from runner.machines.base import Wishes
+from runner.machines.base import MachineOptions
 from runner.session.request import asked, check_names
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def command(
     if len(paths) != count:
         raise BadInput(f"--disks names {len(paths)} disks, and the matrix declares {count}")
     # Disks that somebody names are his own: nothing is known of what is on them.
-    zeroed = machine(place, Wishes()).zeroed and not disks
+    zeroed = machine(place, MachineOptions()).zeroed and not disks
     to, written = to or Path("rendered", request.space.matrix.name), 0
     with _writable(to):
         for cell in request.selection.cells():

@@ -1,1 +1,1 @@
-"""The loop that carries a plan out on a machine and records every trial."""
+"""The engine: a pure scheduler decides what to measure next, and an executor does it and records every trial."""

@@ -1,4 +1,4 @@
-"""What the loop wants of whoever keeps files."""
+"""The interface that keeps the files of trials."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ if TYPE_CHECKING:
 
 
 class Shelf(Protocol):
-    """Where the scripts and raw outputs of trials are put."""
+    """Keeps the scripts and raw outputs of trials."""
 
     def put(self, cell: str, block: int, scripts: Mapping[str, str], outputs: Mapping[str, str]) -> str:
-        """Write them; returns the trial's folder, relative to the run."""
+        """Write the files of a trial; return its folder, relative to the run."""
 
     def stands(self, array: str, tear_down: str) -> None:
-        """Keep what takes an array apart, before it is built where it could outlive the process that builds it."""
+        """Keep the script that takes an array apart, before the array is built where it could outlive this process."""
 
-    def stands_no_more(self, array: str) -> None:
-        """It was taken apart."""
+    def stands_no_more(self, array: str) -> None: ...

@@ -1,4 +1,4 @@
-"""What a run may cost, and which trials that buys: first every cell at its minimum, then where the doubt is largest."""
+"""What a run may cost, and the trials that pays for: each cell at its minimum, then the least certain cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What something takes of a budget, or what is left of one."""
+    """A part of a budget, or what is left of one."""
 
     seconds: float = 0.0
     written: float = 0.0
@@ -24,11 +24,11 @@ class Cost:
         return Cost(self.seconds - other.seconds, self.written - other.written)
 
     def within(self, other: Cost) -> bool:
-        """Whether so much is there. What writes nothing needs no bytes, even where too many are gone already."""
+        """Return whether this fits. What writes no bytes needs none, even after an overdraft."""
         return self.seconds <= other.seconds and (not self.written or self.written <= other.written)
 
 
-#: There is no end to it.
+#: No limit.
 ENDLESS = Cost(inf, inf)
 NOTHING = Cost()
 
@@ -39,22 +39,18 @@ class Wish:
 
     cell: str
     array: str
-    #: The half-width of its rate, as a part of the mean; or what a guideline that rests on it gives for it.
+    #: The half-width of its rate as a part of the mean, or the weight from a guideline.
     doubt: float
     cost: Cost
 
 
 def repeats(budget: Cost, block: Cost, most: int) -> int:
-    """How often each cell can be measured, if all are measured alike; `block`: what once costs."""
     times = (left / one for left, one in ((budget.seconds, block.seconds), (budget.written, block.written)) if one)
     return int(min([most, *times]))
 
 
 def bought(wishes: Iterable[Wish], set_ups: Mapping[str, Cost], left: Cost) -> set[str]:
-    """The cells that are measured once more: those of most doubt, as long as they fit into what is left.
-
-    An array has to be built for the first of its cells; the next ones come cheaper.
-    """
+    """Return the cells to measure once more: the least certain ones that fit into the rest of the budget."""
     found, up = set[str](), set[str]()
     for wish in sorted(wishes, key=lambda wish: (-wish.doubt, wish.cell)):
         cost = wish.cost if wish.array in up else wish.cost + set_ups.get(wish.array, NOTHING)

@@ -1,4 +1,4 @@
-"""Who is at work: several rigs side by side, or one alone. Whoever asks first is served first, so nobody starves."""
+"""Turns: several rigs side by side, or one alone. First come, first served, so no rig starves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Work = Coroutine[Any, Any, None]
 
 
 class Turn:
-    """One piece of work: a set-up, a trial, a tear-down. It stands being one of `most()` that are at work."""
+    """One piece of work: a set-up, a trial, a tear-down. It is one of at most `most()` at work."""
 
     def __init__(self, most: Callable[[], int]) -> None:
         self.most = most
@@ -31,41 +31,36 @@ def _one() -> int:
 
 
 class Turns:
-    """Gives turns, and learns from what trials say of their company."""
+    """Gives turns, and learns from trials how many rigs the host can carry."""
 
     def __init__(self, level: Level) -> None:
         self._level = level
         self._waiting: deque[Turn] = deque()
         self._busy: list[Turn] = []
-        #: More may have become possible.
+        #: Set when more turns may be possible.
         self._stirred = asyncio.Event()
 
     def now(self) -> int:
-        """So many may be at work."""
         return self._level.now
 
     @asynccontextmanager
     async def together(self) -> AsyncIterator[Turn]:
-        """A turn beside as many others as may be."""
         async with self._held(Turn(self.now)) as turn:
             yield turn
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[Turn]:
-        """A turn during which nobody else has one."""
         async with self._held(Turn(_one)) as turn:
             yield turn
 
     def kept_up(self, turn: Turn) -> None:
-        """The trial that had this turn was not strained."""
         self._learn(self._level.kept_up(turn.beside))
 
-    def strained(self, turn: Turn) -> None:
-        """The trial that had this turn was strained."""
-        self._learn(self._level.strained(turn.beside))
+    def host_limited(self, turn: Turn) -> None:
+        self._learn(self._level.host_limited(turn.beside))
 
     async def side_by_side(self, works: Iterator[Work]) -> None:
-        """Carry these out, begun in their order. What one fails with stops the others and comes out as it is."""
+        """Run these in order. An error of one stops the others and is raised as it is."""
         if self._level.most == 1:
             for work in works:
                 await work
@@ -87,7 +82,7 @@ class Turns:
             raise
 
     def _begin(self, works: Iterator[Work], running: list[asyncio.Task[None]]) -> bool:
-        """Begin what may begin now; False if nothing is under way then."""
+        """Start what may start now; False if no work is under way then."""
         while len(running) < self.now() and (work := next(works, None)) is not None:
             task = asyncio.create_task(work)
             task.add_done_callback(lambda _: self._stirred.set())
@@ -109,14 +104,14 @@ class Turns:
             await turn.come.wait()
 
     def _give_back(self, turn: Turn) -> None:
-        """Whether it had come or not: whoever is cancelled while it waits leaves the queue."""
+        """Also for a turn that was never taken: a cancelled waiter leaves the queue."""
         for those in (self._waiting, self._busy):
             if turn in those:
                 those.remove(turn)
         self._call()
 
     def _call(self) -> None:
-        """Let in who may come in. Who wants to be alone waits at the head of the queue until all others have left."""
+        """Give turns at the head of the queue. Lone work waits there until all others have ended."""
         while self._waiting and len(self._busy) < min(one.most() for one in (*self._busy, self._waiting[0])):
             self._busy.append(self._waiting.popleft())
             self._busy[-1].come.set()
@@ -130,7 +125,7 @@ class Turns:
 
 
 async def _stopped(running: list[asyncio.Task[None]]) -> BaseException | None:
-    """Cancel what still runs and wait until it has put down what it had up; returns what went wrong with that."""
+    """Cancel what still runs and wait for its clean-up; return the first error of that."""
     for task in running:
         task.cancel()
     if running:

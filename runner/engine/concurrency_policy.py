@@ -16,86 +16,79 @@ if TYPE_CHECKING:
     from runner.machines.base import Machine, RigSpec
     from runner.space.space import Array
 
-#: With so many it begins, while nothing is known yet.
+#: The first level, while no trial is recorded.
 A_FEW = 2
-#: After several levels that did not hold, one more is tried so seldom, and no more seldom.
+#: After several levels that failed, higher ones are tried this seldom, and not more seldom.
 MOST_PATIENCE = 32
 
 
 class Level(Protocol):
-    """How many may be at work; what a trial came to gives the next level. `beside`: how many others were at work."""
+    """How many rigs may work at once; the result of a trial gives the next level. `beside`: the other rigs at work."""
 
     @property
     def now(self) -> int:
-        """So many, itself counted."""
+        """Return the number, this rig included."""
 
     @property
     def most(self) -> int:
-        """More than so many it will never be."""
+        """Return the highest number possible."""
 
-    def kept_up(self, beside: int) -> Level:
-        """A trial in such company was not strained."""
+    def kept_up(self, beside: int) -> Level: ...
 
-    def strained(self, beside: int) -> Level:
-        """A trial in such company was strained."""
+    def host_limited(self, beside: int) -> Level: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """As many as the user said."""
-
+class FixedLevel:
     now: int = 1
 
     @property
     def most(self) -> int:
-        """The same from the beginning to the end."""
         return self.now
 
-    def kept_up(self, beside: int) -> Told:  # noqa: ARG002
-        """Nothing is learnt."""
+    def kept_up(self, beside: int) -> FixedLevel:  # noqa: ARG002
         return self
 
-    def strained(self, beside: int) -> Told:  # noqa: ARG002
-        """Whoever is strained is measured again alone; the user wanted it so."""
+    def host_limited(self, beside: int) -> FixedLevel:  # noqa: ARG002
+        """A host-limited trial is repeated alone; the level is the user's."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One more after a row of trials in full company that kept up; at once fewer after one that did not."""
+class AdaptiveLevel:
+    """One rig more after a row of trials in full company that kept up; at once fewer after one that did not."""
 
     most: int
     now: int
-    #: Trials in full company since the last change or strain.
+    #: Trials in full company since the last change or host-limited trial.
     row: int = 0
-    #: Rows are so many times as long as there are rigs. It grows with every level that did not hold.
+    #: Length of a row, in multiples of the rigs. It grows with every level that failed.
     patience: int = 1
 
     @classmethod
-    def up_to(cls, most: int) -> Found:
-        """At the beginning; `most`: what the host has room for."""
+    def up_to(cls, most: int) -> AdaptiveLevel:
         return cls(max(1, most), max(1, min(A_FEW, most)))
 
-    def kept_up(self, beside: int) -> Found:
-        """In less company than there may be it says nothing of that."""
+    def kept_up(self, beside: int) -> AdaptiveLevel:
+        """A trial in smaller company shows nothing about the full one."""
         if beside + 1 < self.now or self.now == self.most:
             return self
         if self.row + 1 < self.now * self.patience:
             return replace(self, row=self.row + 1)
         return replace(self, now=self.now + 1, row=0)
 
-    def strained(self, beside: int) -> Found:
-        """One fewer than there were. Of several that were strained together the second changes nothing more."""
+    def host_limited(self, beside: int) -> AdaptiveLevel:
+        """Lower the level by one. Of several trials limited together the second changes no more."""
         if not 0 < beside < self.now:
             return replace(self, row=0)
         return replace(self, now=beside, row=0, patience=min(MOST_PATIENCE, 2 * self.patience))
 
 
 def one_at_a_time_because(machine: Machine, specs: Iterable[RigSpec], arrays: Iterable[Array]) -> str:
-    """Why no two rigs of a run may be at work at the same time, however many the host could hold; empty if they may."""
+    """Return why the rigs of a run may not work side by side, whatever the host can hold; empty if they may."""
     if not machine.brings_disks:
         return f"{machine.name} has one machine at a time: its disks are there once, and what is built on them stays"
-    if machine.made_up:
+    if machine.synthetic:
         return ""
     if not all(disk.physics for spec in specs for disk in spec.disks):
         return (
@@ -109,5 +102,5 @@ def one_at_a_time_because(machine: Machine, specs: Iterable[RigSpec], arrays: It
 
 
 def _works_on(layer: Layer) -> bool:
-    """Whether it has something to do when nobody asks anything of it."""
+    """Return whether the kernel works on a layer without requests of the workload."""
     return getattr(layer, "sync", "") == "background" or getattr(layer, "state", "") == "rebuilding"

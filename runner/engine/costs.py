@@ -16,7 +16,7 @@ MB = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Building one layer: seconds of programs, and writes to each member that wait for its platter, one by one."""
+    """Building one layer: seconds of programs, and serial writes to each member that wait for its disk."""
 
     seconds: float
     writes: int = 0
@@ -24,8 +24,6 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds, and bytes or requests a second."""
-
     #: Bring a rig up and take it down, with no disks; each of its disks, on top.
     rig: float
     disk: float
@@ -48,7 +46,7 @@ class Costs:
     waits: bool = True
 
     def slowed(self, factor: float) -> Costs:
-        """What programs take where they get only a part of the processors; fio and the disks keep their times."""
+        """Slow the programs down where they get only a part of the processors; fio and the disks keep their times."""
         return replace(
             self,
             **{name: getattr(self, name) * factor for name in _OF_PROGRAMS},

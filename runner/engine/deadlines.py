@@ -1,4 +1,4 @@
-"""How long things may take before they count as hung."""
+"""Seconds after which work counts as hung."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from runner.simdisks.faults import Fault
     from runner.space.layouts import Stack
 
-#: For scripts that only write and read sysfs, and for fio to start, on a slow and loaded host.
+#: For scripts that only write and read sysfs, and for the start of fio, on a slow and loaded host.
 GRACE = 120.0
 #: Building layers takes many programs, each slow to start on an emulated processor.
 SET_UP = 900.0
-#: Nothing that is worth measuring moves less than this, bytes/s …
+#: Every measurable workload moves at least this, bytes/s …
 _CRAWL = 10**6
-#: … and no request takes longer than this, a few at a time or not, unless a disk's model says so.
+#: … and no request takes longer than this, unless a disk's model says so.
 _SLOWEST_REQUEST = 0.05
-#: So much of a machine's memory may wait to be written when fio is through …
+#: This part of a machine's memory may wait to be written when fio ends …
 _DIRTY_SHARE = 0.25
-#: … in requests as small as this, where they are all over the place.
+#: … in requests as small as this, at random places.
 _PAGE = 4096
-#: So many requests to one disk may come, one after the other, of one to an array.
+#: Requests to one disk, one after the other, for one request to an array.
 _IN_TURN = 4
 
 
@@ -38,18 +38,17 @@ def set_up(stack: Stack, disks: Below) -> float:
 
 
 def _written(layer: Layer, below: Below) -> int:
-    """What building a layer writes; a first resync, where there may be one to wait for, goes over all there is."""
+    """Return what building a layer writes; a first resync goes over the whole device."""
     resync = getattr(layer, "sync", "") in {"auto", "wait"} and "sync" not in layer.idle(dict(layer))
     return layer.bytes_written(below) + (sum(device.size for device in below.devices) if resync else 0)
 
 
 def expected(workload: Workload) -> float:
-    """How long fio is going to be quiet, at least."""
+    """Return how long fio is quiet, at least."""
     return workload.ramp + (workload.runtime or 0.0)
 
 
 def slowest_request(workload: Workload, disks: Iterable[Disk]) -> float:
-    """No request of the workload's takes longer, one or a few at a time."""
     modelled = (disk.physics.slowest(workload.bs) for disk in disks if disk.physics)
     return max(_SLOWEST_REQUEST, _IN_TURN * max(modelled, default=0.0))
 
@@ -68,7 +67,7 @@ def deadline(workload: Workload, span: int, laid_out: int = 0, slowest: float = 
 
 
 def written_out(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUEST) -> float:
-    """How long what went through memory may take to reach the disks, when fio is through."""
+    """Return how long dirty memory may take to reach the disks after fio ends."""
     if workload.direct or not workload.write_share:
         return 0.0
     dirty = memory * _DIRTY_SHARE
@@ -78,7 +77,6 @@ def written_out(workload: Workload, memory: int, slowest: float = _SLOWEST_REQUE
 def with_faults(
     seconds: float, workload: Workload, faults: Sequence[Fault], slowest: float = _SLOWEST_REQUEST
 ) -> float:
-    """The same where disks fail: what they lose is added, and what the kernel takes to give a disk up."""
     factor = max((fault.factor for fault in faults), default=1.0)
     drained = slowest * workload.iodepth * workload.numjobs * factor
     work = seconds + drained if workload.runtime is not None else seconds * factor

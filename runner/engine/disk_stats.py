@@ -1,4 +1,4 @@
-"""What the modelled disks of a rig did during a trial: in all, and as time went on."""
+"""The work of a rig's simulated disks during a trial: in total, and over time."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ if TYPE_CHECKING:
 
     from runner.machines.base import Rig
 
-#: Seconds between two looks: enough to see a cache fill, and no work for a host that has enough to do.
+#: Seconds between two samples: enough to see a cache fill, and little work for the host.
 INTERVAL = 0.5
-#: Of a trial that goes on for longer, half of them are forgotten, again and again.
+#: In a longer trial every second sample is dropped, again and again.
 MOST_LOOKS = 2000
 _NAMES = tuple(one.name for one in fields(Report))
 
 
 @dataclass
 class Service:
-    """Looks at the disks; the first is what a trial starts from."""
+    """Samples of the disks; the first is the state before the trial."""
 
     looks: list[tuple[float, tuple[Report, ...]]]
 
     @property
     def done(self) -> tuple[Report, ...]:
-        """What each disk did from the first look to the last; nothing where none is modelled."""
+        """Return the work of each disk from the first sample to the last; empty if no disk is simulated."""
         return counters_between(self.looks[0][1], self.looks[-1][1])
 
     def since(self, seconds: float) -> tuple[Report, ...]:
-        """What each disk did from so long after the first look on, as far as looks tell: what was before got it ready.
+        """Return the work of each disk from this many seconds after the first sample on, as exactly as the samples are.
 
-        Files that are laid out before a measurement may take longer than it, and leave disks waiting that it does not.
+        Files that are laid out before a measurement may take longer than it, and make disks wait that the workload does
+        not.
         """
         began, end = self.looks[0][0] + seconds, self.looks[-1]
         if seconds <= INTERVAL:
@@ -46,7 +47,6 @@ class Service:
         return counters_between(start[1], end[1])
 
     def files(self) -> dict[str, str]:
-        """As files of the trial."""
         if not self.done:
             return {}
         began = self.looks[0][0]
@@ -59,7 +59,7 @@ class Service:
 
 @asynccontextmanager
 async def watched(rig: Rig) -> AsyncIterator[Service]:
-    """Look at the disks again and again; the last look is when the block is left."""
+    """Sample the disks again and again, and once more when the block is left."""
     service = Service([(time.monotonic(), rig.disk_reports())])
 
     async def look() -> None:

@@ -1,17 +1,17 @@
-"""What a failed script says went wrong: of all that its programs printed, the line that says most. Pure."""
+"""Find the most informative line in the output of a failed script. Pure."""
 
 from __future__ import annotations
 
 import re
 
 _OURS = "matrix: "
-#: Says where else to look.
+#: Lines that only point elsewhere.
 _POINTER = re.compile(
     r"dmesg\(1\)|\bfor more (information|details)|--help\b|^(See|Check|Consult) |^(Try|Run) [`'\"]|^btrfs-progs v",
     re.IGNORECASE,
 )
 _WARNING = re.compile(r"^(\S+: )?(warning|note)\b", re.IGNORECASE)
-#: Says only that something before it went wrong.
+#: Lines that only say that something before them failed.
 _AFTERMATH = re.compile(
     r"Error during parsing of command line|^Failed to activate new LV|^Command failed|^Aborting"
     r"|^fio: (failed to load engine|pid=\d+, err=)",
@@ -23,16 +23,16 @@ _COMPLAINT = re.compile(
     re.IGNORECASE,
 )
 _USAGE = re.compile(r"usage:", re.IGNORECASE)
-#: Lines of a summary of options, which goes on until something else begins.
+#: Lines of a usage summary, which ends where other text begins.
 _SYNOPSIS = re.compile(r"\s|\[|/\*|<")
-#: So far in begins what belongs to the line before it; LVM has all of its lines two blanks in.
+#: Indentation of a continuation line; LVM indents all its lines by two blanks.
 _CONTINUED = re.compile(r"\t| {4}")
 
 
 def evidence(output: str) -> str:
-    """The line of a failed script that says most: our own word, else that of the program that failed.
+    """Return the most informative line: the script's own message, else that of the program that failed.
 
-    Our own may end in a colon: then the program's follows it.
+    If the script's message ends in a colon, the program's follows it.
     """
     lines = [line.rstrip() for line in output.splitlines() if line.strip()]
     ours = [line.strip().removeprefix(_OURS) for line in lines if line.strip().startswith(_OURS)]
@@ -43,7 +43,7 @@ def evidence(output: str) -> str:
 
 
 def complaint(lines: list[str]) -> str:
-    """What programs complain of last in these lines, none of which is blank; empty if there are none."""
+    """Return the last complaint of programs in these lines, none of which is blank; empty if there is none."""
     useful = _joined(_without_usage([line for line in lines if not _POINTER.search(line.strip())]))
     told = [one for one in useful if not _WARNING.match(one)]
     complaints = [one for one in told if _COMPLAINT.search(one)]
@@ -52,7 +52,7 @@ def complaint(lines: list[str]) -> str:
 
 
 def _without_usage(lines: list[str]) -> list[str]:
-    """Some programs explain all of themselves after what they complain of, some before."""
+    """Remove usage summaries: some programs print them after the complaint, some before."""
     at = next((at for at, line in enumerate(lines) if _USAGE.match(line)), None)
     if at is None:
         return lines
@@ -63,7 +63,7 @@ def _without_usage(lines: list[str]) -> list[str]:
 
 
 def _joined(lines: list[str]) -> list[str]:
-    """Each line with those that only go on from it."""
+    """Join each line with its continuation lines."""
     joined: list[str] = []
     for line in lines:
         if joined and _CONTINUED.match(line):

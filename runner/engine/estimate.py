@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from runner.engine.costs import Costs
-    from runner.engine.order import Plan, Visit
+    from runner.engine.order import Batch, Plan
     from runner.language.workload import Workload
     from runner.layers import Layer
     from runner.layers.geometry import Below
@@ -129,16 +129,16 @@ def _written(cell: Cell, pace: Pace) -> float:
     return (work.ramp + work.runtime) * _rate(cell.array, work, pace) * work.write_share
 
 
-def laying_out(visit: Visit, pace: Pace) -> float:
-    """Estimate laying files out for the cells of one visit; recorded trials have it in their seconds."""
-    sets = list(_laid_out(tuple(cell for cell in visit.cells if cell.id not in pace.cells)))
+def laying_out(batch: Batch, pace: Pace) -> float:
+    """Estimate laying files out for the cells of one batch; recorded trials have it in their seconds."""
+    sets = list(_laid_out(tuple(cell for cell in batch.cells if cell.id not in pace.cells)))
     if not sets or pace.overhead is not None:
         return 0.0
-    return len(sets) * pace.costs.lay_out + sum(sets) / _sequential(visit.array, pace)
+    return len(sets) * pace.costs.lay_out + sum(sets) / _sequential(batch.array, pace)
 
 
 def laid_out(cells: tuple[Cell, ...]) -> int:
-    """How much is written to lay files out for the cells of one visit, in their order."""
+    """How much is written to lay files out for the cells of one batch, in their order."""
     return sum(_laid_out(cells))
 
 
@@ -193,35 +193,35 @@ def _layer(layer: Layer, below: Below, pace: Pace) -> float:
     return times * step.seconds + below.count * step.writes * flushed_write(pace.physics)
 
 
-def visit_of(visit: Visit, pace: Pace) -> tuple[float, float, int]:
-    """Estimate one visit: seconds at least and at most, and bytes written."""
-    building = building_of(visit.array, pace)
-    seconds, written = laying_out(visit, pace), float(laid_out(visit.cells))
+def batch_of(batch: Batch, pace: Pace) -> tuple[float, float, int]:
+    """Estimate one batch: seconds at least and at most, and bytes written."""
+    building = building_of(batch.array, pace)
+    seconds, written = laying_out(batch, pace), float(laid_out(batch.cells))
     known: dict[bytes, tuple[float, int]] = {}  # cells that differ in what is tuned cost the same
-    for cell in visit.cells:
+    for cell in batch.cells:
         digest = cell.workload.digest
         if digest not in known:
             known[digest] = (seconds_of(cell, pace), bytes_of(cell, pace))
         seconds += pace.cells.get(cell.id, known[digest][0]) if pace.cells else known[digest][0]
         written += known[digest][1]
-    written += visit.builds * (resync_of(visit.array) + building.written)
-    return visit.builds * building.least + seconds, visit.builds * building.most + seconds, int(written)
+    written += batch.builds * (resync_of(batch.array) + building.written)
+    return batch.builds * building.least + seconds, batch.builds * building.most + seconds, int(written)
 
 
 def estimate(plan: Plan, pace: Pace, jobs: int = 1) -> Estimate:
-    """Walk the plan once, holding no more of it than one array. `jobs`: so many visits are under way at a time."""
+    """Walk the plan once, holding no more of it than one array. `jobs`: so many batches are under way at a time."""
     cells = arrays = built = written = 0
     total_least = total_most = longest_least = longest_most = 0.0
     rigs: set[str | None] = set()
-    for visit in plan.visits(1):
+    for batch in plan.batches(1):
         arrays += 1
-        built += visit.builds
-        cells += len(visit.cells)
-        rigs.add(visit.array.kernel)
-        visit_least, visit_most, visit_written = visit_of(visit, pace)
-        written += visit_written
-        total_least, total_most = total_least + visit_least, total_most + visit_most
-        longest_least, longest_most = max(longest_least, visit_least), max(longest_most, visit_most)
+        built += batch.builds
+        cells += len(batch.cells)
+        rigs.add(batch.array.kernel)
+        batch_least, batch_most, batch_written = batch_of(batch, pace)
+        written += batch_written
+        total_least, total_most = total_least + batch_least, total_most + batch_most
+        longest_least, longest_most = max(longest_least, batch_least), max(longest_most, batch_most)
     least, most = plan.repeat.min, plan.repeat.max
     once = pace.costs.program + pace.once
     return Estimate(

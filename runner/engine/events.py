@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it. `array` is the label of the array that it is about: one rig at a time has it."""
+"""Events of a run for its observers. `array` is the label of the array: only one rig at a time has it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class VisitStarted:
-    """An array is about to be built."""
-
+class BatchStarted:
     block: int
     array: str
     cells: int
 
 
 @dataclass(frozen=True, slots=True)
-class VisitDone:
-    """An array is measured in this block, and its rig is gone."""
+class BatchDone:
+    """An array is measured in this round, and its rig is gone."""
 
     block: int
     array: str
@@ -29,8 +27,6 @@ class VisitDone:
 
 @dataclass(frozen=True, slots=True)
 class RigUp:
-    """A rig is there, with its array built."""
-
     array: str
     seconds: float
     facts: Mapping[str, str]
@@ -38,16 +34,14 @@ class RigUp:
 
 @dataclass(frozen=True, slots=True)
 class TrialStarted:
-    """A trial is under way."""
-
     name: str
     block: int
     array: str
 
 
 @dataclass(frozen=True, slots=True)
-class TrialStrained:
-    """The host could not keep up with a trial while others ran beside it: it is measured again, alone."""
+class TrialHostLimited:
+    """The host could not keep up with a trial beside others: it is measured again, alone."""
 
     name: str
     block: int
@@ -58,8 +52,6 @@ class TrialStrained:
 
 @dataclass(frozen=True, slots=True)
 class TrialDone:
-    """A trial is recorded."""
-
     name: str
     trial: Trial
     array: str
@@ -67,7 +59,7 @@ class TrialDone:
 
 @dataclass(frozen=True, slots=True)
 class RigWasLost:
-    """A rig died or hung; what is done about it."""
+    """A rig died or hung, with the consequence."""
 
     name: str
     reason: str
@@ -75,5 +67,5 @@ class RigWasLost:
     array: str
 
 
-Event = VisitStarted | VisitDone | RigUp | TrialStarted | TrialStrained | TrialDone | RigWasLost
+Event = BatchStarted | BatchDone | RigUp | TrialStarted | TrialHostLimited | TrialDone | RigWasLost
 Listener = Callable[[Event], None]

@@ -12,14 +12,14 @@ from runner.base.errors import HarnessBroken
 from runner.base.uncancelled import run_to_end
 from runner.engine.attempts import TRIES
 from runner.engine.concurrency import Turn, Turns, Work
-from runner.engine.concurrency_policy import Level, Told
-from runner.engine.events import RigUp, RigWasLost, TrialStarted, TrialStrained, VisitDone, VisitStarted
+from runner.engine.concurrency_policy import FixedLevel, Level
+from runner.engine.events import BatchDone, BatchStarted, RigUp, RigWasLost, TrialHostLimited, TrialStarted
 from runner.engine.exclusive_open import Alone
 from runner.engine.recorder import Recorder, RunContext, now
 from runner.engine.rigs import rig_spec
-from runner.engine.teardowns import Standing
+from runner.engine.teardowns import Teardowns
 from runner.engine.trial import ArrayOnRig, LostInSetUp, Measured, NotOnThisKernel, SetUpFailed
-from runner.machines.base import Keeps, RigLost
+from runner.machines.base import KeepsRig, RigLost
 from runner.results.record import Trial
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from runner.engine.order import Visit
+    from runner.engine.order import Batch
     from runner.engine.scheduler import Scheduler
     from runner.language.matrix import Matrix
     from runner.machines.base import Rig
     from runner.space.space import Array, Cell
 
-ONE = Told(1)
+ONE = FixedLevel(1)
 
 
 class _TrialLost(Exception):
@@ -50,7 +50,7 @@ class Executor:
         #: Trials to be measured again because others were at work beside them, with the reason. A kill forgets them,
         #: and the next process finds them again.
         self._crowded: dict[tuple[str, int], str] = {}
-        self._standing = Standing(context.shelf)
+        self._teardowns = Teardowns(context.shelf)
         self._alone = Alone(context.leased)
         #: The array of the rig that was lost last.
         self._lost: Array | None = None
@@ -64,37 +64,37 @@ class Executor:
         self._recorder.start()
         try:
             for block in self.scheduler.rounds():
-                cells = (cell for visit in self.scheduler.plan.visits(block) for cell in visit.cells)
+                cells = (cell for batch in self.scheduler.plan.batches(block) for cell in batch.cells)
                 self._recorder.conclude(cells, block)
                 await self._turns.side_by_side(self._works(block))
             await self._tear_down_the_rest()
         finally:
-            if isinstance(self._context.machine, Keeps):
-                await self._context.machine.put_down()
+            if isinstance(self._context.machine, KeepsRig):
+                await self._context.machine.shut_down()
 
     def _works(self, block: int) -> Iterator[Work]:
-        for visit, cells in self.scheduler.visits(block):
-            yield self._visit(visit, cells)
+        for batch, cells in self.scheduler.batches(block):
+            yield self._measure_batch(batch, cells)
 
     async def _tear_down_the_rest(self) -> None:
         """Bring up one more rig if the last one left an array on disks that outlive it."""
-        if self._lost and self._standing.anything_left:
+        if self._lost and self._teardowns.has_leftovers:
             with suppress(HarnessBroken):
                 async with self._rig(self._lost) as rig:
-                    await self._standing.take_apart_what_was_left(rig)
+                    await self._teardowns.tear_down_leftovers(rig)
 
     def _rig(self, array: Array) -> AbstractAsyncContextManager[Rig]:
         return self._context.machine.rig(rig_spec(self._matrix, array, self._context.kernel), self._context.scratch)
 
-    async def _visit(self, visit: Visit, cells: deque[Cell]) -> None:
+    async def _measure_batch(self, batch: Batch, cells: deque[Cell]) -> None:
         """Measure these cells on their array, with a fresh rig whenever one is lost, until none is left."""
-        listen, record, array = self._context.listen, self._recorder, visit.array
-        listen(VisitStarted(visit.block, array.label, len(cells)))
+        listen, record, array = self._context.listen, self._recorder, batch.array
+        listen(BatchStarted(batch.block, array.label, len(cells)))
         never_up: list[str] = []
         started = now()
-        while self.scheduler.affordable(array, cells, visit.block):
+        while self.scheduler.affordable(array, cells, batch.block):
             try:
-                await self._on_one_rig(array, visit.block, cells)
+                await self._on_one_rig(array, batch.block, cells)
                 never_up.clear()  # where disks fail, each trial has a rig of its own, and most may come up
             except _TrialLost:
                 never_up.clear()
@@ -102,24 +102,24 @@ class Executor:
             except LostInSetUp as lost:
                 never_up.clear()
                 self._left_behind(array)
-                record.lose_batch(cells, visit.block, started, lost)
+                record.lose_batch(cells, batch.block, started, lost)
                 listen(RigWasLost(array.label, lost.brief, "a fresh one comes up", array.label))
             except RigLost as lost:
                 self._left_behind(array)
                 never_up.append(f"no rig came up: {lost.brief}")
                 if len(never_up) >= TRIES:
-                    record.break_batch(cells, visit.block, started, lost, *never_up)
+                    record.break_batch(cells, batch.block, started, lost, *never_up)
                 else:
                     after = _after_loss(left=bool(cells), brings_disks=self._context.machine.brings_disks)
                     listen(RigWasLost(array.label, lost.brief, after, array.label))
             except SetUpFailed as failed:
-                record.break_batch(cells, visit.block, started, failed, failed.brief)
+                record.break_batch(cells, batch.block, started, failed, failed.brief)
             except NotOnThisKernel as lacking:
-                record.skip_batch(cells, visit.block, lacking.brief)
-        listen(VisitDone(visit.block, array.label))
+                record.skip_batch(cells, batch.block, lacking.brief)
+        listen(BatchDone(batch.block, array.label))
 
     def _left_behind(self, array: Array) -> None:
-        self._standing.left_behind(array.key)
+        self._teardowns.lose(array.key)
         self._lost = array
 
     async def _on_one_rig(self, array: Array, block: int, cells: deque[Cell]) -> None:
@@ -149,8 +149,8 @@ class Executor:
             rig = await stack.enter_async_context(self._rig(array))
             keep = None
             if not context.machine.brings_disks:  # disks of its own go with a lost rig
-                await self._standing.take_apart_what_was_left(rig)
-                keep = partial(self._standing.begins, array.key)
+                await self._teardowns.tear_down_leftovers(rig)
+                keep = partial(self._teardowns.keep, array.key)
             built = await ArrayOnRig.build(self._matrix, array, rig, context.machine, context.own_templates, keep)
             seconds = time.monotonic() - clock
             context.journal.record_set_up(block, array.key, seconds)
@@ -170,7 +170,7 @@ class Executor:
     async def _torn_down(self, array: Array, built: ArrayOnRig) -> None:
         async with self._turns.together():
             await built.tear_down()
-            self._standing.taken_apart(array.key)
+            self._teardowns.forget(array.key)
 
     async def trial(self, built: ArrayOnRig, cells: deque[Cell], block: int) -> None:
         """Measure the first of the cells; it leaves the queue with its trial recorded, or stays for another attempt."""
@@ -208,14 +208,14 @@ class Executor:
         """Whether a trial may be recorded; one that was strained beside others is measured again."""
         strain = measured.notes.get("strained", "")
         if strain:
-            self._turns.strained(turn)
+            self._turns.host_limited(turn)
         elif measured.finding.figures is not None:
             self._turns.kept_up(turn)
         if not strain or not turn.beside:
             return True
         self._crowded[cell.id, block] = f"alone; strained {strain} with {turn.beside} beside it"
         self._context.journal.withdraw(cell.id, block)
-        self._context.listen(TrialStrained(cell.name, block, cell.array.label, strain, turn.beside))
+        self._context.listen(TrialHostLimited(cell.name, block, cell.array.label, strain, turn.beside))
         return False
 
     def _company(self, cell: Cell, block: int, turn: Turn) -> dict[str, str]:

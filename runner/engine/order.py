@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class Batch:
     """One array, built once in a block unless its disks fail, and the cells that are measured on it, in order."""
 
     block: int
@@ -38,7 +38,7 @@ class Visit:
 
 @dataclass(frozen=True)
 class Plan:
-    """All visits of a run, made one at a time."""
+    """All batches of a run, made one at a time."""
 
     selection: Selection
     repeat: Repeat
@@ -49,13 +49,13 @@ class Plan:
         """At most so many, counted from 1."""
         return range(1, self.repeat.max + 1)
 
-    def visits(self, block: int) -> Iterator[Visit]:
-        """The visits of one block, in order."""
+    def batches(self, block: int) -> Iterator[Batch]:
+        """The batches of one block, in order."""
         for kernel, arrays in self._rigs(block):
             for array in self._shuffled(arrays, block, "arrays", kernel or ""):
                 cells = self._shuffled(self.selection.cells_of(array), block, "cells", array.key)
                 if cells:
-                    yield Visit(block, array, tuple(cells))
+                    yield Batch(block, array, tuple(cells))
 
     def _rigs(self, block: int) -> list[tuple[str | None, list[Array]]]:
         """The arrays by the kind of rig that they need."""

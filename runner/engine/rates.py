@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from runner.space.space import Array
 
 MIB = 2**20
-#: Its log, which mkfs writes.
+#: The log of XFS, which mkfs writes.
 _XFS_LOG = 64 * MIB
 #: Requests of one flushed write: the platter turns for each.
 _PAGE = 4096
 
 
 def disks_at_work(array: Array) -> int:
-    """Count the disks that a large write keeps busy."""
     devices = array.disks.devices
     for layer, below in levels(array.stack.value, array.disks):
         devices = below.devices if isinstance(layer, Fs) else layer.devices_above(below)
@@ -34,13 +33,11 @@ def disks_at_work(array: Array) -> int:
 
 
 def sequential(array: Array, physics: Physics | None, costs: Costs, *, write: bool = True) -> float:
-    """Estimate bytes a second of large requests in order."""
     each = physics.rate(MIB, random=False, write=write) if physics else inf
     return min(each * disks_at_work(array), _most(array, costs, write=write))
 
 
 def rate(work: Workload, array: Array, physics: Physics | None, costs: Costs) -> float:
-    """Estimate bytes a second of a workload: the mean of its reads and writes."""
     share = work.write_share
     seconds = 0.0
     for part, write in ((1 - share, False), (share, True)):
@@ -64,7 +61,7 @@ def _one_way(work: Workload, array: Array, physics: Physics | None, costs: Costs
 
 
 def _most(array: Array, costs: Costs, *, write: bool) -> float:
-    """What the machine moves, and what its processors compute, at most."""
+    """Return what the machine moves, and what its processors compute, at most."""
     found = [costs.bandwidth]
     for layer in array.stack.value:
         parity = write and getattr(layer, "level", None) in {4, 5, 6}
@@ -73,12 +70,11 @@ def _most(array: Array, costs: Costs, *, write: bool) -> float:
 
 
 def flushed_write(physics: Physics | None) -> float:
-    """Seconds until one small write is on the platter, as superblocks and metadata are."""
+    """Return the seconds until one small write is on the platter, as superblocks and metadata are."""
     return _PAGE / physics.rate(_PAGE, random=True, write=False) if physics else 0.0
 
 
 def mkfs_writes(layer: Layer, below: Below) -> int:
-    """Count the bytes that mkfs writes: tables and journal of ext, the log of XFS."""
     if not isinstance(layer, Fs):
         return 0
     if layer.type in EXT:

@@ -14,7 +14,7 @@ from runner.statistics.stopping import Rule, is_precise, relative_error
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from runner.engine.order import Plan, Visit
+    from runner.engine.order import Batch, Plan
     from runner.guidelines.adaptive import Steering
     from runner.results.record import Attempt
     from runner.space.space import Array, Cell
@@ -86,15 +86,15 @@ class Scheduler:
                 return
             yield block
 
-    def visits(self, block: int) -> Iterator[tuple[Visit, deque[Cell]]]:
+    def batches(self, block: int) -> Iterator[tuple[Batch, deque[Cell]]]:
         """Yield the batches of a round with the cells that are still wanted, each decided when it is asked for."""
         chosen = self._bought(block)
-        for visit in self.plan.visits(block):
-            wanted = [cell for cell in visit.cells if self.is_wanted(cell, block)]
+        for batch in self.plan.batches(block):
+            wanted = [cell for cell in batch.cells if self.is_wanted(cell, block)]
             cells = deque(cell for cell in wanted if chosen is None or cell.id in chosen)
             self.left_out += len(wanted) - len(cells)
             if cells:
-                yield visit, cells
+                yield batch, cells
 
     def is_wanted(self, cell: Cell, block: int) -> bool:
         """Whether a trial is to be measured: not recorded, not hopeless, and its cell not known well enough."""
@@ -157,7 +157,7 @@ class Scheduler:
 
     def _cannot_afford(self, block: int) -> bool:
         """Whether the budget is too small for each wanted trial of a round; they are then left out."""
-        wanted = sum(self.is_wanted(cell, block) for visit in self.plan.visits(block) for cell in visit.cells)
+        wanted = sum(self.is_wanted(cell, block) for batch in self.plan.batches(block) for cell in batch.cells)
         if not wanted or self._bought(block) != set():
             return False
         self.left_out += wanted
@@ -167,7 +167,7 @@ class Scheduler:
         """Return the cells that the budget is spent on once each has its minimum; None: no limit."""
         if not self.spending.limited or block <= self.plan.repeat.min:
             return None
-        wanted = [cell for visit in self.plan.visits(block) for cell in visit.cells if self.is_wanted(cell, block)]
+        wanted = [cell for batch in self.plan.batches(block) for cell in batch.cells if self.is_wanted(cell, block)]
         weights = self._weights(block) or {}
         wishes = [
             Wish(cell.id, cell.array.key, self._weight(cell, weights), self.spending.of_cell(cell)) for cell in wanted

@@ -1,4 +1,4 @@
-"""What stands on disks that outlive their rig: until it is taken apart, there is always something that says how."""
+"""Keep the scripts of arrays on disks that outlive their rig, until the arrays are taken apart."""
 
 from __future__ import annotations
 
@@ -12,37 +12,35 @@ if TYPE_CHECKING:
     from runner.scripts.cell import ArrayScripts
 
 
-class Standing:
-    """The arrays that are up, and those that were left behind by rigs that were lost."""
+class Teardowns:
+    """Arrays that are up, and those that lost rigs left behind."""
 
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
         self._up: dict[str, ArrayScripts] = {}
         self._left: dict[str, ArrayScripts] = {}
 
-    def begins(self, array: str, scripts: ArrayScripts) -> None:
-        """It is about to be built where it could outlive its rig, and this process."""
+    def keep(self, array: str, scripts: ArrayScripts) -> None:
+        """Keep the scripts of an array that is about to be built where it could outlive its rig and this process."""
         self._shelf.stands(array, scripts.tear_down)
         self._up[array] = scripts
 
-    def left_behind(self, array: str) -> None:
-        """Its rig was lost; if it was not taken apart before that, it is still there."""
+    def lose(self, array: str) -> None:
+        """Its rig was lost; unless it was taken apart before, it still exists."""
         if scripts := self._up.pop(array, None):
             self._left[array] = scripts
 
     @property
-    def anything_left(self) -> bool:
-        """Whether something of a lost rig is still to be taken apart."""
+    def has_leftovers(self) -> bool:
         return bool(self._left)
 
-    def taken_apart(self, array: str) -> None:
-        """Nothing of it is there any more."""
+    def forget(self, array: str) -> None:
         up, left = self._up.pop(array, None), self._left.pop(array, None)
         if up or left:
             self._shelf.stands_no_more(array)
 
-    async def take_apart_what_was_left(self, rig: Rig) -> None:
-        """What stays for all that, the next set-up names."""
+    async def tear_down_leftovers(self, rig: Rig) -> None:
+        """If an array cannot be taken apart, the next set-up reports it."""
         for array, scripts in list(self._left.items()):
             if await again_and_apart(rig, scripts):
-                self.taken_apart(array)
+                self.forget(array)

@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 
 class SetUpFailed(HarnessBroken):
-    """The array could not be built."""
+    pass
 
 
 class LostInSetUp(RigLost):
-    """The rig came up, and was lost while the array was built on it."""
+    pass
 
 
 class NotOnThisKernel(HarnessBroken):
-    """The array needs something that the rig's kernel does not have: nothing is wrong, but nothing can be measured."""
+    """The rig's kernel does not support the array: the rig works, but the array cannot be measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A trial as it came back: what it found, when, and everything that it left."""
+    """A trial as it came back: its result, its times and all its files."""
 
     finding: Finding
     started: str
@@ -60,19 +60,16 @@ class Measured:
 
 
 class ArrayOnRig:
-    """An array that is up."""
-
     def __init__(
         self, matrix: Matrix, array: Array, rig: Rig, scripts: ArrayScripts, own: Path | None, *, invented: bool = False
     ) -> None:
         self._matrix, self._array, self._rig, self._scripts, self._own = matrix, array, rig, scripts, own
-        #: What the rig answers was never measured.
+        #: Results of the rig are synthetic.
         self._invented = invented
         self.set_up_log = ""
 
     @property
     def stack(self) -> Built:
-        """What was built."""
         return self._scripts.stack
 
     @classmethod
@@ -85,9 +82,9 @@ class ArrayOnRig:
         own: Path | None,
         keep: Callable[[ArrayScripts], None] | None = None,
     ) -> ArrayOnRig:
-        """Run the set-up; raises NotOnThisKernel, SetUpFailed, or LostInSetUp.
+        """Run the set-up; raise NotOnThisKernel, SetUpFailed, or LostInSetUp.
 
-        `keep` is given what starts the array again and takes it apart, before anything is built.
+        `keep` receives the scripts that start the array again and take it apart, before it is built.
         """
         if lacking := _lacking(array, rig.facts):
             raise NotOnThisKernel(lacking)
@@ -96,7 +93,7 @@ class ArrayOnRig:
                 f"sync: assume-clean is only true on zeroed disks, and those of {machine.name} are not known to be"
             )
         scripts = array_scripts(array, rig.disks, zeroed=machine.zeroed, own=own)
-        built = cls(matrix, array, rig, scripts, own, invented=machine.made_up)
+        built = cls(matrix, array, rig, scripts, own, invented=machine.synthetic)
         if keep:
             keep(scripts)
         deadline = deadlines.set_up(array.stack.value, array.disks)
@@ -104,7 +101,7 @@ class ArrayOnRig:
             await built._set_up(deadline)
         except BaseException:
             if not machine.disposable:
-                # Half an array would be in the way of the next one. What is in its own way stays, and was named above.
+                # Half an array would block the next one. If it cannot be taken apart, the error above names why.
                 with suppress(RigLost):
                     await run_to_end(built.tear_down())
             raise
@@ -120,11 +117,12 @@ class ArrayOnRig:
             raise SetUpFailed(f"set-up failed: {evidence(result.output)}", details=result.output[-4000:])
 
     def scripts_of(self, cell: Cell) -> dict[str, str]:
-        """The scripts of a cell, as they run here."""
         return files_of(self._scripts, cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor))
 
     async def tear_down(self) -> None:
-        """Take the array apart, on a rig that outlives it; if a second try leaves no bare disks either, it is lost."""
+        """Take the array apart on a rig that outlives it. If a second try does not leave bare disks either, the rig is
+        lost.
+        """
         step = Step("tear-down", self._scripts.tear_down)
         for last_try in (False, True):
             (result,) = await self._rig.run([step], expected=0.0, deadline=deadlines.GRACE)
@@ -134,7 +132,7 @@ class ArrayOnRig:
                 raise RigLost(f"tear-down failed: {evidence(result.output)}", tail=result.output[-4000:])
 
     async def measure(self, cell: Cell, block: int) -> Measured:
-        """Tune, read back, measure; raises RigLost."""
+        """Tune, read back, measure; raise RigLost."""
         scripts = cell_scripts(cell, self._scripts.stack, self._own, self._matrix.monitor)
         fio_job = job(cell, self._scripts.stack, trial_seed(self._matrix.seed, cell.id, block), self._own)
         work = cell.workload.value
@@ -181,7 +179,6 @@ class ArrayOnRig:
     def _held_back(
         self, beside: TrialUse | None, figures: Figures | None, work: Workload, done: Sequence[Report], strain: str
     ) -> dict[str, str]:
-        """What was seen beside the work, in words."""
         if beside is None or figures is None:
             return {}
         spares = sum(getattr(layer, "spare", 0) for layer in self._array.stack.value)
@@ -189,19 +186,19 @@ class ArrayOnRig:
         return notes(count_cache_flushes(beside, done), figures, work, spares, links, strain)
 
     async def _aftermath(self) -> str:
-        """How the array stands now that its disks failed; raises RigLost."""
+        """Return the state of the array after its disks failed; raise RigLost."""
         step = Step("aftermath", self._scripts.aftermath)
         (result,) = await self._rig.run([step], expected=0.0, deadline=deadlines.GRACE)
         return result.output
 
     def _notes(self) -> dict[str, str]:
-        """The kernel that really ran, what set-up said of itself, and how a first resync was dealt with."""
+        """Return the running kernel, the notes of set-up, and how a first resync was handled."""
         ways = {layer.resync for layer in self._scripts.stack.layers if layer.resync}
         resync = {"resync": ", ".join(sorted(ways))} if ways else {}
         return {"kernel": self._rig.facts["kernel"], **notes_of(self.set_up_log), **resync}
 
     def _faults(self, results: Sequence[StepResult]) -> dict[str, str]:
-        """What went wrong with the disks, and what of that the trial cannot have met."""
+        """Return the faults of the disks, and which of them the trial cannot have met."""
         if not self._array.faults:
             return {}
         used = {self._rig.disks.index(disk) for disk in self.stack.disks}
@@ -213,12 +210,12 @@ class ArrayOnRig:
 
 
 def assumes_zeros(array: Array) -> bool:
-    """Whether it is only what it seems on disks that read as zeros."""
+    """Return whether the array is only consistent on disks that read as zeros."""
     return any(getattr(layer, "sync", "") == "assume-clean" for layer in array.stack.value)
 
 
 async def again_and_apart(rig: Rig, scripts: ArrayScripts) -> bool:
-    """Start an array whose rig was lost on this one, as far as it is there, and take it apart; whether that was all."""
+    """Start what is left of a lost rig's array on this one and take it apart; return whether that succeeded."""
     await rig.run([Step("activate", scripts.activate)], expected=0.0, deadline=deadlines.GRACE)
     (result,) = await rig.run([Step("tear-down", scripts.tear_down)], expected=0.0, deadline=deadlines.GRACE)
     return result.status == 0
@@ -231,7 +228,7 @@ def _in_vain(*, used: bool, over: bool) -> str:
 
 
 def _lacking(array: Array, facts: Mapping[str, str]) -> str:
-    """What the kernel does not have of all that an array needs, in words; empty if nothing is missing."""
+    """Return what the kernel does not have of all that an array needs; empty if it has all."""
     without = set(facts.get("without", "").split())
     found = [
         f'"{module}" ({layer.title})' for layer in array.stack.value for module in layer.modules if module in without
@@ -240,9 +237,9 @@ def _lacking(array: Array, facts: Mapping[str, str]) -> str:
 
 
 def strained(done: Sequence[Report], work: Workload, bound: float) -> dict[str, str]:
-    """What was lost to the host, and a note if that is beyond a bound: it could not keep up with the disks.
+    """Return the time lost to the host, with a note if it is over the bound: the host could not keep up with its disks.
 
-    Work that paces itself leaves them waiting on purpose.
+    A workload with a rate limit or think time leaves disks waiting on purpose.
     """
     strain = overload_of(done)
     if strain and any(option.startswith(("rate", "thinktime")) for option in work.fio):
@@ -254,18 +251,17 @@ def strained(done: Sequence[Report], work: Workload, bound: float) -> dict[str, 
 
 
 def _steps(scripts: CellScripts, fio_job: str, *, ours: bool) -> list[Step]:
-    """`ours`: no template is a user's own, so that none of these minds what is left of the one before it."""
+    """`ours`: no template is a user's own, so that each step may run in the shell of the one before."""
     return [
         Step("tune", scripts.tune),
-        Step("verify", scripts.verify, goes_on=ours),
-        Step("measure", scripts.measure, {"job.fio": fio_job}, goes_on=ours),
+        Step("verify", scripts.verify, continues_shell=ours),
+        Step("measure", scripts.measure, {"job.fio": fio_job}, continues_shell=ours),
         *([Step("samples", scripts.samples)] if scripts.samples else []),
         *([Step("profile", scripts.profile)] if scripts.profile else []),
     ]
 
 
 def _outputs(results: Sequence[StepResult], fio_job: str, set_up_log: str, aftermath: str) -> dict[str, str]:
-    """The files of a trial's folder."""
     told = {"set-up.log": set_up_log, **({"aftermath.log": aftermath} if aftermath else {})}
     names = {"tune": "tune.log", "verify": "read-back.tsv", "measure": "fio.json"}
     outputs = {names[result.name]: result.output for result in results if result.output}

@@ -1,4 +1,4 @@
-"""What the steps of a trial came to. Pure: from what the machine answered to what is recorded."""
+"""Turn the output of a trial's steps into its record. Pure."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
     from runner.language.workload import Workload
     from runner.results.monitor.counters import CounterSnapshot
 
-#: Where the kernel says how it deals with memory.
+#: Folder of the kernel's memory tunables.
 MEMORY = "/proc/sys/vm/"
 _WHAT = {"set-up": "set-up failed", "tune": "tuning failed", "verify": "read-back failed", "measure": "fio failed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of a trial and why, what it measured, what was read back."""
+    """The outcome of a trial and its reason, its figures and its readings."""
 
     outcome: Outcome
     reason: str = ""
     figures: Figures | None = None
-    #: The steady state that was not attained; empty if it was, or nobody asked for one.
+    #: The steady state that was not reached; empty if it was, or if none was wanted.
     unsettled: str = ""
     readings: tuple[Reading, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What the steps of a trial said, told apart: up to the measurement, and what was seen beside it."""
+    """The output of a trial's steps by kind: up to the measurement, and beside it."""
 
     steps: tuple[StepResult, ...]
     before: CounterSnapshot | None
@@ -49,13 +49,13 @@ class Heard:
 
 
 def told_apart(results: Sequence[StepResult], work: Workload, *, invented: bool = False) -> Heard:
-    """The counters out of the measurement, and the steps after it by themselves; `invented`: by a dry machine."""
+    """Split the output of the steps; `invented`: of the dry machine."""
     steps, files, notes, before, after = list[StepResult](), dict[str, str](), dict[str, str](), None, None
     for result in results:
         if result.name == "measure":
             output, before, after = split_counters(result.output)
             unasked, output = as_it_is(output)
-            # It was read back, only later; so it is told with the rest of that.
+            # This was read back later, so it belongs to those readings.
             steps = [replace(one, output=one.output + unasked) if one.name == "verify" else one for one in steps]
             steps.append(replace(result, output=output))
         elif result.name == "samples":
@@ -78,7 +78,6 @@ def _course(told: str, work: Workload, *, invented: bool) -> str:
 
 
 def readings_of(output: str) -> tuple[Reading, ...]:
-    """The lines of a read-back."""
     found = []
     for line in output.splitlines():
         if line.startswith("reading\t") and line.count("\t") >= 3:
@@ -88,9 +87,9 @@ def readings_of(output: str) -> tuple[Reading, ...]:
 
 
 def as_it_is(output: str) -> tuple[str, str]:
-    """What a measurement says of things that nothing was asked of, as a read-back tells readings; and all else it says.
+    """Split a measurement's output into readings of settings that were not set, and the rest.
 
-    Files are told behind their paths, before fio's JSON: the first line of each counts.
+    Files follow their paths, before fio's JSON: the first line of each counts.
     """
     before, json = _at_json(output)
     of = {f"/sys/class/block/{one.got}/": one.setting for one in readings_of(before) if one.setting.endswith(NODE)}
@@ -110,19 +109,19 @@ def as_it_is(output: str) -> tuple[str, str]:
 
 
 def _at_json(output: str) -> tuple[str, str]:
-    """Cut in two where fio's JSON begins, which is by far the most of what a measurement says."""
+    """Split at fio's JSON, the largest part of the output."""
     at = output.find("\n{") + 1 or len(output)
     return output[:at], output[at:]
 
 
 def _chosen(said: str) -> str:
-    """What a file says; of a list of choices, the chosen one."""
+    """Return the value in a file; of a list of choices, the chosen one."""
     chosen = re.search(r"\[(.*?)\]", said)
     return chosen[1] if chosen else said.strip()
 
 
 def notes_of(output: str) -> dict[str, str]:
-    """What a set-up says of itself that must stay with every figure: lines of `note`, name and text."""
+    """Parse the `note` lines of a set-up (name and text), which stay with every figure."""
     notes: dict[str, str] = {}
     for line in output.splitlines():
         if line.startswith("note\t") and line.count("\t") >= 2:
@@ -132,7 +131,7 @@ def notes_of(output: str) -> dict[str, str]:
 
 
 def mismatch(readings: Sequence[Reading]) -> str:
-    """The settings that did not stick, in words; empty if all did."""
+    """Return the settings that did not stick; empty if all did."""
     wrong = list(dict.fromkeys(one for one in readings if one.wanted is not None and one.wanted != one.got))
     if not wrong:
         return ""
@@ -141,7 +140,7 @@ def mismatch(readings: Sequence[Reading]) -> str:
 
 
 def _beside_json(output: str) -> str:
-    """What fio and the script around it said beside the figures."""
+    """Return what fio and the script printed beside the JSON."""
     lines = output.splitlines()
     first = next((at for at, line in enumerate(lines) if line.startswith("{")), len(lines))
     last = max((at for at, line in enumerate(lines) if line.rstrip() == "}"), default=len(lines))
@@ -149,7 +148,7 @@ def _beside_json(output: str) -> str:
 
 
 def _fio_failed(failed: FioFailed, result: StepResult) -> str:
-    """Why there are no figures: fio's own word as well, or alone where there is nothing but that."""
+    """Return why there are no figures, with fio's own message where there is one."""
     beside = _beside_json(result.output)
     said = evidence(beside).removeprefix("fio: ") if beside.strip() else ""
     if failed.silent:
@@ -158,7 +157,6 @@ def _fio_failed(failed: FioFailed, result: StepResult) -> str:
 
 
 def finding(results: Sequence[StepResult]) -> Finding:
-    """The finding of a whole trial."""
     by_name = {result.name: result for result in results}
     readings = readings_of(by_name["verify"].output) if "verify" in by_name else ()
     if wrong := mismatch(readings):

@@ -1,4 +1,4 @@
-"""Where trials run. A machine is one file here and one line in `MACHINES`."""
+"""Places where trials run. A machine is one file or package here and one line in `MACHINES`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.machines.base import Machine, Swept, Wishes
+    from runner.machines.base import Leftover, Machine, MachineOptions
 
 MACHINES = {
     "qemu": "runner.machines.qemu:Qemu",
@@ -20,18 +20,18 @@ MACHINES = {
     "ssh": "runner.machines.ssh:Ssh",
     "dry": "runner.machines.dry:Dry",
 }
-#: What a machine is called that is given disks of this host instead of making its own, and where that is.
+#: Machines that get physical disks of this host instead of making their own: their names and classes.
 PASSTHROUGH = {"qemu": "qemu-passthrough", "vagrant": "vagrant-passthrough"}
 _PASSED = {
     "qemu-passthrough": "runner.machines.qemu.passthrough:Passthrough",
     "vagrant-passthrough": "runner.machines.vagrant.passthrough:Passthrough",
 }
-#: What is another one for whoever is not root.
+#: Classes that replace a machine's class for users other than root.
 _BY_SUDO = {"local": "runner.machines.sudo:Sudo"}
-#: Where something of a machine may be left although its run is gone: says so, and takes it away unless `dry`.
+#: Functions that report what dead runs left of a machine and, unless `dry`, remove it.
 SWEEPERS = {
-    "vagrant": "runner.machines.vagrant.leftovers:swept",
-    "container": "runner.machines.container.leftovers:swept",
+    "vagrant": "runner.machines.vagrant.leftovers:sweep",
+    "container": "runner.machines.container.leftovers:sweep",
 }
 
 #: Machines of which there are many.
@@ -40,20 +40,18 @@ WITH_HOSTS = frozenset({"ssh"})
 
 @dataclass(frozen=True)
 class Where:
-    """A machine, and which of them if there are many of its kind."""
+    """A machine and, where there are many of its kind, the name of its host."""
 
     machine: str
     host: str = ""
 
 
-def swept(name: str, *, dry: bool = False) -> Iterator[Swept]:
-    """What was left behind by runs that are gone, and what became of it."""
+def sweep(name: str, *, dry: bool = False) -> Iterator[Leftover]:
     if name in SWEEPERS:
         module, _, what = SWEEPERS[name].partition(":")
         yield from getattr(importlib.import_module(module), what)(dry=dry)
 
 
-def machine(name: str, wishes: Wishes) -> Machine:
-    """The machine of this name."""
+def machine(name: str, options: MachineOptions) -> Machine:
     module, _, kind = (MACHINES | _PASSED | (_BY_SUDO if os.geteuid() else {}))[name].partition(":")
-    return cast("Machine", getattr(importlib.import_module(module), kind).wished(wishes))
+    return cast("Machine", getattr(importlib.import_module(module), kind).from_options(options))

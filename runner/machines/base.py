@@ -1,7 +1,7 @@
-"""The seam between what is to be done and where it is done.
+"""The interface between what is to be done and where it is done.
 
-A machine brings up rigs; a rig runs steps. A step is a bash script with the files it needs beside it, so a machine
-needs to know nothing about RAID, fio or matrices, and a new machine is one file and one line in `MACHINES`.
+A machine brings up rigs; a rig runs steps. A step is a bash script with the files it needs, so a machine knows no RAID,
+fio or matrix.
 """
 
 from __future__ import annotations
@@ -25,18 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One script of a trial: its name, its bash text, and the files that lie in its working directory."""
-
     name: str
     text: str
     files: Mapping[str, str] = field(default_factory=dict)
-    #: It may run in the shell that the step before it leaves, as neither minds: one costs as much as most steps.
-    goes_on: bool = False
+    #: May run in the shell of the step before it. Another shell costs as much as most steps.
+    continues_shell: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What became of one step. `output` holds standard output and standard error as they were interleaved."""
+    """The result of a step. `output` has standard output and standard error interleaved as they were written."""
 
     name: str
     status: int
@@ -46,75 +44,69 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class RigSpec:
-    """All that must be known to bring a rig up."""
-
     disks: tuple[Disk, ...]
     kernel: str | None = None
     cpus: int = 2
     memory: int = 512 * 1024 * 1024
     modules: tuple[str, ...] = ()
-    #: What a host must have that is not made for it.
+    #: Programs that a host must have, where the machine does not bring them.
     programs: tuple[str, ...] = ()
-    #: What work on it takes beyond reading and writing its disks: `caches` are emptied, knobs of the whole `host` are
-    #: turned, disks have `faults` on demand. For machines that give no more rights than asked for, or lack the means.
+    #: Rights beyond reading and writing the disks: `caches` (drop caches), `host` (change tunables of the whole host),
+    #: `faults` (make disks fail on demand). For machines that grant few rights or lack the means.
     powers: tuple[str, ...] = ()
 
 
 class Progress(Protocol):
-    """Shows how far something long is: a few words, and the part that is done if that is known."""
-
     def __call__(self, brief: str, fraction: float | None = None) -> None:
-        """Something is under way (fraction None: no telling how long) or done (1.0)."""
+        """Report that work is under way (fraction None: unknown) or done (1.0)."""
 
 
-def _silent(brief: str, fraction: float | None = None) -> None:
-    """Nobody is watching."""
+def _silent(brief: str, fraction: float | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What a user asked of the machine on the command line, and whom it tells what it is doing."""
+class MachineOptions:
+    """Options of the command line for a machine, and where it reports its progress."""
 
     cold: bool = False
     progress: Progress = _silent
     notice: Callable[[str], None] = _silent
-    #: Paths of disks that exist and may be used, for a machine that has no others.
+    #: Paths of the physical disks that may be used, for a machine without disks of its own.
     disks: tuple[str, ...] = ()
-    #: The same disks as this process holds them, for a machine that hands them on instead of looking them up, or has to
-    #: know them again.
+    #: The same disks as open leases of this process, for a machine that passes descriptors on or checks identities.
     held: tuple[LeasedDisk, ...] = ()
-    #: Which of them, for a machine of which there are many: by its name for ssh.
+    #: The host, for a machine of which there are many: its name for ssh.
     where: str = ""
-    #: What holds these disks over there.
+    #: The lease of these disks on the other host.
     agent: AgentClient | None = None
-    #: What was in the images of kernels when the run began, by the paths that rigs are asked for with.
+    #: Hashes of kernel images when the run began, by the paths in the matrix.
     images: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a machine will not even start: what is missing, and what would help."""
+    """Why a machine cannot start: what is missing, and what to do."""
 
     brief: str
     resolution: str = ""
 
     @property
-    def told(self) -> str:
-        """Both in a line, as a user reads it. A brief that is another program's may end in a colon by itself."""
+    def message(self) -> str:
+        # Text of other programs may end in a colon.
         return ": ".join(filter(None, (self.brief.removesuffix(":"), self.resolution)))
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
-    """What a run that is gone has left behind of a machine, and what became of it."""
+class Leftover:
+    """Something of a machine that a dead run left behind."""
 
-    told: str
-    #: It is there still, though it was to be taken away.
-    stays: bool = False
+    message: str
+    #: It could not be removed.
+    remains: bool = False
 
 
 class RigLost(HarnessBroken):
-    """The rig is gone or no longer answers; whatever ran on it has no result. `tail` is its last console output."""
+    """Raised when the rig is gone or does not answer; its work has no result. `tail` is its last console output."""
 
     def __init__(self, brief: str, *, tail: str = "", resolution: str = "") -> None:
         super().__init__(brief, details=tail, resolution=resolution)
@@ -122,89 +114,83 @@ class RigLost(HarnessBroken):
 
 
 class Rig(Protocol):
-    """One machine that is up, with its disks."""
-
     @property
     def disks(self) -> tuple[str, ...]:
         """Path of each disk inside the machine, in declared order."""
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What the machine is made of (tool versions, accelerator …), for the manifest; `kernel` is what runs on it.
+        """Versions and settings of the machine, for the manifest; `kernel` is the running kernel.
 
-        `without` lists, apart by blanks, the modules asked for that its kernel neither has built in nor can load.
+        `without` lists the wanted modules that the kernel neither has built in nor can load, separated by blanks.
         """
 
     def disk_reports(self) -> tuple[Report, ...]:
-        """What each disk has done since it came up, if any of them is modelled; else nothing."""
+        """Work of each disk since the rig came up; empty if no disk is simulated."""
 
     def arm(self, faults: Sequence[Fault]) -> None:
-        """Let this go wrong with the disks from when fio next begins its work: it rings $MATRIX_BELL then."""
+        """Plan faults of the disks. Their clock starts when fio rings $MATRIX_BELL."""
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        """Run the steps in order, in one go; stop after the first that fails.
+        """Run the steps in order and stop after the first that fails.
 
-        `expected` is how long they should take if all goes well (seconds): a machine may stay quiet until then.
-        After `deadline` seconds the rig counts as hung. Raises RigLost when no answer can be had any more.
+        `expected` (seconds): a machine may wait that long before it asks for results. After `deadline` seconds the rig
+        counts as hung. Raise RigLost if no answer can be had.
         """
 
 
 class Machine(Protocol):
-    """A place where rigs can be brought up."""
-
     @classmethod
-    def wished(cls, wishes: Wishes) -> Self:
-        """The machine as the user wants it."""
+    def from_options(cls, options: MachineOptions) -> Self: ...
 
     name: ClassVar[str]
-    #: A rig is made anew for every array and thrown away after it, so nothing can leak from one to the next.
+    #: Each rig serves one stack and is thrown away, so no state leaks into the next.
     disposable: ClassVar[bool]
     #: Disks are known to read as zeros when a rig comes up.
     zeroed: ClassVar[bool]
-    #: It makes the disks of its rigs, which end with them; else it is given some that exist, and are there once.
+    #: The machine makes its disks and they end with the rig; otherwise it uses physical disks.
     brings_disks: ClassVar[bool]
-    #: Results are made up. Whatever shows them must say so.
-    made_up: ClassVar[bool]
+    #: Results are synthetic. Every report must show that.
+    synthetic: ClassVar[bool]
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """All reasons why this machine cannot bring up such a rig, found without starting anything."""
+        """Return all reasons why such a rig cannot be brought up, without starting anything."""
 
-    def lacks(self, kernel: str) -> str:
-        """Why it cannot have the kernel that a matrix names so; empty if it can."""
+    def kernel_refusal(self, kernel: str) -> str:
+        """Return why a kernel cannot run here; empty if it can."""
 
-    def room(self, spec: RigSpec) -> int:
-        """How many such rigs may be up at a time, found without starting anything; at least one."""
+    def max_rigs(self, spec: RigSpec) -> int:
+        """Return how many such rigs may be up at once (at least 1), without starting anything."""
 
     def rig(self, spec: RigSpec, scratch: Path) -> AbstractAsyncContextManager[Rig]:
-        """Bring a rig up; whatever was started is stopped on every way out. `scratch` is where disk files may live."""
+        """Bring a rig up, and stop everything on every way out. `scratch` is the folder for disk files."""
 
 
-#: How the programs of a rig run; `none`: they do not, and what they answer is made up.
+#: How a rig runs programs; `none`: it does not, and its results are synthetic.
 Processor = Literal["emulated", "virtual", "native", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """Seconds: once in a run, and for each rig."""
+    """Seconds of preparation: once in a run, and for each rig."""
 
     once: float = 0.0
     each: float = 0.0
 
 
 @runtime_checkable
-class Foreseen(Protocol):
-    """A machine that can tell what it costs before it starts anything; others run programs natively, at once."""
+class ForecastsCost(Protocol):
+    """A machine that predicts its costs. Without this a machine runs programs natively and at once."""
 
-    def processor(self) -> Processor:
-        """How programs will run."""
+    def processor(self) -> Processor: ...
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:
-        """What rigs of these kinds take beyond a clone of a machine that is there."""
+        """Return the time beyond cloning a machine that exists."""
 
 
 @runtime_checkable
-class Keeps(Protocol):
-    """A machine that keeps something up between rigs, as making it is costly."""
+class KeepsRig(Protocol):
+    """A machine that keeps an expensive rig up between trials."""
 
-    async def put_down(self) -> None:
-        """Nothing more is to be run."""
+    async def shut_down(self) -> None:
+        """End what was kept; no trial follows."""

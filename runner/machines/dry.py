@@ -1,7 +1,7 @@
-"""The machine that only writes down what it is told, and makes up plausible answers that are marked as such.
+"""The dry machine: it records steps and returns plausible synthetic results.
 
-It is a real machine behind the real seam: the whole pipeline runs on it in milliseconds, and a test that wants a hung
-guest or a knob that did not stick gives it another `answer`.
+The whole pipeline runs on it in milliseconds. Tests pass another `answer` to simulate a hung guest or a wrong
+read-back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import orjson
 
 from runner.base.kernels import kernel_error
-from runner.machines.base import Preparation, Refusal, RigSpec, Step, StepResult, Wishes
+from runner.machines.base import MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
 from runner.results.fio_json import MADE_UP
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _PLACES = 100
 
 
 def plausible(step: Step) -> StepResult:
-    """An answer such as a machine could give on which all goes well. Drawn from what is asked: the same every time."""
+    """Return the result of a step on which all goes well. The same step always has the same result."""
     if step.name == "verify":
         return StepResult(step.name, 0, _readings(step.text), 0.0)
     if step.name == "measure":
@@ -48,7 +48,6 @@ def plausible(step: Step) -> StepResult:
 
 
 def _readings(script: str) -> str:
-    """Every setting exactly as it was wanted."""
     lines = []
     for words in _READ_BACK.findall(script):
         setting, wanted, *_ = shlex.split(words)
@@ -66,7 +65,7 @@ def _unasked(script: str) -> str:
 
 def _fio_json(job: str) -> str:
     options = _options(job)
-    draw = random.Random(hashlib.blake2b(job.encode(), digest_size=8).digest())  # noqa: S311 - made up on purpose
+    draw = random.Random(hashlib.blake2b(job.encode(), digest_size=8).digest())  # noqa: S311 - synthetic on purpose
     depth, bs = int(options["iodepth"]) * int(options["numjobs"]), int(options["bs"])
     kind = options["rw"].partition(":")[0]
     milliseconds = _milliseconds(options)
@@ -78,13 +77,13 @@ def _fio_json(job: str) -> str:
         "write": _direction(rate * (1 - share), bs, milliseconds, depth),
     }
     steady = {"steadystate": {"ss": options["steadystate"], "attained": 1}} if "steadystate" in options else {}
-    told = {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
-    made_up = {"fio version": MADE_UP, "jobs": [told | directions | steady]}
-    return orjson.dumps(made_up).decode()
+    job_result = {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
+    result = {"fio version": MADE_UP, "jobs": [job_result | directions | steady]}
+    return orjson.dumps(result).decode()
 
 
 def _course(step: Step) -> str:
-    """What `profile.sh` tells: of a disk that is half as fast at its end, or of work that always is as fast."""
+    """Write the rows of `profile.sh`: a disk that is half as fast at its end, or a workload with a constant rate."""
     options = _options(step.files["job.fio"])
     if window := _WINDOW.search(step.text):
         apart, ended, lines = int(window[1]), 0, []
@@ -100,7 +99,7 @@ def _course(step: Step) -> str:
 
 
 def _options(job: str) -> SectionProxy:
-    # As fio reads it: what stands there twice, counts as it does the last time, and names of devices add up.
+    # As fio reads it: of a repeated option the last counts.
     parser = ConfigParser(interpolation=None, strict=False)
     parser.read_string(job)
     return parser["trial"]
@@ -125,27 +124,22 @@ def _direction(iops: float, bs: int, milliseconds: int, depth: int) -> dict[str,
 
 
 class DryRig:
-    """Knows what it was told."""
-
     def __init__(self, spec: RigSpec, answer: Callable[[Step], StepResult]) -> None:
         self.disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(spec.disks)))
         self.facts: Mapping[str, str] = {"kernel": spec.kernel or "made up", "fio": "made up"}
-        self.told: list[Step] = []
+        self.steps: list[Step] = []
         self._answer = answer
 
     def disk_reports(self) -> tuple[Report, ...]:
-        """No disk does anything here."""
         return ()
 
-    def arm(self, faults: Sequence[Fault]) -> None:
-        """Nothing can go wrong with disks that do nothing."""
+    def arm(self, faults: Sequence[Fault]) -> None: ...
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
-        """Write the steps down and answer them, up to the first that fails."""
         results, lying = [], dict[str, str]()
         for step in steps:
-            self.told.append(step)
-            lying |= step.files  # a machine does not take them away between steps
+            self.steps.append(step)
+            lying |= step.files  # files of earlier steps stay in the working directory
             results.append(self._answer(replace(step, files=lying)))
             if results[-1].status != 0:
                 break
@@ -153,47 +147,38 @@ class DryRig:
 
 
 class Dry:
-    """See the module."""
-
     name: ClassVar[str] = "dry"
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
-    made_up: ClassVar[bool] = True
+    synthetic: ClassVar[bool] = True
 
     def __init__(self, answer: Callable[[Step], StepResult] = plausible) -> None:
         self._answer = answer
         self.rigs: list[DryRig] = []
 
     @classmethod
-    def wished(cls, wishes: Wishes) -> Self:  # noqa: ARG003
-        """There is nothing to wish for."""
+    def from_options(cls, options: MachineOptions) -> Self:  # noqa: ARG003
         return cls()
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """It can do everything, as it does nothing; but what it makes up is to be about a kernel that may be."""
         named = spec.kernel or ""
         return [Refusal(f"--kernel {named}: {why}")] if named and (why := kernel_error(named)) else []
 
-    def lacks(self, kernel: str) -> str:  # noqa: ARG002
-        """It needs none."""
+    def kernel_refusal(self, kernel: str) -> str:  # noqa: ARG002
         return ""
 
     def processor(self) -> Processor:
-        """Nothing runs."""
         return "none"
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:  # noqa: ARG002
-        """There is nothing to prepare."""
         return Preparation()
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
-        """They take up none; what is said of more could not be followed."""
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return 64
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[DryRig]:  # noqa: ARG002
-        """A rig that is there at once."""
         rig = DryRig(spec, self._answer)
         self.rigs.append(rig)
         yield rig

@@ -1,9 +1,8 @@
-"""What a machine is asked about itself, by a script; the answers are lines, each a name and its text."""
+"""The script that asks a rig for versions and settings, and the parser of its `NAME TEXT` lines."""
 
 from __future__ import annotations
 
-#: What cannot be known without asking. On a virtual machine it also warms what every trial needs: a clone restored
-#: after that finds the programs in its page cache.
+#: On a virtual machine this also warms the page cache, so that clones of it start programs faster.
 FACTS = """\
 echo "kernel $(uname -r)"
 echo "fio $(fio --version)"
@@ -24,7 +23,6 @@ echo "command_line$told"
 """
 
 
-def heard(output: str) -> dict[str, str]:
-    """The facts in what such a script said."""
+def parse_facts(output: str) -> dict[str, str]:
     lines = (line.partition(" ") for line in output.splitlines())
     return {name: text.strip() for name, _, text in lines if text.strip()}

@@ -1,4 +1,4 @@
-"""The host itself: its own kernel, and disks of it that somebody said may be used."""
+"""The machine `local`: this host, with its own kernel and physical disks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.base.errors import HarnessBroken
 from runner.hosts.identity import identity_check
-from runner.machines import requirements as fitness
-from runner.machines.base import Refusal, Wishes
+from runner.machines import requirements
+from runner.machines.base import MachineOptions, Refusal
 from runner.machines.shell import ShellRig
 
 if TYPE_CHECKING:
@@ -20,81 +20,77 @@ if TYPE_CHECKING:
     from runner.machines.base import RigSpec
 
 WHERE = "this host"
-#: Nothing has to be gone through to get there.
+#: The command prefix that leads there: empty, as it is this host.
 ENTER: tuple[str, ...] = ()
-AS_USUAL = Wishes()
+NO_OPTIONS = MachineOptions()
 
 
 class Local:
-    """See the module."""
-
     name: ClassVar[str] = "local"
     disposable: ClassVar[bool] = False
     zeroed: ClassVar[bool] = False
     brings_disks: ClassVar[bool] = False
-    made_up: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        self.wishes = wishes
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options = options
 
     @classmethod
-    def wished(cls, wishes: Wishes) -> Self:
-        """As asked for on the command line."""
-        return cls(wishes)
+    def from_options(cls, options: MachineOptions) -> Self:
+        return cls(options)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """What such disks cannot do, and what the host does not have."""
-        return [*unreal(spec), *self._unfit(spec)]
+        return [*model_refusals(spec), *self._unfit(spec)]
 
     def _unfit(self, spec: RigSpec) -> list[Refusal]:
         try:
-            return list(fitness.refusals(fitness.found(ENTER, spec, WHERE), WHERE))
+            return list(requirements.refusals(requirements.query(ENTER, spec, WHERE), WHERE))
         except HarnessBroken as error:
             return [Refusal(error.brief, error.details or error.resolution)]
 
-    def lacks(self, kernel: str) -> str:
-        """It has one kernel, which runs."""
+    def kernel_refusal(self, kernel: str) -> str:
         return f"{WHERE} runs its own kernel ({os.uname().release}), not {kernel}"
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
-        """There is one of it."""
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return 1
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[ShellRig]:
-        """It is up already. What it needs to work lies with the run while it does."""
         folder = (scratch / "rig").absolute()
-        facts = fitness.facts(fitness.found(ENTER, spec, WHERE))
+        facts = requirements.facts(requirements.query(ENTER, spec, WHERE))
         try:
             yield ShellRig(
-                ENTER, str(folder), self.wishes.disks[: len(spec.disks)], facts, WHERE, before=unswapped(self.wishes)
+                ENTER,
+                str(folder),
+                self.options.disks[: len(spec.disks)],
+                facts,
+                WHERE,
+                before=identity_script(self.options),
             )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def unswapped(wishes: Wishes) -> str:
-    """What comes before every script, so that none works on a disk that took the place of one that was lent."""
-    return identity_check(zip(wishes.disks, (one.node for one in wishes.held), strict=False))
+# Run before each script, so that none works on a disk that took the place of a leased one.
+def identity_script(options: MachineOptions) -> str:
+    return identity_check(zip(options.disks, (one.node for one in options.held), strict=False))
 
 
-def unreal(spec: RigSpec) -> list[Refusal]:
-    """What only a machine that makes its disks, or brings its kernel, can have."""
-    found = unreal_disks(spec)
+def model_refusals(spec: RigSpec) -> list[Refusal]:
+    found = disk_model_refusals(spec)
     if spec.kernel:
         found.append(
-            Refusal(f"{spec.kernel} cannot be run on a host that is up", "run it on qemu, or leave `kernel` out")
+            Refusal(f"a running host cannot boot {spec.kernel}", "run this matrix on qemu, or remove `kernel`")
         )
     return found
 
 
-def unreal_disks(spec: RigSpec) -> list[Refusal]:
-    """What only a machine that makes its disks can have."""
+def disk_model_refusals(spec: RigSpec) -> list[Refusal]:
     found = []
     if any(disk.physics for disk in spec.disks):
         found.append(
-            Refusal("disks that exist follow no model", "take `model:` out of its `disks:`, or run it on qemu")
+            Refusal("physical disks have no model", "remove `model:` from `disks:`, or run this matrix on qemu")
         )
     if any(disk.link for disk in spec.disks):
-        found.append(Refusal("disks that exist share the links that they share", "take `bus_limit:` out"))
+        found.append(Refusal("physical disks have no simulated bus limit", "remove `bus_limit:` from `disks:`"))
     return found

@@ -1,4 +1,4 @@
-"""What a host that is there already must have for a rig, asked before anything is started on it."""
+"""What a host must have for a rig: programs, modules and root. Asked before anything is started on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.machines.base import Refusal
-from runner.machines.facts import FACTS, heard
+from runner.machines.facts import FACTS, parse_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: Programs of every trial.
 ALWAYS = ("bash", "blkid", "blockdev", "fio", "unshare", "wipefs")
-#: Debian's names; those of other distributions are mostly the same.
+#: Debian package of each program; other distributions mostly use the same names.
 PACKAGES = {
     "bash": "bash",
     "blkid": "util-linux",
@@ -42,12 +42,12 @@ PACKAGES = {
     "wipefs": "util-linux",
     "xfs_spaceman": "xfsprogs",
 }
-#: Programs that no trial needs: the package of each, and what nobody does without it.
+#: Programs that no trial needs: the package of each, and its use.
 OPTIONAL = {"smartctl": ("smartmontools", "disks are asked how well they are, before a run and after it")}
 PATIENCE = 60.0
 
-#: $1: modules, $2: programs, separated by commas. A module is there if it is loaded, can be loaded, or what it brings
-#: is there: a personality of md, a file system, the device mapper and its targets.
+#: $1: modules, $2: programs, separated by commas. A module counts as present if it is loaded or loadable, or if its
+#: function is present: a personality of md, a file system, the device mapper and its targets.
 ASK = """\
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 exec </dev/null
@@ -74,18 +74,16 @@ for module in "${modules[@]}"; do there "$module" || echo "no-module $module"; d
 """
 
 
-def asking(modules: Iterable[str], programs: Iterable[str]) -> list[str]:
-    """The command that asks a host for these."""
+def query_command(modules: Iterable[str], programs: Iterable[str]) -> list[str]:
     return ["bash", "-c", ASK + FACTS, "ask", ",".join(modules), ",".join(sorted({*ALWAYS, *programs}))]
 
 
-def found(enter: Sequence[str], spec: RigSpec, where: str) -> str:
-    """What the host has to say. Raises HarnessBroken if it says nothing."""
-    return answered(process.run([*enter, *asking(spec.modules, spec.programs)], timeout=PATIENCE), where)
+def query(enter: Sequence[str], spec: RigSpec, where: str) -> str:
+    """Ask a host. Raise HarnessBroken if it does not answer."""
+    return check_answer(process.run([*enter, *query_command(spec.modules, spec.programs)], timeout=PATIENCE), where)
 
 
-def answered(answer: CompletedProcess[str], where: str) -> str:
-    """The same of one that was asked already."""
+def check_answer(answer: CompletedProcess[str], where: str) -> str:
     if answer.returncode and not answer.stdout:
         raise HarnessBroken(
             f"no shell on {where}: status {answer.returncode}",
@@ -96,7 +94,6 @@ def answered(answer: CompletedProcess[str], where: str) -> str:
 
 
 def refusals(said: str, where: str) -> Iterator[Refusal]:
-    """Why it will not do, in what it said."""
     kernel = facts(said).get("kernel", "?")
     for line in said.splitlines():
         what, _, name = line.partition(" ")
@@ -110,12 +107,11 @@ def refusals(said: str, where: str) -> Iterator[Refusal]:
         if what == "no-root":
             yield Refusal(
                 f"{name} may not work on the disks of {where}",
-                "be root there, on this host by sudo, on others by `User root` in ~/.ssh/config",
+                "log in as root: on this host by sudo, on others by `User root` in ~/.ssh/config",
             )
 
 
-def lacking(said: str) -> list[str]:
-    """What it does not have of what it was asked for, each with where to get it."""
+def missing(said: str) -> list[str]:
     found = []
     for line in said.splitlines():
         what, _, name = line.partition(" ")
@@ -126,8 +122,7 @@ def lacking(said: str) -> list[str]:
     return found
 
 
-def without(said: str) -> list[str]:
-    """What it can do without of what it was asked for and does not have, each with what it is for."""
+def missing_optional(said: str) -> list[str]:
     names = [line.removeprefix("no-program ") for line in said.splitlines()]
     return [
         f"{name} (apt install {OPTIONAL[name][0]}): by it {OPTIONAL[name][1]}" for name in names if name in OPTIONAL
@@ -135,5 +130,4 @@ def without(said: str) -> list[str]:
 
 
 def facts(said: str) -> Mapping[str, str]:
-    """What it says about itself."""
-    return {name: text for name, text in heard(said).items() if not name.startswith("no-")}
+    return {name: text for name, text in parse_facts(said).items() if not name.startswith("no-")}

@@ -1,8 +1,8 @@
-"""Several steps in one bash script, and back: what each said, how long it took, and how it ended.
+"""Pack several steps in one bash script, and parse the output of each, its time and its status.
 
-One script per trial, because starting anything costs tens of milliseconds on an emulated processor or a slow link.
-Steps share one fresh working directory, so a later one can read what an earlier one wrote. Each has a shell of its own,
-unless it goes on in that of the one before it. The first that fails is the last that runs.
+A trial has one script, because starting a program costs tens of milliseconds on an emulated processor or a slow link.
+Steps share one empty working directory, so a later step can read the files of an earlier one. Each step has its own
+shell, unless it may continue in the shell before it. The first step that fails is the last one.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
     from runner.machines.base import Step
 
-#: How many working directories are made at a time.
+#: Working directories made at a time.
 ROOMS = 8
-#: Steps run in a subshell by `eval`: a new bash would cost another start, and eval keeps syntax errors, `exit` and
-#: `set -e` to themselves just as well. What this shell has open for orders of its own is none of their business. Output
-#: is framed by lines that begin with an unguessable word; the last end in a subshell is told outside of it, as whoever
-#: exits tells nothing more.
+#: Steps run in a subshell by `eval`: a new bash would cost another start, and eval contains syntax errors, `exit` and
+#: `set -e` just as well. Descriptor 3 of this shell carries orders and is closed for steps. Output is framed by lines
+#: that begin with an unguessable word; the end of a subshell is printed outside of it, because a step may call `exit`.
 PRELUDE = """\
 [[ :$PATH: == *:/usr/sbin:* ]] || PATH+=:/usr/sbin:/sbin
 export LC_ALL=C PATH
@@ -49,17 +48,16 @@ _END = re.compile(rb" end (?P<status>\d+) (?P<us>\d+)\n")
 
 
 def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], str] = quote) -> str:
-    """The script that runs the steps where `enter` leads (see `fresh`).
+    """Return the script that runs the steps where `enter` leads (see `fresh`).
 
-    `words` makes one word of a step's text, which evaluated does what the text says.
-
-    No step may stand in a list of `&&` or `||`, where bash would take its `set -e` away.
+    `words` quotes a step's text as one word for `eval`. No step may be part of a `&&` or `||` list: bash ignores `set
+    -e` there.
     """
     shells = list[str]()
     for number, step in enumerate(steps):
         files = "".join(f"{file} || exit\n" for file in _files(step))
         ran = f"{files}matrix_begins {number}\nset --\neval {words(step.text)}\n"
-        if shells and step.goes_on:
+        if shells and step.continues_shell:
             shells[-1] += f"matrix_goes_on\n{ran}"
         else:
             shells.append(ran)
@@ -68,10 +66,10 @@ def pack(steps: Sequence[Step], mark: str, enter: str, words: Callable[[str], st
 
 
 def fresh(folder: str, remove: str = "rm") -> str:
-    """Shell text that goes to an empty working directory.
+    """Return shell text that enters an empty working directory.
 
-    They are made several at a time, because making and emptying one costs two processes. One that was worked in stays
-    as it is until the others are used up too.
+    Directories are made several at a time, because making and emptying one costs two processes. A used one stays as it
+    is until all are used.
     """
     where = quote(folder)
     return f"""\
@@ -87,7 +85,6 @@ shopt -s nullglob dotglob && matrix_enter && shopt -u nullglob dotglob"""
 
 
 def _files(step: Step) -> list[str]:
-    """The commands that write a step's files."""
     texts = [step.text, *step.files, *step.files.values()]
     if any("\0" in text for text in texts):
         raise HarnessBroken(f"step {step.name} has a null byte in it, which no shell can take")
@@ -95,7 +92,7 @@ def _files(step: Step) -> list[str]:
 
 
 def _shell(inside: str) -> str:
-    """One subshell. Steps whose files could not be written end and never began."""
+    """Return one subshell. A step whose files cannot be written ends without a begin line."""
     return f"""\
 if [ -n "$matrix_go" ]; then
 (
@@ -108,14 +105,13 @@ fi
 
 
 def put(name: str, text: str) -> str:
-    """Write one file below the working directory."""
     parent = f"mkdir -p -- {quote(name.rpartition('/')[0])} && " if "/" in name else ""
-    # The dot-slash keeps a name that begins with a dash a name.
+    # The prefix ./ protects names that begin with a dash.
     return f"{parent}printf %s {quote(text)} >{quote('./' + name)}"
 
 
 def unpack(steps: Sequence[Step], mark: str, output: bytes, complaint: str = "") -> list[StepResult]:
-    """The results in what the script wrote. A step without an end, though none before it failed, is an error."""
+    """Parse the output of the script. Raise HarnessBroken if a step has no end although no earlier step failed."""
     results = [
         StepResult(
             name=steps[int(opening["n"])].name,

@@ -1,8 +1,8 @@
-"""Rigs that are a shell away: this host, a container, a host behind SSH. They are up; a command opens the shell.
+"""Rigs that a shell command reaches: this host, a container, a host behind ssh.
 
-Whatever runs there must end when we do. So every script is the child of a keeper, the first process of a PID namespace
-of its own. When its standard input ends, which no death of ours can prevent, or when the script does, the keeper ends,
-and with it the kernel ends everything in that namespace.
+Scripts must end when the runner does. So every script is a child of a keeper, the first process of its own PID
+namespace. The keeper ends when its standard input or the script ends, and the kernel then kills the whole namespace. A
+runner that is killed closes that input, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runner.base import process
 from runner.base.errors import HarnessBroken
 from runner.base.process import PID_NAMESPACE
 from runner.hosts import identity as same
-from runner.machines import script_bundle as envelope
+from runner.machines import script_bundle
 from runner.machines.base import RigLost
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from runner.simdisks.clib import Report
     from runner.simdisks.faults import Fault
 
-#: $1: a script. It ends when standard input does, or the script. bash gives what works in the background an empty
-#: standard input, so ours gets a number. Only the script is waited for: `wait -n` overlooks one that has ended before.
+#: $1: a script. The guard ends when standard input or the script does. bash gives background jobs an empty standard
+#: input, so the real one is descriptor 3. `wait` names the script, as `wait -n` overlooks a job that has already ended.
 GUARD = """\
 exec 3<&0 </dev/null
 bash "$1" 3<&- &
@@ -34,34 +34,34 @@ work=$!
 { cat <&3 >/dev/null; kill -KILL "$work"; } &
 wait "$work"
 """
-#: $1: a folder that is the rig's own; $2: the length of the script, which comes first on standard input. After it
-#: nothing comes but the end.
+#: $1: the folder of the rig; $2: the length of the script, the first bytes of standard input. After it only the end of
+#: input follows.
 KEEPER = f"""\
 umask 077
 mkdir -p -- "$1" && head -c "$2" >"$1/envelope" || exit
 set -- "$1/envelope"
 {GUARD}"""
-#: How long a shell that was told to end may take to do so.
+#: Seconds in which a shell must end after its input is closed.
 LAST_BREATH = 10.0
-#: How much of what went wrong is kept.
+#: Bytes of error output that are kept.
 TAIL = 4000
 
 
 def keeper(folder: str, length: int, alone: Sequence[str] = PID_NAMESPACE) -> list[str]:
-    """The command that runs a script of so many bytes in a folder of its own."""
+    """Return the command that runs a script of `length` bytes in a folder of its own."""
     return [*alone, "bash", "-c", KEEPER, "keeper", folder, str(length)]
 
 
 def guard() -> list[str]:
-    """The command that runs a script that is there already, whose path comes after it."""
+    """Return the command that runs a script file, whose path is to be appended."""
     return [*PID_NAMESPACE, "bash", "-c", GUARD, "guard"]
 
 
 class ShellRig:
-    """Steps go through one shell each time; `enter` is the command that leads to where it runs.
+    """A rig that runs each batch of steps in a new shell; `enter` is the command prefix that leads there.
 
-    `alone` is what ends there with the keeper all that it started, where that is not a PID namespace; `before` what
-    comes before every script, to see that its disks are those that were lent.
+    `alone` kills all children with the keeper, where that is not a PID namespace. `before` precedes every script: it
+    checks that the disks are those that were leased.
     """
 
     def __init__(
@@ -78,23 +78,20 @@ class ShellRig:
         self.disks, self.facts, self._before = tuple(disks), facts, before
 
     def disk_reports(self) -> tuple[Report, ...]:
-        """Disks that exist keep their own counsel."""
         return ()
 
     def arm(self, faults: Sequence[Fault]) -> None:
-        """Nobody can make a disk fail that is not modelled."""
         if faults:
-            raise HarnessBroken("only modelled disks can fail on demand", resolution="run this matrix on qemu")
+            raise HarnessBroken("physical disks cannot fail on demand", resolution="run this matrix on qemu")
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:  # noqa: ARG002
-        """Run the steps as one script."""
         mark = secrets.token_hex(16)
-        enter = envelope.fresh(f"{self._folder}/rooms")
-        script = f"matrix_mark={mark}\n{self._before}{envelope.pack(steps, mark, enter)}"
+        enter = script_bundle.fresh(f"{self._folder}/rooms")
+        script = f"matrix_mark={mark}\n{self._before}{script_bundle.pack(steps, mark, enter)}"
         output, complaint = await self._enact(script.encode(), deadline)
         self._unless_swapped(*same.parse_report(output, mark))
         try:
-            results = envelope.unpack(steps, mark, output, complaint)
+            results = script_bundle.unpack(steps, mark, output, complaint)
         except HarnessBroken as error:
             raise RigLost(error.brief, tail=error.details) from error
         return results
@@ -106,7 +103,6 @@ class ShellRig:
             raise same.DiskSwapped(said, self._where)
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
-        """Run a script to its end: what it wrote, and its complaints."""
         child = await process.spawn_with_pipes([*self._enter, *keeper(self._folder, len(script), self._alone)])
         try:
             async with asyncio.timeout(deadline):

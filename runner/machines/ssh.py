@@ -1,7 +1,7 @@
-"""A host behind ssh: its own kernel, and disks of it that somebody said may be used, held over there while they are.
+"""The machine `ssh`: another host, with its own kernel and physical disks that are leased over there.
 
-A script there is no child of any connection, so one that drops loses nothing: it is waited for again once there is
-another. What it was given to hold outlives a runner that is killed by seconds, and one that nobody hears of by minutes.
+A script there is no child of a connection, so a dropped line loses nothing: the runner reconnects and waits again. The
+lease outlives a killed runner by seconds, and an unreachable one by minutes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from runner.base.errors import HarnessBroken
 from runner.hosts.agent.client import AgentLost
 from runner.hosts.agent.connection import connection_to
-from runner.machines import requirements as fitness
-from runner.machines.base import Refusal, RigLost, Wishes
-from runner.machines.local import unreal, unswapped
+from runner.machines import requirements
+from runner.machines.base import MachineOptions, Refusal, RigLost
+from runner.machines.local import identity_script, model_refusals
 from runner.machines.shell import TAIL, ShellRig
 
 if TYPE_CHECKING:
@@ -29,91 +29,84 @@ if TYPE_CHECKING:
     from runner.hosts.agent.connection import Connection
     from runner.machines.base import RigSpec
 
-#: What holds disks over there is written in it.
+#: Programs that the lease over there needs.
 PROGRAMS = ("perl",)
-AS_USUAL = Wishes()
+NO_OPTIONS = MachineOptions()
 
 
 class Ssh:
-    """See the module."""
-
     name: ClassVar[str] = "ssh"
     disposable: ClassVar[bool] = False
     zeroed: ClassVar[bool] = False
     brings_disks: ClassVar[bool] = False
-    made_up: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        self.wishes = wishes
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options = options
 
     @classmethod
-    def wished(cls, wishes: Wishes) -> Self:
-        """As asked for on the command line."""
-        return cls(wishes)
+    def from_options(cls, options: MachineOptions) -> Self:
+        return cls(options)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """What such disks cannot do, what is not here to go there with, and what the host does not have."""
-        found = unreal(spec)
+        found = model_refusals(spec)
         if shutil.which("ssh") is None:
             found.append(Refusal("ssh is not installed", "apt install openssh-client"))
-        elif self.wishes.where:
+        elif self.options.where:
             found += self._unfit(spec)
         return found
 
     def _line(self) -> Connection:
-        return connection_to(self.wishes.where)
+        return connection_to(self.options.where)
 
     def _unfit(self, spec: RigSpec) -> list[Refusal]:
         try:
             line = self._line()
-            return list(fitness.refusals(told(line, spec.modules, spec.programs), line.name))
+            return list(requirements.refusals(query_host(line, spec.modules, spec.programs), line.name))
         except HarnessBroken as error:
             return [Refusal(": ".join(filter(None, (error.brief, error.details))), error.resolution)]
 
-    def lacks(self, kernel: str) -> str:
-        """It has one kernel, which runs."""
+    def kernel_refusal(self, kernel: str) -> str:
         return f"a host behind ssh runs its own kernel, not {kernel}"
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
-        """There is one of it."""
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return 1
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[SshRig]:  # noqa: ARG002
-        """It is up already. What it needs to work lies with what holds its disks, and goes with it."""
-        holder = self.wishes.agent
-        if holder is None:
-            raise ValueError("disks over there are lent before a rig is made of them")
-        if holder.lost:
+        agent = self.options.agent
+        if agent is None:
+            raise ValueError("disks of another host must be leased before a rig is made of them")
+        if agent.lost:
             raise HarnessBroken(
-                f"the disks of {holder.connection.name} are not ours any more: {holder.lost.brief}",
-                details=holder.lost.details,
-                resolution="what was measured is kept; the same command takes back what was left there, and goes on",
+                f"the lease of the disks of {agent.connection.name} is lost: {agent.lost.brief}",
+                details=agent.lost.details,
+                resolution="results are kept; run the same command again to clean up that host and resume",
             )
-        said = await asyncio.to_thread(_told_by, holder, spec)
-        yield SshRig(holder, self.wishes.disks[: len(spec.disks)], fitness.facts(said), unswapped(self.wishes))
+        said = await asyncio.to_thread(_query_agent, agent, spec)
+        yield SshRig(
+            agent, self.options.disks[: len(spec.disks)], requirements.facts(said), identity_script(self.options)
+        )
 
 
 class SshRig(ShellRig):
-    """Its scripts are the holder's."""
-
-    def __init__(self, holder: AgentClient, disks: Iterable[str], facts: Mapping[str, str], before: str) -> None:
-        super().__init__((), holder.folder, tuple(disks), facts, holder.connection.name, before=before)
-        self._holder = holder
+    def __init__(self, agent: AgentClient, disks: Iterable[str], facts: Mapping[str, str], before: str) -> None:
+        super().__init__((), agent.folder, tuple(disks), facts, agent.connection.name, before=before)
+        self._agent = agent
 
     async def _enact(self, script: bytes, deadline: float) -> tuple[bytes, str]:
         job = token_hex(8)
-        work = asyncio.ensure_future(asyncio.to_thread(self._holder.run_script, job, script, deadline))
+        work = asyncio.ensure_future(asyncio.to_thread(self._agent.run_script, job, script, deadline))
         try:
             done = await asyncio.shield(work)
         except asyncio.CancelledError:
             with suppress(HarnessBroken):
-                await asyncio.to_thread(self._holder.stop, job)
+                await asyncio.to_thread(self._agent.stop, job)
                 await work
             raise
         except AgentLost as gone:
             raise RigLost(gone.brief, tail=gone.details) from gone
-        if done.over_budget:  # who looks at what is written stops the run now, as if somebody had asked for it
+        if done.over_budget:  # a disk near its write budget: the observer of the journal stops the run now
             await asyncio.sleep(deadline)
         if done.timed_out or done.over_budget:
             raise RigLost(
@@ -126,16 +119,16 @@ class SshRig(ShellRig):
         return done.output, complaint
 
 
-def told(line: Connection, modules: Iterable[str], programs: Iterable[str]) -> str:
-    """What a host has to say of these, and of itself. Raises HarnessBroken if it says nothing."""
-    asked = join(fitness.asking(modules, (*programs, *PROGRAMS)))
-    return fitness.answered(line.query(asked, fitness.PATIENCE), line.name)
+def query_host(line: Connection, modules: Iterable[str], programs: Iterable[str]) -> str:
+    """Ask a host for facts and missing requirements. Raise HarnessBroken if it does not answer."""
+    query = join(requirements.query_command(modules, (*programs, *PROGRAMS)))
+    return requirements.check_answer(line.query(query, requirements.PATIENCE), line.name)
 
 
-def _told_by(holder: AgentClient, spec: RigSpec) -> str:
-    """The same from what holds its disks, which is waited for if the line is down."""
-    asked = join(fitness.asking(spec.modules, (*spec.programs, *PROGRAMS)))
+def _query_agent(agent: AgentClient, spec: RigSpec) -> str:
+    """Ask through the lease of the disks, which waits while the line is down."""
+    query = join(requirements.query_command(spec.modules, (*spec.programs, *PROGRAMS)))
     try:
-        return holder.run_script(token_hex(8), asked.encode(), fitness.PATIENCE).output.decode(errors="replace")
+        return agent.run_script(token_hex(8), query.encode(), requirements.PATIENCE).output.decode(errors="replace")
     except AgentLost as gone:
         raise RigLost(gone.brief, tail=gone.details) from gone

@@ -202,11 +202,11 @@ class Journal:
     def record_set_up(self, block: int, array: str, seconds: float) -> None:
         """Record the seconds that a stack took to build."""
         with self._transaction() as connection:
-            connection.execute(sa.insert(schema.visits), {"block": block, "array": array, "seconds": seconds})
+            connection.execute(sa.insert(schema.batches), {"block": block, "array": array, "seconds": seconds})
 
     def set_up_times(self) -> list[tuple[str, float]]:
         """Return the name and build time of every stack, once for each build."""
-        table = schema.visits.c
+        table = schema.batches.c
         return [(key, seconds) for key, seconds in self._rows(sa.select(table.array, table.seconds).order_by(table.id))]
 
     def recorded_identities(self) -> set[tuple[str, int]]:
@@ -264,11 +264,11 @@ class Journal:
         trials = schema.trials.c
         means = sa.select(sa.func.avg(trials.seconds - trials.runtime), sa.func.avg(trials.write_bw))
         ((overhead, written),) = self._rows(means.where(trials.outcome == Outcome.MEASURED.value))
-        ((setup,),) = self._rows(sa.select(sa.func.avg(schema.visits.c.seconds)))
+        ((setup,),) = self._rows(sa.select(sa.func.avg(schema.batches.c.seconds)))
         measured = trials.outcome == Outcome.MEASURED.value
         cells = self._rows(sa.select(trials.cell, sa.func.avg(trials.seconds)).where(measured).group_by(trials.cell))
-        visits = schema.visits.c
-        arrays = self._rows(sa.select(visits.array, sa.func.min(visits.seconds)).group_by(visits.array))
+        batches = schema.batches.c
+        arrays = self._rows(sa.select(batches.array, sa.func.min(batches.seconds)).group_by(batches.array))
         return MeanTimes(setup, overhead, written, tuple(self._scatter()), _pairs(cells), _pairs(arrays))
 
     def _scatter(self) -> Iterator[float]:

@@ -136,7 +136,7 @@ retried = Table(
     Column("started", String, nullable=False),
 )
 
-visits = Table(
+batches = Table(
     "visits",
     tables,
     Column("id", Integer, primary_key=True, autoincrement=True),

@@ -1,1 +1,1 @@
-"""A cell into the scripts and fio jobs that will run, and what their read-back must say."""
+"""Turn cells into bash scripts and fio jobs, and into the values that their read-back must find."""

@@ -1,4 +1,4 @@
-"""A cell into the scripts that run it: plain bash and fio, in order, that anybody can run again by hand."""
+"""The scripts of a cell: plain bash and fio in order, which can be run again by hand."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from runner.space.variants import Variant
 
 
-#: So many devices stand in one line of a job, of which fio reads no more than 4096 or 8192 characters.
+#: Devices in one line of a job: fio reads at most 4096 or 8192 characters of a line.
 _A_LINE = 32
-#: With these, fio tells when its work begins, to whoever has disks that are to fail then; by hand it tells nobody.
+#: fio rings the bell when the workload begins, for machines whose disks are to fail then; by hand there is no bell.
 BEGINS = {"exec_prerun": """sh -c 'test -z "$MATRIX_BELL" || printf b >"$MATRIX_BELL" || :'"""}
 
 
@@ -35,60 +35,59 @@ class Files:
     """
 
     directory: str
-    #: What is there once all of them are.
+    #: The path that exists once all files are complete.
     whole: str
     each: int
-    #: Of one job.
+    #: Number and bytes of one job's files.
     count: int
     span: int
-    #: The trial changes how they lie on the disks.
+    #: The trial changes their layout on the disks.
     spent: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What fio works on: devices side by side, or files."""
+    """The target of fio: devices side by side, or files."""
 
     devices: tuple[str, ...] = ()
     files: Files | None = None
-    #: Bytes that each job goes over.
+    #: Bytes that each job covers.
     span: int = 2**30
 
     @property
     def filenames(self) -> tuple[str, ...]:
-        """The devices as fio takes them, in lines that add up: one with all of several hundred would be cut."""
+        """Return the devices as fio takes them, in several lines: fio would cut one with several hundred."""
         escaped = [path.replace(":", "\\:") for path in self.devices]
         return tuple(":".join(escaped[at : at + _A_LINE]) for at in range(0, len(escaped), _A_LINE))
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayScripts:
-    """What is run once for an array."""
+    """The scripts that run once for an array."""
 
     stack: Built
     set_up: str
     tear_down: str
-    #: Finds and starts it again after a reboot.
+    #: Finds and starts the array after a reboot.
     activate: str
-    #: Tells how it stands after a trial in which disks failed; empty if none is to.
+    #: Prints the array's state after a trial in which disks failed; empty if no disk is to fail.
     aftermath: str
 
 
 @dataclass(frozen=True, slots=True)
 class CellScripts:
-    """What is run for a trial of a cell."""
+    """The scripts of a trial."""
 
     tune: str
     verify: str
     measure: str
-    #: Tells what was sampled beside it; empty if nothing is to be.
+    #: Prints the samples of the monitors; empty if there are none.
     samples: str
-    #: Tells the course of the rate; empty if nothing asks for it.
+    #: Prints the course of the rate; empty if it is not wanted.
     profile: str
 
 
 def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path | None = None) -> ArrayScripts:
-    """The scripts of an array on these disks."""
     stack = built(array.stack.value, disks, array.disks, zeroed=zeroed)
 
     def script(phase: str) -> str:
@@ -99,7 +98,6 @@ def array_scripts(array: Array, disks: Sequence[str], *, zeroed: bool, own: Path
 
 
 def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int | str = OFF) -> CellScripts:
-    """The scripts of a cell on an array that is up; `monitor` as the matrix has it."""
     tuned, place = knobs(cell.tune.value, stack), place_of(cell, stack)
     values = {
         "stack": stack,
@@ -127,13 +125,12 @@ def cell_scripts(cell: Cell, stack: Built, own: Path | None = None, monitor: int
 
 
 def job(cell: Cell, stack: Built, seed: int, own: Path | None = None) -> str:
-    """The fio job of one trial; `seed` makes its random offsets its own."""
+    """Return the fio job of one trial; `seed` gives it random offsets of its own."""
     workload, place = cell.workload, place_of(cell, stack)
     return _job("job.fio", workload, place, seed, own, BEGINS if cell.array.faults else {})
 
 
 def place_of(cell: Cell, stack: Built) -> Place:
-    """Where a cell works."""
     if stack.directory is None or cell.files is None:
         return Place(stack.tops, span=cell.span)
     return Place(
@@ -150,14 +147,13 @@ def place_of(cell: Cell, stack: Built) -> Place:
 
 
 def _lay_out(cell: Cell, place: Place, own: Path | None) -> str:
-    """The job that makes the files which have to be there before; empty if none have to."""
+    """Return the job that lays out files before the measurement; empty if no file is needed."""
     if place.files is None or cell.workload.value.new:
         return ""
     return _job("lay-out.fio", cell.workload, place, 1, own, {})
 
 
 def job_of(workload: Variant[Workload], place: Place, seed: int, own: Path | None = None) -> str:
-    """The fio job of a workload on one device, on several side by side, or on files."""
     return _job("job.fio", workload, place, seed, own, {})
 
 
@@ -169,7 +165,7 @@ def _job(
 
 
 def trial_seed(seed: int, cell: str, block: int) -> int:
-    """Another sequence of random offsets for every trial, the same one whenever the trial is redone."""
+    """Return a seed for random offsets: different for every trial, the same when a trial is repeated."""
     return int.from_bytes(hashlib.blake2b(f"{seed}/{cell}/{block}".encode(), digest_size=4).digest(), "big") >> 1
 
 

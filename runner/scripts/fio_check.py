@@ -1,4 +1,4 @@
-"""fio's own word on jobs, before anything is started."""
+"""Let fio check jobs before a run starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE = 1000
 
 
 def missing() -> str:
-    """Why fio cannot be asked here; empty if it can."""
+    """Return why fio cannot check jobs here; empty if it can."""
     return "" if shutil.which("fio") else "fio is not installed here, so jobs are checked only when they run"
 
 
@@ -46,8 +46,8 @@ def _refused_of(jobs: dict[str, str]) -> dict[str, str]:
 
 
 def _first_refused(jobs: Mapping[str, str]) -> tuple[str | None, str]:
-    """The first job of a file that fio stumbles over (it stops there)."""
-    # Not by a file, which would stay if we are killed meanwhile.
+    """Return the first job of a file that fio rejects (it stops there)."""
+    # Not by a file, which would stay if this process is killed.
     result = run(["fio", "--parse-only", "-"], stdin="".join(_named(job, key) for key, job in jobs.items()))
     if result.returncode == 0:
         return None, ""
@@ -58,7 +58,9 @@ def _first_refused(jobs: Mapping[str, str]) -> tuple[str | None, str]:
 
 
 def _complaint(said: str) -> str:
-    """What fio has against a job. It lists what is valid before it says of what; what it takes for meant rarely is."""
+    """Return fio's complaint. The valid values that fio prints before it are left out, and its guesses, which rarely
+    help.
+    """
     lines = [line.strip().removeprefix("fio: ") for line in said.splitlines() if not _DROPPED.match(line)]
     valid = [found[1] for line in lines if (found := _VALID.match(line))]
     told = [line for line in lines if line and not _VALID.match(line) and not line.startswith("Did you mean ")]
@@ -68,5 +70,4 @@ def _complaint(said: str) -> str:
 
 
 def _named(job: str, key: str) -> str:
-    """A job by whose name one knows which it is."""
     return job.replace("[trial]", f"[{key}]")

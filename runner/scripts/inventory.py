@@ -1,4 +1,4 @@
-"""The one question that is asked of a machine's disks, as a script that runs wherever they are."""
+"""The scripts that query the disks of a machine, wherever they are."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BY_ID = "/dev/disk/by-id"
 
 
 def smart_script(disks: Sequence[str], own: Path | None = None) -> str:
-    """Ask these disks, by their paths, for their health."""
+    """Return the script that asks these disks for their health."""
     return render("disks/smart.sh", own, title="The health of disks", disks=tuple(disks))
 
 
 def census_script(own: Path | None = None, *, by_id: str = BY_ID) -> str:
-    """Ask for everything there is to know before a disk is used; `by_id` is where stable names are looked up."""
+    """Return the script that lists all facts to check before a disk is used; `by_id` is the folder of stable names."""
     return render(
         "disks/census.sh",
         own,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from runner.layers.base import View
     from runner.scripts.stack import Built
 
-#: Read with every trial, whether anybody set it or not: these explain surprises later. Each costs about 0.2 ms on an
-#: emulated processor, so only what is known to differ between machines, or to be set by others, is here.
+#: Read with every trial: they explain surprises later. Each costs about 0.2 ms on an emulated processor, so only
+#: settings that differ between machines or are often changed are here.
 ALWAYS_OF_DISKS = (
     "queue/scheduler",
     "queue/nr_requests",
@@ -39,32 +39,30 @@ MEMORY = "/proc/sys/vm"
 ALWAYS_OF_MEMORY = ("dirty_ratio", "dirty_bytes", "dirty_background_ratio", "dirty_background_bytes")
 STRIPE_CACHED = frozenset({"raid4", "raid5", "raid6"})
 HUGEPAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
-#: What resets other knobs is turned before them.
+#: A tunable that resets others is set before them.
 _FIRST = ("scheduler", "cache", "requests")
-#: What the kernel counts in KiB, and we in bytes.
+#: The kernel counts these in KiB, matrices in bytes.
 IN_KIB = frozenset({"readahead", "sync_speed_min", "sync_speed_max"})
 
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One file to be set on one device; `value` None means: back to what it was before anybody set it."""
+    """One file to be set on one device; `value` None: restore the value before the first change."""
 
     setting: str
-    #: Empty where it is one of the whole machine.
+    #: Empty for a tunable of the whole host.
     device: str
     file: str
     value: str | None
-    #: What setting it takes (`templates/turn/<way>.sh`), where that is more than writing the file.
+    #: How it is set (`templates/turn/<way>.sh`), where that is more than writing the file.
     way: str = ""
 
     @property
     def command(self) -> str:
-        """The function of the script that turns it."""
         return f"turn_{self.way}" if self.way else "turn"
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What that function is told."""
         where = {
             "scheduler": (self.device,),
             "cache": (self.device,),
@@ -76,7 +74,7 @@ class Knob:
 
     @property
     def expects(self) -> tuple[Expectation, ...]:
-        """What the kernel must say of it."""
+        """Return what the kernel must report."""
         found = (Expectation(self.setting, self.file, self.value, asked=self.value is None),)
         if self.way != "cache":
             return found
@@ -87,7 +85,7 @@ class Knob:
 
 
 def knobs(tune: Tune, stack: Built) -> tuple[Knob, ...]:
-    """What a tune comes to on a stack. Only what is declared is touched; first what resets others."""
+    """Return the tunables of a tune on a stack, first those that reset others. Undeclared ones are not touched."""
     found = [knob for name, value in written(tune).items() for knob in _knobs_of(name, value, stack)]
     return tuple(sorted(found, key=lambda knob: _FIRST.index(knob.way) if knob.way in _FIRST else len(_FIRST)))
 
@@ -148,14 +146,15 @@ def _devices(name: str, stack: Built) -> tuple[str, ...]:
 
 
 def _has(view: View, key: str) -> bool:
-    """Whether an array is one of those that have a knob."""
     if not isinstance(view, MdView):
         return True
     return view.redundant if key in OF_REDUNDANT else view.level in STRIPE_CACHED or key not in OF_PARITY
 
 
 def _with_queues(devices: tuple[str, ...], stack: Built) -> tuple[str, ...]:
-    """The devices themselves; of a partition that is no mapping what it is a part of, of files what they lie on."""
+    """Return the devices that have queues: for a partition that is no mapping its disk, for files the device below
+    them.
+    """
     below = {top: view.members for view in stack.layers if not _has_queues(view) for top in view.tops}
     while any(device in below for device in devices):
         devices = tuple(one for device in devices for one in below.get(device, (device,)))
@@ -163,7 +162,7 @@ def _with_queues(devices: tuple[str, ...], stack: Built) -> tuple[str, ...]:
 
 
 def _has_queues(view: View) -> bool:
-    """Whether its devices have queues of their own, if only for their readahead."""
+    """Return whether its devices have queues of their own, if only for readahead."""
     if isinstance(view, TableView):
         return view.mapped
     return view.kind in (*SCOPES, "pick")
@@ -176,19 +175,19 @@ class Inspection:
     device: str
     name: str
     expects: tuple[Expectation, ...]
-    #: Files that are only recorded.
+    #: Files that are recorded, not checked.
     recorded: tuple[str, ...]
 
 
 def inspections(stack: Built, tuned: tuple[Knob, ...]) -> tuple[Inspection, ...]:
-    """What is read back before a measurement: layers, what was tuned, and what is always worth knowing."""
+    """Return what is read back before a measurement: layers, tunables, and settings that are always recorded."""
     found: list[Inspection] = []
     for layer in stack.layers:
         for device in layer.tops:
             if device not in layer.members:
                 always = ALWAYS_OF_TOP if device in stack.tops else ALWAYS_OF_OTHERS
                 if layer.kind == "partition":
-                    always = ALWAYS_OF_OTHERS  # its size is among what must be as declared
+                    always = ALWAYS_OF_OTHERS  # its size is checked against the declaration
                 of = stack.names[device]
                 found.append(_inspection(device, of, layer.expects, tuned, (*always, *_always_of(layer))))
     for disk in stack.disks:
@@ -217,14 +216,13 @@ def _inspection(
 
 
 def host(tuned: tuple[Knob, ...]) -> tuple[Expectation, ...]:
-    """What is read back of the whole machine, beside what is only recorded of its memory."""
+    """Return what is read back of the whole host, beside what is only recorded of its memory."""
     set_here = tuple(one for knob in tuned if knob.way == "host" for one in knob.expects)
-    # One that is turned is read of every processor.
+    # A changed setting is read on every processor.
     turned = any(knob.way == "governor" for knob in tuned)
     return set_here if turned else (*set_here, Expectation("cpu_governor", GOVERNOR, None))
 
 
 def recorded_of_memory(tuned: tuple[Knob, ...]) -> tuple[str, ...]:
-    """Files of `MEMORY` that are only recorded."""
     known = {one.file for knob in tuned if knob.way == "host" for one in knob.expects}
     return tuple(name for name in ALWAYS_OF_MEMORY if f"{MEMORY}/{name}" not in known)

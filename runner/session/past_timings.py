@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runner.base.errors import MatrixError
 from runner.engine.costs import COSTS
 from runner.engine.estimate import Pace
-from runner.machines.base import Foreseen, Preparation
+from runner.machines.base import ForecastsCost, Preparation
 from runner.results.journal import Journal
 from runner.results.run_folder import runs
 
@@ -67,11 +67,11 @@ def pace_of(
 
 def constants(here: Machine, matrix: Matrix, specs: Collection[RigSpec], load: Load = QUIET) -> Pace:
     """Look up what a machine costs. Starts nothing."""
-    ahead = here.preparation(specs) if isinstance(here, Foreseen) else Preparation()
+    ahead = here.preparation(specs) if isinstance(here, ForecastsCost) else Preparation()
     disks = matrix.every_disk()
     simulated = [disk.physics for disk in disks if disk.physics]
     return Pace(
-        costs=COSTS[here.processor() if isinstance(here, Foreseen) else "native"].slowed(load.slowness),
+        costs=COSTS[here.processor() if isinstance(here, ForecastsCost) else "native"].slowed(load.slowness),
         physics=min(simulated, key=lambda one: one.rate(2**20, random=False, write=True), default=None),
         memory=matrix.machine.memory,
         disks=len(disks),

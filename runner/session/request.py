@@ -105,10 +105,10 @@ def asked(
 def _lacking_kernels(space: Space, place: str) -> Iterator[Flaw]:
     from runner.base.kernels import is_path
     from runner.language.yaml_source import Flaw
-    from runner.machines.base import Wishes
+    from runner.machines.base import MachineOptions
 
     for at, kernel in enumerate(space.matrix.machine.kernel or ()):
-        if is_path(kernel) and (why := machine(place, Wishes()).lacks(kernel)):
+        if is_path(kernel) and (why := machine(place, MachineOptions()).kernel_refusal(kernel)):
             yield Flaw(("machine", "kernel", at), why)
 
 
@@ -227,6 +227,6 @@ def refuse(place: Machine, specs: Iterable[RigSpec]) -> None:
     if refusals:
         raise BadInput(
             f"the {place.name} machine cannot run this",
-            details="\n".join(f"- {one.told}" for one in refusals),
+            details="\n".join(f"- {one.message}" for one in refusals),
             resolution="`matrix doctor` shows what every machine needs",
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, Self
 from runner.base.atomic_files import write_atomically
 from runner.base.errors import BadInput, Exit, MatrixError
 from runner.engine.budget import ENDLESS, Cost
-from runner.engine.concurrency_policy import Found, Told, one_at_a_time_because
+from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel, one_at_a_time_because
 from runner.engine.estimate import estimate
 from runner.engine.events import RigUp, TrialDone
 from runner.engine.executor import Executor
@@ -18,8 +18,8 @@ from runner.engine.recorder import RunContext
 from runner.engine.scheduler import Scheduler
 from runner.engine.spending import Spending
 from runner.hosts.write_budget import run_within_budget
-from runner.machines import Where, machine, swept
-from runner.machines.base import Wishes
+from runner.machines import Where, machine, sweep
+from runner.machines.base import MachineOptions
 from runner.results.disk_health import describe_missing_health
 from runner.results.journal import Journal
 from runner.results.live_sync import Feed
@@ -167,16 +167,16 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> Prepared:
         study=study_beside(options.matrix, request.space),
     )
     order.check()
-    here, specs = machine(place.machine, Wishes()), order.specs()
+    here, specs = machine(place.machine, MachineOptions()), order.specs()
     refuse(here, specs)
     check_zeroed(request, here)
-    for leftover in swept(place.machine):
-        notice(leftover.told)
+    for leftover in sweep(place.machine):
+        notice(leftover.message)
     exist = None if here.brings_disks else wanted(matrix, options.hosts, place)
     check_destroy(options.destroy, exist, place.machine)
     order = replace(order, exist=exist, release=release_of(exist.ssh) if exist else "")
     if exist and exist.ssh:
-        refuse(machine(place.machine, Wishes(where=exist.ssh)), specs)
+        refuse(machine(place.machine, MachineOptions(where=exist.ssh)), specs)
     anew = {"fresh": options.fresh, "retry_broken": options.retry_broken}
     if exist and begins_anew(options.results, order.fingerprint(), **anew):
         precheck(exist, matrix, place.machine, options.destroy)
@@ -225,8 +225,8 @@ def _record_disks(this: _Run) -> None:
 def _tell_estimate(this: _Run) -> Pace:
     """Tell how long the run will take; return what that is based on."""
     order, observer = this.order, this.observer
-    request, here = order.request, machine(order.machine, Wishes(cold=order.cold))
-    load = QUIET if here.made_up else Load.now()
+    request, here = order.request, machine(order.machine, MachineOptions(cold=order.cold))
+    load = QUIET if here.synthetic else Load.now()
     pace = pace_of(this.options.results, here, order.machine, request.space.matrix, order.specs(), load)
     if load.note and not pace.runs:
         observer.notice(f"note: {load.note}")
@@ -267,7 +267,9 @@ async def _work(executor: Executor, disks: Borrowed) -> None:
 def _context(this: _Run, feed: Feed) -> RunContext:
     order, disks, observer = this.order, this.disks, this.observer
     leased = disks.paths, disks.held, order.exist.ssh if order.exist else "", disks.agent
-    place = machine(order.machine, Wishes(order.cold, observer.progress, observer.notice, *leased, images=order.images))
+    place = machine(
+        order.machine, MachineOptions(order.cold, observer.progress, observer.notice, *leased, images=order.images)
+    )
 
     def listen(event: Event) -> None:
         if isinstance(event, RigUp):
@@ -340,13 +342,13 @@ def _versions(facts: Mapping[str, str]) -> dict[str, str]:
 def level_of(asked: Jobs, place: Machine, specs: Collection[RigSpec], arrays: Iterable[Array]) -> tuple[Level, str]:
     """Return the number of rigs to begin with, and a note why it is one; a number that is impossible is bad input."""
     if asked == 1:
-        return Told(1), ""
+        return FixedLevel(1), ""
     kinds = set(specs)
     why = one_at_a_time_because(place, kinds, arrays)
-    room = min(map(place.room, kinds))
+    room = min(map(place.max_rigs, kinds))
     if asked == AUTO:
         why = why or ("this host has no room for a second such machine" if room == 1 else "")
-        return (Told(1), f"one rig at a time: {why}") if why else (Found.up_to(room), "")
+        return (FixedLevel(1), f"one rig at a time: {why}") if why else (AdaptiveLevel.up_to(room), "")
     if why:
         raise BadInput(
             f"--jobs {asked}: {why}",
@@ -359,7 +361,7 @@ def level_of(asked: Jobs, place: Machine, specs: Collection[RigSpec], arrays: It
             f"--jobs {asked}: this host has room for {room} at a time of machines with {size}",
             resolution="`--jobs auto` takes as many as there is room for; their size is the matrix's `machine:`",
         )
-    return Told(asked), ""
+    return FixedLevel(asked), ""
 
 
 def short_of(short: int, left_out: int, cost: Cost) -> str:

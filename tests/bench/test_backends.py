@@ -53,7 +53,7 @@ def test_the_program_alone_for_real(tmp_path: Path) -> None:
 
 def test_a_refusal_is_told_and_no_error(tmp_path: Path) -> None:
     # An ordinary user hears first that it is none of theirs.
-    with pytest.raises(NotHad, match="there is no hosts" if os.geteuid() == 0 else "be root there"):
+    with pytest.raises(NotHad, match="there is no hosts" if os.geteuid() == 0 else "log in as root"):
         here(["local"], tmp_path)
 
 

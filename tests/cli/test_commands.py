@@ -204,7 +204,7 @@ def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
 
 def test_the_plan_says_what_a_run_there_would_be_refused_for(matrix: Matrix, tmp_path: Path) -> None:
     (tmp_path / "modelled.yaml").write_text(SMALL.replace("count: 4,", "count: 4, model: nas-7200,"))
-    told = "note: `matrix run --on local` would be refused here: disks that exist follow no model"
+    told = "note: `matrix run --on local` would be refused here: physical disks have no model"
     for jobs in ("1", "auto"):
         planned = matrix("plan", "--on", "local", "--jobs", jobs, "modelled.yaml")
         assert (planned.returncode, planned.stdout.count(told)) == (0, 1)
@@ -213,7 +213,7 @@ def test_the_plan_says_what_a_run_there_would_be_refused_for(matrix: Matrix, tmp
 
 def test_the_plan_for_machines(matrix: Matrix) -> None:
     plan = json.loads(matrix("plan", "small.yaml", "--format", "json").stdout)
-    assert plan["cells"] == 4 == sum(len(visit["cells"]) for visit in plan["visits"])
+    assert plan["cells"] == 4 == sum(len(batch["cells"]) for batch in plan["visits"])
     assert plan["visits"][0]["cells"][0]["axes"]["md.level"] == "5"
 
 

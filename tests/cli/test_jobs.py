@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runner.base.errors import BadInput, Exit
-from runner.engine.concurrency_policy import Found, Told
+from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel
 from runner.machines.base import RigSpec
 from runner.machines.qemu import Qemu
 from runner.session.run import AUTO, Jobs, level_of
@@ -23,18 +23,18 @@ class Roomy(Qemu):
         super().__init__()
         self.rooms = rooms
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return self.rooms
 
 
 @pytest.mark.parametrize(
     ("asked", "spec", "rooms", "level", "said"),
     [
-        (1, BARE, 1, Told(1), ""),
-        (4, MODELLED, 4, Told(4), ""),
-        (AUTO, MODELLED, 8, Found(most=8, now=2), ""),
-        (AUTO, MODELLED, 1, Told(1), "one rig at a time: this host has no room for a second such machine"),
-        (AUTO, BARE, 8, Told(1), "one rig at a time: disks without a model"),
+        (1, BARE, 1, FixedLevel(1), ""),
+        (4, MODELLED, 4, FixedLevel(4), ""),
+        (AUTO, MODELLED, 8, AdaptiveLevel(most=8, now=2), ""),
+        (AUTO, MODELLED, 1, FixedLevel(1), "one rig at a time: this host has no room for a second such machine"),
+        (AUTO, BARE, 8, FixedLevel(1), "one rig at a time: disks without a model"),
     ],
 )
 def test_what_may_be(asked: Jobs, spec: RigSpec, rooms: int, level: object, said: str) -> None:

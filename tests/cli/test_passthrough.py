@@ -75,7 +75,7 @@ def test_where_disks_are_made_none_can_be_destroyed(call: Call, here: Path) -> N
     [
         ("", "", ("--on", "local"), "--passthrough: local makes no virtual machine"),
         ("", "", ("--on", "dry"), "--passthrough: dry makes no virtual machine"),
-        (", model: nas-7200", "", (), "disks that exist follow no model"),
+        (", model: nas-7200", "", (), "physical disks have no model"),
         ("", ", sync: assume-clean", (), "those of qemu-passthrough are not known to be"),
         ("", "", (), "there is no hosts.yaml, so no disk that exists may be used"),
     ],

@@ -120,7 +120,7 @@ def test_what_broke_is_an_error_and_no_failure(
     def broken(step: Step) -> StepResult:
         return StepResult(step.name, 1, "no", 0.0) if step.name == "measure" else dry.plausible(step)
 
-    monkeypatch.setattr(dry.Dry, "wished", classmethod(lambda cls, _: cls(broken)))
+    monkeypatch.setattr(dry.Dry, "from_options", classmethod(lambda cls, _: cls(broken)))
     done = run(pytester, "small.yaml")
     done.assert_outcomes(errors=4, skipped=2)
     done.stdout.fnmatch_lines(["*raid5/chunk=16KiB/work/rw=read: *no*", "*results/small-pytest-*"])
@@ -134,7 +134,7 @@ def test_the_first_that_broke_is_the_last_that_is_told(
         writes = step.name == "measure" and "rw=randwrite" in step.files["job.fio"]
         return StepResult(step.name, 1, "no", 0.0) if writes else dry.plausible(step)
 
-    monkeypatch.setattr(dry.Dry, "wished", classmethod(lambda cls, _: cls(broken)))
+    monkeypatch.setattr(dry.Dry, "from_options", classmethod(lambda cls, _: cls(broken)))
     run(pytester, "small.yaml", "-x").assert_outcomes(passed=1, errors=1)
     (folder,) = runs(pytester)
     assert len((pytester.path / "results" / folder / "trials.csv").read_text().splitlines()) == 1 + 4 * 4
@@ -182,7 +182,7 @@ def test_a_cell_that_never_settled_has_no_figures_and_does_not_pass(
         reads = step.name == "measure" and "rw=read" in step.files["job.fio"]
         return replace(said, output=said.output.replace('"attained":1', '"attained":0')) if reads else said
 
-    monkeypatch.setattr(dry.Dry, "wished", classmethod(lambda cls, _: cls(restless)))
+    monkeypatch.setattr(dry.Dry, "from_options", classmethod(lambda cls, _: cls(restless)))
     steady = "runtime: 8s, steady: {within: 5%, over: 2s}"
     matrix.write_text(matrix.read_text().replace("runtime: 1s", steady))
     done = run(pytester, "small.yaml")

@@ -13,7 +13,7 @@ from runner.base.errors import BadInput
 from runner.cli.clean import reach_for, reaches
 from runner.hosts.agent.connection import connection_to
 from runner.hosts.disk_ledger import LeaseRecord, write_record
-from runner.machines import requirements as fitness
+from runner.machines import requirements
 from tests.cli.conftest import Said
 
 Call = Callable[..., Said]
@@ -107,7 +107,7 @@ def test_this_machine_is_asked_where_no_host_is_named(call: Call, shelf: Path) -
 
 
 def test_the_doctor_tells_what_this_host_can_do_without(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fitness.OPTIONAL, "no-such-program", ("no-such-package", "nothing is done"))
+    monkeypatch.setitem(requirements.OPTIONAL, "no-such-program", ("no-such-package", "nothing is done"))
     said = call("doctor", "--on", "local").out
     assert "          optional  no-such-program (apt install no-such-package): by it nothing is done\n" in said
     assert said.count("no-such-program") == 1, "it is no reason why the host could not be used"

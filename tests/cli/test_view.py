@@ -12,14 +12,14 @@ from rich.console import Console
 
 from runner.cli.progress import JsonView, LiveView, PlainView, QuietView
 from runner.engine.events import (
+    BatchDone,
+    BatchStarted,
     Event,
     RigUp,
     RigWasLost,
     TrialDone,
+    TrialHostLimited,
     TrialStarted,
-    TrialStrained,
-    VisitDone,
-    VisitStarted,
 )
 from runner.results.record import Outcome, Trial
 from tests.reports.samples import direction, measured
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 RED = "raid5/[red]"
 EVENTS: tuple[Event, ...] = (
-    VisitStarted(1, RED, 2),
+    BatchStarted(1, RED, 2),
     RigUp(RED, 1.5, {"kernel": "6.1"}),
     TrialStarted("raid5/[red]/work", 1, RED),
     TrialDone("raid5/[red]/work", measured("c1", 1, direction(2e8, 1 << 20)), RED),
     RigWasLost("raid5/[red]/other", "the guest panicked", "a fresh one comes up", RED),
     TrialDone("raid5/[red]/other", Trial("c2", 1, Outcome.BROKEN, "the guest panicked"), RED),
-    VisitDone(1, RED),
+    BatchDone(1, RED),
 )
 
 
@@ -107,7 +107,7 @@ def test_the_bar_keeps_what_went_wrong_above_itself(monkeypatch: pytest.MonkeyPa
     assert "left" in said
 
 
-STRAINED = TrialStrained("raid5/[red]/work", 1, RED, "9.0% (answers late 9.0%, disks left waiting 0.0%)", 3)
+STRAINED = TrialHostLimited("raid5/[red]/work", 1, RED, "9.0% (answers late 9.0%, disks left waiting 0.0%)", 3)
 
 
 def test_why_a_trial_is_measured_again_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,16 +136,16 @@ def test_where_several_rigs_are_at_work_each_has_its_line(monkeypatch: pytest.Mo
         return terminal.getvalue()
 
     with LiveView(planned=10, done=0) as view:
-        one = seen(view, VisitStarted(1, "raid5", 2))
+        one = seen(view, BatchStarted(1, "raid5", 2))
         assert "building raid5" in one
         assert "rigs" not in one
-        two = seen(view, VisitStarted(1, "raid6", 2), TrialStarted("raid6/work", 1, "raid6"))
+        two = seen(view, BatchStarted(1, "raid6", 2), TrialStarted("raid6/work", 1, "raid6"))
         assert all(words in two for words in ("2 rigs", "building raid5", "raid6/work block 1"))
         again = seen(view, TrialStarted("raid5/work", 1, "raid5"), replace(STRAINED, array="raid5", name="raid5/work"))
         assert "raid5/work block 1, again alone" in again
         left = seen(view, TrialDone("raid6/work", measured("c1", 1, direction(2e8, 1 << 20)), "raid6"))
         assert "1/2" in left
-        last = seen(view, VisitDone(1, "raid6"))
+        last = seen(view, BatchDone(1, "raid6"))
         assert "rigs" not in last
         assert "again alone" in last
 

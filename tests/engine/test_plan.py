@@ -23,19 +23,19 @@ def plan(text: str = SWEEP, seed: int = 1) -> Plan:
 def test_every_block_holds_every_cell_once_and_every_array_once(seed: int) -> None:
     planned = plan(SMALL, seed)
     for block in planned.blocks:
-        visits = list(planned.visits(block))
-        cells = Counter(cell.id for visit in visits for cell in visit.cells)
+        batches = list(planned.batches(block))
+        cells = Counter(cell.id for batch in batches for cell in batch.cells)
         assert set(cells) == {cell.id for cell in planned.selection.cells()}
         assert set(cells.values()) == {1}
-        assert len({visit.array.key for visit in visits}) == len(visits)
-        assert all(cell.array is visit.array for visit in visits for cell in visit.cells)
+        assert len({batch.array.key for batch in batches}) == len(batches)
+        assert all(cell.array is batch.array for batch in batches for cell in batch.cells)
 
 
 SHARED = st.sampled_from(["layout=single", "layout=striped", "layout=parity", "layout=far"])
 
 
 def _order(planned: Plan, block: int) -> list[str]:
-    return [cell.id for visit in planned.visits(block) for cell in visit.cells]
+    return [cell.id for batch in planned.batches(block) for cell in batch.cells]
 
 
 def test_the_order_follows_from_the_seed_and_differs_between_blocks() -> None:
@@ -48,13 +48,13 @@ def test_cells_of_one_array_keep_their_order_when_others_are_left_out() -> None:
     """What `--only` leaves out must not reshuffle what it leaves in: a run can be narrowed and compared."""
     whole, found = plan(), space()
     part = Plan(select(found, ["layout=far"]), found.matrix.repeat, 1)
-    of_whole = {visit.array.key: [cell.id for cell in visit.cells] for visit in whole.visits(1)}
-    assert all([cell.id for cell in visit.cells] == of_whole[visit.array.key] for visit in part.visits(1))
+    of_whole = {batch.array.key: [cell.id for cell in batch.cells] for batch in whole.batches(1)}
+    assert all([cell.id for cell in batch.cells] == of_whole[batch.array.key] for batch in part.batches(1))
 
 
 def test_kernels_are_rigs_of_their_own_and_come_one_after_the_other() -> None:
     planned = plan(SMALL + "machine: {kernel: [debian-12, debian-13]}\n")
-    kernels = [visit.array.kernel for visit in planned.visits(1)]
+    kernels = [batch.array.kernel for batch in planned.batches(1)]
     assert len(kernels) == 4
     assert kernels in (["debian-12"] * 2 + ["debian-13"] * 2, ["debian-13"] * 2 + ["debian-12"] * 2)
 
@@ -142,18 +142,18 @@ def test_what_parts_of_a_plan_cost_adds_up_to_the_whole(chosen: set[str], repeat
 @given(st.integers(), st.sets(SHARED), st.integers(1, 50))
 def test_no_block_leaves_a_wanted_cell_out_or_takes_another_in(seed: int, chosen: set[str], block: int) -> None:
     selection = select(space(), sorted(chosen))
-    visits = list(Plan(selection, Repeat(min=50, max=50), seed).visits(block))
-    assert Counter(cell.id for visit in visits for cell in visit.cells) == Counter(
+    batches = list(Plan(selection, Repeat(min=50, max=50), seed).batches(block))
+    assert Counter(cell.id for batch in batches for cell in batch.cells) == Counter(
         cell.id for cell in selection.cells()
     )
-    assert {visit.block for visit in visits} == {block}
-    assert len({visit.array.key for visit in visits}) == len(visits)
+    assert {batch.block for batch in batches} == {block}
+    assert len({batch.array.key for batch in batches}) == len(batches)
 
 
 def test_orders_are_not_all_alike() -> None:
     """Over many seeds every cell comes first at some time: none is always measured on a cold host."""
     small = select(space(SMALL))
-    firsts = {next(Plan(small, Repeat(min=1, max=1), seed).visits(1)).cells[0].id for seed in range(60)}
+    firsts = {next(Plan(small, Repeat(min=1, max=1), seed).batches(1)).cells[0].id for seed in range(60)}
     assert firsts == {cell.id for cell in small.cells()}
 
 
@@ -169,7 +169,7 @@ workloads: {{w: {{rw: [read, write, randread, randwrite, rw], bs: [4KiB, 64KiB],
 """
     planned = plan(text)
     assert planned.selection.count() == 1_000_000
-    first = next(planned.visits(1))
+    first = next(planned.batches(1))
     assert len(first.cells) == 50_000
 
 

@@ -110,7 +110,7 @@ def test_every_trial_names_the_kernel_that_ran(tmp_path: Path) -> None:
 
 def test_an_array_is_built_once_in_a_block_for_all_its_cells(bench: Bench) -> None:
     bench.run()
-    assert [[step.name for step in rig.told] for rig in bench.machine.rigs] == [
+    assert [[step.name for step in rig.steps] for rig in bench.machine.rigs] == [
         ["set-up", *["tune", "verify", "measure"] * 2]
     ] * 4
 
@@ -120,9 +120,9 @@ def test_only_what_is_ours_shares_a_shell(bench: Bench, tmp_path: Path, own: boo
     templates = tmp_path if own else None
     told = (bench.plan, bench.machine, bench.journal, bench.shelf, bench.folder, bench.events.append)
     asyncio.run(executor(*told, boot_id="one", own_templates=templates).run())
-    steps = [step for rig in bench.machine.rigs for step in rig.told]
+    steps = [step for rig in bench.machine.rigs for step in rig.steps]
     assert {step.name for step in steps} == {"set-up", "tune", "verify", "measure"}
-    assert {step.name for step in steps if step.goes_on} == (set() if own else {"verify", "measure"})
+    assert {step.name for step in steps if step.continues_shell} == (set() if own else {"verify", "measure"})
 
 
 def test_a_trials_folder_holds_all_that_ran_and_all_that_was_said(bench: Bench) -> None:
@@ -133,9 +133,9 @@ def test_a_trials_folder_holds_all_that_ran_and_all_that_was_said(bench: Bench) 
         *("job.fio", "set-up.log", "read-back.tsv", "fio.json"),
     }  # fmt: skip
     told = next(
-        rig for rig in bench.machine.rigs if any(step.files.get("job.fio") == kept["job.fio"] for step in rig.told)
+        rig for rig in bench.machine.rigs if any(step.files.get("job.fio") == kept["job.fio"] for step in rig.steps)
     )
-    assert kept["1-set-up.sh"] == told.told[0].text
+    assert kept["1-set-up.sh"] == told.steps[0].text
 
 
 def test_running_again_does_nothing(bench: Bench) -> None:
@@ -442,12 +442,12 @@ def test_on_a_machine_that_stays_the_array_is_taken_apart_on_every_way_out(bench
         disposable = False
 
     bench.run(machine=Staying())
-    assert all(rig.told[-1].name == "tear-down" for rig in bench.machine.rigs)
+    assert all(rig.steps[-1].name == "tear-down" for rig in bench.machine.rigs)
     bench.journal.close()
     bench.journal = Journal.open(bench.folder / "other.sqlite")
     with pytest.raises(Killed):
         bench.run(machine=Staying(_killed_at_measure))
-    assert [step.name for step in bench.machine.rigs[-1].told][-1] == "tear-down"
+    assert [step.name for step in bench.machine.rigs[-1].steps][-1] == "tear-down"
 
 
 def _killed_at_measure(step: Step) -> StepResult:
@@ -462,7 +462,7 @@ def test_what_is_not_zeroed_waits_for_its_resync(bench: Bench) -> None:
 
     bench.run(machine=Used())
     assert {trial.notes["resync"] for trial in bench.trials} == {"waited for"}
-    assert all("--assume-clean" not in rig.told[0].text for rig in bench.machine.rigs)
+    assert all("--assume-clean" not in rig.steps[0].text for rig in bench.machine.rigs)
 
 
 def test_assume_clean_is_refused_where_disks_are_not_known_to_be_zero(tmp_path: Path) -> None:
@@ -472,7 +472,7 @@ def test_assume_clean_is_refused_where_disks_are_not_known_to_be_zero(tmp_path: 
     bench = Bench(tmp_path, SMALL.replace("level: 5", "level: 5, sync: assume-clean"))
     bench.run(machine=Used())
     assert bench.outcomes() == {Outcome.BROKEN: 8}
-    assert {rig.told == [] for rig in bench.machine.rigs} == {True}
+    assert {rig.steps == [] for rig in bench.machine.rigs} == {True}
     assert "assume-clean is only true on zeroed disks" in bench.trials[0].reason
     bench.journal.close()
 
@@ -570,7 +570,7 @@ def test_a_dirty_tear_down_is_tried_again(bench: Bench) -> None:
     bench.run(machine=_Sticky(1))
     assert bench.outcomes() == {Outcome.MEASURED: 8}
     assert not [event for event in bench.events if isinstance(event, RigWasLost)]
-    assert [step.name for step in bench.machine.rigs[0].told][-2:] == ["tear-down", "tear-down"]
+    assert [step.name for step in bench.machine.rigs[0].steps][-2:] == ["tear-down", "tear-down"]
 
 
 def test_a_tear_down_that_stays_dirty_costs_the_rig_and_no_trial(bench: Bench) -> None:
@@ -585,7 +585,7 @@ def test_half_a_set_up_is_taken_apart_on_a_machine_that_stays(bench: Bench) -> N
         disposable = False
 
     bench.run(machine=Staying(lambda one: StepResult(one.name, one.name != "tear-down", "matrix: no", 0.0)))
-    assert [[step.name for step in rig.told] for rig in bench.machine.rigs] == [["set-up", "tear-down"]] * 4
+    assert [[step.name for step in rig.steps] for rig in bench.machine.rigs] == [["set-up", "tear-down"]] * 4
     assert {trial.reason for trial in bench.trials} == {"set-up failed: no"}
 
 
@@ -630,7 +630,7 @@ def test_a_trial_in_which_disks_fail_has_a_rig_of_its_own_and_tells_what_became_
             assert trial.notes["md.after"] == "clean, degraded 1"
             assert "md127 : active" in kept["aftermath.log"]
             assert "exec_prerun" in kept["job.fio"]
-    rigs = [[step.name for step in rig.told] for rig in faulty.machine.rigs]
+    rigs = [[step.name for step in rig.steps] for rig in faulty.machine.rigs]
     assert all(steps.count("measure") == 1 for steps in rigs if "aftermath" in steps)
     assert len(rigs) == 2 * (2 + 4)
 
@@ -682,7 +682,7 @@ def test_a_trial_that_never_came_to_its_work_is_broken_for_that_reason(tmp_path:
     reasons = {trial.reason for trial in faulty.trials}
     faulty.journal.close()
     assert reasons == {"not as declared: md.level wanted raid5, kernel says raid4"}
-    assert not any(step.name == "aftermath" for rig in faulty.machine.rigs for step in rig.told)
+    assert not any(step.name == "aftermath" for rig in faulty.machine.rigs for step in rig.steps)
 
 
 def test_only_what_counts_in_the_summary_is_asked_whether_it_is_enough() -> None:

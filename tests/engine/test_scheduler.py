@@ -49,7 +49,7 @@ def carry_out(chosen: Scheduler, most: int | None = None) -> list[Trial]:
     """Record each trial that is asked for, at most so many."""
     done: list[Trial] = []
     for block in chosen.rounds():
-        for _, cells in chosen.visits(block):
+        for _, cells in chosen.batches(block):
             while cells and (most is None or len(done) < most):
                 cell = cells.popleft()
                 trial = chosen.conclusion(cell, block) or broken(cell, block)
@@ -111,8 +111,8 @@ def test_a_budget_leaves_out_and_counts_what_it_does_not_buy(seconds: int) -> No
     chosen = scheduler(Spending(Cost(float(seconds), float("inf")), clock=lambda: clock[0]))
     done = 0
     for block in chosen.rounds():
-        for visit, cells in chosen.visits(block):
-            while chosen.affordable(visit.array, cells, block):
+        for batch, cells in chosen.batches(block):
+            while chosen.affordable(batch.array, cells, block):
                 clock[0] += 3.0
                 chosen.add(broken(cells[0], block), cells.popleft())
                 done += 1

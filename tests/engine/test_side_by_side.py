@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.engine.concurrency_policy import Found, Told
-from runner.engine.events import Event, RigUp, RigWasLost, TrialDone, TrialStrained, VisitDone, VisitStarted
+from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel
+from runner.engine.events import BatchDone, BatchStarted, Event, RigUp, RigWasLost, TrialDone, TrialHostLimited
 from runner.machines.base import RigLost, RigSpec, Step, StepResult
 from runner.machines.dry import Dry, DryRig, plausible
 from runner.results.record import Outcome
@@ -91,7 +91,7 @@ def recorded(bench: Bench) -> list[tuple[str, int]]:
 
 
 def test_four_at_a_time_measure_what_one_does(bench: Bench) -> None:
-    bench.run(machine=(host := Bearing(9)), level=Told(4))
+    bench.run(machine=(host := Bearing(9)), level=FixedLevel(4))
     assert recorded(bench) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 16}
     assert host.most == 4
@@ -107,23 +107,23 @@ def test_one_at_a_time_nothing_is_said_of_others(bench: Bench) -> None:
 
 
 def test_blocks_stay_one_after_the_other_and_cells_in_their_order(bench: Bench) -> None:
-    bench.run(machine=Bearing(9), level=Told(3))
-    blocks = [event.block for event in bench.events if isinstance(event, VisitStarted | VisitDone)]
+    bench.run(machine=Bearing(9), level=FixedLevel(3))
+    blocks = [event.block for event in bench.events if isinstance(event, BatchStarted | BatchDone)]
     assert blocks == sorted(blocks)
-    begun = [event.array for event in bench.events if isinstance(event, VisitStarted)]
-    assert begun == [visit.array.label for block in bench.plan.blocks for visit in bench.plan.visits(block)]
+    begun = [event.array for event in bench.events if isinstance(event, BatchStarted)]
+    assert begun == [batch.array.label for block in bench.plan.blocks for batch in bench.plan.batches(block)]
     done = [(event.array, event.name) for event in bench.events if isinstance(event, TrialDone)]
     for block in bench.plan.blocks:
-        for visit in bench.plan.visits(block):
-            names = [name for array, name in done[8 * block - 8 : 8 * block] if array == visit.array.label]
-            assert names == [cell.name for cell in visit.cells]
+        for batch in bench.plan.batches(block):
+            names = [name for array, name in done[8 * block - 8 : 8 * block] if array == batch.array.label]
+            assert names == [cell.name for cell in batch.cells]
 
 
 def test_what_was_strained_in_company_is_measured_again_alone_and_only_that_counts(bench: Bench) -> None:
-    bench.run(machine=(host := Bearing(2)), level=Told(4))
+    bench.run(machine=(host := Bearing(2)), level=FixedLevel(4))
     assert recorded(bench) == sorted(bench.planned())
     assert not any("strained" in trial.notes for trial in bench.trials)
-    told = [event for event in bench.events if isinstance(event, TrialStrained)]
+    told = [event for event in bench.events if isinstance(event, TrialHostLimited)]
     repeated = [trial for trial in bench.trials if "repeated" in trial.notes]
     assert len(repeated) == len(told) > 0
     assert all("beside" not in trial.notes for trial in repeated)
@@ -136,7 +136,7 @@ def test_what_was_strained_in_company_is_measured_again_alone_and_only_that_coun
 
 
 def test_what_is_strained_alone_too_is_recorded_as_that(bench: Bench) -> None:
-    bench.run(machine=Bearing(0), level=Told(2))
+    bench.run(machine=Bearing(0), level=FixedLevel(2))
     assert recorded(bench) == sorted(bench.planned())
     assert all("strained" in trial.notes for trial in bench.trials)
     assert any("repeated" in trial.notes for trial in bench.trials)
@@ -145,16 +145,16 @@ def test_what_is_strained_alone_too_is_recorded_as_that(bench: Bench) -> None:
 
 def test_disks_that_failed_in_company_fail_again_on_fresh_ones(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FAULTY)
-    bench.run(machine=(host := Bearing(1)), level=Told(3))
+    bench.run(machine=(host := Bearing(1)), level=FixedLevel(3))
     assert recorded(bench) == sorted(bench.planned())
     assert any("repeated" in trial.notes for trial in bench.trials if "faults" in trial.notes)
-    rigs = [[step.name for step in rig.told] for rig in host.rigs]
+    rigs = [[step.name for step in rig.steps] for rig in host.rigs]
     assert {steps.count("measure") for steps in rigs if "aftermath" in steps} == {1}
 
 
 def test_auto_finds_how_many_the_host_bears(tmp_path: Path) -> None:
     bench = Bench(tmp_path, FOUR.replace("repeat: 2", "repeat: 20"))
-    bench.run(machine=(host := Bearing(3)), level=Found.up_to(8))
+    bench.run(machine=(host := Bearing(3)), level=AdaptiveLevel.up_to(8))
     assert recorded(bench) == sorted(bench.planned())
     assert host.most == 4
     assert sum("repeated" in trial.notes for trial in bench.trials) < 0.2 * len(bench.trials)
@@ -163,7 +163,7 @@ def test_auto_finds_how_many_the_host_bears(tmp_path: Path) -> None:
 
 
 def test_a_lost_rig_is_tried_again_alone(bench: Bench) -> None:
-    bench.run(machine=(host := Bearing(9, Dying(1, lambda job: "rw=read\n" in job))), level=Told(4))
+    bench.run(machine=(host := Bearing(9, Dying(1, lambda job: "rw=read\n" in job))), level=FixedLevel(4))
     assert recorded(bench) == sorted(bench.planned())
     assert Counter(trial.attempts for trial in bench.trials) == {1: 8, 2: 8}
     assert all(most == 1 for job, most in host.measured if "rw=read\n" in job)
@@ -184,16 +184,16 @@ def test_a_lost_machine_goes_down_beside_no_trial_that_is_alone(bench: Bench) ->
                         await asyncio.sleep(0)
                     self.at_work = [one for one in self.at_work if one is not going]
 
-    bench.run(machine=(host := SlowToGoDown(9, Dying(1, lambda job: "rw=read\n" in job))), level=Told(4))
+    bench.run(machine=(host := SlowToGoDown(9, Dying(1, lambda job: "rw=read\n" in job))), level=FixedLevel(4))
     assert recorded(bench) == sorted(bench.planned())
     assert all(most == 1 for job, most in host.measured if "rw=read\n" in job)
 
 
 def test_a_cell_that_keeps_killing_its_machine_leaves_the_others_alone(bench: Bench) -> None:
-    bench.run(machine=Bearing(9, Dying(99, lambda job: "rw=read\n" in job)), level=Told(4))
+    bench.run(machine=Bearing(9, Dying(99, lambda job: "rw=read\n" in job)), level=FixedLevel(4))
     assert bench.outcomes() == {Outcome.MEASURED: 8, Outcome.BROKEN: 4, Outcome.SKIPPED: 4}
     lost = [event for event in bench.events if isinstance(event, RigWasLost)]
-    assert Counter(event.array for event in lost) == {visit.array.label: 2 for visit in bench.plan.visits(1)}
+    assert Counter(event.array for event in lost) == {batch.array.label: 2 for batch in bench.plan.batches(1)}
 
 
 def test_a_set_up_that_fails_breaks_its_own_array_only(bench: Bench) -> None:
@@ -201,7 +201,7 @@ def test_a_set_up_that_fails_breaks_its_own_array_only(bench: Bench) -> None:
         wrong = step.name == "set-up" and "--chunk=32" in step.text
         return StepResult(step.name, 1, "matrix: no", 0.0) if wrong else plausible(step)
 
-    bench.run(machine=Bearing(9, answer), level=Told(4))
+    bench.run(machine=Bearing(9, answer), level=FixedLevel(4))
     assert bench.outcomes() == {Outcome.MEASURED: 12, Outcome.BROKEN: 4}
 
 
@@ -214,7 +214,7 @@ def test_a_machine_that_never_comes_up_breaks_all_and_ends(bench: Bench) -> None
             async with super().rig(spec, scratch) as rig:
                 yield rig
 
-    bench.run(machine=Never(9), level=Told(4))
+    bench.run(machine=Never(9), level=FixedLevel(4))
     assert bench.outcomes() == {Outcome.BROKEN: 16}
 
 
@@ -227,18 +227,18 @@ def test_killed_at_any_steps_and_run_again_it_ends_with_exactly_the_planned_tria
     for step in kills:
         host = Bearing(borne, killed_at(plausible, step))
         try:
-            bench.run(machine=host, level=Told(jobs))
+            bench.run(machine=host, level=FixedLevel(jobs))
         except Killed:
             assert host.up == 0
             assert host.at_work == []
             continue
-    bench.run(machine=Bearing(borne), level=Told(jobs))
+    bench.run(machine=Bearing(borne), level=FixedLevel(jobs))
     assert recorded(bench) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 16}
     bench.journal.close()
 
 
-@pytest.mark.parametrize("kind", [RigUp, TrialDone, TrialStrained])
+@pytest.mark.parametrize("kind", [RigUp, TrialDone, TrialHostLimited])
 @pytest.mark.parametrize("number", [1, 3, 5])
 def test_stopped_at_any_moment_nothing_stays_up_and_nothing_is_held_against_anybody(
     bench: Bench, kind: type, number: int
@@ -252,7 +252,7 @@ def test_stopped_at_any_moment_nothing_stays_up_and_nothing_is_held_against_anyb
             if sum(isinstance(one, kind) for one in bench.events) == number:
                 task.cancel()
 
-        await bench.execution(listen, level=Told(4)).run()
+        await bench.execution(listen, level=FixedLevel(4)).run()
 
     bench.machine = host = Bearing(2)
     with pytest.raises(asyncio.CancelledError):
@@ -260,7 +260,7 @@ def test_stopped_at_any_moment_nothing_stays_up_and_nothing_is_held_against_anyb
     assert (host.up, host.at_work) == (0, [])
     assert not bench.journal.unended_attempts()
     assert sum(isinstance(event, TrialDone) for event in bench.events) == len(bench.trials) < 16
-    bench.run(machine=Bearing(2), boot_id="two", level=Told(4))
+    bench.run(machine=Bearing(2), boot_id="two", level=FixedLevel(4))
     assert recorded(bench) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 16}
     assert {trial.attempts for trial in bench.trials} == {1}
@@ -270,15 +270,15 @@ def test_on_machines_that_stay_every_array_is_taken_apart(bench: Bench) -> None:
     class Staying(Bearing):
         disposable = False
 
-    bench.run(machine=Staying(2), level=Told(4))
-    assert all(rig.told[-1].name == "tear-down" for rig in bench.machine.rigs)
+    bench.run(machine=Staying(2), level=FixedLevel(4))
+    assert all(rig.steps[-1].name == "tear-down" for rig in bench.machine.rigs)
 
 
 def test_what_broke_proves_nothing_about_the_level(bench: Bench) -> None:
     def answer(step: Step) -> StepResult:
         return StepResult(step.name, step.name == "tune", "matrix: no", 0.0) if step.name == "tune" else plausible(step)
 
-    bench.run(machine=(host := Bearing(9, answer)), level=Found.up_to(4))
+    bench.run(machine=(host := Bearing(9, answer)), level=AdaptiveLevel.up_to(4))
     assert bench.outcomes() == {Outcome.BROKEN: 16}
     assert host.most == 2
 
@@ -293,7 +293,7 @@ def test_a_lost_rig_while_it_is_repeated_is_a_try_like_any_other(bench: Bench) -
             raise RigLost("the guest kernel panicked")
         return plausible(step)
 
-    bench.run(machine=Bearing(2, answer), level=Told(4))
+    bench.run(machine=Bearing(2, answer), level=FixedLevel(4))
     assert recorded(bench) == sorted(bench.planned())
     assert bench.outcomes() == {Outcome.MEASURED: 16}
     repeated = [trial for trial in bench.trials if "repeated" in trial.notes]

@@ -73,7 +73,7 @@ def carried_out(
     with Journal.open(run.journal) as journal:
         asyncio.run(executor(plan, machine, journal, run, run.path, listen, boot_id="x").run())
         standing = [path.name for path in run.standing.glob("*")]
-        return list(journal.trials()), [[step.name for step in rig.told] for rig in machine.rigs], standing
+        return list(journal.trials()), [[step.name for step in rig.steps] for rig in machine.rigs], standing
 
 
 def test_a_lost_array_is_started_again_and_taken_apart_on_the_next_rig(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.engine.concurrency_policy import MOST_PATIENCE, Found, Level, Told, one_at_a_time_because
+from runner.engine.concurrency_policy import MOST_PATIENCE, AdaptiveLevel, FixedLevel, Level, one_at_a_time_because
 from runner.machines import MACHINES, PASSTHROUGH, machine
-from runner.machines.base import RigSpec, Wishes
+from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.dry import Dry
 from runner.machines.qemu import Qemu
 from runner.simdisks.disk import Disk
@@ -25,20 +25,20 @@ TRIALS = st.lists(st.tuples(st.integers(0, 40), st.booleans()), max_size=200)
 
 def after(level: Level, trials: list[tuple[int, bool]]) -> Level:
     for beside, kept_up in trials:
-        level = level.kept_up(beside) if kept_up else level.strained(beside)
+        level = level.kept_up(beside) if kept_up else level.host_limited(beside)
     return level
 
 
 @given(COUNTS, TRIALS)
 def test_as_many_as_were_told_stay_as_many(count: int, trials: list[tuple[int, bool]]) -> None:
-    assert after(Told(count), trials) == Told(count)
+    assert after(FixedLevel(count), trials) == FixedLevel(count)
 
 
 @given(COUNTS, TRIALS)
 def test_it_is_always_at_least_one_and_at_most_what_there_is_room_for(
     most: int, trials: list[tuple[int, bool]]
 ) -> None:
-    found = after(Found.up_to(most), trials)
+    found = after(AdaptiveLevel.up_to(most), trials)
     assert 1 <= found.now <= found.most == most
 
 
@@ -46,8 +46,8 @@ def test_it_is_always_at_least_one_and_at_most_what_there_is_room_for(
 def test_strain_never_raises_it_and_a_trial_that_kept_up_never_lowers_it(
     most: int, trials: list[tuple[int, bool]], beside: int
 ) -> None:
-    found = after(Found.up_to(most), trials)
-    assert found.strained(beside).now == (min(found.now, beside) if beside else found.now)
+    found = after(AdaptiveLevel.up_to(most), trials)
+    assert found.host_limited(beside).now == (min(found.now, beside) if beside else found.now)
     assert found.now <= found.kept_up(beside).now <= found.now + 1
 
 
@@ -55,19 +55,19 @@ def test_strain_never_raises_it_and_a_trial_that_kept_up_never_lowers_it(
 def test_of_several_that_were_strained_together_only_the_first_counts(
     most: int, trials: list[tuple[int, bool]], beside: int
 ) -> None:
-    once = after(Found.up_to(most), trials).strained(beside)
+    once = after(AdaptiveLevel.up_to(most), trials).host_limited(beside)
     assert after(once, [(beside, False)] * 5) == once
 
 
 @given(COUNTS, TRIALS)
 def test_in_less_company_than_there_may_be_nothing_is_proved(most: int, trials: list[tuple[int, bool]]) -> None:
-    found = after(Found.up_to(most), trials)
+    found = after(AdaptiveLevel.up_to(most), trials)
     assert after(found, [(beside, True) for beside in range(found.now - 1)]) == found
 
 
 @given(st.integers(1, 12), TRIALS)
 def test_where_nobody_is_strained_it_ends_at_what_there_is_room_for(most: int, trials: list[tuple[int, bool]]) -> None:
-    found = after(Found.up_to(most), trials)
+    found = after(AdaptiveLevel.up_to(most), trials)
     for _ in range(most * most * MOST_PATIENCE):
         found = found.kept_up(found.now - 1)
     assert found.now == most
@@ -75,7 +75,7 @@ def test_where_nobody_is_strained_it_ends_at_what_there_is_room_for(most: int, t
 
 @given(st.integers(1, 12), st.integers(1, 12))
 def test_it_stays_about_what_the_host_bears_and_strains_ever_fewer(most: int, borne: int) -> None:
-    found: Level = Found.up_to(most)
+    found: Level = AdaptiveLevel.up_to(most)
     levels = []
     for _ in range(2000):
         levels.append(found.now)
@@ -97,7 +97,7 @@ def test_only_disks_whose_time_is_modelled_are_measured_side_by_side() -> None:
 
 @pytest.mark.parametrize("name", [*MACHINES, *PASSTHROUGH.values()])
 def test_where_disks_are_there_once_there_is_one_machine(name: str) -> None:
-    why = one_at_a_time_because(machine(name, Wishes()), [MODELLED], [])
+    why = one_at_a_time_because(machine(name, MachineOptions()), [MODELLED], [])
     made = name in {"qemu", "vagrant", "dry"}
     assert why.partition(":")[0] == ("" if made else f"{name} has one machine at a time")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.engine.concurrency import Turns
-from runner.engine.concurrency_policy import Found, Told
+from runner.engine.concurrency_policy import AdaptiveLevel, FixedLevel
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator
@@ -59,7 +59,7 @@ async def settled() -> None:
 
 
 async def test_as_many_are_at_work_as_may_be_and_the_others_wait_in_turn() -> None:
-    works = Works(turns := Turns(Told(2)))
+    works = Works(turns := Turns(FixedLevel(2)))
     for name in "abcd":
         await works.begin(name, turns.together())
     assert works.at_work == {"a", "b"}
@@ -70,7 +70,7 @@ async def test_as_many_are_at_work_as_may_be_and_the_others_wait_in_turn() -> No
 
 
 async def test_who_wants_to_be_alone_waits_for_the_others_and_later_ones_wait_for_it() -> None:
-    works = Works(turns := Turns(Told(4)))
+    works = Works(turns := Turns(FixedLevel(4)))
     await works.begin("a", turns.together())
     await works.begin("alone", turns.alone())
     await works.begin("later", turns.together())
@@ -83,7 +83,7 @@ async def test_who_wants_to_be_alone_waits_for_the_others_and_later_ones_wait_fo
 
 
 async def test_a_turn_knows_how_many_were_beside_it_at_most() -> None:
-    works = Works(turns := Turns(Told(4)))
+    works = Works(turns := Turns(FixedLevel(4)))
     for name in "abc":
         await works.begin(name, turns.together())
     await works.end("a")
@@ -93,7 +93,7 @@ async def test_a_turn_knows_how_many_were_beside_it_at_most() -> None:
 
 
 async def test_who_is_cancelled_leaves_nothing_behind() -> None:
-    works = Works(turns := Turns(Told(2)))
+    works = Works(turns := Turns(FixedLevel(2)))
     await works.begin("a", turns.together())
     await works.begin("alone", turns.alone())
     await works.begin("later", turns.together())
@@ -109,7 +109,7 @@ async def test_who_is_cancelled_leaves_nothing_behind() -> None:
 
 
 async def test_cancelled_in_the_moment_in_which_its_turn_comes_it_passes_it_on() -> None:
-    works = Works(turns := Turns(Told(1)))
+    works = Works(turns := Turns(FixedLevel(1)))
     for name in "abc":
         await works.begin(name, turns.together())
     works.over["a"].set()
@@ -119,10 +119,10 @@ async def test_cancelled_in_the_moment_in_which_its_turn_comes_it_passes_it_on()
 
 
 async def test_fewer_may_be_at_work_from_now_on_when_somebody_was_strained() -> None:
-    works = Works(turns := Turns(Found(most=4, now=3)))
+    works = Works(turns := Turns(AdaptiveLevel(most=4, now=3)))
     for name in "abcd":
         await works.begin(name, turns.together())
-    turns.strained(works.turn["a"])
+    turns.host_limited(works.turn["a"])
     await works.end("a")
     assert works.at_work == {"b", "c"}
     assert turns.now() == 2
@@ -131,7 +131,7 @@ async def test_fewer_may_be_at_work_from_now_on_when_somebody_was_strained() -> 
 @given(st.lists(st.tuples(st.sampled_from(["together", "alone", "end", "cancel"]), st.integers(0, 9)), max_size=60))
 def test_whatever_happens_nobody_is_beside_one_alone_and_everybody_has_a_turn(steps: list[tuple[str, int]]) -> None:
     async def played() -> None:
-        works = Works(turns := Turns(Told(3)))
+        works = Works(turns := Turns(FixedLevel(3)))
         for number, (what, which) in enumerate(steps):
             if what in {"together", "alone"}:
                 await works.begin(f"{what}-{number}", getattr(turns, what)())
@@ -169,7 +169,7 @@ async def fails(error: BaseException) -> None:
 async def test_what_one_fails_with_stops_the_others_and_comes_out_as_it_is(error: BaseException) -> None:
     ended = Counter[str]()
     with pytest.raises(type(error)) as caught:
-        await Turns(Told(3)).side_by_side(iter([endless(ended, "a"), fails(error), endless(ended, "b")]))
+        await Turns(FixedLevel(3)).side_by_side(iter([endless(ended, "a"), fails(error), endless(ended, "b")]))
     assert caught.value is error
     assert ended == {"a": 1, "b": 1}
 
@@ -181,7 +181,7 @@ async def test_told_to_stop_it_waits_for_what_it_began_and_begins_no_more() -> N
         for name in "abc":
             yield endless(ended, name)
 
-    task = asyncio.create_task(Turns(Told(2)).side_by_side(works()))
+    task = asyncio.create_task(Turns(FixedLevel(2)).side_by_side(works()))
     await settled()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -196,7 +196,7 @@ async def test_what_goes_wrong_while_it_stops_is_not_lost() -> None:
         finally:
             raise ValueError("the journal is full")
 
-    task = asyncio.create_task(Turns(Told(2)).side_by_side(iter([breaks(), endless(Counter(), "b")])))
+    task = asyncio.create_task(Turns(FixedLevel(2)).side_by_side(iter([breaks(), endless(Counter(), "b")])))
     await settled()
     task.cancel()
     with pytest.raises(ValueError, match="the journal is full"):
@@ -204,7 +204,7 @@ async def test_what_goes_wrong_while_it_stops_is_not_lost() -> None:
 
 
 async def test_more_are_begun_as_soon_as_more_may_be() -> None:
-    turns, begun = Turns(Found(most=3, now=1)), list[str]()
+    turns, begun = Turns(AdaptiveLevel(most=3, now=1)), list[str]()
 
     async def work(name: str) -> None:
         begun.append(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.engine.order import Plan
-from runner.machines.base import Keeps
+from runner.machines.base import KeepsRig
 from runner.machines.dry import Dry
 from runner.results.journal import Journal
 from runner.space.select import select
@@ -48,7 +48,7 @@ class Keeping(Dry):
         async with super().rig(spec, scratch) as rig:
             yield rig
 
-    async def put_down(self) -> None:
+    async def shut_down(self) -> None:
         self.put_down_after.append(len(self.rigs))
 
 
@@ -74,5 +74,5 @@ def test_it_is_put_down_also_when_the_run_is_stopped_or_fails(tmp_path: Path, er
 
 
 def test_a_machine_that_keeps_nothing_need_not_say_so() -> None:
-    assert isinstance(Keeping(), Keeps)
-    assert not isinstance(Dry(), Keeps)
+    assert isinstance(Keeping(), KeepsRig)
+    assert not isinstance(Dry(), KeepsRig)

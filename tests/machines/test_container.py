@@ -18,12 +18,12 @@ from runner.base.errors import HarnessBroken
 from runner.engine.order import Plan
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
-from runner.machines.base import RigLost, RigSpec, Step, Wishes
-from runner.machines.container import AS_USUAL, Container, boxed, image
+from runner.machines.base import MachineOptions, RigLost, RigSpec, Step
+from runner.machines.container import NO_OPTIONS, Container, boxed, image
 from runner.machines.container import lent as taken
 from runner.machines.container.argv import OWNER, RUN, started, tried
 from runner.machines.container.engine import as_told, fitted, found
-from runner.machines.container.leftovers import Owner, swept
+from runner.machines.container.leftovers import Owner, sweep
 from runner.machines.dry import Dry
 from runner.results.journal import Journal
 from runner.results.record import Outcome
@@ -79,7 +79,7 @@ def starts_none() -> str:
     """What the engine of this host has against any container at all, in whichever way it is told; empty if nothing."""
     have = found().engine
     assert have is not None
-    made_of = asyncio.run(image.provide(have, AS_USUAL.progress))
+    made_of = asyncio.run(image.provide(have, NO_OPTIONS.progress))
     said = ""
     for way in as_told(have):
         done = subprocess.run(tried(way, made_of), capture_output=True, text=True)
@@ -102,7 +102,7 @@ def engine() -> Engine:
     """One that is known to work, with an image."""
     have = found().engine
     assert have is not None
-    made_of = asyncio.run(image.provide(have, AS_USUAL.progress))
+    made_of = asyncio.run(image.provide(have, NO_OPTIONS.progress))
     return fitted(have, made_of, lambda _: None)
 
 
@@ -143,7 +143,7 @@ def test_the_same_cells_are_measured_in_a_container_as_anywhere(disks: Bay, tmp_
             one.release()
         # By names that are links, as udev's are.
         links = tuple(str(disks.names / name) for name in ("disk-a", "disk-b"))
-        machine = Container(Wishes(disks=links, held=held))
+        machine = Container(MachineOptions(disks=links, held=held))
         here = carried_out(machine, text, tmp_path / "results", dict(zip(links, held, strict=True)))
     dry = carried_out(Dry(), text, tmp_path / "dry")
     assert {trial.cell for trial in here} == {trial.cell for trial in dry}
@@ -153,7 +153,7 @@ def test_the_same_cells_are_measured_in_a_container_as_anywhere(disks: Bay, tmp_
 
 def said_in(disks: Bay, spec: RigSpec, *texts: str) -> list[tuple[int, str]]:
     async def ask() -> list[tuple[int, str]]:
-        machine = Container(Wishes(disks=(disks.disk,)))
+        machine = Container(MachineOptions(disks=(disks.disk,)))
         async with machine.rig(spec, disks.work) as rig:
             return [
                 (result.status, result.output.strip())
@@ -224,20 +224,20 @@ def test_a_name_that_leads_elsewhere_in_the_middle_of_a_run_leads_nowhere(disks:
     link = disks.names / "disk-a"
 
     async def turned() -> None:
-        machine = Container(Wishes(disks=(str(link),)))
+        machine = Container(MachineOptions(disks=(str(link),)))
         async with machine.rig(ONE, disks.work):
             link.unlink()
             link.symlink_to(disks.other)
         async with machine.rig(ONE, disks.work):
             pytest.fail("it came up on another disk")
 
-    with pytest.raises(HarnessBroken, match="disk-a is another device than the one that was lent"):
+    with pytest.raises(HarnessBroken, match="disk-a is not the device that was leased"):
         asyncio.run(turned())
 
 
 def test_a_script_that_hangs_is_a_lost_rig_and_its_container_is_gone(disks: Bay, engine: Engine) -> None:
     async def hang() -> None:
-        async with Container(Wishes(disks=(disks.disk,))).rig(ONE, disks.work) as rig:
+        async with Container(MachineOptions(disks=(disks.disk,))).rig(ONE, disks.work) as rig:
             await rig.run([Step("a", "trap '' HUP TERM INT; sleep 1000")], expected=0, deadline=0.5)
 
     with pytest.raises(RigLost, match=r"the container did not answer within 0\.5 s"):
@@ -247,7 +247,7 @@ def test_a_script_that_hangs_is_a_lost_rig_and_its_container_is_gone(disks: Bay,
 
 def test_a_container_that_is_taken_away_is_a_lost_rig(disks: Bay, engine: Engine) -> None:
     async def lose() -> None:
-        async with Container(Wishes(disks=(disks.disk,))).rig(ONE, disks.work) as rig:
+        async with Container(MachineOptions(disks=(disks.disk,))).rig(ONE, disks.work) as rig:
             await asyncio.to_thread(taken_away, engine)
             await rig.run([Step("a", "true")], expected=0, deadline=60)
 
@@ -267,8 +267,8 @@ def test_only_containers_whose_run_is_gone_are_taken_away(engine: Engine) -> Non
             line = engine.argv("create", f"--name={name}", "--network=none", *engine.way.container, *labels)
             subprocess.run([*line, image.of_packages(), "true"], capture_output=True, check=True)
         told = f"{engine.kind} container forgotten of /r"
-        assert [one.told for one in swept(dry=True)] == [f"{told}: its process is gone"]
-        assert [(one.told, one.stays) for one in swept()] == [(f"{told}: taken away", False)]
+        assert [one.message for one in sweep(dry=True)] == [f"{told}: its process is gone"]
+        assert [(one.message, one.remains) for one in sweep()] == [(f"{told}: taken away", False)]
         assert sorted(names(engine)) == ["foreign", "held"]
     finally:
         for name in of:

@@ -18,7 +18,7 @@ from runner.base.errors import HarnessBroken
 from runner.engine.rigs import powers_of
 from runner.machines import MACHINES
 from runner.machines.base import RigSpec
-from runner.machines.container import AS_USUAL, Container, image, lent
+from runner.machines.container import NO_OPTIONS, Container, image, lent
 from runner.machines.container.argv import FIRST, SWEPT, Box, Engine, Lent, Way, entered, removed, started, tried, ways
 from runner.machines.container.engine import fitted, found, installed, kind_of, lowered, mapper_major
 from runner.machines.container.leftovers import Left, Owner, parsed
@@ -194,7 +194,9 @@ def test_an_engine_is_told_in_the_first_way_that_works_which_is_remembered(picky
     one = fitted(picky, "image", said.append)
     assert one.way.engine == ("--runtime", "runc")
     assert [word.split("=")[0] for word in one.way.container] == ["--ulimit", "--ulimit"]
-    assert said == [f"podman does not work as it comes (Error: setrlimit: Operation not permitted), but with {one.way}"]
+    assert said == [
+        f"podman does not work with its defaults (Error: setrlimit: Operation not permitted); it works with {one.way}"
+    ]
     assert fitted(picky, "image", said.append) == one
     assert len(said) == 1
 
@@ -218,7 +220,7 @@ def test_whatever_is_not_docker_is_spoken_to_as_to_podman() -> None:
 def test_what_no_container_can_have_is_refused_all_at_once() -> None:
     spec = RigSpec((Disk(1 << 26, "sata", Physics("volume")),), kernel="debian-13", modules=("no_such_module",))
     said = [one.brief for one in Container().refusals(spec)]
-    assert said[:2] == ["disks that exist follow no model", "debian-13 cannot be run on a host that is up"]
+    assert said[:2] == ["physical disks have no model", "a running host cannot boot debian-13"]
     assert any("has no no_such_module, neither built in nor as a module" in one for one in said)
 
 
@@ -229,7 +231,7 @@ def test_programs_are_those_of_the_image_not_of_the_host() -> None:
 
 def test_it_is_one_of_the_machines() -> None:
     assert MACHINES["container"] == "runner.machines.container:Container"
-    assert "the kernel of the host" in Container().lacks("debian-13")
+    assert "the kernel of the host" in Container().kernel_refusal("debian-13")
 
 
 # --- images -----------------------------------------------------------------------------------------------------------
@@ -268,13 +270,13 @@ def test_an_image_is_built_in_the_first_way_that_works(tmp_path: Path, monkeypat
     monkeypatch.setattr(image, "TOOLS", ("no-such-tool",))
     monkeypatch.setenv("MATRIX_CACHE", str(tmp_path / "cache"))
     with pytest.raises(HarnessBroken, match="cannot build the image") as failed:
-        asyncio.run(image.provide(engine, AS_USUAL.progress))
+        asyncio.run(image.provide(engine, NO_OPTIONS.progress))
     assert failed.value.details == "rlimit"
     assert "install what makes one without: no-such-tool" in failed.value.resolution
     assert said.read_text().split() == ["image", "build", "image"]
     (tmp_path / "base").touch()
     said.unlink()
-    assert asyncio.run(image.provide(engine, AS_USUAL.progress)).startswith("localhost/matrix:built-")
+    assert asyncio.run(image.provide(engine, NO_OPTIONS.progress)).startswith("localhost/matrix:built-")
     assert said.read_text().split() == ["image", "build", "image", "build"]
 
 
@@ -284,10 +286,10 @@ ME = Owner.me()
 
 
 def test_an_owner_is_written_on_a_label_and_read_again() -> None:
-    assert Owner.told(str(ME)) == ME
+    assert Owner.parse(str(ME)) == ME
     assert ME.is_here
     assert ME.is_alive
-    assert [Owner.told(text) for text in ("", "x", "x 1", "x y z", "x 1 2 3")] == [None] * 5
+    assert [Owner.parse(text) for text in ("", "x", "x 1", "x y z", "x 1 2 3")] == [None] * 5
 
 
 def test_a_number_that_was_used_again_is_somebody_else() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
-from runner.machines import script_bundle as envelope
+from runner.machines import script_bundle
 from runner.machines.base import Step, StepResult
 
 MARK = "m4rk"
@@ -21,9 +21,9 @@ MARK = "m4rk"
 
 def enact(*steps: Step, mark: str = MARK) -> list[StepResult]:
     with tempfile.TemporaryDirectory() as folder:
-        script = envelope.pack(steps, mark, envelope.fresh(f"{folder}/it's here"))
+        script = script_bundle.pack(steps, mark, script_bundle.fresh(f"{folder}/it's here"))
         done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=False)
-    return envelope.unpack(steps, mark, done.stdout, done.stderr.decode())
+    return script_bundle.unpack(steps, mark, done.stdout, done.stderr.decode())
 
 
 def outcomes(*steps: Step) -> list[tuple[str, int, str]]:
@@ -49,12 +49,12 @@ def test_later_steps_read_what_earlier_ones_wrote() -> None:
 
 def test_each_run_starts_in_an_empty_folder() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        for _ in range(2 * envelope.ROOMS + 2):
+        for _ in range(2 * script_bundle.ROOMS + 2):
             step = Step("a", "ls -A; touch .x y", {"given": ""})
-            script = envelope.pack([step], MARK, envelope.fresh(folder))
+            script = script_bundle.pack([step], MARK, script_bundle.fresh(folder))
             done = subprocess.run(["/bin/bash", "-c", script], capture_output=True, check=True)
-            assert envelope.unpack([step], MARK, done.stdout)[0].output == "given\n"
-        assert len(list(Path(folder).iterdir())) == envelope.ROOMS
+            assert script_bundle.unpack([step], MARK, done.stdout)[0].output == "given\n"
+        assert len(list(Path(folder).iterdir())) == script_bundle.ROOMS
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,12 @@ def test_options_of_one_step_do_not_reach_the_next() -> None:
 
 
 def test_a_step_that_goes_on_is_in_the_shell_of_the_one_before_it() -> None:
-    steps = [Step("a", "a=1"), Step("b", "echo $a; set -u", goes_on=True), Step("c", "echo $a"), Step("d", "echo $a")]
+    steps = [
+        Step("a", "a=1"),
+        Step("b", "echo $a; set -u", continues_shell=True),
+        Step("c", "echo $a"),
+        Step("d", "echo $a"),
+    ]
     assert [said for _, _, said in outcomes(*steps)] == ["", "1\n", "\n", "\n"]
 
 
@@ -110,7 +115,7 @@ def test_shared_or_not_the_first_that_fails_is_the_last_that_runs(text: str, pla
     texts = ["set -euo pipefail\necho on\ncat file"] * 3
     texts[place] = text
     apart = [Step(str(number), text, {"file": str(number)}) for number, text in enumerate(texts)]
-    together = [replace(step, goes_on=True) for step in apart]
+    together = [replace(step, continues_shell=True) for step in apart]
     assert len(outcomes(*together)) == place + 1
     assert [one[:2] for one in outcomes(*together)] == [one[:2] for one in outcomes(*apart)]
     assert outcomes(*together)[:place] == outcomes(*apart)[:place]
@@ -118,23 +123,23 @@ def test_shared_or_not_the_first_that_fails_is_the_last_that_runs(text: str, pla
 
 def test_a_step_that_leaves_a_shared_shell_as_if_all_were_done_is_found_out() -> None:
     with pytest.raises(HarnessBroken, match="step b was cut short"):
-        enact(Step("a", "exit 0"), Step("b", "echo not reached", goes_on=True))
+        enact(Step("a", "exit 0"), Step("b", "echo not reached", continues_shell=True))
 
 
 def test_in_a_shared_shell_too_a_step_whose_files_cannot_be_written_is_not_run() -> None:
     with pytest.raises(HarnessBroken, match="step b was cut short") as caught:
-        enact(Step("a", "mkdir job.fio"), Step("b", "echo ran anyway", {"job.fio": "x"}, goes_on=True))
+        enact(Step("a", "mkdir job.fio"), Step("b", "echo ran anyway", {"job.fio": "x"}, continues_shell=True))
     assert "ran anyway" not in caught.value.details
 
 
 def test_what_is_to_be_done_at_the_end_of_a_shared_shell_is_part_of_its_last_step() -> None:
-    steps = [Step("a", "trap 'echo bye' EXIT"), Step("b", "echo b; exit 3", goes_on=True)]
+    steps = [Step("a", "trap 'echo bye' EXIT"), Step("b", "echo b; exit 3", continues_shell=True)]
     assert outcomes(*steps) == [("a", 0, ""), ("b", 3, "b\nbye\n")]
 
 
 def test_each_step_of_a_shared_shell_has_its_own_time() -> None:
     texts = ["unset EPOCHREALTIME; EPOCHREALTIME=10.000000", "EPOCHREALTIME=12.500000", ":"]
-    assert enact(*(Step("a", text, goes_on=True) for text in texts))[1].seconds == 2.5
+    assert enact(*(Step("a", text, continues_shell=True) for text in texts))[1].seconds == 2.5
 
 
 def test_output_that_looks_like_a_frame_is_output() -> None:
@@ -148,7 +153,7 @@ def test_bytes_that_are_no_text_survive_as_well_as_they_can() -> None:
 
 def test_null_bytes_are_refused() -> None:
     with pytest.raises(HarnessBroken, match="null byte"):
-        envelope.pack([Step("a", "echo \0")], MARK, ":")
+        script_bundle.pack([Step("a", "echo \0")], MARK, ":")
 
 
 def test_a_script_cut_short_is_an_error_with_its_last_words() -> None:

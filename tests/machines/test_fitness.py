@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.machines import requirements as fitness
+from runner.machines import requirements
 from runner.machines.base import RigSpec
 
 if TYPE_CHECKING:
@@ -18,34 +18,34 @@ SPEC = RigSpec(disks=(), modules=("raid456", "xfs"), programs=("mdadm", "mkfs.xf
 
 
 def test_what_every_trial_needs_has_a_package() -> None:
-    assert set(fitness.ALWAYS) <= set(fitness.PACKAGES)
+    assert set(requirements.ALWAYS) <= set(requirements.PACKAGES)
 
 
 def test_what_is_missing_is_refused_with_what_helps() -> None:
     said = "no-program mdadm\nno-module raid456\nno-root alice\nkernel 6.1.0\nfio fio-3.33\n"
-    found = [(one.brief, one.resolution.split(",")[0]) for one in fitness.refusals(said, "shelf")]
+    found = [(one.brief, one.resolution.split(",")[0]) for one in requirements.refusals(said, "shelf")]
     assert found == [
         ("shelf has no mdadm", "apt install mdadm there"),
         (
             "the kernel of shelf (6.1.0) has no raid456, neither built in nor as a module",
             "install the modules of that kernel",
         ),
-        ("alice may not work on the disks of shelf", "be root there"),
+        ("alice may not work on the disks of shelf", "log in as root: on this host by sudo"),
     ]
-    assert fitness.facts(said) == {"kernel": "6.1.0", "fio": "fio-3.33"}
+    assert requirements.facts(said) == {"kernel": "6.1.0", "fio": "fio-3.33"}
 
 
 def test_what_a_host_can_do_without_is_not_lacking() -> None:
     said = "no-program smartctl\nno-program mdadm\nkernel 6.1.0\n"
-    assert fitness.lacking(said) == ["mdadm (apt install mdadm)"]
-    assert fitness.without(said) == [
+    assert requirements.missing(said) == ["mdadm (apt install mdadm)"]
+    assert requirements.missing_optional(said) == [
         "smartctl (apt install smartmontools): by it disks are asked how well they are, before a run and after it"
     ]
-    assert fitness.without("kernel 6.1.0\n") == []
+    assert requirements.missing_optional("kernel 6.1.0\n") == []
 
 
 def test_a_host_that_has_it_all_is_not_refused() -> None:
-    assert not list(fitness.refusals("kernel 6.1.0\n", "shelf"))
+    assert not list(requirements.refusals("kernel 6.1.0\n", "shelf"))
 
 
 def test_what_is_not_there_is_found(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_what_is_not_there_is_found(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     (tmp_path / "grep").symlink_to("/usr/bin/grep")
     asked = subprocess.run(
-        ["/bin/bash", "-c", fitness.ASK, "ask", "no_such_module_x", "mdadm,no-such-program"],
+        ["/bin/bash", "-c", requirements.ASK, "ask", "no_such_module_x", "mdadm,no-such-program"],
         env={**os.environ, "PATH": str(tmp_path)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert asked.stdout.splitlines() == ["no-program no-such-program", "no-module no_such_module_x"]
@@ -66,4 +66,4 @@ def test_a_host_without_a_shell_says_so() -> None:
     from runner.base.errors import HarnessBroken
 
     with pytest.raises(HarnessBroken, match="no shell on shelf: status 1"):
-        fitness.found(("false",), SPEC, "shelf")
+        requirements.query(("false",), SPEC, "shelf")

@@ -16,7 +16,7 @@ import pytest
 from runner.engine.order import Plan
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
-from runner.machines.base import Wishes
+from runner.machines.base import MachineOptions
 from runner.machines.dry import Dry
 from runner.machines.local import Local
 from runner.results.journal import Journal
@@ -77,7 +77,9 @@ def test_the_same_cells_are_measured_on_this_host_as_anywhere(disks: Bay, tmp_pa
     with lease_disks([disks.declared, disks.beside], disks.ask, asked, lambda: datetime.now(UTC), said.append) as held:
         for one in held:
             one.release()
-        here = carried_out(Local(Wishes(disks=tuple(one.node.path for one in held))), tmp_path / "results", held)
+        here = carried_out(
+            Local(MachineOptions(disks=tuple(one.node.path for one in held))), tmp_path / "results", held
+        )
     dry = carried_out(Dry(), tmp_path / "dry")
     assert {trial.cell for trial in here} == {trial.cell for trial in dry}
     assert {(trial.outcome, trial.reason) for trial in here} == {(Outcome.MEASURED, "")}

@@ -17,7 +17,7 @@ from runner.hosts.inventory import Node
 from runner.hosts.local_operations import LOCAL, Descriptor
 from runner.language.hosts import DeclaredDisk
 from runner.machines import PASSTHROUGH, machine
-from runner.machines.base import RigSpec, Wishes
+from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
 from runner.machines.qemu.argv import Passed, Whole
@@ -130,15 +130,15 @@ def test_where_the_kernel_says_nothing_a_disk_is_plain(tmp_path: Path) -> None:
 def test_what_such_disks_cannot_do_is_refused_and_a_kernel_is_not() -> None:
     modelled = RigSpec((Disk(2**20, "virtio", Physics("hdd")),) * 2, kernel="debian-12")
     briefs = [one.brief for one in Passthrough().refusals(modelled)]
-    assert "disks that exist follow no model" in briefs
+    assert "physical disks have no model" in briefs
     assert not any("kernel" in brief for brief in briefs)
-    assert Passthrough().room(modelled) == 1
+    assert Passthrough().max_rigs(modelled) == 1
     assert (Passthrough.disposable, Passthrough.zeroed, Passthrough.brings_disks) == (False, False, False)
 
 
 def test_sectors_that_a_bus_cannot_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runner.machines.qemu.passthrough.seen", lambda *_: Passed(logical=4096))
-    place = Passthrough(Wishes(held=(LeasedDisk(DeclaredDisk("x", 1), node(), LOCAL, Descriptor(-1)),)))
+    place = Passthrough(MachineOptions(held=(LeasedDisk(DeclaredDisk("x", 1), node(), LOCAL, Descriptor(-1)),)))
     with pytest.raises(BadInput, match="x has sectors of 4096 bytes"):
         place._passed(RigSpec((Disk(1, "sata"),)))
     assert place._passed(RigSpec((Disk(1, "scsi"),))) == (Passed(logical=4096),)
@@ -146,10 +146,10 @@ def test_sectors_that_a_bus_cannot_have_are_refused(monkeypatch: pytest.MonkeyPa
 
 def test_every_machine_that_passes_disks_through_is_as_the_one_without() -> None:
     for plain, passing in PASSTHROUGH.items():
-        made = machine(passing, Wishes())
-        assert isinstance(made, type(machine(plain, Wishes())))
+        made = machine(passing, MachineOptions())
+        assert isinstance(made, type(machine(plain, MachineOptions())))
         assert made.name == passing
-    assert isinstance(machine("qemu-passthrough", Wishes()), Qemu)
+    assert isinstance(machine("qemu-passthrough", MachineOptions()), Qemu)
 
 
 async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with_it(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ async def test_a_disk_that_went_with_its_controller_has_but_its_lock(tmp_path: P
     held = LeasedDisk(DeclaredDisk("x", 512, whole=True), node(), LOCAL, Descriptor(7), controller="0000:01:00.0")
     async with lent([held], (Disk(512, "nvme"),), tmp_path, -1) as served:
         assert (served.descriptors, served.kept) == ((), (7,))
-    assert Passthrough(Wishes(held=(held,)))._passed(RigSpec((Disk(512, "nvme"),))) == (Whole("0000:01:00.0"),)
+    assert Passthrough(MachineOptions(held=(held,)))._passed(RigSpec((Disk(512, "nvme"),))) == (Whole("0000:01:00.0"),)
 
 
 def test_there_is_one_such_rig_at_a_time() -> None:

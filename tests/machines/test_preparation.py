@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.cache import sha256
-from runner.machines.base import Foreseen, Preparation, RigSpec, Wishes
+from runner.machines.base import ForecastsCost, MachineOptions, Preparation, RigSpec
 from runner.machines.dry import Dry
 from runner.machines.local import Local
 from runner.machines.qemu import BOOT_SECONDS, BUILD_SECONDS, PROBE_SECONDS, Qemu, appliance, probe, recipe, template
@@ -71,7 +71,7 @@ def test_each_kind_of_machine_is_booted_once(cache: Path) -> None:
 def test_what_cannot_be_cloned_boots_for_every_array(cache: Path) -> None:
     build("trixie")
     nvme = RigSpec((Disk(1 << 30, "nvme"),))
-    assert Qemu().preparation([nvme]) == Qemu(Wishes(cold=True)).preparation([SPEC]) == Preparation(0.0, BOOT)
+    assert Qemu().preparation([nvme]) == Qemu(MachineOptions(cold=True)).preparation([SPEC]) == Preparation(0.0, BOOT)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,6 @@ def test_kvm_in_a_virtual_machine_is_not_trusted_before_it_was_tried(
 
 
 def test_other_machines_run_programs_as_the_host_does() -> None:
-    assert isinstance(Qemu(), Foreseen)
-    assert isinstance(Dry(), Foreseen)
-    assert not isinstance(Local.wished(Wishes()), Foreseen)
+    assert isinstance(Qemu(), ForecastsCost)
+    assert isinstance(Dry(), ForecastsCost)
+    assert not isinstance(Local.from_options(MachineOptions()), ForecastsCost)

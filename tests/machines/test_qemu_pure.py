@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from runner.base.errors import HarnessBroken
 from runner.base.kernels import SUITES
-from runner.machines.base import RigSpec, Wishes
+from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.qemu import Qemu, appliance, apt, argv, build, modules_of, recipe, rig, template
 from runner.machines.qemu.appliance import Appliance, failure, listen, parsed, provide, provided, whole
 from runner.machines.qemu.guest import first_cause, last_words
@@ -140,7 +140,7 @@ async def test_a_template_is_not_used_with_another_build_of_its_appliance(
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "manifest.json").write_text(json.dumps({"versions": {"kernel": kernel}, "files": {}}))
             os.utime(folder / "manifest.json", ns=(built, built))
-        base = await provide(recipe.Recipe("trixie"), Wishes().progress)
+        base = await provide(recipe.Recipe("trixie"), MachineOptions().progress)
         return template.key(argv.Vm(base, (), "tcg", 1, 2**28, ()), "7.2", "cpu")
 
     assert await key_of("6.12.1", 1) == await key_of("6.12.1", 1)
@@ -195,13 +195,13 @@ async def test_an_image_that_is_built_anew_changes_nothing_for_who_began_with_th
     image = tmp_path / "bzImage"
     image.write_text("old")
     key = recipe.kernel_key("trixie", image)
-    machine = Qemu(Wishes(images={str(image): key}))
+    machine = Qemu(MachineOptions(images={str(image): key}))
     for content in ("old", "new", None):
         if content is None:
             image.unlink()
         else:
             image.write_text(content)
-        async with provided(machine._recipe(str(image)), Wishes().progress) as base:
+        async with provided(machine._recipe(str(image)), MachineOptions().progress) as base:
             assert base.core.name == key
     assert built == ["old"]
 
@@ -217,7 +217,7 @@ async def test_an_image_that_is_another_before_it_was_used_is_refused(
     if content:
         image.write_text(content)
     with pytest.raises(HarnessBroken, match=r"bzImage, .*was changed or removed since") as caught:
-        async with provided(wanted, Wishes().progress):
+        async with provided(wanted, MachineOptions().progress):
             pytest.fail("it is another kernel")
     assert "put back" in caught.value.resolution
     assert built == []
@@ -238,7 +238,7 @@ async def test_an_image_that_changes_while_it_is_built_from_is_refused(
 
     monkeypatch.setattr(appliance, "build", meanwhile)
     with pytest.raises(HarnessBroken, match="was changed or removed since"):
-        async with provided(recipe.own_recipe(str(image)), Wishes().progress):
+        async with provided(recipe.own_recipe(str(image)), MachineOptions().progress):
             pytest.fail("it is another kernel")
     assert not list(appliance.home().glob("own-kernel-*"))
 
@@ -252,11 +252,11 @@ async def test_kernels_of_the_users_own_are_forgotten_unless_they_are_in_use(
     @asynccontextmanager
     async def lent(content: str) -> AsyncIterator[Path]:
         image.write_text(content)
-        async with provided(recipe.own_recipe(str(image)), Wishes().progress) as base:
+        async with provided(recipe.own_recipe(str(image)), MachineOptions().progress) as base:
             os.utime(base.core, (int(content), int(content)))
             yield base.core
 
-    async with provided(recipe.Recipe("trixie"), Wishes().progress) as named:
+    async with provided(recipe.Recipe("trixie"), MachineOptions().progress) as named:
         pass
     cores = []
     async with lent("1") as used:
@@ -514,7 +514,7 @@ def test_a_mount_may_have_any_name() -> None:
 
 def test_a_word_on_the_host_is_said_once_for_all_rigs() -> None:
     said: list[str] = []
-    machine = Qemu(Wishes(notice=said.append))
+    machine = Qemu(MachineOptions(notice=said.append))
     for word in ("", "crowded", "crowded"):
         machine.tell_once(word)
     assert said == ["crowded"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.process import run, spawn
-from runner.machines.base import RigLost, RigSpec, Step, Wishes
+from runner.machines.base import MachineOptions, RigLost, RigSpec, Step
 from runner.machines.qemu import Qemu, template
 from runner.machines.qemu.rig import QemuRig
 from runner.simdisks.disk import Bus, Disk
@@ -36,7 +36,7 @@ def left_in(folder: Path) -> list[Path]:
 @asynccontextmanager
 async def rig(spec: RigSpec, scratch: Path, *, cold: bool = False) -> AsyncIterator[QemuRig]:
     told: list[str] = []
-    machine = Qemu(Wishes(cold=cold, notice=told.append))
+    machine = Qemu(MachineOptions(cold=cold, notice=told.append))
     assert machine.refusals(spec) == []
     async with machine.rig(spec, scratch) as up:
         assert isinstance(up, QemuRig)
@@ -201,7 +201,7 @@ async def test_a_template_that_does_not_wake_is_thrown_away_and_a_boot_done(
     state = template.home() / names[0] / "state"  # ours, whatever others do with the same cache
     state.write_bytes(state.read_bytes()[:10_000])
     said_so: list[str] = []
-    async with Qemu(Wishes(notice=said_so.append)).rig(spec, tmp_path) as up:
+    async with Qemu(MachineOptions(notice=said_so.append)).rig(spec, tmp_path) as up:
         assert up.facts["up"] == "cold boot"
     assert any("booting instead of cloning" in line for line in said_so), said_so
     monkeypatch.undo()

@@ -174,7 +174,7 @@ def test_a_host_that_lost_our_locks_ends_the_run_and_the_same_command_goes_on(de
         os.kill(int(desk.shelf.there("cat /run/lock/matrix/disk-*").split()[-1]), signal.SIGKILL)
         output = runner.communicate()[0]
     assert runner.returncode == 3, output
-    assert "the disks of shelf are not ours any more: the disk agent of shelf has ended" in output
+    assert "the lease of the disks of shelf is lost: the disk agent of shelf has ended" in output
     gate.on.unlink()
     desk.said(*RUN, "--templates", "templates")
     assert [trial.outcome for trial in desk.trials()] == [Outcome.MEASURED] * 4

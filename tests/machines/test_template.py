@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from runner.base.cache import remove_unused, sha256
-from runner.machines.base import RigLost, Wishes
+from runner.machines.base import MachineOptions, RigLost
 from runner.machines.qemu import Qemu, argv, template
 from runner.machines.qemu.appliance import Appliance
 from tests.machines.talk import talking
@@ -88,7 +88,7 @@ async def test_a_template_whose_files_vanish_costs_no_more_than_a_boot(monkeypat
             pytest.fail("it is gone")
     told: list[str] = []
     async with AsyncExitStack() as stack:
-        assert await Qemu(Wishes(notice=told.append))._clone(stack, VM, Path()) is None
+        assert await Qemu(MachineOptions(notice=told.append))._clone(stack, VM, Path()) is None
     assert "booting instead of cloning" in told[0]
 
 

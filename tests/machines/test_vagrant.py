@@ -27,13 +27,13 @@ from runner.base.cache import open_lock_file, try_lock
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.uncancelled import run_to_end
 from runner.cli import cli
-from runner.engine.concurrency_policy import Told
+from runner.engine.concurrency_policy import FixedLevel
 from runner.engine.rigs import rig_spec
 from runner.hosts.exclusive import LeasedDisk
 from runner.hosts.inventory import Node
 from runner.hosts.local_operations import LOCAL, Descriptor
 from runner.language.hosts import DeclaredDisk
-from runner.machines.base import Refusal, RigLost, RigSpec, Swept
+from runner.machines.base import Leftover, Refusal, RigLost, RigSpec
 from runner.machines.dry import plausible
 from runner.machines.qemu.argv import Passed
 from runner.machines.qemu.host import Host, room
@@ -282,8 +282,8 @@ def test_sectors_that_such_a_machine_cannot_have_are_refused() -> None:
 
 def test_what_disks_that_exist_cannot_do_is_refused() -> None:
     spec = replace(SPEC, disks=(Disk(MIB, "scsi", Physics("hdd")),))
-    assert "disks that exist follow no model" in [one.brief for one in Passthrough().refusals(spec)]
-    assert (Passthrough.zeroed, Passthrough.brings_disks, Passthrough().room(spec)) == (False, False, 1)
+    assert "physical disks have no model" in [one.brief for one in Passthrough().refusals(spec)]
+    assert (Passthrough.zeroed, Passthrough.brings_disks, Passthrough().max_rigs(spec)) == (False, False, 1)
 
 
 def test_what_such_a_machine_cannot_have_is_refused() -> None:
@@ -313,7 +313,7 @@ workloads: {work: {rw: randread, bs: 4KiB, runtime: 1s}}
         ("sata", (), "cannot fail on demand"),
         ("nvme", ("--only", "faults=none"), "has no NVMe bus"),
         ("sata", ("--only", "faults=none", "--jobs", "999"), "this host has room for"),
-        ("sata", ("--only", "faults=none", "--passthrough"), "disks that exist follow no model"),
+        ("sata", ("--only", "faults=none", "--passthrough"), "physical disks have no model"),
         ("sata", ("--only", "faults=none", "--destroy", "wwn-0x1"), "vagrant makes disks of its own"),
     ],
 )
@@ -336,10 +336,10 @@ def test_what_cannot_be_had_is_refused_before_there_is_a_run(
 
 
 def test_a_box_boots_the_kernel_that_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert Vagrant().lacks("debian-12") == ""
-    assert Vagrant().lacks("./bzImage") == "a box boots the kernel that is in it, not ./bzImage"
+    assert Vagrant().kernel_refusal("debian-12") == ""
+    assert Vagrant().kernel_refusal("./bzImage") == "a box boots the kernel that is in it, not ./bzImage"
     monkeypatch.setenv("MATRIX_BOX", "generic/debian12")
-    assert Vagrant().lacks("debian-12") == "the box generic/debian12 has its own kernel, not debian-12"
+    assert Vagrant().kernel_refusal("debian-12") == "the box generic/debian12 has its own kernel, not debian-12"
     assert box.refusals(None) == []
 
 
@@ -382,8 +382,8 @@ def test_what_the_script_lacks_is_told_with_one_colon(monkeypatch: pytest.Monkey
     build.chmod(0o755)
     monkeypatch.setattr(box, "BUILD", build)
     (refused,) = box.refusals(None)
-    assert refused.told == "this takes programs: apt install a b"
-    assert Refusal("no such thing").told == "no such thing"
+    assert refused.message == "this takes programs: apt install a b"
+    assert Refusal("no such thing").message == "no such thing"
 
 
 @pytest.mark.parametrize(
@@ -514,14 +514,14 @@ def begun() -> tuple[subprocess.Popen[str], str, str]:
 def test_a_machine_is_removed_once_whoever_had_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     child, domain, mark = begun()
     virsh = Virsh(monkeypatch, {domain: mark, "matrix-of-somebody": "x"})
-    assert list(leftovers.swept()) == []
+    assert list(leftovers.sweep()) == []
     child.kill()
     child.communicate()
-    assert list(leftovers.swept(dry=True)) == [Swept(f"machine {domain} of /the/run: its process is gone")]
+    assert list(leftovers.sweep(dry=True)) == [Leftover(f"machine {domain} of /the/run: its process is gone")]
     assert virsh.removed == []
-    assert list(leftovers.swept()) == [Swept(f"machine {domain} of /the/run: taken away")]
+    assert list(leftovers.sweep()) == [Leftover(f"machine {domain} of /the/run: taken away")]
     assert virsh.removed == [domain]
-    assert list(leftovers.swept()) == []
+    assert list(leftovers.sweep()) == []
     assert list(leftovers.home().iterdir()) == []
 
 
@@ -530,9 +530,9 @@ def test_a_machine_of_the_same_name_that_is_not_ours_is_left_and_told(monkeypatc
     virsh = Virsh(monkeypatch, {domain: "somebody else's"})
     child.kill()
     child.communicate()
-    (found,) = leftovers.swept()
-    assert "does not carry the mark" in found.told
-    assert found.stays
+    (found,) = leftovers.sweep()
+    assert "does not carry the mark" in found.message
+    assert found.remains
     assert virsh.removed == []
 
 
@@ -544,9 +544,9 @@ def test_while_libvirt_does_not_answer_nothing_is_forgotten(monkeypatch: pytest.
     with leftovers.recorded(tmp_path) as (record, folder):
         pass
     assert leftovers.read(folder) == record
-    (found,) = leftovers.swept()
-    assert found.told.endswith("could not be taken away: libvirt: virsh list failed: no socket")
-    assert found.stays
+    (found,) = leftovers.sweep()
+    assert found.message.endswith("could not be taken away: libvirt: virsh list failed: no socket")
+    assert found.remains
     assert leftovers.read(folder) == record
 
 
@@ -567,7 +567,7 @@ def test_a_pool_that_another_machine_comes_up_in_is_asked_again(
 def test_what_was_killed_before_it_made_anything_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     Virsh(monkeypatch, {})
     (leftovers.home() / "0badf00d").mkdir(parents=True)
-    assert list(leftovers.swept()) == []
+    assert list(leftovers.sweep()) == []
     assert list(leftovers.home().iterdir()) == []
 
 
@@ -583,7 +583,7 @@ def test_a_record_goes_with_its_machine_and_stays_while_there_is_one(
     with leftovers.recorded(tmp_path) as (record, folder):
         virsh.domains[record.domain] = record.mark
     assert leftovers.read(folder) == record
-    assert list(leftovers.swept()) == [Swept(f"machine {record.domain} of {tmp_path}: taken away")]
+    assert list(leftovers.sweep()) == [Leftover(f"machine {record.domain} of {tmp_path}: taken away")]
 
 
 def test_half_of_a_box_is_no_box(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -799,7 +799,7 @@ async def test_a_machine_stays_for_all_arrays_that_want_the_same(
             assert rig.facts["modules"] == ",".join(modules)
     async with place.rig(replace(first, kernel="debian-13"), tmp_path):
         pass
-    await place.put_down()
+    await place.shut_down()
     one, two = "1 of matrix/debian-12 by qemu", "2 of matrix/debian-13 by qemu"
     assert comes.said == [
         *(f"{one} up", f"{one} emptied", f"{one} emptied", f"{one} down"),
@@ -820,7 +820,7 @@ async def test_a_machine_on_which_anything_went_wrong_is_not_used_again(
     async with place.rig(spec, tmp_path), place.rig(spec, tmp_path):
         pass
     assert [word.rpartition(" ")[2] for word in comes.said] == ["up", "down", "up", "up", "emptied", "emptied"]
-    await place.put_down()
+    await place.shut_down()
     assert [word.rpartition(" ")[2] for word in comes.said[-2:]] == ["down", "down"]
 
 
@@ -839,7 +839,7 @@ async def test_machines_side_by_side_are_each_used_again(monkeypatch: pytest.Mon
         async with side_by_side(place, replace(SPEC, cpus=1), tmp_path, count):
             pass
     assert comes.ends() == ["up"] * 3
-    await place.put_down()
+    await place.shut_down()
     assert comes.ends() == ["up"] * 3 + ["down"] * 3
     assert len(set(comes.said)) == 3 * 3
 
@@ -854,7 +854,7 @@ async def test_two_that_want_another_kind_at_once_take_each_idle_machine_down_on
     assert sorted(word for word in comes.said if word.endswith(" down")) == [
         f"{number} of matrix/debian-12 by qemu down" for number in (1, 2)
     ]
-    await place.put_down()
+    await place.shut_down()
     assert comes.ends().count("up") == comes.ends().count("down") == 4
 
 
@@ -866,7 +866,7 @@ async def test_no_more_machines_boot_at_a_time_than_there_are_processors(
     async with side_by_side(place, replace(SPEC, cpus=1), tmp_path, 5):
         pass
     assert comes.most == 2
-    await place.put_down()
+    await place.shut_down()
 
 
 @pytest.mark.parametrize("told", [False, True])
@@ -877,7 +877,7 @@ async def test_whatever_becomes_of_one_machine_all_are_put_down(
     async with side_by_side(place, replace(SPEC, cpus=1), tmp_path, 3):
         pass
     comes.stuck = set() if told else {1, 2, 3}
-    end = asyncio.create_task(place.put_down())
+    end = asyncio.create_task(place.shut_down())
     await asyncio.sleep(0)
     if told:
         end.cancel()
@@ -893,7 +893,7 @@ def test_a_run_keeps_as_many_machines_as_arrays_are_under_way_at_a_time(
     bench = Bench(tmp_path, SMALL.replace("[16KiB, 64KiB]", "[16KiB, 32KiB, 64KiB, 128KiB]"))
     spec = rig_spec(bench.plan.selection.space.matrix, bench.plan.selection.space.arrays[0], None)
     monkeypatch.setattr(package, "VagrantRig", lambda *_: BearingRig(spec, plausible, host))
-    bench.run(machine=cast("Any", Vagrant()), level=Told(2))
+    bench.run(machine=cast("Any", Vagrant()), level=FixedLevel(2))
     assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
     assert host.most == 2
     assert comes.ends() == ["up", "up", "down", "down"]
@@ -904,4 +904,4 @@ def test_a_run_keeps_as_many_machines_as_arrays_are_under_way_at_a_time(
 def test_there_is_room_for_as_many_as_the_distribution_leaves_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(8 * 512 * MIB, 64)
     monkeypatch.setattr(package, "this_host", lambda: host)
-    assert (Vagrant().room(SPEC), room(SPEC, host)) == (4, 7)
+    assert (Vagrant().max_rigs(SPEC), room(SPEC, host)) == (4, 7)

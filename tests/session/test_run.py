@@ -104,7 +104,7 @@ def test_a_run_that_is_stopped_is_resumed_in_the_same_folder(prepared: Prepared)
 
 
 def test_a_mistake_in_the_matrix_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.session.run.swept", lambda _: pytest.fail("leftovers were removed"))
+    monkeypatch.setattr("runner.session.run.sweep", lambda _: pytest.fail("leftovers were removed"))
     (tmp_path / "small.yaml").write_text(MATRIX.replace("level: 0", "level: 7"))
     with pytest.raises(BadInput):
         prepare(RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results"), print)

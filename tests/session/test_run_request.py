@@ -26,7 +26,7 @@ from tests.support.matrices import SMALL
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runner.machines.base import Wishes
+    from runner.machines.base import MachineOptions
     from runner.session.resume import Chosen
     from tests.cli.conftest import Said
 
@@ -132,7 +132,7 @@ def test_a_machine_is_told_what_was_in_a_kernel_image_when_the_run_began(
 ) -> None:
     image, told = tmp_path / "bzImage", []
 
-    def wished(cls: type[Dry], wishes: Wishes) -> Dry:
+    def from_options(cls: type[Dry], wishes: MachineOptions) -> Dry:
         told.append(dict(wishes.images))
         return cls()
 
@@ -140,7 +140,7 @@ def test_a_machine_is_told_what_was_in_a_kernel_image_when_the_run_began(
         image.write_bytes(b"built anew")
         return chosen_run(*asked, **how)
 
-    monkeypatch.setattr(Dry, "wished", classmethod(wished))
+    monkeypatch.setattr(Dry, "from_options", classmethod(from_options))
     monkeypatch.setattr("runner.session.run.chosen_run", meanwhile)
     (tmp_path / "m.yaml").write_text(SMALL)
     image.write_bytes(b"as it was")

@@ -9,7 +9,7 @@ import pytest
 
 from runner.engine.rigs import rig_spec
 from runner.layers.lvm import CONFIG
-from runner.machines.base import Rig, Step, Wishes
+from runner.machines.base import MachineOptions, Rig, Step
 from runner.machines.qemu import Qemu
 from runner.scripts.cell import array_scripts
 from tests.support.matrices import space
@@ -73,7 +73,7 @@ async def booted(rig: Rig, config: str, below: tuple[str, ...], top: str) -> Boo
 async def _boots(scratch: Path) -> tuple[Boot, Boot]:
     found = space(HIERARCHICAL)
     (array,) = found.arrays
-    async with Qemu(Wishes(cold=True)).rig(rig_spec(found.matrix, array, None), scratch) as rig:
+    async with Qemu(MachineOptions(cold=True)).rig(rig_spec(found.matrix, array, None), scratch) as rig:
         scripts = array_scripts(array, rig.disks, zeroed=True)
         (top,) = scripts.stack.tops
         below = scripts.stack.layers[-1].members

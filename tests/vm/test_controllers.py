@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.base.kernels import SUITES
-from runner.machines.base import Wishes
+from runner.machines.base import MachineOptions
 from runner.machines.qemu.appliance import provide
 from runner.machines.qemu.recipe import DEFAULT_KERNEL, Recipe
 from tests.support.lab import INSIDE, Bay, Lab, up
@@ -46,7 +46,7 @@ PATIENCE = 400.0
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    made = asyncio.run(provide(Recipe(SUITES[DEFAULT_KERNEL]), Wishes().progress))
+    made = asyncio.run(provide(Recipe(SUITES[DEFAULT_KERNEL]), MachineOptions().progress))
     halves = {one.name: one for one in (made.userland, made.core)}
     bay = Bay(2, SIZE, "nvme", iommu=True)
     folder = tmp_path_factory.mktemp("controllers")

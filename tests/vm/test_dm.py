@@ -84,16 +84,16 @@ workloads: {work: {rw: read, bs: 64KiB, size: 1MiB}}
 repeat: 1
 """
 
-Visit = Callable[[ArrayOnRig, Array, Rig], Awaitable[None]]
+Batch = Callable[[ArrayOnRig, Array, Rig], Awaitable[None]]
 
 
-async def _with_rig(found: Space, scratch: Path, visit: Callable[[Rig, Qemu], Awaitable[None]]) -> None:
+async def _with_rig(found: Space, scratch: Path, batch: Callable[[Rig, Qemu], Awaitable[None]]) -> None:
     """One machine with all that any of the arrays needs."""
     machine = Qemu()
     modules = tuple(sorted({name for array in found.arrays for name in rig_spec(found.matrix, array, None).modules}))
     spec = replace(rig_spec(found.matrix, found.arrays[0], None), modules=modules)
     async with machine.rig(spec, scratch) as rig:
-        await visit(rig, machine)
+        await batch(rig, machine)
 
 
 async def _say(rig: Rig, text: str) -> str:
@@ -159,13 +159,13 @@ async def _closed_and_started_again(built: ArrayOnRig, rig: Rig) -> None:
 def test_every_kind_is_built_verified_written_through_and_taken_apart(text: str, tmp_path: Path) -> None:
     found, told = space(text), list[str]()
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.arrays:
             told.append(await _round(found, array, rig, machine))
         zeros = "for disk in /sys/class/block/vd[a-z]; do [[ -e $disk/holders/dm-0 ]] && exit 1; done; true"
         await _say(rig, zeros)
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))
     print("".join(told))  # noqa: T201 - shown with -s: what the kernel said and how long it took
     assert len(told) == len(found.arrays)
 
@@ -175,7 +175,7 @@ def test_preconditioning_writes_all_of_it_and_says_so(tmp_path: Path) -> None:
     found = space(PRECONDITIONS)
     notes: dict[str, str] = {}
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.arrays:
             built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
             measured = await built.measure(_cell(found, array), 1)
@@ -188,7 +188,7 @@ def test_preconditioning_writes_all_of_it_and_says_so(tmp_path: Path) -> None:
             await built.tear_down()
             await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))
     print(notes)  # noqa: T201 - shown with -s: what the kernel said and how long it took
     assert notes["disks/how=fill"].startswith("fill, blocks of 64KiB: ")
     assert notes["disks/how=random-fill"].startswith("random-fill, blocks of 64KiB: ")
@@ -247,7 +247,7 @@ echo "mismatches $before $after $(</run/end) degraded $(<"/sys/class/block/${md#
 def test_md_repairs_what_is_corrupted_beneath_dm_integrity(tmp_path: Path) -> None:
     found = space(CORRUPTED)
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.arrays:
             built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
             said = await _say(rig, CORRUPT.replace("DISK", rig.disks[0]))
@@ -261,7 +261,7 @@ def test_md_repairs_what_is_corrupted_beneath_dm_integrity(tmp_path: Path) -> No
             assert degraded == "0"
             await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))
 
 
 SABOTAGED = """\
@@ -304,7 +304,7 @@ SABOTAGES = {
 def test_a_mapping_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
     found = space(SABOTAGED)
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.arrays:
             for name, (text, wanted) in SABOTAGES[array.label].items():
                 built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
@@ -316,7 +316,7 @@ def test_a_mapping_changed_behind_our_back_is_noticed(tmp_path: Path) -> None:
                 assert finding.figures is None
                 await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))
 
 
 FOREIGN = {
@@ -338,7 +338,7 @@ SAYS = {
 def test_what_is_not_ours_is_refused_by_name_and_never_touched(tmp_path: Path) -> None:
     found = space(SABOTAGED)
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         for name, text in FOREIGN.items():
             await _say(rig, text.replace("DISK", rig.disks[0]))
             before = await _say(rig, f"md5sum {rig.disks[0]}")
@@ -350,7 +350,7 @@ def test_what_is_not_ours_is_refused_by_name_and_never_touched(tmp_path: Path) -
             closed = "if [[ -e /dev/mapper/theirs ]]; then cryptsetup close theirs; fi"
             await _say(rig, f"{closed}; dd if=/dev/zero of={rig.disks[0]} bs=1M count=17 status=none")
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))
 
 
 LEFT = """\
@@ -368,7 +368,7 @@ def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(tmp_path
     """Metadata at the end of a disk leaves what stands on the array at its beginning, for anybody to see."""
     found = space(LEFT)
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.arrays:
             built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
             await _say(rig, CLOSE)
@@ -379,4 +379,4 @@ def test_our_own_leftovers_are_cleared_even_where_nothing_was_assembled(tmp_path
             await _measured(built, _cell(found, array))
             await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))

@@ -79,7 +79,7 @@ async def _returned(scratch: Path) -> tuple[str, str, str]:
     machine, array = Qemu(), replace(failing.arrays[0], faults=())
     async with machine.rig(rig_spec(failing.matrix, array, None), scratch) as rig:
         await ArrayOnRig.build(failing.matrix, array, rig, machine, None)
-        cast("QemuRig", rig).guest.served.add_fault([Fault(1, "dies", 0.0, 3.0)])
+        cast("QemuRig", rig).guest.served.add_faults([Fault(1, "dies", 0.0, 3.0)])
         work = "fio --name=x --filename=/dev/md/matrix-0 --direct=1 --rw=randwrite --bs=16k --size=8m >/dev/null"
         await done(rig, work)
         failed = await state(rig)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from runner.engine.rigs import rig_spec
-from runner.machines.base import Rig, RigSpec, Step, StepResult, Wishes
+from runner.machines.base import MachineOptions, Rig, RigSpec, Step, StepResult
 from runner.machines.qemu import Qemu
 from runner.scripts.cell import array_scripts, cell_scripts
 from runner.space.layouts import levels
@@ -141,7 +141,7 @@ def test_every_type_is_built_read_back_written_through_and_taken_apart(tmp_path:
 
 async def _rebooted(found: Space, scratch: Path) -> list[dict[str, tuple[str, ...]]]:
     readings = []
-    async with Qemu(Wishes(cold=True)).rig(whole_spec(found), scratch) as rig:
+    async with Qemu(MachineOptions(cold=True)).rig(whole_spec(found), scratch) as rig:
         for array, cell in cells_of(found):
             scripts = array_scripts(array, rig.disks, zeroed=True)
             top = scripts.stack.tops[0]

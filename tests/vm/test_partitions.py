@@ -53,7 +53,7 @@ def test_a_partition_of_a_mapping_is_read_back_from_its_table_and_has_its_own_re
     (array,) = found.arrays
     whole, parts = "/dev/mapper/matrix--0-volume", "/dev/mapper/matrix--0-volume-part1"
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
         phases = cell_scripts(_cell(found, array), built.stack)
         await _say(rig, f"({phases.tune}\n)")
@@ -73,7 +73,7 @@ def test_a_partition_of_a_mapping_is_read_back_from_its_table_and_has_its_own_re
         assert "partition[1].start wanted 2048, kernel says 4096" in result.output
         await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))
 
 
 async def _refused(found_array: Array, rig: Rig) -> dict[str, StepResult]:
@@ -107,10 +107,10 @@ def test_somebody_elses_mappings_and_tables_are_left_alone(tmp_path: Path) -> No
     (array,) = found.arrays
     results: dict[str, StepResult] = {}
 
-    async def visit(rig: Rig, _machine: Qemu) -> None:
+    async def batch(rig: Rig, _machine: Qemu) -> None:
         results.update(await _refused(array, rig))
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))
     status = {name: result.status for name, result in results.items()}
     assert status == {
         "name": 1, "after": 0, "table": 5, "torn down": 5, "untouched": 0, "half": 0, "bare": 0,
@@ -138,12 +138,12 @@ def test_a_set_up_that_cannot_be_says_why(tmp_path: Path) -> None:
     found = space(SMALL)
     (array,) = found.arrays
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         await _say(rig, "mv /usr/sbin/kpartx /usr/sbin/kpartx.gone")
         with pytest.raises(SetUpFailed, match="kpartx"):
             await ArrayOnRig.build(found.matrix, array, rig, machine, None)
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))
 
 
 SEVERAL = """\
@@ -169,12 +169,12 @@ repeat: 1
 def _all_are_built_written_through_and_taken_apart(found: Space, scratch: Path) -> None:
     told = list[str]()
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         for array in found.arrays:
             told.append(await _round(found, array, rig, machine))
             assert await _say(rig, f"wipefs {' '.join(rig.disks)}; ls /dev/mapper") == "control"
 
-    asyncio.run(_with_rig(found, scratch, visit))
+    asyncio.run(_with_rig(found, scratch, batch))
     assert len(told) == len(found.arrays)
 
 
@@ -207,7 +207,7 @@ def test_each_of_several_volumes_is_read_back(tmp_path: Path) -> None:
     )
     (array,) = found.arrays
 
-    async def visit(rig: Rig, machine: Qemu) -> None:
+    async def batch(rig: Rig, machine: Qemu) -> None:
         built = await ArrayOnRig.build(found.matrix, array, rig, machine, None)
         phases = cell_scripts(_cell(found, array), built.stack)
         await _say(rig, f"({phases.tune}\n)")
@@ -225,4 +225,4 @@ def test_each_of_several_volumes_is_read_back(tmp_path: Path) -> None:
         assert "lvm[2].stripes wanted 2, kernel says 1" in result.output
         await built.tear_down()
 
-    asyncio.run(_with_rig(found, tmp_path, visit))
+    asyncio.run(_with_rig(found, tmp_path, batch))

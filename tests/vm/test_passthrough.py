@@ -15,7 +15,7 @@ import pytest
 from runner.hosts.checks import check_disk
 from runner.hosts.lease import Lease, lease_disks
 from runner.hosts.local_operations import take_lock
-from runner.machines.base import RigSpec, Step, Wishes
+from runner.machines.base import MachineOptions, RigSpec, Step
 from runner.machines.qemu.passthrough import Passthrough
 from runner.results.journal import Journal
 from runner.results.record import Outcome
@@ -88,7 +88,7 @@ async def test_what_a_guest_writes_is_on_the_disk_that_was_judged(disks: Bay, tm
         # Whatever its name leads to by now: it is not what is used.
         (disks.names / "disk-a").unlink()
         (disks.names / "disk-a").symlink_to("/dev/null")
-        machine, spec = Passthrough(Wishes(held=held)), RigSpec((Disk(SIZE, bus),) * 2)
+        machine, spec = Passthrough(MachineOptions(held=held)), RigSpec((Disk(SIZE, bus),) * 2)
         assert machine.refusals(spec) == []
         async with machine.rig(spec, scratch) as rig:
             assert rig.facts["up"] == ("cold boot" if bus == "nvme" else "restored")

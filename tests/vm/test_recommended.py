@@ -19,7 +19,7 @@ import pytest
 
 from runner.engine.disk_stats import watched
 from runner.engine.rigs import rig_spec
-from runner.machines.base import Rig, Step, Wishes
+from runner.machines.base import MachineOptions, Rig, Step
 from runner.machines.qemu import Qemu
 from runner.results.fio_json import parse
 from runner.scripts.cell import job
@@ -224,7 +224,7 @@ async def measured(rig: Rig, cell: Cell, top: str) -> tuple[float, Overload]:
 
 async def _pasted(one: Advice, layout: str, scratch: Path) -> tuple[float, Overload]:
     found = space(RUN)
-    async with Qemu(Wishes(cold=True)).rig(rig_spec(found.matrix, one.cell.array, None), scratch) as rig:
+    async with Qemu(MachineOptions(cold=True)).rig(rig_spec(found.matrix, one.cell.array, None), scratch) as rig:
         await done(rig, UDEV)
         await done(rig, "bash <best.sh", {"best.sh": one.script})  # pasting: the shell reads it as it comes
         await done(rig, f"mdadm --wait {TOP[layout]} || true\n" if layout != "striped" else "")

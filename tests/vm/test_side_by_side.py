@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.engine.concurrency_policy import Told
-from runner.engine.events import Event, TrialDone, TrialStrained, VisitDone, VisitStarted
+from runner.engine.concurrency_policy import FixedLevel
+from runner.engine.events import BatchDone, BatchStarted, Event, TrialDone, TrialHostLimited
 from runner.engine.order import Plan
 from runner.machines.qemu import Qemu
 from runner.results.journal import Journal
@@ -51,7 +51,7 @@ def test_four_rigs_record_every_trial_once_also_when_they_are_stopped_between(tm
             if isinstance(event, TrialDone) and sum(isinstance(one, TrialDone) for one in events) == stop_after:
                 task.cancel()
 
-        shelf, level = Shelf(), Told(4)
+        shelf, level = Shelf(), FixedLevel(4)
         await executor(plan, Qemu(), journal, shelf, tmp_path, listen, boot_id="one", level=level).run()
 
     with Journal.open(tmp_path / "journal.sqlite") as journal:
@@ -66,9 +66,9 @@ def test_four_rigs_record_every_trial_once_also_when_they_are_stopped_between(tm
     planned = sorted((cell.id, 1) for cell in plan.selection.cells())
     assert sorted((trial.cell, trial.block) for trial in trials) == planned
     assert {trial.outcome for trial in trials} == {Outcome.MEASURED}
-    visits = [type(event) for event in events if isinstance(event, VisitStarted | VisitDone)]
-    assert visits[:4] == [VisitStarted] * 4
-    again = {(event.name, event.block) for event in events if isinstance(event, TrialStrained)}
+    batches = [type(event) for event in events if isinstance(event, BatchStarted | BatchDone)]
+    assert batches[:4] == [BatchStarted] * 4
+    again = {(event.name, event.block) for event in events if isinstance(event, TrialHostLimited)}
     assert {
         (event.name, 1) for event in events if isinstance(event, TrialDone) and "repeated" in event.trial.notes
     } <= again

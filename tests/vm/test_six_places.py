@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.machines import MACHINES, machine
-from runner.machines.base import RigSpec, Wishes
+from runner.machines.base import MachineOptions, RigSpec
 from tests.support.lab import Bay, Lab, up
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def here(place: str, folder: Path, **settings: str) -> str:
 
 
 def with_machines_of_ours(place: str, folder: Path, bench: Callable[[], Lab]) -> str:
-    refused = [] if place == "dry" else machine(place, Wishes()).refusals(RigSpec((), memory=512 * 2**20))
+    refused = [] if place == "dry" else machine(place, MachineOptions()).refusals(RigSpec((), memory=512 * 2**20))
     if refused:
         pytest.skip("; ".join(one.brief for one in refused))
     return here(place, folder)

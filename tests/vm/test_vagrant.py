@@ -115,7 +115,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     yield made
     for child in made.children:
         killed(child)
-    list(leftovers.swept())
+    list(leftovers.sweep())
 
 
 def waited(child: subprocess.Popen[str], what: object) -> None:
@@ -329,7 +329,7 @@ def desk(disks: loops.Bay, tmp_path: Path) -> Iterator[Desk]:
         # Its namespace has a /run of its own; libvirt listens in the host's.
         made.said("ln", "-s", f"/proc/{os.getpid()}/root/run/libvirt", "/run/libvirt")
         yield made
-    list(leftovers.swept())
+    list(leftovers.sweep())
 
 
 def recorded(desk: Desk) -> list[Trial]:

@@ -15,8 +15,8 @@ import pytest
 
 from runner.engine.rigs import specs_of
 from runner.machines import Where, machine
-from runner.machines.base import RigSpec, Wishes
-from runner.machines.local import unreal
+from runner.machines.base import MachineOptions, RigSpec
+from runner.machines.local import model_refusals
 from runner.results.run_folder import load, runs
 from runner.session.disk_lease import wanted
 from runner.session.request import Asked, Checks, asked
@@ -402,14 +402,14 @@ def test_without_a_matrix_the_first_error_says_what_to_set(checkout: Path, temp:
 def test_what_a_night_measures_if_nothing_is_said_can_run_there(place: str) -> None:
     request, specs = what_runs(matrix_of_a_night("", place), place)
     assert request.space.matrix.needs is None
-    assert {refusal.told for spec in specs for refusal in machine(place, Wishes()).refusals(spec)} == set()
+    assert {refusal.message for spec in specs for refusal in machine(place, MachineOptions()).refusals(spec)} == set()
 
 
 @pytest.mark.parametrize(("place", "reach"), [("local", "local"), ("ssh", "ssh:shelf")])
 def test_what_is_there_to_begin_with_runs_on_disks_that_exist(tmp_path: Path, place: str, reach: str) -> None:
     """As far as that can be told without the host: what its disks cannot do, and which of them it gets."""
     request, specs = what_runs("matrix/nightly.yaml", place)
-    assert [one for spec in specs for one in unreal(spec)] == []
+    assert [one for spec in specs for one in model_refusals(spec)] == []
     size = request.space.matrix.every_disk()[0].size
     disks = "".join(f"      - {{id: wwn-{n}, serial: S{n}, size: {size}B, kind: hdd}}\n" for n in range(5))
     (tmp_path / "hosts.yaml").write_text(f"hosts:\n  shelf:\n    reach: {reach}\n    disks:\n{disks}")

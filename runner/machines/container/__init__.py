@@ -1,7 +1,7 @@
-"""Containers of podman or docker on this host: its kernel, disks of it that may be used, and programs of ours.
+"""The machine `container`: podman or docker on this host, with its kernel and its physical disks.
 
-A rig is one container. Its first process reads what the runner writes, which is nothing, and ends when that ends; with
-it the kernel ends everything in the container. So nothing outlives a runner, however that dies.
+A rig is one container. Its first process reads from the runner and ends when that input ends; with it the kernel kills
+everything in the container. So no container outlives the runner.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.machines import requirements as fitness
-from runner.machines.base import Refusal, RigLost, Wishes
+from runner.machines import requirements
+from runner.machines.base import MachineOptions, Refusal, RigLost
 from runner.machines.container import image
 from runner.machines.container.argv import (
     FOLDER,
@@ -35,7 +35,7 @@ from runner.machines.container.argv import (
 )
 from runner.machines.container.engine import PATIENCE, Found, fitted, found, mapper_major
 from runner.machines.container.leftovers import Owner
-from runner.machines.local import ENTER, unreal, unswapped
+from runner.machines.local import ENTER, identity_script, model_refusals
 from runner.machines.local import WHERE as HOST
 from runner.machines.shell import LAST_BREATH, ShellRig
 
@@ -45,63 +45,56 @@ if TYPE_CHECKING:
     from runner.machines.base import RigSpec
 
 WHERE = "the container"
-AS_USUAL = Wishes()
-#: What the kernel may be asked that has no answer in a container: whose modules it has is a matter of the host.
+NO_OPTIONS = MachineOptions()
+#: Findings about the host's kernel and user that do not apply inside a container.
 OF_HOST_ALONE = ("no-module ", "no-root ")
 
 
 class Container:
-    """See the module."""
-
     name: ClassVar[str] = "container"
     disposable: ClassVar[bool] = False
     zeroed: ClassVar[bool] = False
     brings_disks: ClassVar[bool] = False
-    made_up: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        self.wishes = wishes
-        #: An engine that works, and what it starts; found with the first rig.
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options = options
+        #: The working engine and its image; found with the first rig.
         self._ready: tuple[Engine, str] | None = None
         self._found: Found | None = None
-        #: What the disks were when they were first asked for, which is right after they were lent.
+        #: Identity of each disk when it was first used, right after it was leased.
         self._lent: dict[str, Lent] = {}
 
     @classmethod
-    def wished(cls, wishes: Wishes) -> Self:
-        """As asked for on the command line."""
-        return cls(wishes)
+    def from_options(cls, options: MachineOptions) -> Self:
+        return cls(options)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """What such disks cannot do, what the host's kernel does not have, and what is the matter with the engine."""
-        return [*unreal(spec), *_unfit(spec), *self._engine().refusals]
+        return [*model_refusals(spec), *_unfit(spec), *self._engine().refusals]
 
-    def lacks(self, kernel: str) -> str:
-        """Containers have the host's."""
+    def kernel_refusal(self, kernel: str) -> str:
         return f"containers run the kernel of the host ({os.uname().release}), not {kernel}"
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
-        """There is one of each disk."""
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return 1
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[ShellRig]:
-        """One container with these disks, until it is no longer wanted."""
         engine, made_of = await self._prepared()
-        disks = tuple(self._same(name) for name in self.wishes.disks[: len(spec.disks)])
+        disks = tuple(self._same(name) for name in self.options.disks[: len(spec.disks)])
         box = await asyncio.to_thread(boxed, made_of, disks, spec, scratch)
         first = await process.spawn_with_pipes(started(engine, box))
         try:
             await _came_up(first)
             enter = entered(engine, box.name)
             facts = await asyncio.to_thread(self._told, engine, enter, spec)
-            lent_here = self.wishes.disks[: len(spec.disks)]
-            yield ShellRig(enter, FOLDER, lent_here, facts, WHERE, SWEPT, before=unswapped(self.wishes))
+            lent_here = self.options.disks[: len(spec.disks)]
+            yield ShellRig(enter, FOLDER, lent_here, facts, WHERE, SWEPT, before=identity_script(self.options))
         finally:
             await _ended(engine, box, first)
 
+    # A name must not lead to another disk in the middle of a run.
     def _same(self, name: str) -> Lent:
-        """A disk by its name, which must not lead to another in the middle of a run."""
         try:
             now = lent(name)
         except OSError as error:
@@ -109,14 +102,13 @@ class Container:
         if self._lent.setdefault(name, now) != now:
             was = self._lent[name]
             raise HarnessBroken(
-                f"{name} is another device than the one that was lent",
+                f"{name} is not the device that was leased",
                 details=f"it was {was.node} ({was.major}:{was.minor}), and is {now.node} ({now.major}:{now.minor})",
-                resolution="look what became of the disk; nothing was written to the other one",
+                resolution="check the disk; the other device was not written to",
             )
         return now
 
     def _engine(self) -> Found:
-        """Asked once: it costs a moment, and does not change."""
         if self._found is None:
             self._found = found()
         return self._found
@@ -128,27 +120,26 @@ class Container:
                 raise HarnessBroken(
                     "no container can be started", details="; ".join(one.brief for one in have.refusals)
                 )
-            made_of = await image.provide(have.engine, self.wishes.progress)
-            engine = await asyncio.to_thread(fitted, have.engine, made_of, self.wishes.notice)
+            made_of = await image.provide(have.engine, self.options.progress)
+            engine = await asyncio.to_thread(fitted, have.engine, made_of, self.options.notice)
             self._ready = engine, made_of
         return self._ready
 
     def _told(self, engine: Engine, enter: tuple[str, ...], spec: RigSpec) -> dict[str, str]:
-        """What the container says of itself. Programs can be missing from images of others than us."""
-        said = fitness.found(enter, spec, WHERE)
+        said = requirements.query(enter, spec, WHERE)
         lines = [line for line in said.splitlines() if not line.startswith(OF_HOST_ALONE)]
-        if lacking := list(fitness.refusals("\n".join(lines), WHERE)):
+        if lacking := list(requirements.refusals("\n".join(lines), WHERE)):
             raise HarnessBroken(
-                f"the image lacks what this layout needs: {'; '.join(one.brief for one in lacking)}",
-                resolution=f"install it there, or leave {image.CHOSEN} out",
+                f"the image does not have what this layout needs: {'; '.join(one.brief for one in lacking)}",
+                resolution=f"install it in the image, or unset {image.CHOSEN}",
             )
-        return {**fitness.facts("\n".join(lines)), "engine": engine.kind}
+        return {**requirements.facts("\n".join(lines)), "engine": engine.kind}
 
 
 def boxed(made_of: str, disks: tuple[Lent, ...], spec: RigSpec, scratch: Path) -> Box:
-    """A container for these disks of this host. What its kernel loads on demand is loaded, so that it has numbers."""
+    # Modules are loaded now, so that their devices have numbers.
     if is_built(spec) and spec.modules:
-        with suppress(HarnessBroken):  # a host without modprobe has what it has
+        with suppress(HarnessBroken):  # a host without modprobe keeps the modules it has
             process.run(["modprobe", "--all", "--quiet", "--", *spec.modules], timeout=PATIENCE)
     memory = os.environ.get("MATRIX_MEMORY", MEMORY)
     Path(memory).mkdir(parents=True, exist_ok=True)
@@ -166,17 +157,16 @@ def boxed(made_of: str, disks: tuple[Lent, ...], spec: RigSpec, scratch: Path) -
 
 
 def lent(name: str) -> Lent:
-    """A disk by its name. What is written to its knobs is of the drive, where sysfs knows one."""
     node = os.path.realpath(name)
     number = Path(node).stat().st_rdev
     major, minor = os.major(number), os.minor(number)
     block = Path(f"/sys/dev/block/{major}:{minor}").resolve()
+    # Tunables belong to the whole drive, where sysfs has one.
     drive = (block / "device").resolve()
     return Lent(name, node, major, minor, str(drive if block.is_relative_to(drive) else block))
 
 
 async def _came_up(first: asyncio.subprocess.Process) -> None:
-    """Wait until it says so."""
     assert first.stdout  # noqa: S101 - for the type checker; it was asked for
     assert first.stderr  # noqa: S101
     try:
@@ -191,17 +181,15 @@ async def _came_up(first: asyncio.subprocess.Process) -> None:
 
 
 async def _ended(engine: Engine, box: Box, first: asyncio.subprocess.Process) -> None:
-    """End it. Whatever an engine makes of that, it is gone afterwards."""
     await process.hang_up(first, LAST_BREATH)
     if first.returncode:
         await asyncio.to_thread(process.run, removed(engine, box.name), timeout=PATIENCE)
 
 
 def _unfit(spec: RigSpec) -> list[Refusal]:
-    """What the kernel, which is the host's, does not have."""
     try:
-        said = fitness.found(ENTER, spec, HOST)
+        said = requirements.query(ENTER, spec, HOST)
     except HarnessBroken as error:
         return [Refusal(error.brief, error.details or error.resolution)]
     lines = [line for line in said.splitlines() if not line.startswith("no-program ")]
-    return list(fitness.refusals("\n".join(lines), HOST))
+    return list(requirements.refusals("\n".join(lines), HOST))

@@ -1,7 +1,7 @@
-"""What a container engine is told: pure.
+"""Command lines of container engines, as pure functions.
 
-A container gets as little as the work takes: the nodes of its disks and what sysfs says of them, no network, and of the
-rights of root only those that the layout cannot do without. podman and docker take the same words, but for a few.
+A container gets as little as the work takes: the nodes of its disks and their sysfs folders, no network, and only the
+capabilities that the layout needs. podman and docker mostly take the same options.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
     from runner.machines.base import RigSpec
 
-#: Whose it is. The value is the folder of the run.
+#: Label: the folder of the run.
 RUN = "org.matrix.run"
-#: The process that holds it: see `leftovers`.
+#: Label: the process that owns the container; see `leftovers`.
 OWNER = "org.matrix.owner"
-#: Where scripts have their folder: in memory, so that nothing but the work itself reaches a disk.
+#: Folder of the scripts: in memory, so that only the workload reaches a disk.
 FOLDER = "/rig"
-#: The knobs and volumes that are remembered across rigs and kills: those are the host's.
+#: Tunables and volumes that are remembered across rigs and kills; they belong to the host.
 MEMORY = "/run/matrix"
-#: md's, always; and that of partitions whose disk has no numbers left for them.
+#: Major numbers: of md, and of partitions whose disk has no minor numbers left for them.
 MD_MAJOR, PARTITIONS_MAJOR = 9, 259
-#: What is turned of the whole machine, beside /proc/sys.
+#: Tunables of the whole host, beside /proc/sys.
 OF_HOST = ("/sys/kernel/mm/transparent_hugepage", "/sys/devices/system/cpu")
-#: Where newer kinds of mdadm ask for an array by its name.
+#: Where newer versions of mdadm look for an array by its name.
 OF_MD = ("/sys/module/md_mod",)
 MAPPINGS = "/sys/devices/virtual/block"
 MAPPER_CONTROL = "/dev/mapper/control"
 
-#: The first process of a container. Each argument is a disk: its node, its numbers, and the name it goes by, which
-#: becomes a link where it is another. What is not the very disk that was lent, and above all what is no disk at all,
-#: ends it: fio would make a file of that name and measure the memory of the host. It ends with its standard input,
-#: which the runner holds, and everything in the container ends with it.
+#: The first process of a container. Each argument is a disk: its node, its numbers and its name; the name becomes a
+#: link if it differs. It refuses a node that is not the leased disk, or no block device: fio would create a file of
+#: that name and measure the memory of the host. It ends with its standard input, and everything in the container with
+#: it.
 FIRST = """\
 for one; do
   IFS=' ' read -r node numbers name <<<"$one"
@@ -48,17 +48,17 @@ done
 echo up
 while read -r _; do :; done
 """
-#: Ends all that a script left running. What is spared is the first process, and whoever says it.
+#: Kills all that a script left running, except the first process and this one.
 SWEPT = ("bash", "-c", '"$@"; status=$?; kill -KILL -- -1; exit "$status"', "swept")
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How an engine is to be told, where it does not work as it comes."""
+    """Extra options with which an engine works where its defaults do not."""
 
-    #: Before its command.
+    #: Options before the command.
     engine: tuple[str, ...] = ()
-    #: Of every container.
+    #: Options of every container.
     container: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -67,60 +67,53 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """A program that runs containers, and how it works here."""
-
-    #: What to start.
+    #: The program.
     path: str
     #: podman or docker.
     kind: str
     way: Way = field(default_factory=Way)
 
     def argv(self, *words: str) -> list[str]:
-        """A command of it."""
         return [self.path, *self.way.engine, *words]
 
 
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """A disk as the host knows it."""
-
-    #: What it goes by, mostly a stable name.
+    #: The name in the matrix or hosts file, mostly a stable one.
     name: str
-    #: The kernel's node, and its numbers.
+    #: The kernel's node and its numbers.
     node: str
     major: int
     minor: int
-    #: Where sysfs has it: all of the drive, where there is one.
+    #: Its sysfs folder: of the whole drive, where there is one.
     sysfs: str
 
     @property
     def word(self) -> str:
-        """As `FIRST` takes it. No path of a disk has a blank: udev writes them as \\x20."""
+        """The argument for `FIRST`. No path of a disk has a blank: udev writes it as \\x20."""
         return f"{self.node} {self.major}:{self.minor} {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One container."""
-
     name: str
     image: str
     disks: tuple[Lent, ...]
     spec: RigSpec
     run: str
     owner: str
-    #: Where the host remembers knobs.
+    #: Where the host remembers tunables.
     memory: str = MEMORY
-    #: The device mapper's number here; None: it has none.
+    #: The device mapper's major number; None: it has none.
     mapper: int | None = None
-    #: Those of `OF_HOST` and `OF_MD` that there are here.
+    #: Those of `OF_HOST` and `OF_MD` that exist here.
     there: tuple[str, ...] = (*OF_HOST, *OF_MD)
 
 
 def ways(engine: str, limits: Mapping[str, int], runtimes: tuple[str, ...]) -> list[Way]:
-    """All ways in which an engine may work, the plain one first.
+    """Return all sets of options with which an engine may work, the empty one first.
 
-    An engine raises limits, for which a host may lack the right: then these have to do. podman's crun refuses hosts
+    An engine raises limits, for which a host may lack the right: then lower limits are set. podman's crun refuses hosts
     with both kinds of cgroups, where runc works.
     """
     kept = tuple(f"--ulimit={name}={limit}:{limit}" for name, limit in limits.items())
@@ -129,12 +122,11 @@ def ways(engine: str, limits: Mapping[str, int], runtimes: tuple[str, ...]) -> l
 
 
 def tried(engine: Engine, image: str) -> list[str]:
-    """Whether it works at all."""
     return engine.argv("run", "--rm", "--pull=never", "--network=none", *engine.way.container, image, "true")
 
 
 def started(engine: Engine, box: Box) -> list[str]:
-    """Bring a container up: it says `up` and waits for the end of its standard input."""
+    """Return the command that brings a container up. It prints `up` and waits for the end of its standard input."""
     return engine.argv(
         "run",
         *("--rm", "--interactive", f"--name={box.name}", f"--label={RUN}={box.run}", f"--label={OWNER}={box.owner}"),
@@ -149,49 +141,42 @@ def started(engine: Engine, box: Box) -> list[str]:
 
 
 def entered(engine: Engine, name: str) -> tuple[str, ...]:
-    """What leads into a container that is up."""
     return tuple(engine.argv("exec", "--interactive", name))
 
 
 def removed(engine: Engine, name: str) -> list[str]:
-    """Away with it, up or not."""
     return engine.argv("rm", "--force", name)
 
 
 def is_built(spec: RigSpec) -> bool:
-    """Whether anything is built on the disks."""
     return bool(spec.modules or spec.programs)
 
 
 def is_stacked(spec: RigSpec) -> bool:
-    """Whether there will be devices that are nobody's disk."""
     return "mdadm" in spec.programs or is_mapped(spec)
 
 
 def is_mapped(spec: RigSpec) -> bool:
-    """Whether the device mapper has a part in it."""
     return any(name.startswith("dm_") for name in spec.modules)
 
 
 def _capabilities(spec: RigSpec) -> list[str]:
-    """DAC_OVERRIDE: nodes need not be root's."""
-    found = ["DAC_OVERRIDE"]
+    found = ["DAC_OVERRIDE"]  # nodes may belong to other users than root
     if is_built(spec) or "caches" in spec.powers:
-        found.append("SYS_ADMIN")  # mount, assemble, empty caches
+        found.append("SYS_ADMIN")  # mount, assemble, drop caches
     if is_stacked(spec) or "sfdisk" in spec.programs:
-        found.append("MKNOD")  # no udev makes them
+        found.append("MKNOD")  # no udev makes the nodes
     if is_mapped(spec):
-        found.append("IPC_LOCK")  # LVM and cryptsetup keep themselves in memory
+        found.append("IPC_LOCK")  # LVM and cryptsetup lock their memory
     return found
 
 
 def _rights(engine: Engine, spec: RigSpec) -> list[str]:
-    """Few capabilities, and no profiles."""
     found = ["--cap-drop=ALL", *(f"--cap-add={name}" for name in _capabilities(spec))]
-    # A filter of system calls takes its time of every request, and some know nothing of io_uring or io_pgetevents, of
-    # which newer kinds of fio make use.
+    # A seccomp filter costs time on every request, and some filters block io_uring or io_pgetevents, which newer
+    # versions of fio use.
     found += ["--security-opt=seccomp=unconfined"]
-    # Profiles of SELinux and AppArmor forbid what is given here: disks, their knobs, and mounts.
+    # SELinux and AppArmor profiles forbid what the work needs: disks, their tunables, and mounts.
     found += ["--security-opt=label=disable", "--security-opt=apparmor=unconfined"]
     whole = "host" in spec.powers
     if engine.kind == "podman":
@@ -202,7 +187,7 @@ def _rights(engine: Engine, spec: RigSpec) -> list[str]:
 
 
 def _devices(box: Box) -> list[str]:
-    """Its disks, and numbers that what is built on them will have. No other node is there."""
+    """Allow its disks, and the numbers of devices built on them. No other node exists in the container."""
     found = [f"--device={disk.node}:{disk.node}:rwm" for disk in box.disks]
     if "mdadm" in box.spec.programs:
         found.append(f"--device-cgroup-rule=b {MD_MAJOR}:* rwm")
@@ -214,17 +199,17 @@ def _devices(box: Box) -> list[str]:
 
 
 def _partitions(disks: tuple[Lent, ...]) -> list[tuple[int, str]]:
-    """Numbers that partitions get: of SCSI disks those behind their own, else whichever is next of a common range."""
+    """Return the numbers of partitions: for SCSI disks those after their own, else the next of a common range."""
     scsi = [(disk.major, str(disk.minor + part)) for disk in disks if disk.major in SCSI for part in range(1, 16)]
     return [*scsi, (PARTITIONS_MAJOR, "*")]
 
 
-#: Of sd, which has sixteen numbers for each disk.
+#: Major numbers of sd, which has 16 minor numbers for each disk.
 SCSI = frozenset({8, *range(65, 72), *range(128, 136)})
 
 
 def _files(box: Box) -> list[str]:
-    """The host's sysfs can be read; written only where it is about these disks, or what is built on them."""
+    """Mount sysfs folders writable only for these disks and what is built on them; the rest is read-only."""
     folders = [*dict.fromkeys(disk.sysfs for disk in box.disks)]
     if is_stacked(box.spec):
         folders = [*(one for one in folders if not one.startswith(f"{MAPPINGS}/")), MAPPINGS]
@@ -234,5 +219,5 @@ def _files(box: Box) -> list[str]:
 
 
 def _bound(source: str, target: str) -> str:
-    """Not `--volume`: there are colons in sysfs."""
+    """Do not use `--volume`: paths in sysfs have colons."""
     return f"--mount=type=bind,source={source},target={target}"

@@ -1,4 +1,4 @@
-"""The engine of this host: which there is, whether it answers, and how it has to be told."""
+"""Find the container engine of this host, and the options with which it works."""
 
 from __future__ import annotations
 
@@ -24,35 +24,33 @@ if TYPE_CHECKING:
 
 #: podman first: it needs no daemon.
 KINDS = ("podman", "docker")
-#: Chooses one: its name, or where it is.
+#: The engine that the user chose: its name or path.
 CHOSEN = "MATRIX_CONTAINER_ENGINE"
-#: How long an engine may think about something small. docker's daemon may be just starting.
+#: Seconds for a short engine command. docker's daemon may be just starting.
 PATIENCE = 60.0
-#: Whether it is run by an ordinary user, who has no disks to lend. Both print `true` if it is.
+#: Whether an ordinary user runs it, who cannot pass disks on. Both print `true` if so.
 ROOTLESS = {
     "podman": "{{.Host.Security.Rootless}}",
     "docker": '{{range .SecurityOptions}}{{if eq . "name=rootless"}}true{{end}}{{end}}',
 }
-#: Limits that engines like to raise, and what is enough for us. (Between podman and a container they are lowered on the
-#: way, so what holds for us here cannot always be had there.)
+#: Limits that engines raise, and values that are enough. (podman lowers them before the container starts, so the limits
+#: of this process cannot always be had there.)
 LIMITS = {"nofile": (resource.RLIMIT_NOFILE, 16384), "nproc": (resource.RLIMIT_NPROC, 4096)}
-#: Of OCI runtimes, what may work where the usual one does not.
+#: OCI runtimes that may work where the default one does not.
 RUNTIMES = ("runc", "crun")
-#: What crun says of a host that has both kinds of cgroups, as those of elder kinds of systemd and of none do.
+#: crun's error on a host with both kinds of cgroups: older systemd, or none.
 BOTH_CGROUPS = "hybrid mode not supported"
 EVIDENCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of looking for an engine: one that works, or why there is none."""
-
     engine: Engine | None
     refusals: tuple[Refusal, ...] = ()
 
 
 def installed(environ: Mapping[str, str] = os.environ) -> tuple[Engine, ...]:
-    """Engines of this host, the one to be tried first in front; or only the one that was chosen."""
+    """Return the engines of this host in the order to try them, or only the chosen one."""
     chosen = environ.get(CHOSEN)
     named = [chosen] if chosen else KINDS
     paths = [(name, shutil.which(name, path=environ.get("PATH"))) for name in named]
@@ -60,12 +58,11 @@ def installed(environ: Mapping[str, str] = os.environ) -> tuple[Engine, ...]:
 
 
 def kind_of(name: str) -> str:
-    """Which of both it is, by its name: everything that is not docker speaks podman's way."""
+    """Everything that is not docker takes podman's options."""
     return "docker" if "docker" in Path(name).name else "podman"
 
 
 def found(environ: Mapping[str, str] = os.environ) -> Found:
-    """The first engine that answers and may have disks; else what all of them say."""
     engines = installed(environ)
     if not engines:
         chosen = environ.get(CHOSEN)
@@ -84,47 +81,44 @@ def _unfit(engine: Engine) -> Refusal | None:
     try:
         answer = run([engine.path, "info", "--format", ROOTLESS[engine.kind]], timeout=PATIENCE)
     except HarnessBroken as broken:
-        return Refusal(broken.brief, "start it, or take the other one")
-    # docker's client says it and ends with 0 where its daemon does not answer.
+        return Refusal(broken.brief, "start it, or use the other engine")
+    # docker's client ends with status 0 although its daemon does not answer.
     said = answer.stderr.strip()
     if answer.returncode or "Cannot connect" in said or (engine.kind == "docker" and "ERROR:" in answer.stdout + said):
         words = said or answer.stdout.strip() or f"status {answer.returncode}"
         return Refusal(f"{engine.kind} does not run: {words[-EVIDENCE:]}", "start its service, or install podman")
     if answer.stdout.strip() == "true":
         return Refusal(
-            f"{engine.kind} runs for an ordinary user here, who may not lend disks of this host nor turn their knobs",
-            "be root, or run the whole command by sudo: the engine of root is another one, with its own images",
+            f"{engine.kind} runs for an ordinary user here, who cannot pass on disks or set their tunables",
+            "run the command as root or by sudo: root's engine is separate, with its own images",
         )
     return None
 
 
 def limits() -> dict[str, int]:
-    """What to be content with, so that nothing has to be raised."""
     return {name: lowered(enough, resource.getrlimit(which)[1]) for name, (which, enough) in LIMITS.items()}
 
 
 def lowered(enough: int, hard: int) -> int:
-    """What is enough, or what can be had."""
     return enough if hard == resource.RLIM_INFINITY else min(enough, hard)
 
 
 def as_told(engine: Engine) -> list[Engine]:
-    """It in every way in which it may work here, the plain one first."""
     runtimes = tuple(name for name in RUNTIMES if shutil.which(name))
     return [replace(engine, way=way) for way in ways(engine.kind, limits(), runtimes)]
 
 
 def fitted(engine: Engine, image: str, tell: Callable[[str], None]) -> Engine:
-    """The engine told in the first way that works here, which is remembered, and said if it is not the plain one."""
+    """Return the engine with the first options that work, and remember them."""
     memory = cache_dir() / "containers" / f"{engine.kind}.json"
     known = _remembered(memory)
     heard: list[str] = []
-    # What worked the last time is asked first.
+    # Try first what worked the last time.
     for one in sorted(as_told(engine), key=lambda one: str(one.way) != known):
         said = _complaint(one, image)
         if said is None:
             if heard and str(one.way) != known:
-                tell(f"{engine.kind} does not work as it comes ({heard[0]}), but with {one.way}")
+                tell(f"{engine.kind} does not work with its defaults ({heard[0]}); it works with {one.way}")
             _remember(memory, one.way)
             return one
         heard.append(said)
@@ -142,7 +136,7 @@ def _remedy(heard: Iterable[str]) -> str:
 
 
 def _complaint(engine: Engine, image: str) -> str | None:
-    """What an engine has against a container in which nothing happens; None if it has nothing."""
+    """Return why an engine cannot start an empty container; None if it can."""
     done = run(tried(engine, image), timeout=PATIENCE)
     if done.returncode == 0:
         return None
@@ -164,7 +158,7 @@ def _remember(memory: Path, way: Way) -> None:
 
 
 def mapper_major(devices: str) -> int | None:
-    """The device mapper's number in /proc/devices, which is another on every boot."""
+    """Return the device mapper's number in /proc/devices, which changes with every boot."""
     return next(_mappers(devices), None)
 
 

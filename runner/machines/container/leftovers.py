@@ -1,7 +1,7 @@
-"""Containers of runs that are gone. They end by themselves with whoever holds them; this is for when an engine forgot.
+"""Containers of dead runs. They end with their owner; this removes those that an engine has forgotten.
 
-Ours carry two labels: the folder of their run, and the process that holds them. Only those are looked at, and only
-those whose process is gone are taken away.
+Containers of this program have two labels: the folder of their run, and the owning process. Only these are considered,
+and only those whose process is gone are removed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
 from runner.base.process import run
-from runner.machines.base import Swept
+from runner.machines.base import Leftover
 from runner.machines.container.argv import OWNER, RUN, removed
 from runner.machines.container.engine import PATIENCE, installed
 
@@ -26,50 +26,46 @@ if TYPE_CHECKING:
 SHOWN = "\t".join(
     ("{{.Name}}", "{{.State.Status}}", *(f'{{{{index .Config.Labels "{label}"}}}}' for label in (OWNER, RUN)))
 )
-#: How often a container is told to go before it counts as one that stays.
+#: How often removal is tried before the container counts as one that stays.
 TRIES = 3
 UP = frozenset({"running", "paused", "restarting"})
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process, such that no other is ever taken for it."""
+    """A process, identified so that no other is taken for it."""
 
-    #: This boot of this host, and whom it can see: in another PID namespace numbers are others'.
+    #: This boot of this host and the PID namespace: other namespaces use other numbers.
     world: str
     pid: int
-    #: In ticks since the boot: numbers are used again.
+    #: Start in ticks since the boot: process numbers are used again.
     born: int
 
     def __str__(self) -> str:
         return f"{self.world} {self.pid} {self.born}"
 
     @classmethod
-    def told(cls, text: str) -> Owner | None:
-        """The owner that a label names."""
+    def parse(cls, text: str) -> Owner | None:
         world, pid, born, *more = [*text.split(" "), "", "", ""]
         return cls(world, int(pid), int(born)) if pid.isdecimal() and born.isdecimal() and not any(more) else None
 
     @classmethod
     def me(cls) -> Owner:
-        """This process."""
         return cls(_world(), os.getpid(), _born(os.getpid()) or 0)
 
     @property
     def is_here(self) -> bool:
-        """Whether we could see it, if it were alive."""
+        """Whether this process could see it if it were alive."""
         return self.world == _world()
 
     @property
     def is_alive(self) -> bool:
-        """Whether it is; only for one that is here."""
+        """Whether it runs; only valid if `is_here`."""
         return _born(self.pid) == self.born
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """A container of ours."""
-
     name: str
     status: str
     owner: Owner | None
@@ -77,36 +73,35 @@ class Left:
 
     @property
     def is_left(self) -> bool:
-        """Whether nobody holds it. Of whom we cannot see we only know that they do not hold one that is not up."""
+        """Whether its owner is gone. An owner in another PID namespace cannot be checked: there a container that is not
+        up counts as left.
+        """
         if self.owner is None or not self.owner.is_here:
             return self.status not in UP
         return not self.owner.is_alive
 
 
 def parsed(said: str) -> Iterator[Left]:
-    """What `inspect` said."""
     for line in said.splitlines():
         name, status, owner, of = [*line.split("\t"), "", "", ""][:4]
         if name and of:
-            yield Left(name.removeprefix("/"), status, Owner.told(owner), of)
+            yield Left(name.removeprefix("/"), status, Owner.parse(owner), of)
 
 
-def swept(*, dry: bool = False) -> Iterator[Swept]:
-    """Take away what nobody holds any more, and say of each."""
+def sweep(*, dry: bool = False) -> Iterator[Leftover]:
     for engine in installed():
-        with suppress(HarnessBroken):  # an engine that does not answer runs nothing that we could end
+        with suppress(HarnessBroken):  # an engine that does not answer runs no containers
             for one in left_over(engine):
                 told = f"{engine.kind} container {one.name} of {one.run}"
-                yield Swept(f"{told}: its process is gone") if dry else _taken_away(engine, one, told)
+                yield Leftover(f"{told}: its process is gone") if dry else _taken_away(engine, one, told)
 
 
 def left_over(engine: Engine) -> list[Left]:
-    """Those of an engine that nobody holds."""
     listed = run(engine.argv("ps", "--all", "--quiet", f"--filter=label={RUN}"), timeout=PATIENCE)
     names = listed.stdout.split() if listed.returncode == 0 else []
     if not names:
         return []
-    # One that went by itself in the meantime is complained of; the others are told.
+    # `inspect` complains about a container that is gone by now, and lists the others.
     return [
         one
         for one in parsed(run(engine.argv("inspect", f"--format={SHOWN}", *names), timeout=PATIENCE).stdout)
@@ -114,15 +109,14 @@ def left_over(engine: Engine) -> list[Left]:
     ]
 
 
-def _taken_away(engine: Engine, one: Left, told: str) -> Swept:
-    """An engine may be at it itself, and then complains of us."""
-    said = ""
+def _taken_away(engine: Engine, one: Left, told: str) -> Leftover:
+    said = ""  # the engine may be removing it itself, and then reports an error
     for _ in range(TRIES):
         done = run(removed(engine, one.name), timeout=PATIENCE)
         if done.returncode == 0 or run(engine.argv("inspect", one.name), timeout=PATIENCE).returncode:
-            return Swept(f"{told}: taken away")
+            return Leftover(f"{told}: taken away")
         said = done.stderr.strip()
-    return Swept(f"{told} could not be taken away: {said}", stays=True)
+    return Leftover(f"{told} could not be taken away: {said}", remains=True)
 
 
 def _world() -> str:
@@ -131,7 +125,7 @@ def _world() -> str:
 
 def _born(pid: int) -> int | None:
     with suppress(OSError, ValueError, IndexError):
-        # The name of the program, which may be anything, ends with the last bracket.
+        # The program's name may contain anything; it ends at the last bracket.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
         return int(fields[19]) if fields[0] not in {"Z", "X"} else None
     return None

@@ -1,4 +1,4 @@
-"""The default machine: QEMU, with an appliance of our own, and clones of templates instead of boots."""
+"""The default machine `qemu`: virtual machines with an appliance built here, cloned instead of booted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from runner.base.cache import remove_unused
 from runner.base.errors import BadInput, HarnessBroken
 from runner.base.kernels import SUITES, is_path
-from runner.machines.base import Preparation, Refusal, Wishes
+from runner.machines.base import MachineOptions, Preparation, Refusal
 from runner.machines.qemu import argv, probe, recipe, rig, template
 from runner.machines.qemu.appliance import BUILD_TOOLS, cached, provided
 from runner.machines.qemu.disk_files import backed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TOOLS = {argv.QEMU: "qemu-system-x86", "setpriv": "util-linux"}
 
-AS_USUAL = Wishes()
+NO_OPTIONS = MachineOptions()
 #: Measured on two processors of an AMD EPYC host: building an appliance, with a fast way to Debian's archive; finding
 #: out whether KVM works; booting a machine and saving it.
 BUILD_SECONDS, PROBE_SECONDS = 25.0, 4.0
@@ -36,58 +36,51 @@ BOOT_SECONDS = {"kvm": 2.0, "tcg": 10.0}
 
 
 class Qemu:
-    """Virtual machines on this host."""
-
     name: ClassVar[str] = "qemu"
     disposable: ClassVar[bool] = True
     zeroed: ClassVar[bool] = True
     brings_disks: ClassVar[bool] = True
-    made_up: ClassVar[bool] = False
+    synthetic: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        self.wishes = wishes
-        #: Asked once: all rigs of a run are to be emulated, or none.
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        self.options = options
+        #: Found once: all rigs of a run are emulated, or none.
         self._accel = ""
-        #: What was told already; a word on the host is the same for every rig.
+        #: Messages shown already; a message about the host is the same for every rig.
         self._told: set[str] = set()
-        #: What is behind the disks of its rigs.
+        #: Provides the disks of its rigs.
         self._back: Backing = backed
 
     @classmethod
-    def wished(cls, wishes: Wishes) -> Self:
-        """As asked for on the command line."""
-        return cls(wishes)
+    def from_options(cls, options: MachineOptions) -> Self:
+        return cls(options)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """What is missing on the host, and what no such machine can have."""
         return [*missing_tools(spec), *impossible(spec), *beyond(spec, this_host())]
 
-    def lacks(self, kernel: str) -> str:
-        """Names that we know, and images on this host."""
+    def kernel_refusal(self, kernel: str) -> str:
         return lacking(kernel)
 
-    def room(self, spec: RigSpec) -> int:
-        """As many as the host has memory and processors for."""
+    def max_rigs(self, spec: RigSpec) -> int:
         return room(spec, this_host())
 
     def processor(self) -> Processor:
-        """By KVM, or emulated."""
         return "virtual" if probe.expected() == "kvm" else "emulated"
 
     def preparation(self, specs: Collection[RigSpec]) -> Preparation:
-        """Appliances that are not built yet, KVM that was never tried, templates that are not there; or cold boots."""
+        """Return the time to build appliances, try KVM, and make templates or boot."""
         made = {spec: recipe.recipe_for(spec.kernel) for spec in specs}
         found = {one: cached(one) for one in made.values() if one}
         once = sum(BUILD_SECONDS for base in found.values() if base is None)
         once += 0.0 if probe.is_known() else PROBE_SECONDS
         boot = BOOT_SECONDS[probe.expected()]
-        if self.wishes.cold or any(disk.bus == "nvme" for spec in specs for disk in spec.disks):
+        if self.options.cold or any(disk.bus == "nvme" for spec in specs for disk in spec.disks):
             return Preparation(once, boot)
         templates = {self._template(spec, found[one]) for spec, one in made.items() if one}
         return Preparation(once + boot * sum(not template.whole(template.home() / name) for name in templates))
 
     def _template(self, spec: RigSpec, base: Appliance | None) -> str:
-        """Name the template of a rig; without an appliance as much of that name as tells it from others."""
+        """Name the template of a rig; without an appliance, a name that is unique in this plan."""
         extra = sorted({*modules_of(spec)} - {*recipe.TEMPLATE_MODULES})
         if base is None:
             return recipe.digest(spec.kernel, spec.disks, spec.cpus, spec.memory, extra)
@@ -96,22 +89,24 @@ class Qemu:
 
     @asynccontextmanager
     async def rig(self, spec: RigSpec, scratch: Path) -> AsyncIterator[Rig]:
-        """A fresh clone, or a cold boot where that is asked for or all that works."""
+        """Clone a template; boot where the user wants it or nothing else works."""
         made = self._recipe(spec.kernel)
         self.tell_once(crowded(spec, this_host()))
         async with AsyncExitStack() as stack:
-            base = await stack.enter_async_context(provided(made, self.wishes.progress))
+            base = await stack.enter_async_context(provided(made, self.options.progress))
             self._accel = self._accel or await probe.accelerator(base, scratch, self.tell_once)
             vm = argv.Vm(base, spec.disks, self._accel, spec.cpus, spec.memory, modules_of(spec), self._passed(spec))
             if made.image and "squashfs" in base.versions["not modules"]:
                 lacking = "virtio, squashfs, overlay and md must be built in"
-                self.wishes.notice(f"no modules lie beside {made.image}: {lacking}")
-            clone = None if self.wishes.cold or not clonable(vm) else await self._clone(stack, vm, scratch)
+                self.options.notice(f"no modules lie beside {made.image}: {lacking}")
+            clone = None if self.options.cold or not clonable(vm) else await self._clone(stack, vm, scratch)
             yield await stack.enter_async_context(cold_rig(vm, scratch, self._back)) if clone is None else clone
 
     def _recipe(self, kernel: str | None) -> recipe.Recipe:
-        """An image is the one that the run began with, whatever was built in its place since: so is the fingerprint."""
-        if kernel and (key := self.wishes.images.get(kernel)):
+        """Return the recipe of a kernel. An image is the one of the run's start, as the fingerprint is, whatever was
+        built in its place since.
+        """
+        if kernel and (key := self.options.images.get(kernel)):
             return recipe.own_recipe(kernel, key)
         made = recipe.recipe_for(kernel)
         if made is None:
@@ -119,30 +114,29 @@ class Qemu:
         return made
 
     def _passed(self, spec: RigSpec) -> tuple[argv.Passed | argv.Whole, ...]:  # noqa: ARG002
-        """What of its disks are the host's: none."""
+        """Return the physical disks of the rig: none here."""
         return ()
 
     def tell_once(self, word: str) -> None:
-        """Pass on what holds for every rig, the first time that it comes up."""
+        """Show a message the first time that it comes up."""
         if word and word not in self._told:
             self._told.add(word)
-            self.wishes.notice(word)
+            self.options.notice(word)
 
     async def _clone(self, stack: AsyncExitStack, vm: Vm, scratch: Path) -> Rig | None:
-        """A clone, if one can be had. A template that does not come to life is thrown away."""
+        """Clone a template, if possible. A template that does not start is thrown away."""
         warm = argv.with_modules(vm, recipe.TEMPLATE_MODULES)
         name = template.key(warm, probe.qemu_version(), probe.host())
         try:
             return await stack.enter_async_context(cloned_rig(warm, name, scratch, self._back))
         except HarnessBroken as error:
             remove_unused(template.home() / name)
-            self.wishes.notice(f"booting instead of cloning: {error.brief}")
+            self.options.notice(f"booting instead of cloning: {error.brief}")
             return None
 
 
 @asynccontextmanager
 async def cloned_rig(vm: Vm, name: str, scratch: Path, back: Backing = backed) -> AsyncIterator[Rig]:
-    """A rig restored from a template."""
     start = time.monotonic()
     async with template.restored(vm, name, scratch, back) as (guest, facts):
         yield rig.QemuRig(guest, vm, {**facts, **common(vm), "up": "restored", "ready": template.since(start)})
@@ -150,7 +144,6 @@ async def cloned_rig(vm: Vm, name: str, scratch: Path, back: Backing = backed) -
 
 @asynccontextmanager
 async def cold_rig(vm: Vm, scratch: Path, back: Backing = backed) -> AsyncIterator[Rig]:
-    """A rig that boots."""
     start = time.monotonic()
     async with running(vm, scratch, back=back) as guest:
         await rig.booted(guest)
@@ -160,30 +153,28 @@ async def cold_rig(vm: Vm, scratch: Path, back: Backing = backed) -> AsyncIterat
 
 
 def clonable(vm: Vm) -> bool:
-    """QEMU cannot save what an NVMe controller is about."""
+    """Return whether QEMU can save the machine: it cannot save an NVMe controller."""
     return all(disk.bus != "nvme" for disk in vm.disks)
 
 
 def common(vm: Vm) -> dict[str, str]:
-    """Facts that need no guest."""
     return {"qemu": probe.qemu_version(), "accel": vm.accel, "appliance": vm.appliance.key}
 
 
 def modules_of(spec: RigSpec) -> tuple[str, ...]:
-    """Everything to load: the drivers of the buses, then what the rig asks for."""
+    """Return all modules to load: the drivers of the buses, then those that the rig wants."""
     buses = [module for disk in spec.disks for module in recipe.BUS_MODULES[disk.bus]]
     return tuple(dict.fromkeys([*buses, *spec.modules]))
 
 
 def missing_tools(spec: RigSpec) -> list[Refusal]:
-    """Host programs that are not there."""
     modelled = any(disk.physics for disk in spec.disks)
     wanted = {**TOOLS, **BUILD_TOOLS, **(DISK_TOOLS if modelled else {})}
     return [Refusal(f"{tool} is not installed", f"apt install {wanted[tool]}") for tool in probe.absent(wanted)]
 
 
 def lacking(kernel: str) -> str:
-    """Why there is no such kernel for a machine of ours; empty if there is."""
+    """Return why a kernel cannot run in a virtual machine here; empty if it can."""
     made = recipe.recipe_for(kernel)
     if made is None:
         where = f"; paths begin in {Path.cwd()}" if is_path(kernel) and not kernel.startswith(("/", "~")) else ""
@@ -193,7 +184,6 @@ def lacking(kernel: str) -> str:
 
 
 def impossible(spec: RigSpec) -> list[Refusal]:
-    """What of the wish no machine of ours can fulfil."""
     refused = []
     if spec.kernel and (why := lacking(spec.kernel)):
         refused.append(Refusal(why, f"one of {', '.join(SUITES)}, or the path of a bzImage"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runner.machines.base import Progress
     from runner.machines.qemu.recipe import Recipe
 
-#: The builder is started by its code's place, not by name, so that it is this very code wherever we stand.
+#: The builder is started by the path of this code, not by name, so that the same code runs in any working directory.
 BUILDER = """import os, sys
 os.dup2(1, 2)
 sys.path.insert(0, sys.argv.pop(1))
@@ -31,9 +31,9 @@ sys.exit(entry(sys.argv[1:]))
 """
 ROOT = str(Path(__file__).resolve().parents[3])
 EVIDENCE_LINES = 12
-#: Kernels of the user's own that are kept; each is some 20 MB, with modules a hundred.
+#: How many of the user's own kernels are kept; each takes some 20 MB, with modules a hundred.
 MOST_OWN = 8
-#: Host programs the builder needs, and the Debian package of each.
+#: Host programs that the builder needs, and the Debian package of each.
 BUILD_TOOLS = {
     "apt-get": "apt",
     "cpio": "cpio",
@@ -48,48 +48,42 @@ BUILD_TOOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Appliance:
-    """What there is to boot."""
-
     userland: Path
     core: Path
     versions: Mapping[str, str] = field(default_factory=dict, compare=False)
-    #: Tells two builds of the same recipe apart: what the archive had in between may be another kernel.
+    #: Tells two builds of the same recipe apart: the archive may have had another kernel in between.
     build: str = field(default="", compare=False)
 
     @property
     def key(self) -> str:
-        """Names the recipe. What is built of it again, because it was taken away or damaged, has the same one."""
+        """Name the recipe. A rebuilt appliance has the same key."""
         return f"{self.core.name}+{self.userland.name}"
 
     @property
     def words(self) -> str:
-        """The kernel's command line."""
         return recipe.KERNEL_WORDS
 
     @property
     def root(self) -> Path:
-        """The root file system."""
         return self.userland / "root.squashfs"
 
     @property
     def modules(self) -> Path:
-        """The kernel's modules, a file system."""
         return self.core / "modules.squashfs"
 
     @property
     def initramfs(self) -> Path:
-        """What the kernel starts with."""
         return self.core / "initramfs"
 
     @property
     def kernel(self) -> Path:
-        """What to boot: the kernel unpacked if we could, as an emulated guest takes over a second to do it."""
+        """Return the kernel to boot, unpacked where possible: an emulated guest takes over a second to unpack it."""
         plain = self.core / "vmlinux"
         return plain if plain.exists() else self.core / "vmlinuz"
 
 
 def whole(folder: Path) -> bool:
-    """Is a cached half complete? The manifest is written last, and says how large every file must be."""
+    """Return whether a cached half is complete. The manifest is written last and has the size of every file."""
     try:
         files = json.loads((folder / "manifest.json").read_text())["files"]
         return all((folder / name).stat().st_size == what["size"] for name, what in files.items())
@@ -98,23 +92,21 @@ def whole(folder: Path) -> bool:
 
 
 def home() -> Path:
-    """Where appliances are kept."""
     return cache_dir() / "appliances"
 
 
 def core_of(wanted: Recipe) -> Path:
-    """Where the kernel's half of a recipe is kept."""
     return home() / (wanted.key or recipe.kernel_key(wanted.suite, wanted.image))
 
 
 @asynccontextmanager
 async def provided(wanted: Recipe, progress: Progress) -> AsyncIterator[Appliance]:
-    """The same as `provide`, for as long as it is used: nobody forgets a kernel of the user's own meanwhile."""
+    """Provide an appliance as long as it is used: a kernel of the user's own is not pruned meanwhile."""
     if wanted.image is None:
         yield await provide(wanted, progress)
         return
     core = core_of(wanted)
-    # Held from before it is found whole, so that nobody forgets it between that and its use.
+    # The lock is taken before the folder is found complete, so that it cannot be pruned between that and its use.
     async with shared_lock(use_lock(core)):
         base = await provide(replace(wanted, key=core.name), progress)
         os.utime(core)
@@ -123,10 +115,10 @@ async def provided(wanted: Recipe, progress: Progress) -> AsyncIterator[Applianc
 
 
 def prune() -> None:
-    """Forget the kernels of the user's own that were not used for longest; never one in use.
+    """Remove the user's own kernels that were not used for longest, except those in use.
 
-    Every image that is built anew has one, and those of a kernel developer's month would fill the disk. Those known by
-    name are few. What is left of those that somebody was killed at goes as well.
+    Every rebuilt image adds one, so a month of kernel development would fill the disk. Named kernels are few. Remains
+    of killed builds go as well.
     """
     remove_partial(home())
     for _, folder in sorted(_own_kernels(), reverse=True)[MOST_OWN:]:
@@ -135,12 +127,12 @@ def prune() -> None:
 
 def _own_kernels() -> Iterator[tuple[float, Path]]:
     for folder in home().glob(f"{recipe.OWN}*"):
-        with suppress(OSError):  # another process may forget it while we look
+        with suppress(OSError):  # another process may remove it meanwhile
             yield folder.stat().st_mtime, folder
 
 
 async def provide(wanted: Recipe, progress: Progress) -> Appliance:
-    """The appliance of a recipe, from the cache or built now (both halves at once)."""
+    """Return the appliance of a recipe, from the cache or built now (both halves at once)."""
     shown = Shares(progress)
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     try:
@@ -153,7 +145,6 @@ async def provide(wanted: Recipe, progress: Progress) -> Appliance:
 
 
 def cached(wanted: Recipe) -> Appliance | None:
-    """The appliance of a recipe if it need not be built."""
     userland, core = home() / recipe.userland_key(wanted.suite), core_of(wanted)
     with suppress(OSError, ValueError, KeyError):
         return _read(userland, core) if whole(userland) and whole(core) else None
@@ -168,15 +159,13 @@ def _read(userland: Path, core: Path) -> Appliance:
 
 
 class Shares:
-    """Adds up the progress of several jobs, each worth a share of the whole."""
+    """Adds up the progress of several jobs, each with a share of the whole."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._done: dict[int, float] = {}
 
     def of(self, job: int, share: float) -> Progress:
-        """The callback of one job."""
-
         def report(brief: str, fraction: float | None = None) -> None:
             self._done[job] = share * (fraction or 0)
             self._progress(f"appliance: {brief}", sum(self._done.values()))
@@ -185,8 +174,6 @@ class Shares:
 
 
 async def half(target: Path, what: list[str], progress: Progress) -> Path:
-    """One half of an appliance, from the cache or built now."""
-
     async def make(folder: Path) -> None:
         await build([*what, str(folder)], progress)
         progress("done", 1)
@@ -195,7 +182,7 @@ async def half(target: Path, what: list[str], progress: Progress) -> Path:
 
 
 async def kernel_half(target: Path, wanted: Recipe, progress: Progress) -> Path:
-    """The kernel's half. Of an image that is no longer the one that was meant, nothing is kept."""
+    """Build the kernel's half. If the image was changed meanwhile, the result is not kept."""
 
     async def make(folder: Path) -> None:
         check_meant(target, wanted)
@@ -207,7 +194,7 @@ async def kernel_half(target: Path, wanted: Recipe, progress: Progress) -> Path:
 
 
 def check_meant(target: Path, wanted: Recipe) -> None:
-    """Refuse an image that is no longer what it was when it was asked for: another kernel would run under its name."""
+    """Raise HarnessBroken if an image has changed since the run began: another kernel would run under its name."""
     if wanted.image is None:
         return
     try:
@@ -223,7 +210,7 @@ def check_meant(target: Path, wanted: Recipe) -> None:
 
 
 async def build(what: list[str], progress: Progress) -> None:
-    """Run the builder, which dies with us, and pass on what it says."""
+    """Run the builder, which ends with this process, and pass on its progress."""
     child = await spawn([sys.executable, "-c", BUILDER, ROOT, *what], output=asyncio.subprocess.PIPE)
     try:
         heard = await listen(child.stdout, progress)
@@ -231,13 +218,13 @@ async def build(what: list[str], progress: Progress) -> None:
         child.kill()
         await child.wait()
         raise
-    # Not killed here, even though it may not have been waited for: kill() would reap it, and its status would be lost.
+    # Do not kill it here, though it may still run: kill() would reap it, and its status would be lost.
     if await child.wait():
         raise failure(heard)
 
 
 async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list[str]:
-    """Pass on every report of progress; returns all other lines."""
+    """Pass on progress reports; return all other lines."""
     other: list[str] = []
     while words and (line := (await words.readline()).decode(errors="replace")):
         match parsed(line):
@@ -249,7 +236,7 @@ async def listen(words: asyncio.StreamReader | None, progress: Progress) -> list
 
 
 def parsed(line: str) -> dict[str, object]:
-    """A line of the builder's protocol, or nothing if it is some program's chatter."""
+    """Parse a line of the builder's protocol; return an empty dict for output of other programs."""
     try:
         news = json.loads(line)
     except ValueError:
@@ -258,7 +245,6 @@ def parsed(line: str) -> dict[str, object]:
 
 
 def failure(heard: list[str]) -> HarnessBroken:
-    """The error a failed build amounts to."""
     said = next((news for news in map(parsed, reversed(heard)) if "error" in news), None)
     if said is None:
         return HarnessBroken("building the appliance failed", details="\n".join(heard[-EVIDENCE_LINES:]))

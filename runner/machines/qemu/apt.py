@@ -1,8 +1,8 @@
-"""Debian packages without root, dpkg or a chroot: apt fetches them into a folder of ours, and we unpack them.
+"""Fetch and unpack Debian packages without root, dpkg or a chroot.
 
-A private apt state makes apt believe that nothing is installed, so it resolves the whole closure and checks every
-signature as always. No user namespace is needed, so this works in containers and chroots as well, everything written
-belongs to the user who runs it, and a killed build leaves nothing that this user could not remove.
+A private apt state makes apt believe that no package is installed, so it resolves all dependencies and checks every
+signature as always. No user namespace is needed, so this works in containers and chroots as well. All files belong to
+the user, who can remove what a killed build leaves.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ARCHIVE_TIMEOUT = 1800
 
 
 def mirror_from(indextargets: str) -> str:
-    """The first Debian archive in `apt-get indextargets` (URI|ORIGIN|CODENAME per line), or the usual one."""
+    """Return the first Debian archive in `apt-get indextargets` (URI|ORIGIN|CODENAME per line), or the default."""
     for line in indextargets.splitlines():
         uri, origin, codename = [*line.split("|"), "", ""][:3]
         if origin == "Debian" and re.fullmatch(r"[a-z]+", codename) and uri.startswith(("http", "file")):
@@ -36,14 +36,14 @@ def mirror_from(indextargets: str) -> str:
 
 
 def host_mirror() -> str:
-    """Where this host gets its Debian packages from; `MATRIX_MIRROR` overrules."""
+    """Return where this host gets its Debian packages; `MATRIX_MIRROR` overrides it."""
     if chosen := os.environ.get("MATRIX_MIRROR"):
         return chosen.rstrip("/")
     return mirror_from(run(["apt-get", "indextargets", "--format", "$(REPO_URI)|$(ORIGIN)|$(CODENAME)"]).stdout)
 
 
 def configuration(folder: Path, host_dump: str) -> str:
-    """An apt.conf for a private state in `folder`, with the host's ways of fetching (proxies, certificates)."""
+    """Return an apt.conf for a private state, with the host's fetch options (proxies, certificates)."""
     fetching = [
         line for line in host_dump.splitlines() if re.match(r"Acquire::(https?|ftp|Retries|Proxy)", line, re.IGNORECASE)
     ]
@@ -62,12 +62,12 @@ def configuration(folder: Path, host_dump: str) -> str:
 
 
 def copied(mirror: str) -> str:
-    """The same archive, such that apt leaves all packages with us: those of `file:` it only says where they are."""
+    """With `file:` apt would leave packages in the archive; with `copy:` it copies them."""
     return re.sub(r"^file:", "copy:", mirror)
 
 
 def prepare(folder: Path, suite: str, mirror: str) -> dict[str, str]:
-    """Make the private apt state; returns the environment in which apt uses it."""
+    """Make the private apt state; return the environment for apt."""
     for part in ("lists/partial", "cache/archives/partial", "empty"):
         (folder / part).mkdir(parents=True)
     (folder / "status").touch()
@@ -78,7 +78,6 @@ def prepare(folder: Path, suite: str, mirror: str) -> dict[str, str]:
 
 
 def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress) -> list[Path]:
-    """Download the packages and all they depend on; returns the archives."""
     mirror = host_mirror()
     env = prepare(folder, suite, mirror)
     progress(f"reading the package lists of {suite}", 0.02)
@@ -89,9 +88,9 @@ def fetch(folder: Path, suite: str, packages: Iterable[str], progress: Progress)
 
 
 def apt(arguments: list[str], env: dict[str, str], mirror: str) -> None:
-    """Run apt-get; a failure shows its last words."""
+    """Run apt-get. An error shows its last lines."""
     done = run(dies_with_parent(["apt-get", "-q", *arguments]), env=env, timeout=ARCHIVE_TIMEOUT)
-    # `update` exits with 0 although nothing could be fetched, and says so in warnings.
+    # `update` exits with 0 although downloads failed, and prints warnings only.
     failed = done.returncode != 0 or "W: Failed to fetch" in done.stderr
     if failed:
         raise HarnessBroken(
@@ -102,7 +101,6 @@ def apt(arguments: list[str], env: dict[str, str], mirror: str) -> None:
 
 
 def hint(words: str) -> str:
-    """What helps against apt's complaint."""
     if "No space left" in words or "enough free space" in words:
         return "free some disk space, or point MATRIX_CACHE to a larger disk"
     if "NO_PUBKEY" in words or "not signed" in words:
@@ -111,13 +109,13 @@ def hint(words: str) -> str:
 
 
 def package_version(archive: Path) -> tuple[str, str]:
-    """Name and version, which Debian keeps in the archive's file name."""
+    """Parse name and version from the archive's file name."""
     name, version, _ = archive.name.split("_", 2)
     return name, version.replace("%3a", ":")
 
 
 def unpack(archive: Path, tree: Path, keep: Callable[[str], bool]) -> None:
-    """Lay out what `keep` accepts of a package's files below `tree`, with /usr merged."""
+    """Unpack the files that `keep` accepts below `tree`, with /usr merged."""
     with (
         open_output(["dpkg-deb", "--fsys-tarfile", str(archive)]) as stream,
         tarfile.open(fileobj=stream, mode="r|") as tar,
@@ -129,7 +127,7 @@ def unpack(archive: Path, tree: Path, keep: Callable[[str], bool]) -> None:
 
 
 def lay_out(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path, tree: Path) -> None:
-    """One file, folder or link. Owners are left out: the image builder makes everything root's."""
+    """Write one file, folder or link. Owners are left out: the image builder makes everything root's."""
     if member.isdir():
         target.mkdir(parents=True, exist_ok=True)
         return

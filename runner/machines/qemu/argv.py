@@ -1,7 +1,7 @@
-"""The command line of QEMU, as a pure function of what the virtual machine is to be.
+"""The command line of QEMU, as a pure function of the virtual machine.
 
-Everything QEMU needs of ours comes as an inherited file descriptor (disks, control channels, console, saved state), so
-no path of ours outlives the process: whatever dies, and however, nothing is left behind.
+Disks, control channels, console and saved state are inherited file descriptors, so no path outlives the process and a
+crash leaves no file behind.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ if TYPE_CHECKING:
 
 QEMU = "qemu-system-x86_64"
 AHCI_PORTS = 6
-#: Under emulation some of what a processor can do costs more than it gives: `rep movsb` goes byte by byte (`erms`), a
-#: fifth level of page tables is one more to walk, and SMAP, SMEP, UMIP and protection keys are checks that no other
-#: program in this machine needs. Without them programs start in two thirds of the time.
+#: Under emulation some processor features cost more than they save: `rep movsb` goes byte by byte (`erms`), a fifth
+#: level of page tables is one more to walk, and SMAP, SMEP, UMIP and protection keys are checks that this machine does
+#: not need. Without them programs start in two thirds of the time.
 EMULATED_CPU = "max,-erms,-la57,-smap,-smep,-umip,-pku"
-#: PCI slots of the `pc` machine, less host bridge, PIIX3, agent, two file systems of ours and one for growth.
+#: PCI slots of the `pc` machine, less host bridge, PIIX3, agent, the two file systems of the appliance and one for
+#: growth.
 FREE_SLOTS = 26
-#: From here down are disks with controllers of their own; all others come from below.
+#: Physical disks with their controllers fill slots from here down; all other devices fill them from below.
 LAST_SLOT = 31
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a guest is to see of a disk of the host that it is given, as far as a bus can tell."""
+    """What a guest sees of a physical disk, as far as a bus can show it."""
 
-    #: Bytes of a sector: what it can be asked for, and what it really works in.
+    #: Bytes of a logical and of a physical sector.
     logical: int = 512
     physical: int = 512
-    #: Bytes that can be discarded at least; 0: it cannot discard.
+    #: Smallest discard in bytes; 0: it cannot discard.
     discard: int = 0
-    #: Turns a minute; 1: nothing turns.
+    #: Revolutions a minute; 1: not rotating.
     rotation: int = 1
     #: Sixteen hex digits; empty if it has none of that length.
     wwn: str = ""
@@ -50,13 +51,13 @@ class Whole:
 
     #: On the host's PCI bus.
     address: str
-    #: By which the guest knows the disk again, whatever has that address by then.
+    #: The disk's serial number, by which the guest finds it at whatever address.
     serial: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Vm:
-    """All that determines a virtual machine's hardware. Two equal ones can share a template."""
+    """All that determines a virtual machine's hardware. Equal ones can share a template."""
 
     appliance: Appliance
     disks: tuple[Disk, ...]
@@ -64,41 +65,37 @@ class Vm:
     cpus: int
     memory: int
     modules: tuple[str, ...]
-    #: Where its disks are those of the host: each of them. A template of such a machine has files of the same looks.
+    #: The physical disks, one for each disk of a passthrough machine. A template of such a machine has files of the
+    #: same properties.
     passed: tuple[Passed | Whole, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """A machine that boots."""
-
     @property
     def ram(self) -> str:
-        """Memory that nobody else sees."""
         return "memory-backend-ram,id=ram"
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A machine that boots and is to be kept."""
+    """A machine that boots and is saved: its memory is the file."""
 
     memory: Path
 
     @property
     def ram(self) -> str:
-        """What the guest writes lands in the file."""
         return f"memory-backend-file,id=ram,mem-path={escaped(self.memory)},share=on"
 
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """A machine that continues from a saved state, and so needs no kernel to boot."""
+    """A machine that continues from a saved state, with private changes to memory."""
 
     memory: Path
 
     @property
     def ram(self) -> str:
-        """What the guest writes stays its own."""
         return f"memory-backend-file,id=ram,mem-path={escaped(self.memory)},share=off"
 
 
@@ -108,8 +105,6 @@ BOOT = Boot()
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """The file descriptors that QEMU inherits."""
-
     qmp: int
     agent: int
     bell: int
@@ -117,17 +112,18 @@ class Channels:
     words: int
     console: int
     disks: tuple[int, ...]
-    #: What QEMU never looks at, and holds as long as it lives: locks of disks, and their exclusive openings.
+    #: Descriptors that QEMU only keeps open: locks of disks, and their exclusive openings.
     kept: tuple[int, ...] = ()
 
     @property
     def all(self) -> tuple[int, ...]:
-        """Every descriptor, to be passed on."""
         return (self.qmp, self.agent, self.bell, self.orders, self.words, self.console, *self.disks, *self.kept)
 
 
 def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
-    """The whole command line. Disks that are played wait for nobody, so they go before the processor that is."""
+    """Return the whole command line. QEMU is nice when disks are simulated: their servers must not wait for the
+    emulated processor.
+    """
     return [
         *(("nice", "-n", "5") if any(disk.physics for disk in vm.disks) else ()),
         QEMU,
@@ -142,7 +138,9 @@ def command(vm: Vm, channels: Channels, start: Start) -> list[str]:
 
 
 def machine(vm: Vm, start: Start) -> list[str]:
-    """Board, processors and memory. Each processor is a socket of its own, or else MP tables list only the first."""
+    """Return board, processors and memory. Each processor is a socket of its own, or else MP tables list only the
+    first.
+    """
     size = f"{vm.memory // 2**20}M"
     return [
         *("-machine", f"pc,accel={vm.accel},memory-backend=ram,usb=off,vmport=off,hpet=off"),
@@ -153,7 +151,6 @@ def machine(vm: Vm, start: Start) -> list[str]:
 
 
 def control(channels: Channels) -> list[str]:
-    """QMP for the machine; for the guest its agent, bell, orders and words; the console for later."""
     return [
         *("-add-fd", f"set=1,fd={channels.console}"),
         *("-chardev", "file,id=console,path=/dev/fdset/1,append=on", "-serial", "chardev:console"),
@@ -171,7 +168,6 @@ def control(channels: Channels) -> list[str]:
 
 
 def file_systems(appliance: Appliance) -> list[str]:
-    """The appliance's programs and modules, read-only."""
     words: list[str] = []
     for name, image in (("root", appliance.root), ("modules", appliance.modules)):
         node = f"driver=raw,node-name={name},read-only=on,file.driver=file,file.filename={escaped(image)}"
@@ -180,7 +176,7 @@ def file_systems(appliance: Appliance) -> list[str]:
 
 
 def disks(vm: Vm, channels: Channels) -> list[str]:
-    """The disks under test. Only what is locked as long as QEMU lives is the host's."""
+    """Return the disks under test. Physical disks are those with descriptors that QEMU keeps."""
     words: list[str] = []
     behind, descriptors = of_host if channels.kept else file, iter(channels.disks)
     for number, disk in enumerate(vm.disks):
@@ -195,30 +191,30 @@ def disks(vm: Vm, channels: Channels) -> list[str]:
 
 
 def slot_of(vm: Vm, number: int) -> int:
-    """Where a disk with its controller is put: from above, as all other devices come from below."""
+    """Return the slot of a disk with its controller: from above, as all other devices fill slots from below."""
     return LAST_SLOT - sum(isinstance(one, Whole) for one in vm.passed[:number])
 
 
 def slots_of(vm: Vm) -> str:
-    """For the guest: where such disks are, which of its disks each is, and its serial number."""
+    """For the guest: the slot of each such disk, its number and its serial number."""
     found = [(number, one) for number, one in enumerate(vm.passed) if isinstance(one, Whole)]
     return ",".join(f"0000:00:{slot_of(vm, number):02x}.0={number}={plain(one.serial)}" for number, one in found)
 
 
 def plain(serial: str) -> str:
-    """As much of a serial number as goes through any command line."""
+    """Remove from a serial number what a kernel command line cannot carry."""
     return re.sub(r"[^A-Za-z0-9._-]", "", serial)
 
 
 def file(number: int, descriptor: int) -> list[str]:
-    """A disk that lives no longer than the machine, so flushing it to the host's disk is pointless."""
+    """A disk that ends with the machine: flushes to the host's disk are pointless."""
     path = f"/dev/fdset/{number + 10}"
     node = f"driver=raw,node-name=disk{number},cache.no-flush=on,file.driver=file,file.filename={path}"
     return ["-add-fd", f"set={number + 10},fd={descriptor}", "-blockdev", f"{node},file.locking=off"]
 
 
 def of_host(number: int, descriptor: int) -> list[str]:
-    """A disk of the host: past its cache, flushed when the guest flushes, and locked against other QEMUs as well."""
+    """A physical disk: without the host's cache, with flushes, and locked against other QEMUs."""
     path = f"/dev/fdset/{number + 10}"
     node = f"driver=raw,node-name=disk{number},cache.direct=on,discard=unmap,file.driver=host_device"
     more = f"file.filename={path},file.aio=native,file.cache.direct=on,file.discard=unmap"
@@ -226,15 +222,14 @@ def of_host(number: int, descriptor: int) -> list[str]:
 
 
 def served(number: int, descriptor: int) -> list[str]:
-    """A disk whose server is at the other end of a connection."""
     node = f"driver=raw,node-name=disk{number},file.driver=nbd,file.server.type=fd,file.server.str={descriptor}"
     return ["-blockdev", node]
 
 
 def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: Passed | None = None) -> list[str]:
-    """One disk on its bus, and before the first of a bus its controller.
+    """Return one disk on its bus, and before the first of a bus its controller.
 
-    A full host pauses the guest, no more, where QEMU has the disk's file; a server of ours ends by itself.
+    A full host only pauses the guest where QEMU has the disk's file; a disk server ends by itself.
     """
     plain = f"drive=disk{number},serial=matrix-{number}{looks(disk, passed) if passed else ''}"
     if disk.bus == "nvme":
@@ -254,10 +249,12 @@ def device(wanted: tuple[Disk, ...], number: int, disk: Disk, passed: Passed | N
 
 
 def looks(disk: Disk, passed: Passed) -> str:
-    """What a disk of the host is, in the words of its bus. Its serial number is the one place we know it by inside."""
+    """Return the properties of a physical disk for its bus. The serial number stays `matrix-N`, by which the guest
+    finds the disk.
+    """
     told = {"logical_block_size": str(passed.logical), "physical_block_size": str(passed.physical)}
     if disk.bus != "nvme" or passed.discard:  # QEMU's NVMe disks always discard
-        # SATA's command discards sectors, whatever the disk would like.
+        # SATA discards sectors, whatever granularity the disk has.
         told["discard_granularity"] = str(min(passed.discard, passed.logical) if disk.bus == "sata" else passed.discard)
     if disk.bus == "virtio":
         told["discard"] = "on" if passed.discard else "off"
@@ -270,23 +267,19 @@ def looks(disk: Disk, passed: Passed) -> str:
 
 
 def boot(vm: Vm) -> list[str]:
-    """Kernel, initramfs and what our init is to do."""
     words = [vm.appliance.words, f"matrix.disks={len(vm.disks)}", f"matrix.modules={','.join(vm.modules)}"]
     words += [f"matrix.slots={slots}"] if (slots := slots_of(vm)) else []
     return ["-kernel", str(vm.appliance.kernel), "-initrd", str(vm.appliance.initramfs), "-append", " ".join(words)]
 
 
 def escaped(path: Path) -> str:
-    """A path inside a comma-separated option."""
     return str(path).replace(",", ",,")
 
 
 def slots(wanted: tuple[Disk, ...]) -> int:
-    """How many PCI slots the disks take."""
     count = {bus: sum(disk.bus == bus for disk in wanted) for bus in ("virtio", "scsi", "sata", "nvme")}
     return count["virtio"] + count["nvme"] + bool(count["scsi"]) + -(-count["sata"] // AHCI_PORTS)
 
 
 def with_modules(vm: Vm, extra: tuple[str, ...]) -> Vm:
-    """The same machine with more modules loaded."""
     return replace(vm, modules=tuple(dict.fromkeys((*vm.modules, *extra))))

@@ -1,8 +1,8 @@
-"""Builds the two halves of an appliance, in a process of its own so that it can be stopped dead at any moment.
+"""Build the two halves of an appliance, in a process of its own so that it can be killed at any moment.
 
 Half one is a suite's programs (`root.squashfs`), half two a kernel with its modules (`vmlinuz`, `initramfs`,
-`modules.squashfs`); so a kernel developer's tenth image of the day costs two seconds, not thirty. Nothing is
-compressed: a guest under emulation unpacks slower than the host's page cache serves it.
+`modules.squashfs`); so another kernel costs two seconds, not thirty. Files are not compressed: an emulated guest
+unpacks slower than the host's page cache reads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ USERS = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexiste
 GROUPS = "root:x:0:\ntty:x:5:\ndisk:x:6:\nnogroup:x:65534:\n"
 #: The ELF note that says where a hypervisor may enter the plain kernel: owner "Xen", type 18.
 PVH_NOTE = (4).to_bytes(4, "little") + (8).to_bytes(4, "little") + (18).to_bytes(4, "little") + b"Xen\0"
-#: How a packed file begins, and what unpacks it.
+#: The first bytes of a packed file, and the program that unpacks it.
 MAGIC = {b"\xfd7zXZ\0": "xz", b"(\xb5/\xfd": "zstd", b"\x1f\x8b": "gzip"}
 #: Files that Debian's maintainer scripts would have made.
 ETC = {
@@ -60,7 +60,6 @@ MOUNT_POINTS = ("dev", "proc", "sys", "run", "tmp", "root", "mnt", "var/lib", "v
 
 
 def tool(*argv: str, stdin: str = "") -> None:
-    """Run a host program that must succeed."""
     done = run(dies_with_parent(argv), stdin=stdin, timeout=600)
     if done.returncode:
         last = "\n".join((done.stdout + done.stderr).splitlines()[-8:])
@@ -68,7 +67,7 @@ def tool(*argv: str, stdin: str = "") -> None:
 
 
 def unpack_all(archives: Iterable[Path], tree: Path, progress: Progress, span: tuple[float, float]) -> None:
-    """Unpack on both cores: `dpkg-deb` does the heavy part in processes of its own."""
+    """Unpack on both cores: `dpkg-deb` does most of the work in processes of its own."""
     todo = sorted(archives, key=lambda archive: archive.stat().st_size, reverse=True)
     total, done, shown = sum(archive.stat().st_size for archive in todo), 0, 0.0
     with ThreadPoolExecutor(UNPACKERS) as pool:
@@ -85,7 +84,7 @@ def squash(tree: Path, image: Path) -> None:
 
 
 def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str, str]:
-    """Build `root.squashfs`; returns the versions of the packages in it."""
+    """Build `root.squashfs`; return the versions of its packages."""
     archives = apt.fetch(work / "apt", suite, recipe.PACKAGES, progress)
     tree = work / "tree"
     tree.mkdir()
@@ -98,7 +97,7 @@ def userland(suite: str, work: Path, out: Path, progress: Progress) -> dict[str,
 
 
 def furnish(tree: Path) -> None:
-    """Add what maintainer scripts would have added, and our first programs."""
+    """Add what maintainer scripts would have added, and the guest's own scripts."""
     for folder in MOUNT_POINTS:
         (tree / folder).mkdir(parents=True, exist_ok=True)
     for name, text in ETC.items():
@@ -114,7 +113,7 @@ def furnish(tree: Path) -> None:
 
 
 def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Progress) -> dict[str, str]:
-    """Build `vmlinuz`, `initramfs` and `modules.squashfs`; returns what the kernel says it is."""
+    """Build `vmlinuz`, `initramfs` and `modules.squashfs`; return the kernel's release."""
     tree = work / "tree"
     wanted = [recipe.KERNEL_PACKAGE, "busybox-static"]
     archives = apt.fetch(work / "apt", suite, ["busybox-static"] if image else wanted, progress)
@@ -138,7 +137,7 @@ def kernel(suite: str, image: Path | None, work: Path, out: Path, progress: Prog
 
 
 def unpack_kernel(image: bytes, target: Path) -> None:
-    """Leave the plain kernel beside the bzImage, if we know how it is packed and QEMU can start it (PVH)."""
+    """Write the plain kernel beside the bzImage, if it can be unpacked and QEMU can start it (PVH)."""
     packed = target.with_suffix(".packed")
     packed.write_bytes(recipe.kernel_payload(image))
     if unpacker(packed):
@@ -150,14 +149,13 @@ def unpack_kernel(image: bytes, target: Path) -> None:
 
 
 def unpacker(packed: Path) -> str | None:
-    """The program that unpacks a file, or None if none of ours does."""
+    """Return the program that unpacks a file; None if its format is unknown."""
     with packed.open("rb") as stream:
         head = stream.read(max(map(len, MAGIC)))
     return next((name for magic, name in MAGIC.items() if head.startswith(magic)), None)
 
 
 def unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
-    """What is in a packed file, as a stream."""
     program = unpacker(packed)
     if program is None:
         raise HarnessBroken(f"{packed} is packed in a way unknown to us", resolution="pack it with xz, zstd or gzip")
@@ -165,14 +163,13 @@ def unpacked(packed: Path) -> AbstractContextManager[IO[bytes]]:
 
 
 def keep_of_kernel(path: str) -> bool:
-    """The kernel itself, the modules storage can need, and the busybox of the initramfs."""
     if path.startswith("usr/lib/modules/"):
         return recipe.wanted(path)
     return path.startswith(("boot/vmlinuz-", "usr/bin/busybox"))
 
 
 def furnish_modules(folder: Path) -> list[str]:
-    """Unpack every module and index them; returns which of those needed for booting are no modules."""
+    """Unpack every module and index them; return those needed for booting that are no modules."""
     folder.mkdir(parents=True, exist_ok=True)
     for packed in sorted(folder.rglob("*.ko.*")):
         unpack_module(packed)
@@ -183,14 +180,13 @@ def furnish_modules(folder: Path) -> list[str]:
 
 
 def unpack_module(packed: Path) -> None:
-    """Replace a compressed module by what is in it: decompressing is the host's work, not the emulated guest's."""
+    """Replace a compressed module by its content: the host unpacks faster than the emulated guest."""
     with unpacked(packed) as stream, packed.with_suffix("").open("wb") as out:
         shutil.copyfileobj(stream, out)
     packed.unlink()
 
 
 def initramfs(tree: Path, modules: Path, early: Path, image: Path) -> None:
-    """Pack the few files with which the appliance finds its root."""
     for folder in ("bin", "modules", "dev", "sys", "lower", "upper", "root"):
         (early / folder).mkdir(parents=True)
     shutil.copy(tree / "usr/bin/busybox", early / "bin/busybox")
@@ -204,22 +200,20 @@ def initramfs(tree: Path, modules: Path, early: Path, image: Path) -> None:
 
 
 def sizes(folder: Path) -> dict[str, dict[str, int]]:
-    """Size of every file, by which a later run knows that none was cut short."""
+    """Return the size of every file, by which a later run detects a truncated one."""
     return {path.name: {"size": path.stat().st_size} for path in sorted(folder.iterdir())}
 
 
 def say(**what: object) -> None:
-    """One line of news for the process that started us."""
-    print(json.dumps(what), flush=True)  # noqa: T201 - this is a protocol, not chatter
+    """Print one line of the protocol with the parent process."""
+    print(json.dumps(what), flush=True)  # noqa: T201 - the protocol's channel is standard output
 
 
 def report(brief: str, fraction: float | None = None) -> None:
-    """Progress, as one line of news."""
     say(brief=brief, fraction=fraction)
 
 
 def main(half: str, suite: str, image: str, out: str) -> None:
-    """Build one half into `out`, which the caller then puts in its place."""
     target = Path(out)
     work = target / "work"
     work.mkdir()
@@ -233,7 +227,6 @@ def main(half: str, suite: str, image: str, out: str) -> None:
 
 
 def entry(arguments: list[str]) -> int:
-    """Run `main`, and hand every failure to the caller as one line."""
     try:
         main(*arguments)
     except MatrixError as error:

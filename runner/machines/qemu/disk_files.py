@@ -1,4 +1,4 @@
-"""What stands behind a machine's disks: nameless files, and before them the servers of those that are modelled."""
+"""The disks of a machine: nameless files, and servers before those that are simulated."""
 
 from __future__ import annotations
 
@@ -25,38 +25,37 @@ if TYPE_CHECKING:
 
 @dataclass
 class Served:
-    """The disks of one machine, as whoever starts it sees them."""
+    """The disks of one machine, for the process that starts QEMU."""
 
-    #: One for each disk, for QEMU to inherit: a file, or a connection to a server.
+    #: Inherited by QEMU, one for each disk: a file, or a connection to a server.
     descriptors: tuple[int, ...] = ()
     servers: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
     board: Board | None = None
     ours: list[socket.socket] = field(default_factory=list)
-    #: What QEMU holds with them as long as it lives.
+    #: Descriptors that QEMU keeps open with them.
     kept: tuple[int, ...] = ()
 
     def handed_over(self) -> None:
-        """QEMU has its ends: with ours closed, a server ends as soon as QEMU does."""
+        """Close this process's ends: then a server ends as soon as QEMU does."""
         for end in self.ours:
             end.close()
 
     def reports(self) -> tuple[Report, ...]:
-        """What each disk has done, in their order, if any is modelled; of the others nothing is known."""
+        """Return the work of each disk in order; empty if no disk is simulated."""
         return tuple(self.board.report(number) for number in range(len(self.descriptors))) if self.board else ()
 
-    def add_fault(self, faults: Iterable[Fault]) -> None:
-        """Let this go wrong, counted from now."""
+    def add_faults(self, faults: Iterable[Fault]) -> None:
+        """Start these faults, their times counted from now."""
         if self.board:
             now = self.board.clock()
             for fault in faults:
                 self.board.add_fault(replace(fault, at=now + fault.at))
 
     def lacks_one(self) -> bool:
-        """Whether a server ended, even if nobody was told yet."""
+        """Return whether a server has ended, even if its end is not reported yet."""
         return any(is_gone(server.pid) for server in self.servers.values())
 
     async def first_to_end(self) -> tuple[int, int]:
-        """Wait until a server ends: its disk, and its exit status."""
         waiting = {asyncio.create_task(server.wait()): number for number, server in self.servers.items()}
         try:
             if not waiting:
@@ -70,20 +69,20 @@ class Served:
 
 
 class Backing(Protocol):
-    """What puts disks behind a machine; gone, or let go of, when the block is left."""
+    """Provides the disks of a machine, and releases them when the block is left."""
 
     def __call__(self, disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AbstractAsyncContextManager[Served]:
-        """`complaints`: where servers may write what is wrong."""
+        """`complaints`: a descriptor for the servers' errors."""
 
 
 def nameless(scratch: Path) -> IO[bytes]:
-    """A file without a name: when the last who has it open is gone, so is the file."""
+    """Open a file without a name: it is gone when the last descriptor is closed."""
     return tempfile.TemporaryFile(dir=scratch)
 
 
 @asynccontextmanager
 async def backed(disks: tuple[Disk, ...], scratch: Path, complaints: int) -> AsyncIterator[Served]:
-    """Fresh, empty disks; all of it is gone when the block is left, however that happens."""
+    """Provide fresh, empty disks; all are gone when the block is left, however that happens."""
     async with AsyncExitStack() as stack:
         files = [stack.enter_context(nameless(scratch)) for _ in disks]
         for file, disk in zip(files, disks, strict=True):
@@ -96,7 +95,7 @@ async def backed(disks: tuple[Disk, ...], scratch: Path, complaints: int) -> Asy
 
 
 async def _serve(served: Served, disks: tuple[Disk, ...], sheet: int, complaints: int, stack: AsyncExitStack) -> None:
-    """A server for each modelled disk, before its file; what they share is on the sheet."""
+    """Start a server before the file of each simulated disk; the sheet is their shared memory."""
     code = load_library(await build_library())
     served.board = Board(code, sheet, tuple(link.rate for link in links_of(disks)))
     stack.callback(served.board.close)

@@ -1,4 +1,4 @@
-"""What this host has for virtual machines, which of them that cannot hold, and how many at a time."""
+"""What this host has for virtual machines, and how many of them it can hold."""
 
 from __future__ import annotations
 
@@ -20,26 +20,21 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Memory and processors that we may use; `locked`: what of that memory saved templates take."""
-
     memory: int
     cpus: int
     locked: int = 0
 
     @property
     def spare(self) -> int:
-        """Bytes that a machine may have, in whole MiB."""
         return max(0, self.memory - self.memory // OWN - self.locked) // _MIB * _MIB
 
 
 def this_host() -> Host:
-    """The host that we are on."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Host(memory, len(os.sched_getaffinity(0)), _locked())
 
 
 def _locked() -> int:
-    """Memory that templates take: none, unless the cache lies in a file system that is itself in memory."""
     home = template.home()
     mounts = os.fsdecode(Path("/proc/self/mounts").read_bytes())  # names are whatever somebody wrote
     if not home.is_dir() or kind_of(home.resolve(), mounts) not in _IN_MEMORY:
@@ -48,7 +43,6 @@ def _locked() -> int:
 
 
 def kind_of(path: Path, mounts: str) -> str:
-    """The type of the file system that a path lies in, by the text of /proc/self/mounts."""
     kinds = {}
     for line in filter(None, mounts.split("\n")):  # no other kind of space or of line's end is escaped
         _, point, kind, *_ = line.split(" ")
@@ -61,7 +55,6 @@ def _unescaped(point: str) -> str:
 
 
 def beyond(spec: RigSpec, host: Host) -> list[Refusal]:
-    """What of a machine this host cannot hold: it would end in the OOM killer, or never get anywhere."""
     refused = []
     if spec.memory > host.spare:
         templates = f", and saved machines take {_mib(host.locked)} of it" if host.locked else ""
@@ -83,12 +76,10 @@ def beyond(spec: RigSpec, host: Host) -> list[Refusal]:
 
 
 def room(spec: RigSpec, host: Host) -> int:
-    """How many such machines the host holds at a time."""
     return max(1, min(host.spare // spec.memory, MOST_CROWDED * host.cpus // spec.cpus))
 
 
 def crowded(spec: RigSpec, host: Host) -> str:
-    """What to say of processors that take turns on those of the host; empty if none has to."""
     if spec.cpus <= host.cpus:
         return ""
     return (

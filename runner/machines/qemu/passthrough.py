@@ -1,9 +1,9 @@
-"""Virtual machines with disks of this host: judged, locked and held by us, and handed on as open descriptors.
+"""Virtual machines with physical disks of this host, passed on as open descriptors.
 
-QEMU is told no path, so what was judged is what is used. It inherits the lock and the exclusive opening of each disk
-with it: whoever kills us frees the descriptors of ours a moment before the kernel kills QEMU for it, and until QEMU is
-really gone nobody else may have the disks, and nothing of the host (udev, mdadm, LVM) may assemble what is on them.
-A disk that goes with its controller the host does not have at all meanwhile; of that one the lock is handed on.
+QEMU gets no path, so it uses the very disks that were checked. It inherits the lock and the exclusive opening of each:
+when the runner is killed, its own descriptors close a moment before QEMU ends, and until then no other program may use
+the disks or assemble what is on them (udev, mdadm, LVM). With VFIO the host has no device of the disk meanwhile; of
+that one only the lock is passed on.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, ClassVar
 from runner.base.errors import BadInput
 from runner.hosts.local_operations import Descriptor
 from runner.hosts.signatures import plain_wwn
-from runner.machines.local import unreal_disks
-from runner.machines.qemu import AS_USUAL, Qemu
+from runner.machines.local import disk_model_refusals
+from runner.machines.qemu import NO_OPTIONS, Qemu
 from runner.machines.qemu.argv import Passed, Whole
 from runner.machines.qemu.disk_files import Served
 
@@ -27,39 +27,37 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from runner.hosts.exclusive import LeasedDisk
-    from runner.machines.base import Refusal, RigSpec, Wishes
+    from runner.machines.base import MachineOptions, Refusal, RigSpec
     from runner.simdisks.disk import Disk
 
 BLOCK_DEVICES = Path("/sys/class/block")
-#: What is assumed of platters whose speed the kernel does not know: a guest only asks whether there are any.
+#: Assumed for rotating disks whose speed the kernel does not know: a guest only asks whether they rotate.
 TURNS = 7200
-#: In the page of vital product data about block devices: turns a minute, in two bytes.
+#: Offset of the two bytes with revolutions a minute in the VPD page of block device characteristics.
 _RATE_AT = 4
 _WWN = re.compile("[0-9a-f]{16}")
 
 
 class Passthrough(Qemu):
-    """A machine as `Qemu` makes them; what is on its disks outlives it, so arrays are taken apart in the guest."""
+    """A `Qemu` machine with physical disks. Arrays outlive it, so they are taken apart in the guest."""
 
     name: ClassVar[str] = "qemu-passthrough"
     disposable: ClassVar[bool] = False
     zeroed: ClassVar[bool] = False
     brings_disks: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        super().__init__(wishes)
-        self._back = partial(lent, wishes.held)
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        super().__init__(options)
+        self._back = partial(lent, options.held)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """What such disks cannot do, and what is missing on the host."""
-        return [*unreal_disks(spec), *super().refusals(spec)]
+        return [*disk_model_refusals(spec), *super().refusals(spec)]
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
-        """A disk is in one machine at a time."""
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return 1
 
     def _passed(self, spec: RigSpec) -> tuple[Passed | Whole, ...]:
-        held = self.wishes.held[: len(spec.disks)]
+        held = self.options.held[: len(spec.disks)]
         found = tuple(
             Whole(one.controller, one.node.serial) if one.controller else seen(one, BLOCK_DEVICES / one.node.name)
             for one in held
@@ -74,7 +72,6 @@ class Passthrough(Qemu):
 
 
 def seen(held: LeasedDisk, folder: Path) -> Passed:
-    """What the kernel of the host says of a disk, in its folder of sysfs."""
     wwn = plain_wwn(held.node.wwn)
     return Passed(
         logical=_number(folder / "queue/logical_block_size", 512),
@@ -99,7 +96,7 @@ def _turns(folder: Path) -> int:
     except OSError:
         return TURNS
     told = int.from_bytes(page[_RATE_AT : _RATE_AT + 2], "big")
-    return told if 0x401 <= told < 0xFFFF else TURNS  # all else the standard has another meaning for
+    return told if 0x401 <= told < 0xFFFF else TURNS  # the standard reserves all other values
 
 
 @asynccontextmanager
@@ -109,7 +106,6 @@ async def lent(
     scratch: Path,  # noqa: ARG001
     complaints: int,  # noqa: ARG001
 ) -> AsyncIterator[Served]:
-    """These disks as they are, each opened for writing by way of the descriptor that was judged."""
     with ExitStack() as stack:
         used = [*zip(held, disks, strict=False)]
         opened = tuple(writable(one, stack) for one, _ in used if not one.controller)
@@ -117,13 +113,12 @@ async def lent(
 
 
 def grips(held: LeasedDisk) -> tuple[int, ...]:
-    """The descriptors by which nobody else has a disk: its lock, and the device, opened exclusively, if it is here."""
+    """Return the descriptors that keep others away: the lock, and the exclusive opening if the host has the device."""
     having = (held.lock,) if held.controller else (held.lock, held.opened)
     return tuple(grip.number for grip in having if isinstance(grip, Descriptor))
 
 
 def writable(held: LeasedDisk, stack: ExitStack) -> int:
-    """A disk, opened for writing by way of what was judged, until the stack is left."""
     judged = held.opened
     assert isinstance(judged, Descriptor)  # noqa: S101 - for the type checker; disks of other hosts are not passed on
     stack.callback(os.close, descriptor := judged.writable())

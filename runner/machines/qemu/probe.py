@@ -1,4 +1,4 @@
-"""What this host can do: which QEMU, which processor, and whether KVM really runs our appliance."""
+"""What this host can do: its QEMU, its processor, and whether KVM runs the appliance."""
 
 from __future__ import annotations
 
@@ -27,32 +27,30 @@ if TYPE_CHECKING:
 
 KVM = Path("/dev/kvm")
 CPUINFO = Path("/proc/cpuinfo")
-#: Neither way of booting may take longer than this to prove that it works.
+#: Seconds in which each way of booting must succeed.
 PROOF_DEADLINE = 30.0
 ACCELERATORS = ("kvm", "tcg")
 _EMULATED = "QEMU emulates (TCG), many times slower"
 
 
 def absent(tools: Iterable[str]) -> list[str]:
-    """Which programs are not on this host."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     return [tool for tool in tools if shutil.which(tool, path=path) is None]
 
 
 @cache
 def qemu_version() -> str:
-    """What QEMU calls itself, with the distribution's revision."""
     return run([argv.QEMU, "--version"]).stdout.partition("\n")[0].removeprefix("QEMU emulator version ").strip()
 
 
 @cache
 def host() -> str:
-    """The processor, whose clock's rate a template has measured; and the kernel, whose KVM is part of the machine."""
+    """Return the processor_name, whose clock rate a template has measured, and the kernel with its KVM."""
     return f"{processor_name()}, {os.uname().release}"
 
 
 async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], None]) -> str:
-    """`kvm` if our appliance comes up under it, else `tcg`. The answer is remembered until host or QEMU change."""
+    """Return `kvm` if the appliance boots under it, else `tcg`. The result is cached until host or QEMU change."""
     chosen = os.environ.get("MATRIX_ACCEL")
     if chosen:
         if chosen not in ACCELERATORS:
@@ -76,7 +74,7 @@ async def accelerator(base: Appliance, scratch: Path, notice: Callable[[str], No
 
 
 def _out_of_reach(*, cure: bool = False) -> str:
-    """The note that KVM cannot be used, on one line; with the cure for a page with more room."""
+    """Return the note that KVM cannot be used; with the cure where there is room."""
     if KVM.exists():
         why, remedy = f"this user may not open {KVM}", "sudo adduser USER kvm, then log in again"
     else:
@@ -86,7 +84,7 @@ def _out_of_reach(*, cure: bool = False) -> str:
 
 
 def outlook() -> str:
-    """What is known of KVM without starting anything."""
+    """Describe what is known of KVM without starting anything."""
     if chosen := os.environ.get("MATRIX_ACCEL"):
         return _chosen(chosen)
     if not os.access(KVM, os.R_OK | os.W_OK):
@@ -101,7 +99,6 @@ def outlook() -> str:
 
 
 def _chosen(accelerator: str) -> str:
-    """As the user says; no run asks whether that goes."""
     said = f"MATRIX_ACCEL={accelerator}"
     if accelerator not in ACCELERATORS:
         return f"cannot be used: {said} is neither of {', '.join(ACCELERATORS)}"
@@ -111,7 +108,7 @@ def _chosen(accelerator: str) -> str:
 
 
 def expected() -> str:
-    """Name the accelerator of the next run without starting anything; a KVM that no run has tried may be a guest's."""
+    """Name the accelerator of the next run without starting anything. In a guest, an untested KVM does not count."""
     if chosen := os.environ.get("MATRIX_ACCEL"):
         return chosen
     if not os.access(KVM, os.R_OK | os.W_OK):
@@ -123,7 +120,6 @@ def expected() -> str:
 
 
 def is_known() -> bool:
-    """Whether the next run need not find out which accelerator works."""
     if os.environ.get("MATRIX_ACCEL") or not os.access(KVM, os.R_OK | os.W_OK):
         return True
     with suppress(HarnessBroken):
@@ -132,14 +128,13 @@ def is_known() -> bool:
 
 
 def _is_guest() -> bool:
-    """Whether this host is a virtual machine itself: KVM inside of one often opens and does not work."""
+    """Return whether this host is a virtual machine: nested KVM often opens and does not work."""
     with suppress(OSError):
         return re.search(r"^flags\b.*\bhypervisor\b", CPUINFO.read_text(), re.MULTILINE) is not None
     return False
 
 
 def _memory() -> Path:
-    """Where the answer is kept."""
     return cache_dir() / "accelerator" / f"{identity()}.json"
 
 
@@ -148,14 +143,13 @@ def _again() -> str:
 
 
 def remembered(memory: Path) -> str | None:
-    """What was found out earlier."""
     with suppress(OSError, ValueError, KeyError):
         return str(json.loads(memory.read_text())["accel"])
     return None
 
 
 def identity() -> str:
-    """Everything on which the answer hangs: kernel, QEMU, processor and the device itself."""
+    """Return all that the result depends on: kernel, QEMU, processor and the device itself."""
     stat = KVM.stat()
     return recipe.digest(qemu_version(), host(), stat.st_rdev, stat.st_ino)
 
@@ -183,7 +177,6 @@ async def fastest(base: Appliance, scratch: Path) -> str | None:
 
 
 async def _comes_up(base: Appliance, scratch: Path, accel: str) -> bool:
-    """Whether the appliance's agent ever answers."""
     vm = argv.Vm(base, (), accel, 2, 2**29, ())
     try:
         async with asyncio.timeout(PROOF_DEADLINE), running(vm, scratch) as guest:

@@ -1,4 +1,4 @@
-"""A rig: a running guest, and how it is made ready."""
+"""A rig of QEMU: a running guest, and how it is prepared."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 from typing import TYPE_CHECKING
 
 from runner.base.errors import HarnessBroken
-from runner.machines import script_bundle as envelope
+from runner.machines import script_bundle
 from runner.machines.base import RigLost
-from runner.machines.facts import FACTS, heard
+from runner.machines.facts import FACTS, parse_facts
 from runner.machines.qemu import tsc_check as clock
 from runner.machines.qemu.script_cache import ByHeart
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from runner.simdisks.clib import Report
     from runner.simdisks.faults import Fault
 
-#: How many working directories are made at a time.
+#: Working directories made at a time.
 ROOMS = 32
 BOOT_DEADLINE = 120.0
-#: Which of the modules that were asked for this kernel does not have. Those that are loaded, or built in and have a
-#: folder, cost nothing to find; the personalities of md are listed in a file, whatever they are; and where no list says
-#: what is built in (a kernel of the user's own, without modules), everything else is taken to be there.
+#: Prints which wanted modules this kernel does not have. Loaded modules, and built-in ones with a folder, cost no
+#: process. Personalities of md are listed in a file. Without a list of built-in modules (the user's own kernel without
+#: modules), all others are assumed to be present.
 WITHOUT = """\
 personality() {
   case $1 in linear | raid0 | raid1 | raid10) REPLY=$1 ;; raid456) REPLY=raid5 ;; *) return 1 ;; esac
@@ -52,13 +52,11 @@ echo "without$without"
 
 
 def names(count: int) -> tuple[str, ...]:
-    """Of disks, by their serial numbers: on a host, where somebody may run a kept script by hand, they name nothing."""
+    """Name disks by serial number: on a host, where a kept script may be run by hand, the names match no disk."""
     return tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(count))
 
 
 class QemuRig:
-    """The rig that trials see."""
-
     def __init__(self, guest: Guest, vm: Vm, facts: Mapping[str, str]) -> None:
         self.guest = guest
         self._facts = dict(facts)
@@ -69,29 +67,25 @@ class QemuRig:
 
     @property
     def disks(self) -> tuple[str, ...]:
-        """See `names`."""
         return self._disks
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Versions, accelerator, and how the machine came up."""
         return self._facts
 
     def disk_reports(self) -> tuple[Report, ...]:
-        """From the board that their servers share with us."""
         return self.guest.served.reports()
 
     def arm(self, faults: Sequence[Fault]) -> None:
-        """They wait for the bell."""
+        """Keep the faults until the bell rings."""
         self._armed = tuple(faults)
 
     def _strike(self) -> None:
-        """The work begins, and with it the time of what goes wrong with the disks."""
-        self.guest.served.add_fault(self._armed)
+        """Start the faults, as the workload begins."""
+        self.guest.served.add_faults(self._armed)
         self._armed = ()
 
     async def reboot(self) -> None:
-        """Press the reset button and wait until the guest is up again, with the disks as they are."""
         if self._facts["up"] != "cold boot":
             raise HarnessBroken("a clone has no kernel to boot again", resolution="bring the machine up with --cold")
         await self.guest.reset()
@@ -101,46 +95,45 @@ class QemuRig:
         self._facts |= await ask_facts(self.guest)
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        """Run the steps as one script."""
         mark, enter = secrets.token_hex(16), f"export MATRIX_BELL=/dev/matrix-bell && {room(self._rooms)}"
         self._rooms += 1
-        script = envelope.pack(steps, mark, enter, self._by_heart.words)
+        script = script_bundle.pack(steps, mark, enter, self._by_heart.words)
         try:
             said = await self.guest.evaluated(script, deadline=deadline, begun=self._strike)
             if said is None:
-                # Another shell knows nothing by heart.
-                script = envelope.pack(steps, mark, enter)
+                # Another shell has no cached functions.
+                script = script_bundle.pack(steps, mark, enter)
                 said = await self.guest.gathered(script, expected=expected, deadline=deadline)
-            results = envelope.unpack(steps, mark, said)
+            results = script_bundle.unpack(steps, mark, said)
         except RigLost:
             raise
         except HarnessBroken as error:
-            # Whatever garbled the answer, a fresh rig may do better, and the run goes on without this one.
+            # A fresh rig may do better than one with a garbled answer, so only this rig is lost.
             raise RigLost(error.brief, tail=f"{error.details}\n{self.guest.tail()}".strip()) from error
         went_well = [step.text for step, result in zip(steps, results, strict=False) if result.status == 0]
-        for name, definition in self._by_heart.worth([envelope.PRELUDE, *went_well]).items():
+        for name, definition in self._by_heart.worth([script_bundle.PRELUDE, *went_well]).items():
             if await self.guest.evaluated(definition) == name.encode() + b"\n":
                 self._by_heart.learnt(name)
         unheard, self._armed = self._armed, ()
         if unheard and not any(result.status for result in results):
-            raise RigLost("disks were to fail, but nobody said that the work began", tail=self.guest.tail())
+            raise RigLost("disks were to fail, but the start of the workload was not signalled", tail=self.guest.tail())
         return results
 
 
 def room(number: int) -> str:
-    """Shell text that goes to an empty working directory, if the numbers up to this one have been used.
+    """Return shell text that enters an empty working directory, if the ones before this number are used.
 
     A static busybox starts three times faster on an emulated processor than coreutils.
     """
     where = "/run/matrix/trial"
     to_it = f"cd {where}/{number % ROOMS}"
     made = f"busybox rm -rf {where} && busybox mkdir -p {where}/{{0..{ROOMS - 1}}} && {to_it}"
-    # Whoever played a restart may have emptied all of /run.
+    # A simulated restart may have emptied all of /run.
     return f"{{ {to_it} 2>/dev/null || {{ {made}; }}; }}" if number % ROOMS else made
 
 
 async def booted(guest: Guest) -> None:
-    """Wait until a machine that boots answers, and see that it can tell the time."""
+    """Wait until a booting machine answers, and check its clock."""
     await within(guest, BOOT_DEADLINE, "come up")
     await clock.checked(guest)
 
@@ -155,16 +148,15 @@ async def within(guest: Guest, deadline: float, what: str) -> None:
 
 
 async def ask_facts(guest: Guest) -> dict[str, str]:
-    """What the guest says about itself."""
     said = await guest.shell(FACTS + WITHOUT, deadline=BOOT_DEADLINE)
-    return heard(said.decode(errors="replace"))
+    return parse_facts(said.decode(errors="replace"))
 
 
 def refresh() -> str:
-    """The script that makes a clone a machine of its own: clock, entropy, identity.
+    """Return the script that gives a clone its own clock, entropy and identity.
 
-    Writing to /dev/urandom alone would show only at the kernel's next reseeding, up to a minute later; RNDRESEEDCRNG
-    (0x5207) makes it happen now.
+    Writing to /dev/urandom alone takes effect only at the kernel's next reseeding, up to a minute later; RNDRESEEDCRNG
+    (0x5207) reseeds now.
     """
     seed = secrets.token_hex(64)
     reseed = f"open F,'+>','/dev/urandom';syswrite F,'{seed}';ioctl F,0x5207,0;close F"

@@ -13,26 +13,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: So many texts at most: every one makes each fork a little slower.
+#: Most texts: each function makes every fork a little slower.
 MOST = 64
-#: What a script begins with says what it is for, and may differ where nothing else does.
+#: Comments at the start of a script differ between cells; the rest may be equal.
 _HEAD = re.compile(r"(?:#.*\n)+")
 
 
 class ByHeart:
-    """What one shell knows."""
-
     def __init__(self) -> None:
         self._once: set[str] = set()
         self._names: dict[str, str] = {}
         self._texts: dict[str, str] = {}
 
     def words(self, text: str) -> str:
-        """What the shell is to evaluate for a text to be run, as one word."""
+        """Return one word for the shell to evaluate instead of a text."""
         return self._names.get(_bare(text)) or quote(text)
 
     def worth(self, went_well: Iterable[str]) -> dict[str, str]:
-        """Which texts came for the second time: definitions that tell their names if all is well, by these."""
+        """Return definitions of texts that came for the second time; each prints its name once defined."""
         found: dict[str, str] = {}
         for text in map(_bare, went_well):
             if text in self._once and text not in self._names and len(self._names) + len(found) < MOST:
@@ -43,7 +41,6 @@ class ByHeart:
         return found
 
     def learnt(self, name: str) -> None:
-        """The shell has told that it knows it."""
         self._names[self._texts[name]] = name
 
 

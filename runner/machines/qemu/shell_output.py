@@ -21,15 +21,13 @@ CHUNK = 2**16
 
 
 class Words:
-    """Our end of that channel."""
-
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         end.setblocking(False)
         self._heard = bytearray()
 
     def forget(self) -> None:
-        """Begin anew: what is still in the air was said by a shell that nobody listens to any more."""
+        """Start anew: output still in transit belongs to a script that no caller waits for."""
         self._heard.clear()
         with suppress(OSError):
             while self._end.recv(CHUNK):
@@ -37,11 +35,9 @@ class Words:
 
     @property
     def so_far(self) -> bytes:
-        """What was said since."""
         return bytes(self._heard)
 
     async def until(self, last: bytes) -> bytes:
-        """All that is said before these words."""
         loop, start = asyncio.get_running_loop(), 0
         while (at := self._heard.find(last, start)) < 0:
             start = max(0, len(self._heard) - len(last))

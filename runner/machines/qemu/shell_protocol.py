@@ -13,19 +13,17 @@ if TYPE_CHECKING:
     import socket
 
 CHUNK = 2**12
-#: How an order ends that would not have been heard.
+#: The status of an order whose output would be lost.
 UNHEARD = 75
-#: What is said of a shell that stands no more.
+#: The error of an order to a dead shell.
 GONE = b"gone"
 
 
 class ShellGone(Exception):
-    """Whatever was done, was done to the shell as well."""
+    pass
 
 
 class Orders:
-    """Our end of that channel."""
-
     def __init__(self, end: socket.socket) -> None:
         self._end = end
         end.setblocking(False)
@@ -35,7 +33,7 @@ class Orders:
         self._last: asyncio.Task[int] | None = None
 
     async def free(self, patience: float) -> bool:
-        """Whether the shell is through with the last order, or will be before long; raises ShellGone."""
+        """Return whether the shell finishes the last order before long. Raise ShellGone if it is dead."""
         if self._last is None:
             return True
         await asyncio.wait({self._last}, timeout=patience)
@@ -45,13 +43,13 @@ class Orders:
         return True
 
     def give(self, script: str) -> asyncio.Task[int]:
-        """Have it run; who stops waiting for its end does not stop it. Nobody gives one before the last has ended."""
+        """Run a script. Cancelling the wait does not stop it. The last order must have ended."""
         self._number += 1
         self._last = asyncio.create_task(self._obeyed(self._number, script.encode()))
         return self._last
 
     async def forget(self) -> None:
-        """Nobody will say how the last one ended: the shell that it was given to is no more."""
+        """Forget the last order: its shell no longer exists."""
         if self._last:
             self._last.cancel()
             await asyncio.gather(self._last, return_exceptions=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from runner.machines.qemu.argv import Vm
     from runner.machines.qemu.disk_files import Backing
 
-#: Raise when what a template holds changes in a manner the key does not show.
+#: Raise it when the content of a template changes and the key does not show it.
 VERSION = 4
 MOST = 12
 MOST_BYTES = 8 * 2**30
@@ -50,12 +50,13 @@ def key(vm: Vm, qemu: str, host: str) -> str:
 
 
 def home() -> Path:
-    """Where templates are kept."""
     return cache_dir() / "templates"
 
 
 def whole(folder: Path) -> bool:
-    """Is a template complete? Written last, the manifest has the memory's size, and the hash of the small rest."""
+    """Return whether a template is complete. The manifest is written last, with the memory's size and the hash of the
+    rest.
+    """
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         right_size: bool = (folder / "memory").stat().st_size == manifest["memory"]
@@ -65,7 +66,6 @@ def whole(folder: Path) -> bool:
 
 
 async def make(vm: Vm, folder: Path, scratch: Path) -> None:
-    """Boot, warm up, and save."""
     memory = folder / "memory"
     async with running(vm, scratch, argv.Template(memory)) as guest:
         await rig.booted(guest)
@@ -76,7 +76,7 @@ async def make(vm: Vm, folder: Path, scratch: Path) -> None:
 
 
 async def save(guest: Guest, target: Path) -> None:
-    """Write the machine's state but for its memory. It must not be paused before, or its clones would be, too."""
+    """Save the machine's state without its memory. It must not be paused before, or its clones would be, too."""
     await guest.command("migrate-set-capabilities", capabilities=CAPABILITIES)
     with target.open("wb") as file:
         await migrate(guest, "migrate", file.fileno())
@@ -86,7 +86,7 @@ async def save(guest: Guest, target: Path) -> None:
 
 
 async def migrate(guest: Guest, command: str, descriptor: int) -> None:
-    """Hand QEMU an open file over its control channel, and have the state written to it, or read from it."""
+    """Pass an open file to QEMU and migrate the state to it, or from it."""
     guest.qmp.send_fd_scm(descriptor)
     await guest.command("getfd", fdname="state")
     await guest.command(command, uri="fd:state")
@@ -98,7 +98,7 @@ async def restored(
 ) -> AsyncIterator[tuple[Guest, dict[str, Any]]]:
     """A clone of the template of this name, which is made now unless it is there."""
     folder = home() / name
-    # Held from before the template is found whole, so that nobody forgets it between that and its use.
+    # The lock is taken before the template is found complete, so that it cannot be pruned between that and its use.
     async with shared_lock(use_lock(folder)):
         with lost_with_files(folder):
             await make_once(folder, whole, lambda half: make(vm, half, scratch))
@@ -113,7 +113,7 @@ async def restored(
 
 @contextmanager
 def lost_with_files(folder: Path) -> Iterator[None]:
-    """A template whose files fail us is one that did not come to life."""
+    """Treat file errors of a template as a template that does not start."""
     try:
         yield
     except OSError as error:
@@ -121,12 +121,11 @@ def lost_with_files(folder: Path) -> Iterator[None]:
 
 
 async def wake(guest: Guest, state: Path) -> None:
-    """Load the state and make the clone a machine of its own."""
     await guest.command("migrate-set-capabilities", capabilities=CAPABILITIES)
     with state.open("rb") as file:
         await migrate(guest, "migrate-incoming", file.fileno())
         await guest.soon(guest.resumed.wait(), "the template did not come to life", RESTORE_DEADLINE)
-    # What is said to the agent before its state is loaded would be lost, hence only now.
+    # Messages to the agent before its state is loaded would be lost.
     await guest.shell(rig.refresh(), deadline=RESTORE_DEADLINE)
 
 
@@ -144,14 +143,12 @@ def prune() -> None:
 
 
 def known() -> Iterator[tuple[float, int, Path]]:
-    """When each template was last used, how many bytes it takes, and where it is."""
     for folder in home().iterdir():
-        # Another process may forget it while we look.
+        # Another process may remove it meanwhile.
         with suppress(OSError):
             if not folder.name.startswith("."):
                 yield folder.stat().st_mtime, sum(path.stat().st_blocks * 512 for path in folder.iterdir()), folder
 
 
 def since(start: float) -> str:
-    """Seconds gone by, for the facts."""
     return f"{time.monotonic() - start:.3f}"

@@ -16,7 +16,7 @@ from runner.machines.base import RigLost
 if TYPE_CHECKING:
     from runner.machines.qemu.guest import Guest
 
-#: So far off may a clock be before it is called wrong, beyond what nobody can tell for the time that answers take.
+#: A clock may be off by this much, beyond the uncertainty from the time of the answers.
 TOLERANCE = 0.02
 #: Between two readings lie this many seconds, and this many times what the first one took.
 LEAST, PATIENCE = 0.4, 4

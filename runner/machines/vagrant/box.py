@@ -1,4 +1,4 @@
-"""The box that machines are made of: one of ours, built now unless it is there, or one that the user named."""
+"""The box of a machine: built here on first use, or named by the user."""
 
 from __future__ import annotations
 
@@ -20,27 +20,24 @@ from runner.machines.vagrant.vagrantfile_settings import Box
 if TYPE_CHECKING:
     from runner.machines.base import Progress
 
-#: Where `Vagrantfile` is; beside it, what it and the box are made by.
+#: The folder of the `Vagrantfile` and of the scripts that it and the box need.
 HOME = shipped("vagrant").resolve()
 BUILD = HOME / "box/build"
-#: Names a box of the user's, which Vagrant knows or can fetch.
+#: The user's own box, by a name that Vagrant knows or can fetch.
 CHOSEN = "MATRIX_BOX"
 EVIDENCE_LINES = 20
 _TOLD = re.compile(r"^box: (?P<brief>.*) \((?P<percent>\d+) %\)$")
 
 
 def suite(kernel: str | None) -> str:
-    """The release of Debian whose kernel that is."""
     return SUITES[kernel or DEFAULT_KERNEL]
 
 
 def chosen() -> str:
-    """The user's own box; empty if there is none."""
     return os.environ.get(CHOSEN, "")
 
 
 def refusals(kernel: str | None) -> list[Refusal]:
-    """What is missing to build it, if it is not there yet."""
     if chosen():
         return []
     done = process.run([str(BUILD), "--suite", suite(kernel), "--check"])
@@ -51,7 +48,6 @@ def refusals(kernel: str | None) -> list[Refusal]:
 
 
 async def provide(kernel: str | None, progress: Progress) -> Box:
-    """The box to use."""
     if name := chosen():
         return Box(name=name)
     folder = await _built(suite(kernel), progress)
@@ -60,7 +56,7 @@ async def provide(kernel: str | None, progress: Progress) -> Box:
 
 
 async def _built(release: str, progress: Progress) -> Path:
-    """Run the script, which dies with us, and pass on what it says."""
+    """Run the build script, which ends with this process, and pass on its progress."""
     words = ["sh", "-c", 'exec "$@" 2>&1', "sh", str(BUILD), "--suite", release]
     child = await process.spawn(words, output=asyncio.subprocess.PIPE)
     said: list[str] = []

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from runner.base.cache import cache_dir, open_lock_file, try_lock
 from runner.base.errors import HarnessBroken
-from runner.machines.base import Swept
+from runner.machines.base import Leftover
 from runner.machines.vagrant import libvirt
 from runner.machines.vagrant.vagrantfile_settings import NODE
 
@@ -27,32 +27,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 RECORD, LOCK = "record.json", "lock"
-#: Names the box that is being put into the pool.
+#: Names the box that is being uploaded to the pool.
 NOTE = "uploading"
 PREFIX = "matrix-"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One machine, as it was written down before it was made."""
+    """One machine, recorded before it is made."""
 
-    #: Begins the names of everything that libvirt has of it.
+    #: Prefix of all names in libvirt.
     prefix: str
-    #: In the description of the machine.
+    #: The mark in the machine's description.
     mark: str
-    #: Of the run that it was made for.
+    #: The run of the machine.
     run: str
-    #: Where the sockets of its disks are.
+    #: The folder of its disks' sockets.
     sockets: str
 
     @property
     def domain(self) -> str:
-        """What libvirt calls the machine."""
         return f"{self.prefix}{NODE}"
 
 
 def home() -> Path:
-    """Where records are."""
     return cache_dir() / "vagrant" / "machines"
 
 
@@ -68,7 +66,8 @@ def recorded(run: Path) -> Iterator[tuple[Record, Path]]:
         with _alone():
             folder.mkdir(mode=0o700)
             try_lock(stack.enter_context(open_lock_file(folder / LOCK)), fcntl.LOCK_EX)
-            # Short, as a socket's path has to be; QEMU, which is another user, may go through but not look around.
+            # Short, as the path of a socket must be. QEMU runs as another user and may enter the folder, but not list
+            # it.
             sockets = tempfile.mkdtemp(prefix=f"{PREFIX}{token}-")
             Path(sockets).chmod(0o711)
             record = Record(f"{PREFIX}{token}-", f"matrix {secrets.token_hex(16)}", str(run.absolute()), sockets)
@@ -76,14 +75,14 @@ def recorded(run: Path) -> Iterator[tuple[Record, Path]]:
         try:
             yield record, folder
         finally:
-            with suppress(HarnessBroken):  # whoever cleans up later asks again
+            with suppress(HarnessBroken):  # a later clean-up tries again
                 if libvirt.ours(record.domain, record.mark) is None:
                     forgotten(record, folder)
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Nobody makes a record, or looks whether one is held, at the same time."""
+    """Exclude other processes that make a record or check its lock."""
     home().mkdir(parents=True, exist_ok=True)
     with open_lock_file(home().with_name("records.lock")) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -91,18 +90,16 @@ def _alone() -> Iterator[None]:
 
 
 def forgotten(record: Record, folder: Path) -> None:
-    """Nothing is left of the machine, so nothing has to be known of it."""
     shutil.rmtree(record.sockets, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def swept(*, dry: bool = False) -> Iterator[Swept]:
-    """Take away every machine of ours that nobody is at any more, and say of each."""
+def sweep(*, dry: bool = False) -> Iterator[Leftover]:
     for folder in _folders():
         with ExitStack() as stack:
             if record := _taken(folder, stack):
                 told = f"machine {record.domain} of {record.run}"
-                yield Swept(f"{told}: its process is gone") if dry else _removed(record, folder, told)
+                yield Leftover(f"{told}: its process is gone") if dry else _removed(record, folder, told)
 
 
 def _folders() -> list[Path]:
@@ -110,38 +107,37 @@ def _folders() -> list[Path]:
 
 
 def _taken(folder: Path, stack: ExitStack) -> Record | None:
-    """The record in a folder, and its lock, unless somebody else has it."""
+    """Return the record in a folder and take its lock, unless another process has it."""
     with _alone():
         try:
             lock = stack.enter_context(open_lock_file(folder / LOCK))
-        except FileNotFoundError:  # whoever had it has just put it away
+        except FileNotFoundError:  # its owner has just removed it
             return None
         record = read(folder) if try_lock(lock, fcntl.LOCK_EX) else None
-        if record is None and try_lock(lock, fcntl.LOCK_EX):  # killed before anything was made
+        if record is None and try_lock(lock, fcntl.LOCK_EX):  # killed before the machine was made
             shutil.rmtree(folder, ignore_errors=True)
         return record
 
 
-def _removed(record: Record, folder: Path, told: str) -> Swept:
+def _removed(record: Record, folder: Path, told: str) -> Leftover:
     try:
         if libvirt.ours(record.domain, record.mark) is False:
-            return Swept(f"{told} stays: what has this name does not carry the mark of our record", stays=True)
+            return Leftover(f"{told} stays: what has this name does not carry the mark of our record", remains=True)
         libvirt.removed(record.domain)
     except HarnessBroken as error:
-        return Swept(f"{told} could not be taken away: {error.brief}: {error.details}", stays=True)
+        return Leftover(f"{told} could not be taken away: {error.brief}: {error.details}", remains=True)
     forgotten(record, folder)
-    return Swept(f"{told}: taken away")
+    return Leftover(f"{told}: taken away")
 
 
 def written(path: Path, text: str) -> None:
-    """There in full or not at all; a host that goes down takes its machines along, so no disk has to be waited for."""
+    """Write a file completely or not at all. No fsync: a host that goes down takes its machines along."""
     new = path.with_suffix(".new")
     new.write_text(text)
     new.replace(path)
 
 
 def read(folder: Path) -> Record | None:
-    """The record in a folder, if there is one."""
     try:
         return Record(**json.loads((folder / RECORD).read_text()))
     except (OSError, ValueError, TypeError):
@@ -149,7 +145,7 @@ def read(folder: Path) -> Record | None:
 
 
 def half_uploaded(folder: Path) -> bool:
-    """Whether somebody began to put a box into the pool, and did not end it."""
+    """Return whether an upload of a box to the pool was started and not finished."""
     return (folder / NOTE).exists()
 
 

@@ -27,30 +27,28 @@ USUAL = "qemu:///system"
 VIRSH = "virsh"
 POOL = "matrix"
 NETWORK = "matrix"
-#: Where the pool's files are; QEMU's own user has to be able to go there.
+#: The folder of the pool, which QEMU's own user can enter.
 POOL_FOLDER = "/var/lib/libvirt/images/matrix"
 TUN = Path("/dev/net/tun")
-#: The first of these that no route of the host leads to is the network's.
+#: The network's candidates: the first one to which the host has no route is used.
 SUBNETS = tuple(ipaddress.IPv4Network(f"192.168.{third}.0/24") for third in range(131, 140))
 PATIENCE = 60.0
-#: What libvirt says instead of looking through a pool in which a volume is being made, which is over in a moment.
+#: libvirt's error while a volume is being made in the pool; it is over in a moment.
 BUSY = "asynchronous jobs running"
 PAUSE, PAUSES = 0.2, 300
 
 
 def uri() -> str:
-    """Which libvirt."""
     return os.environ.get("LIBVIRT_DEFAULT_URI", USUAL)
 
 
 def virsh(*words: str, stdin: str = "") -> CompletedProcess[str]:
-    """Ask; the caller judges."""
     plain = {**os.environ, "LC_ALL": "C"}
     return process.run([VIRSH, "--quiet", "--connect", uri(), *words], stdin=stdin, timeout=PATIENCE, env=plain)
 
 
 def told(*words: str, stdin: str = "") -> str:
-    """Ask, and take no for an error; where another machine is just coming up, ask again."""
+    """Run virsh and raise an error if it fails; retry while another machine is coming up."""
     done = virsh(*words, stdin=stdin)
     for _ in range(PAUSES):
         if not done.returncode or BUSY not in done.stderr:
@@ -63,7 +61,6 @@ def told(*words: str, stdin: str = "") -> str:
 
 
 def refusals() -> list[Refusal]:
-    """Why this libvirt cannot be used."""
     if not uri().endswith("/system"):
         return [Refusal(f"{uri()} gives its machines no network that they could be reached by", f"use {USUAL}")]
     done = virsh("version")
@@ -76,7 +73,7 @@ def refusals() -> list[Refusal]:
 
 
 def unreachable(complaint: str, *, systemd: bool) -> tuple[str, str]:
-    """What it means that libvirt does not answer, and what to do."""
+    """Return why libvirt does not answer, and what to do."""
     why = complaint.strip().splitlines()[-1].removeprefix("error: ") if complaint.strip() else "no reason was given"
     if re.search("authenti|permission denied|polkit", complaint, re.IGNORECASE):
         return f"libvirt may not be used by this user: {why}", "sudo adduser $USER libvirt, and log in anew"
@@ -85,7 +82,7 @@ def unreachable(complaint: str, *, systemd: bool) -> tuple[str, str]:
 
 
 def prepared() -> Network:
-    """Our pool and our network are there and active; called by one process at a time."""
+    """Make sure that the pool and the network are active. Only one process may call it at a time."""
     if POOL not in _names(told("pool-list", "--all", "--name")):
         told("pool-define-as", POOL, "dir", "--target", POOL_FOLDER)
     if POOL not in _names(told("pool-list", "--name")):
@@ -107,7 +104,7 @@ def _routes() -> str:
 
 
 def free(routes: str) -> ipaddress.IPv4Network:
-    """The first subnet that nothing of the host is in."""
+    """Return the first subnet that is not in use on the host."""
     taken = [
         ipaddress.IPv4Network(word, strict=False)
         for line in routes.splitlines()
@@ -125,7 +122,7 @@ def free(routes: str) -> ipaddress.IPv4Network:
 
 
 def network_xml(subnet: ipaddress.IPv4Network) -> str:
-    """A network as vagrant-libvirt would make it, but for its name: that one is taken down with its last machine."""
+    """Return a network like that of vagrant-libvirt under another name: theirs is removed with its last machine."""
     first, *_, last = subnet.hosts()
     return (
         f"<network><name>{NETWORK}</name><forward mode='nat'/><bridge stp='on' delay='0'/>"
@@ -135,7 +132,6 @@ def network_xml(subnet: ipaddress.IPv4Network) -> str:
 
 
 def address_in(xml: str) -> str:
-    """The subnet of a network."""
     found = re.search(r"<ip [^>]*address='([\d.]+)'[^>]*(?:netmask='([\d.]+)'|prefix='(\d+)')", xml)
     if not found:
         raise HarnessBroken(f"the libvirt network {NETWORK} has no IPv4 address", details=xml)
@@ -143,17 +139,15 @@ def address_in(xml: str) -> str:
 
 
 def security_models() -> tuple[str, ...]:
-    """Those by which libvirt confines machines with rules that know of no socket of ours."""
+    """Return the security models whose rules would block the sockets of disks."""
     return tuple(model for model in ("apparmor", "selinux") if f"<model>{model}</model>" in told("capabilities"))
 
 
 def qemu_user() -> int:
-    """Whom the machines run as."""
     return user_in(told("capabilities"))
 
 
 def user_in(capabilities: str) -> int:
-    """The user that libvirt says it gives QEMU's files to."""
     models = (secmodel.split("</secmodel>")[0] for secmodel in capabilities.split("<secmodel>")[1:])
     for model in models:
         found = re.search(r"<baselabel type='qemu'>\+(\d+):\+\d+</baselabel>", model)
@@ -167,19 +161,17 @@ def user_in(capabilities: str) -> int:
 
 @cache
 def versions() -> dict[str, str]:
-    """Of libvirt and of the QEMU that it starts, and of Vagrant."""
     said = dict(re.findall(r"^(Using library|Running hypervisor): \w+ (\S+)", told("version"), re.MULTILINE))
     vagrant = process.run(["vagrant", "--version"], timeout=PATIENCE).stdout.strip().removeprefix("Vagrant ")
     return {"libvirt": said.get("Using library", "?"), "qemu": said.get("Running hypervisor", "?"), "vagrant": vagrant}
 
 
 def state_of(domain: str) -> str:
-    """What libvirt says of a domain, for whoever wonders why it does not answer."""
     return f"{domain}: {virsh('domstate', '--reason', domain).stdout.strip() or 'libvirt does not know it'}"
 
 
 def ours(domain: str, mark: str) -> bool | None:
-    """Whether a domain carries our mark; None: there is no such domain. A libvirt that does not answer is an error."""
+    """Return whether a domain has the mark of a machine made here; None: there is no such domain."""
     if domain not in _names(told("list", "--all", "--name")):
         return None
     return f"<description>{escape(mark)}</description>" in virsh("dumpxml", domain).stdout
@@ -201,24 +193,21 @@ def removed(domain: str) -> None:
 def _listed() -> list[str]:
     if POOL not in _names(told("pool-list", "--name")):
         return []
-    told("pool-refresh", POOL)  # there may be one that was being made when its maker was killed
+    told("pool-refresh", POOL)  # it may list one whose maker was killed
     return [line.split()[0] for line in told("vol-list", POOL).splitlines() if line.strip()]
 
 
 def volumes_of(domain: str, volumes: Iterable[str]) -> list[str]:
-    """Its image, and its further disks."""
     return [name for name in volumes if name.startswith((f"{domain}.", f"{domain}-", f"{domain}_"))]
 
 
 def box_volumes(name: str) -> list[str]:
-    """The volumes that a box was uploaded to."""
     return [
         volume for volume in _listed() if volume.startswith(f"{name.replace('/', '-VAGRANTSLASH-')}_vagrant_box_image_")
     ]
 
 
 def forget_box(name: str, but: Collection[str]) -> None:
-    """Delete what was uploaded of a box, but for these volumes."""
     for volume in box_volumes(name):
         if volume not in but:
             told("vol-delete", "--pool", POOL, volume)

@@ -1,4 +1,4 @@
-"""How a machine comes up and goes down: Vagrant does it, in a folder of the machine's own."""
+"""Start and remove machines with Vagrant, each in a folder of its own."""
 
 from __future__ import annotations
 
@@ -32,20 +32,19 @@ if TYPE_CHECKING:
 
 VAGRANT = "vagrant"
 EVIDENCE_LINES = 15
-#: A machine that is emulated on a busy host takes minutes to boot.
+#: An emulated machine on a busy host takes minutes to boot.
 UP_DEADLINE = 900.0
 DOWN_DEADLINE = 120.0
 LINE_DEADLINE = 180.0
 
 
 def home() -> Path:
-    """Where Vagrant keeps its boxes: a user's own box is known to the user's own Vagrant, ours to one in the cache."""
+    """Return Vagrant's home: the user's for the user's own box, one in the cache for a box that is built here."""
     usual = Path(os.environ.get("VAGRANT_HOME") or Path.home() / ".vagrant.d")
     return usual if boxes.chosen() else cache_dir() / "vagrant" / "home"
 
 
 def command(folder: Path, *words: str) -> list[str]:
-    """Vagrant, told which machine it is about. Its complaints are to be heard where they belong."""
     told = {
         "MATRIX_VAGRANT": str(folder / PLAN),
         "VAGRANT_CHECKPOINT_DISABLE": "1",
@@ -59,7 +58,7 @@ def command(folder: Path, *words: str) -> list[str]:
 
 
 async def vagrant(folder: Path, *words: str, deadline: float, hear: Callable[[str], None] = lambda _: None) -> str:
-    """Run Vagrant to its end; it cannot outlive us."""
+    """Run Vagrant to its end; it cannot outlive this process."""
     child = await process.spawn(command(folder, *words), output=asyncio.subprocess.PIPE)
     said: list[str] = []
     try:
@@ -78,7 +77,7 @@ async def vagrant(folder: Path, *words: str, deadline: float, hear: Callable[[st
 
 
 async def lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
-    """What it says, without how far it is, which it says thousands of times and without an end of line."""
+    """Yield Vagrant's lines without its progress, which it prints thousands of times without a line end."""
     left = ""
     while stream and (chunk := await stream.read(2**16)):
         *whole, left = (left + chunk.decode(errors="replace")).replace("\r", "\n").split("\n")
@@ -90,14 +89,11 @@ async def lines(stream: asyncio.StreamReader | None) -> AsyncIterator[str]:
 
 
 def tail(said: list[str]) -> str:
-    """The last of what it said."""
     return "\n".join(said[-EVIDENCE_LINES:])
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a machine is to be, and for which run."""
-
     spec: RigSpec
     box: Box
     driver: Literal["kvm", "qemu"]
@@ -107,7 +103,7 @@ class Order:
 
 @asynccontextmanager
 async def up(order: Order, progress: Progress) -> AsyncIterator[Up]:
-    """A machine with its disks, for as long as the block lasts."""
+    """Provide a machine with its disks as long as the block lasts."""
     began = time.monotonic()
     with recorded(order.scratch) as (record, folder):
         sockets = Path(record.sockets)
@@ -124,12 +120,11 @@ async def up(order: Order, progress: Progress) -> AsyncIterator[Up]:
 
 
 def made_of(order: Order) -> dict[str, str]:
-    """Facts that need no machine."""
     return {"accel": "kvm" if order.driver == "kvm" else "tcg", "box": order.box.name, **libvirt.versions()}
 
 
 async def _made(order: Order, record: Record, folder: Path, disks: Sequence[Served], progress: Progress) -> None:
-    """Let Vagrant make it. Only one at a time may bring a box to where all others find it."""
+    """Let Vagrant make the machine. Only one process at a time may upload a box."""
     common = cache_dir() / "vagrant"
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(exclusive_lock(common / "up.lock"))
@@ -140,7 +135,7 @@ async def _made(order: Order, record: Record, folder: Path, disks: Sequence[Serv
         there = await asyncio.to_thread(libvirt.box_volumes, order.box.name)
         if there and order.box.catalogue and not half_uploaded(common):
             await stack.aclose()
-        else:  # it is brought now; or it is the user's own, of which Vagrant may know a newer one than is there
+        else:  # the box is uploaded now; or Vagrant may have a newer version of the user's own
             await asyncio.to_thread(stack.enter_context, uploading(order.box.name, common))  # it asks libvirt
         progress(f"vagrant: {record.domain} comes up")
         await vagrant(folder, "up", deadline=UP_DEADLINE, hear=lambda said: tell(said, progress))
@@ -148,7 +143,6 @@ async def _made(order: Order, record: Record, folder: Path, disks: Sequence[Serv
 
 
 def plan(order: Order, record: Record, disks: Sequence[Served], network: Network, unconfined: tuple[str, ...]) -> Plan:
-    """What the Vagrantfile reads."""
     return Plan(
         box=order.box.name,
         catalogue=order.box.catalogue,
@@ -164,14 +158,13 @@ def plan(order: Order, record: Record, disks: Sequence[Served], network: Network
 
 
 def tell(said: str, progress: Progress) -> None:
-    """Pass on what Vagrant says that it does; not what it says of every setting."""
     if said.startswith("==> ") and " -- " not in said:
         progress(f"vagrant: {said.partition(': ')[2].strip().rstrip('.')}"[:100])
 
 
 @asynccontextmanager
 async def line(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
-    """The way in: one connection, which all that is to be said goes through."""
+    """Open the one ssh connection that all scripts share."""
     config = folder / "ssh-config"
     written(config, configuration(await vagrant(folder, "ssh-config", deadline=DOWN_DEADLINE)))
     child = await process.spawn(master(config, socket))
@@ -183,10 +176,9 @@ async def line(folder: Path, socket: Path) -> AsyncIterator[tuple[str, ...]]:
 
 
 async def _let_in(socket: Path, child: asyncio.subprocess.Process) -> None:
-    """Wait for the connection to stand."""
     try:
         async with asyncio.timeout(LINE_DEADLINE):
-            while not socket.is_socket():  # noqa: ASYNC240 - nothing tells when it is there, and looking is quick
+            while not socket.is_socket():  # noqa: ASYNC240 - the socket's creation cannot be awaited, and looking is quick
                 if child.returncode is not None:
                     raise RigLost(f"ssh ended with status {child.returncode} before the machine let us in")
                 await asyncio.sleep(0.05)
@@ -195,12 +187,12 @@ async def _let_in(socket: Path, child: asyncio.subprocess.Process) -> None:
 
 
 def configuration(said: str) -> str:
-    """What is ssh's of what Vagrant says; ruby may have had something to complain of, too."""
+    """Return ssh's configuration without warnings of ruby."""
     return "".join(f"{line}\n" for line in said.splitlines() if line.startswith(("Host ", "  ")))
 
 
 async def down(record: Record, folder: Path, *, whole: bool) -> None:
-    """Let Vagrant take it away; what it leaves, or does not know of as it never was whole, we do."""
+    """Let Vagrant remove the machine, and then what Vagrant leaves or does not know of."""
     if whole:
         with suppress(HarnessBroken):
             await vagrant(folder, "destroy", "-f", deadline=DOWN_DEADLINE)

@@ -1,4 +1,4 @@
-"""The disks of a machine: nameless files, and before each a server at a socket. All of it ends with us."""
+"""The disks of a machine: nameless files, each with a server at a socket. All end with this process."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from runner.simdisks.disk import Disk
 
     class Bays(Protocol):
-        """What puts disks behind a machine."""
-
-        def __call__(self, disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AbstractAsyncContextManager[Bay]:
-            """At sockets in `folder`; let go of when the block is left."""
+        def __call__(
+            self, disks: tuple[Disk, ...], scratch: Path, folder: Path
+        ) -> AbstractAsyncContextManager[Bay]: ...
 
 
 DEADLINE = 30.0
@@ -39,28 +38,25 @@ DEADLINE = 30.0
 
 @dataclass
 class Bay:
-    """The disks of one machine."""
-
     disks: tuple[Disk, ...]
     files: tuple[IO[bytes], ...]
     sockets: tuple[Path, ...]
-    #: As the machine is told of them.
+    #: As the Vagrantfile describes them.
     shown: tuple[Served, ...]
     board: Board | None = None
     servers: list[asyncio.subprocess.Process] = field(default_factory=list)
 
     def reports(self) -> tuple[Report, ...]:
-        """What each has done, if any is modelled; of the others nothing is known."""
         return tuple(self.board.report(number) for number in range(len(self.disks))) if self.board else ()
 
     async def lacks_one(self) -> tuple[str, str] | None:
-        """Why a server ended, if one did, and what to do about it."""
+        """Return why a server ended, if one did, and what to do."""
         gone = (at for at, server in enumerate(self.servers) if is_gone(server.pid))
         first = next(gone, None)
         return None if first is None else explain_exit(first, await self.servers[first].wait())
 
     def emptied(self) -> None:
-        """Let all of them read as zeros. Nobody may be at work on them."""
+        """Make all disks read as zeros. They must not be in use."""
         for file, disk in zip(self.files, self.disks, strict=True):
             file.truncate(0)
             file.truncate(disk.size)
@@ -68,7 +64,6 @@ class Bay:
 
 @asynccontextmanager
 async def bay(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIterator[Bay]:
-    """Fresh disks, at sockets in `folder`; what is written is nowhere when the block is left."""
     async with AsyncExitStack() as stack:
         files = tuple(stack.enter_context(nameless(scratch)) for _ in disks)
         sockets = sockets_in(folder, len(disks))
@@ -82,19 +77,18 @@ async def bay(disks: tuple[Disk, ...], scratch: Path, folder: Path) -> AsyncIter
         for number, socket in enumerate(made.sockets):
             argv, descriptors = command(made, code, number, sheet)
             made.servers.append(await answering(socket, argv, descriptors, stack))
-            socket.chmod(0o666)  # QEMU is another user, and what is behind it is ours to lose
+            socket.chmod(0o666)  # QEMU is another user, and these disks hold only test data
         yield made
 
 
 def sockets_in(folder: Path, number: int) -> tuple[Path, ...]:
-    """Where servers are to answer; not to be guessed."""
+    """Return socket paths that cannot be guessed."""
     return tuple(folder / secrets.token_hex(8) for _ in range(number))
 
 
 async def answering(
     socket: Path, argv: Sequence[str], descriptors: Sequence[int], stack: AsyncExitStack
 ) -> asyncio.subprocess.Process:
-    """A server that answers at a socket, as yet only to ourselves, until the stack is left."""
     server = await spawn(argv, pass_fds=descriptors)
     stack.push_async_callback(kill, server)
     await _there(socket, server)
@@ -102,7 +96,6 @@ async def answering(
 
 
 def command(made: Bay, code: Library | None, number: int, sheet: int) -> tuple[list[str], tuple[int, ...]]:
-    """The server of a disk, and what it inherits."""
     image, socket = made.files[number].fileno(), made.sockets[number]
     if code is None or made.disks[number].physics is None:
         return plain_command(socket, image), (image,)
@@ -110,9 +103,8 @@ def command(made: Bay, code: Library | None, number: int, sheet: int) -> tuple[l
 
 
 async def _there(socket: Path, server: asyncio.subprocess.Process) -> None:
-    """Wait for a socket."""
     async with asyncio.timeout(DEADLINE):
-        while not socket.exists():  # noqa: ASYNC240 - nothing tells when it is there, and looking is quick
+        while not socket.exists():  # noqa: ASYNC240 - the socket's creation cannot be awaited, and looking is quick
             if server.returncode is not None:
                 raise HarnessBroken(f"the disk's server ended with status {server.returncode}")
             await asyncio.sleep(0.01)

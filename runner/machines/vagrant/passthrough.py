@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from runner.base.errors import BadInput
 from runner.machines.base import Refusal
-from runner.machines.local import unreal_disks
+from runner.machines.local import disk_model_refusals
 from runner.machines.qemu.passthrough import BLOCK_DEVICES, grips, seen, writable
-from runner.machines.vagrant import AS_USUAL, Vagrant, libvirt
+from runner.machines.vagrant import NO_OPTIONS, Vagrant, libvirt
 from runner.machines.vagrant.nbd_disks import Bay, answering, sockets_in
 from runner.machines.vagrant.vagrantfile_settings import passed
 from runner.simdisks.server import device_command
@@ -29,46 +29,42 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.hosts.exclusive import LeasedDisk
-    from runner.machines.base import RigSpec, Wishes
+    from runner.machines.base import MachineOptions, RigSpec
     from runner.machines.qemu.argv import Passed
     from runner.simdisks.disk import Disk
 
-#: What a disk at a socket shows: libvirt has no word for another size.
+#: The sector size of a disk at a socket: libvirt cannot set another.
 SECTOR = 512
 
 
 class Passthrough(Vagrant):
-    """A machine as `Vagrant` makes them; what is on its disks outlives it, so arrays are taken apart in the guest."""
+    """A `Vagrant` machine with physical disks. Arrays outlive it, so they are taken apart in the guest."""
 
     name: ClassVar[str] = "vagrant-passthrough"
     zeroed: ClassVar[bool] = False
     brings_disks: ClassVar[bool] = False
 
-    def __init__(self, wishes: Wishes = AS_USUAL) -> None:
-        super().__init__(wishes)
-        self._bays = partial(lent, wishes.held)
+    def __init__(self, options: MachineOptions = NO_OPTIONS) -> None:
+        super().__init__(options)
+        self._bays = partial(lent, options.held)
 
     def refusals(self, spec: RigSpec) -> list[Refusal]:
-        """What such disks cannot do, and what is missing on the host."""
-        return [*unreal_disks(spec), *not_root(), *super().refusals(spec)]
+        return [*disk_model_refusals(spec), *not_root(), *super().refusals(spec)]
 
-    def room(self, spec: RigSpec) -> int:  # noqa: ARG002
-        """A disk is in one machine at a time."""
+    def max_rigs(self, spec: RigSpec) -> int:  # noqa: ARG002
         return 1
 
 
 def not_root() -> list[Refusal]:
-    """Only root can let QEMU's user have a socket and keep out everybody else."""
+    """Refuse other users: only root can let QEMU's user open a socket and keep out all others."""
     if os.geteuid() == 0:
         return []
     return [Refusal("only root can give disks of this host to libvirt's machines", "run the whole command by sudo")]
 
 
 class Lent(Bay):
-    """The disks of one machine, which are the host's."""
-
     def emptied(self) -> None:
-        """They stay as they are: an array is taken apart by its own script."""
+        pass  # arrays are taken apart by their own scripts
 
 
 @asynccontextmanager
@@ -78,11 +74,10 @@ async def lent(
     scratch: Path,  # noqa: ARG001
     folder: Path,
 ) -> AsyncIterator[Bay]:
-    """These disks as they are, at sockets in `folder`."""
     used = [one for one, _ in zip(held, disks, strict=False)]
     looks = [seen(one, BLOCK_DEVICES / one.node.name) for one in used]
     refuse_large_sectors(used, looks)
-    # Whoever else may write to the socket could write to the disk, and /proc/net/unix tells everybody where it is.
+    # Write access to the socket is write access to the disk, and /proc/net/unix shows its path to all users.
     user = await asyncio.to_thread(libvirt.qemu_user)
     sockets = sockets_in(folder, len(used))
     async with AsyncExitStack() as stack:
@@ -98,7 +93,9 @@ async def lent(
 
 
 def refuse_large_sectors(held: Sequence[LeasedDisk], looks: Sequence[Passed]) -> None:
-    """A disk that shows smaller sectors than it has would read, change and write what it is asked to write."""
+    """Refuse disks with larger sectors than the machine would see: each write would become a read, a change and a
+    write.
+    """
     for one, look in zip(held, looks, strict=True):
         if look.logical != SECTOR:
             raise BadInput(

@@ -1,4 +1,4 @@
-"""A machine that is up, and the rig that trials see of it."""
+"""A machine of Vagrant that is up, and its rig."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.base import process
 from runner.base.errors import HarnessBroken
-from runner.machines import requirements as fitness
+from runner.machines import requirements
 from runner.machines.base import RigLost
 from runner.machines.shell import ShellRig
 from runner.machines.vagrant import libvirt
@@ -23,30 +23,27 @@ if TYPE_CHECKING:
     from runner.machines.vagrant.nbd_disks import Bay
     from runner.simdisks.clib import Report
 
-#: ssh joins its words, and a shell on the other side takes them apart again: so they are quoted. $1: ssh's
-#: configuration; $2: the socket of the connection that is up.
+#: ssh joins its arguments and a shell over there splits them again: so they are quoted. $1: ssh's configuration; $2:
+#: the socket of the connection.
 INTO = 'config=$1 line=$2; shift 2; exec ssh -F "$config" -S "$line" node -- "$(printf "%q " sudo -n "$@")"'
-#: Where scripts work in the machine.
+#: The folder of scripts in the machine.
 FOLDER = "/run/matrix/rig"
-#: After tear-down nothing of a disk is in use; what is in the machine's memory of it is not true any more.
+#: After tear-down no disk is in use, and the machine's cache of them is outdated.
 FORGET = 'export PATH=$PATH:/usr/sbin:/sbin; for disk do blockdev --flushbufs "$disk"; done'
 PATIENCE = 120.0
 
 
 def entered(config: Path, line: Path) -> tuple[str, ...]:
-    """What leads into a machine, as root."""
     return ("bash", "-c", INTO, "into", str(config), str(line))
 
 
 def master(config: Path, line: Path) -> list[str]:
-    """The one connection that all others go through; it ends with us, and so do they."""
+    """Return the connection that all others share; it ends with this process, and they end with it."""
     return ["ssh", "-F", str(config), "-N", "-M", "-S", str(line), "-o", "ServerAliveInterval=15", NODE]
 
 
 @dataclass(frozen=True)
 class Up:
-    """A machine, its disks, and the way in."""
-
     record: Record
     bay: Bay
     enter: tuple[str, ...]
@@ -54,11 +51,9 @@ class Up:
 
     @property
     def where(self) -> str:
-        """What it is called in what a user reads."""
         return f"the machine {self.record.domain}"
 
     def said(self, script: str, *words: str) -> str:
-        """What a script says that is run in it."""
         done = process.run([*self.enter, "bash", "-c", script, "matrix", *words], timeout=PATIENCE)
         if done.returncode:
             raise RigLost(
@@ -68,7 +63,7 @@ class Up:
         return done.stdout
 
     def disks(self) -> tuple[str, ...]:
-        """Their names in it."""
+        """Return the names of the disks in the machine."""
         count = len(self.bay.disks)
         names = found(self.said(FIND, *map(serial, range(count))), count)
         if not all(names):
@@ -79,24 +74,23 @@ class Up:
         return names
 
     def emptied(self, disks: Sequence[str]) -> None:
-        """Let its disks read as zeros again, between two arrays."""
+        """Make its disks read as zeros again, between two arrays."""
         self.bay.emptied()
         self.said(FORGET, *disks)
 
 
 class VagrantRig(ShellRig):
-    """Steps go through one shell each time; disks may be modelled."""
+    """Runs each batch of steps in a new shell; disks may be simulated."""
 
     def __init__(self, up: Up, disks: Sequence[str], facts: Mapping[str, str]) -> None:
         super().__init__(up.enter, FOLDER, disks, facts, up.where)
         self._up = up
 
     def disk_reports(self) -> tuple[Report, ...]:
-        """From the board that their servers share with us."""
         return self._up.bay.reports()
 
     async def run(self, steps: Sequence[Step], *, expected: float, deadline: float) -> list[StepResult]:
-        """Run the steps as one script; without its disks the machine is no good any more."""
+        """Run the steps as one script; without its disks the rig is lost."""
         try:
             results = await super().run(steps, expected=expected, deadline=deadline)
         except RigLost as lost:
@@ -108,20 +102,20 @@ class VagrantRig(ShellRig):
 
 
 def fit(up: Up, spec: RigSpec) -> dict[str, str]:
-    """What the machine says of itself; an error if its box lacks what such a rig needs."""
-    said = fitness.found(up.enter, spec, up.where)
+    """Return the facts of a machine. Raise HarnessBroken if its box does not have what the rig needs."""
+    said = requirements.query(up.enter, spec, up.where)
     lacking = [
-        one for one in fitness.refusals(said, up.where) if "has no" in one.brief and "kernel of" not in one.brief
+        one for one in requirements.refusals(said, up.where) if "has no" in one.brief and "kernel of" not in one.brief
     ]
     if lacking:
         raise HarnessBroken(
             f"{up.where} lacks programs",
-            details="\n".join(f"- {one.told}" for one in lacking),
+            details="\n".join(f"- {one.message}" for one in lacking),
             resolution="put them into your box, or let `matrix` make one (without MATRIX_BOX)",
         )
-    return {**fitness.facts(said), "without": without(said), **up.made_of}
+    return {**requirements.facts(said), "without": without(said), **up.made_of}
 
 
 def without(said: str) -> str:
-    """The modules that its kernel does not have: layouts that need one are left out there, with that as the reason."""
+    """Return the missing modules: layouts that need one are left out, with that as the reason."""
     return " ".join(line.split()[1] for line in said.splitlines() if line.startswith("no-module "))

@@ -1,4 +1,4 @@
-"""What is to come up, as `vagrant/Vagrantfile` reads it: a pure function of the rig that is wanted."""
+"""The settings that `vagrant/Vagrantfile` reads, as a pure function of the rig."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from runner.machines.qemu.argv import Passed
     from runner.simdisks.disk import Disk
 
-#: What Vagrant calls the one machine of a rig.
+#: Vagrant's name of the one machine of a rig.
 NODE = "node"
 #: The file that the Vagrantfile reads.
 PLAN = "machines.json"
 _MIB = 2**20
-#: What the box itself takes: systemd, udev and sshd. A rig's memory is what is left for trials.
+#: Memory of the box itself: systemd, udev and sshd. A rig's memory is what is left for trials.
 OWN_MEMORY = 256 * _MIB
 
 
@@ -28,21 +28,17 @@ class _Part(BaseModel):
 
 
 class Served(_Part):
-    """A disk that one of our servers answers for, at a socket."""
-
     bus: Literal["virtio", "scsi", "sata"]
     serial: str
     socket: str
     discard: Literal["unmap", "ignore"] = "unmap"
     errors: Literal["enospace"] = "enospace"
     cache: Literal["writeback", "unsafe"]
-    #: Revolutions a minute, as the kernel is to believe them; 1: it does not turn. None: nothing is said.
+    #: Revolutions a minute for the kernel; 1: not rotating; None: not set.
     rotation: int | None = None
 
 
 class Node(_Part):
-    """One machine. Memory is in MiB."""
-
     name: str = NODE
     cpus: int
     memory: int
@@ -50,22 +46,18 @@ class Node(_Part):
 
 
 class Network(_Part):
-    """Over which Vagrant reaches its machines."""
-
     name: str
     address: str
 
 
 class Box(_Part):
-    """Which box: one of ours lies in a catalogue, one of the user's is known to Vagrant by its name."""
+    """A box: one built here lies in a catalogue, one of the user's is known to Vagrant by its name."""
 
     name: str
     catalogue: str | None = None
 
 
 class Plan(_Part):
-    """The whole of it."""
-
     box: str
     catalogue: str | None
     uri: str
@@ -74,18 +66,17 @@ class Plan(_Part):
     description: str
     pool: str
     network: Network
-    #: Security models that the machine is to be free of, as their rules do not know of the sockets.
+    #: Security models that are switched off for the machine, as their rules do not know the sockets.
     unconfined: tuple[str, ...]
     machines: tuple[Node, ...]
 
 
 def node(spec: RigSpec, disks: Sequence[Served]) -> Node:
-    """The machine of a rig."""
     return Node(cpus=spec.cpus, memory=(spec.memory + OWN_MEMORY) // _MIB, disks=tuple(disks))
 
 
 def served(disk: Disk, number: int, socket: Path) -> Served:
-    """A disk of ours. What is flushed to one without a model goes nowhere: it lives no longer than the machine."""
+    """Return a disk that ends with the machine. Without a model, flushes are dropped."""
     return Served(
         bus=bus_of(disk),
         serial=serial(number),
@@ -96,7 +87,6 @@ def served(disk: Disk, number: int, socket: Path) -> Served:
 
 
 def passed(disk: Disk, number: int, socket: Path, looks: Passed) -> Served:
-    """A disk of the host, which outlives the machine."""
     return Served(
         bus=bus_of(disk),
         serial=serial(number),
@@ -108,19 +98,18 @@ def passed(disk: Disk, number: int, socket: Path, looks: Passed) -> Served:
 
 
 def bus_of(disk: Disk) -> Literal["virtio", "scsi", "sata"]:
-    """The bus of a disk that may be had here."""
     if disk.bus == "nvme":
         raise ValueError("vagrant-libvirt has no NVMe bus")
     return disk.bus
 
 
 def serial(number: int) -> str:
-    """By which a disk is found in the machine, whatever its letter is this time."""
+    """Return the serial number that identifies a disk in the machine, whatever its letter."""
     return f"matrix-{number}"
 
 
-#: Finds for each serial number given which name of /dev/disk/by-id is its, once udev has made them; gives it the name
-#: that it has in machines of QEMU's, as what is built on a disk is known by what that is called; and says so.
+#: Finds the name in /dev/disk/by-id for each serial number, once udev has made it; links it to the name that it has in
+#: machines of QEMU, as devices on a disk are identified by its name; and prints it.
 FIND = """\
 export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 udevadm settle || :
@@ -136,6 +125,6 @@ done
 
 
 def found(said: str, count: int) -> tuple[str, ...]:
-    """The names of so many disks in what that script says; an empty one where there is none."""
+    """Return the names of the disks in that script's output; empty where one is missing."""
     told = dict(line.split(" ", 1) for line in said.splitlines() if line.startswith("matrix-"))
     return tuple(told.get(serial(number), "").strip() for number in range(count))

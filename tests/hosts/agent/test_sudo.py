@@ -16,7 +16,7 @@ from runner.hosts.agent import sudo
 from runner.hosts.agent.client import PROGRAM
 from runner.hosts.agent.sudo import SudoConnection, check_program, sudo_connection
 from runner.machines import machine
-from runner.machines.base import RigSpec, Wishes
+from runner.machines.base import MachineOptions, RigSpec
 from runner.machines.local import Local
 from runner.machines.sudo import Sudo
 from runner.session.disk_lease import _connection_for
@@ -143,7 +143,7 @@ def test_a_sudo_that_wants_a_password_is_refused(
 ) -> None:
     stand_in(tmp_path / "bin", "echo sudo: a password is required >&2; exit 1", monkeypatch)
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    *_, told = machine("local", Wishes()).refusals(RigSpec(()))
+    *_, told = machine("local", MachineOptions()).refusals(RigSpec(()))
     assert "without a password: sudo: a password is required" in told.brief
     assert f"NOPASSWD: {sudo.INSTALLED}'" in told.resolution
     assert "install -D" not in told.resolution
@@ -173,9 +173,9 @@ def test_root_needs_none_of_it_nor_does_a_host_without_it(monkeypatch: pytest.Mo
     monkeypatch.setattr(sudo, "sudo_connection", lambda: pytest.fail("nobody has to be asked"))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert connection_for("local") is None
-    assert type(machine("local", Wishes())) is Local
+    assert type(machine("local", MachineOptions())) is Local
     monkeypatch.setattr(os, "geteuid", lambda: 65534)
-    assert type(machine("local", Wishes())) is Sudo
+    assert type(machine("local", MachineOptions())) is Sudo
     monkeypatch.setattr(sudo, "INSTALLED", tmp_path / "none")
     assert connection_for("local") is None
 

@@ -137,8 +137,9 @@ def run(prepared: Prepared, observer_of: Callable[[Order, int], Observer], stop:
     if options.folder_to:
         write_atomically(options.folder_to, f"{folder.path}\n".encode())
     with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
+        folder = chosen.prepared(journal)  # first: it takes back what is to be tried again
         observer = observer_of(order, len(journal.recorded_identities()))
-        this = _Run(options, order, level, chosen.prepared(journal), journal, observer, stop)
+        this = _Run(options, order, level, folder, journal, observer, stop)
         with observer:
             for text in _notes(this, prepared.one_at_a_time, chosen.told(observer.done)):
                 observer.notice(text)

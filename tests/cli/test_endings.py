@@ -120,7 +120,7 @@ def test_asked_to_end_it_ends_between_two_trials_with_its_reports(matrix: Matrix
     result = matrix(*RUN, code=STOPPED.format(signal=int(which), answer=answer))
     assert result.returncode == 130
     assert "3 of 8 trials done" in result.stdout
-    assert "the same command goes on from there" in result.stderr
+    assert "the same command continues" in result.stderr
     folder = folder_of(tmp_path)
     assert len(rows(folder / "trials.csv")) == 3
     page = (folder / "report.html").read_text()
@@ -168,7 +168,7 @@ def test_a_mistake_in_a_report_keeps_no_run_from_being_finished(matrix: Matrix, 
     assert result.returncode == 3
     assert "a mistake in matrix itself: ValueError: math domain error" in result.stderr
     folder = folder_of(tmp_path)
-    assert f"`matrix report results/{folder.name}` makes them" in result.stderr
+    assert f"`matrix report results/{folder.name}` writes them" in result.stderr
     assert finished(folder) is True
     assert json.loads((folder / "manifest.json").read_text())["exit"] == 3
     assert matrix("report", f"results/{folder.name}").returncode == 0
@@ -361,7 +361,7 @@ def test_asked_to_end_with_several_rigs_up_it_takes_all_of_them_down(matrix: Mat
     code = STOPPED.format(signal=int(signal.SIGINT), answer="default_int_handler")
     result = matrix(*RUN, "--jobs", "2", code=code)
     assert result.returncode == 130
-    assert "the same command goes on from there" in result.stderr
+    assert "the same command continues" in result.stderr
     assert finished(folder_of(tmp_path)) is False
     assert 3 <= len(rows(folder_of(tmp_path) / "trials.csv")) < 8
     assert matrix(*RUN).returncode == 0

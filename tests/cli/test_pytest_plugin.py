@@ -14,10 +14,10 @@ import pytest
 import scipy.special  # noqa: F401 - here, as what a session inside of another one imports is forgotten after it
 
 from runner.base.errors import BadInput
-from runner.cli import run as running
 from runner.machines import dry
 from runner.machines.base import Step, StepResult
 from runner.reports import verdicts  # noqa: F401
+from runner.session import request as requesting
 from runner.session.run_request import Order
 from tests.cli.test_commands import ROOT
 from tests.support.matrices import SMALL
@@ -161,7 +161,7 @@ def test_what_was_refused_is_not_tried_again_for_every_item(
         tried.append(asked)
         raise why
 
-    monkeypatch.setattr(running, "refuse", refuses)
+    monkeypatch.setattr(requesting, "refuse", refuses)
     done = run(pytester, "small.yaml")
     done.assert_outcomes(errors=6)
     assert len(tried) == 1

@@ -70,7 +70,7 @@ def ran(tmp_path: Path) -> Path:
 def test_a_run_of_a_study_ends_with_how_much_was_met(call: Call, study: Path, tmp_path: Path) -> None:
     said = call("run", "--on", "dry", str(study))
     assert said.status == 0
-    assert "published: 0 of 1 published ratios met within 15 % (1 not within); figures are made up" in said.out
+    assert "published: 0 of 1 published ratios met within 15 % (1 not within); the figures are synthetic" in said.out
     folder = ran(tmp_path)
     assert (folder / "published.yaml").read_text() == PUBLISHED
     assert (folder / "published.md").read_text().startswith("Made up by the dry machine")

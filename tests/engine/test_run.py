@@ -183,7 +183,7 @@ def test_a_trial_that_never_settled_is_recorded_and_told_from_the_others(bench: 
     bench.run(never_steady)
     assert bench.outcomes() == {Outcome.MEASURED: 8}
     unsettled = [trial for trial in bench.trials if trial.counted is None]
-    assert [trial.notes[UNSETTLED] for trial in unsettled] == ["bw:1% over 4 s not attained: 30%"] * 4
+    assert [trial.notes[UNSETTLED] for trial in unsettled] == ["bw:1% over 4 s not reached: 30%"] * 4
     assert all(trial.figures for trial in unsettled), "nothing that was measured is lost"
 
 

@@ -561,7 +561,7 @@ IDENTITY = [
     Trap(
         "read-only",
         Reason.READ_ONLY,
-        "cannot be written",
+        "is read-only",
         'blockdev --setro "$DISK"',
         undo='blockdev --setrw "$DISK"',
     ),

@@ -168,7 +168,7 @@ async def test_a_disk_is_opened_by_way_of_what_was_judged_and_its_lock_goes_with
     with pytest.raises(OSError, match="Bad file"):
         os.fstat(descriptor)
     held.release()
-    with pytest.raises(ValueError, match="let go"):
+    with pytest.raises(ValueError, match="is released"):
         async with lent([held], (Disk(512),), tmp_path, -1):
             pass
     os.close(lock)

@@ -110,7 +110,7 @@ class Selection:
         """What a user should be told of what is wanted, first which layouts have no part in it."""
         wanted = self.layouts()
         without = [layout for layout in self.space.matrix.layouts if layout not in wanted]
-        told = f"no cell is left of {few(without)}: the rules (`only`, `exclude`, --only) leave out all of them"
+        told = f"the rules (`only`, `exclude`, --only) exclude all cells of {few(without)}"
         return [*([told] if without else ()), *self._idle(), *self.space.notes_on(wanted, simulated=simulated)]
 
     def _idle(self) -> Iterator[str]:

@@ -61,7 +61,7 @@ def test_validate(matrix: Matrix, tmp_path: Path) -> None:
     assert "small.yaml: good: 4 cells" in result.stdout
     assert "bad.yaml:4:23: '3' is not one of linear, 0, 1, 4, 5, 6 or 10" in result.stderr
     assert "bad.yaml:6:37: '4k': no size unit 'k' is known; did you mean 4KiB or 4KB?" in result.stderr
-    assert "absent.yaml: there is no such file" in result.stderr
+    assert "absent.yaml: this file does not exist" in result.stderr
 
 
 def test_what_only_fio_knows_is_asked_of_fio(matrix: Matrix, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_plan(matrix: Matrix) -> None:
 def test_who_names_an_axis_that_is_none_is_told_those_there_are(matrix: Matrix) -> None:
     refused = matrix("plan", "small.yaml", "--only", "chnk=16KiB")
     assert refused.returncode == 2
-    axes = refused.stderr.partition("its axes are ")[2]
+    axes = refused.stderr.partition("the axes of this matrix are ")[2]
     assert {"layout", "md.level", "md.chunk", "workload", "workload.rw"} <= set(axes.strip().split(", "))
 
 

@@ -73,7 +73,7 @@ def test_parts_together_are_one_document(call: Call, matrix: str) -> None:
 
 
 def test_what_no_part_is_and_what_nobody_has_left(call: Call, matrix: str) -> None:
-    assert "is no part of a whole" in call("plan", "--shard", "3/2", matrix).err
+    assert "is not a shard" in call("plan", "--shard", "3/2", matrix).err
     said = call("run", "--on", "dry", "--shard", "3/3", matrix)
     assert (said.status, "at most 2 shards" in said.err) == (2, True)
     assert not Path("results").exists()

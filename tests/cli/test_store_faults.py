@@ -117,7 +117,7 @@ def test_a_damaged_store_is_called_one_and_can_be_made_anew(call: Call, tmp_path
     assert "the store results/store.db is damaged" in said.err
     assert "journal of matrix" not in said.err
     assert "--fresh" not in said.err
-    assert "delete it, or move it away: the next command makes it anew" in said.err
+    assert "delete it, or move it away: the next command rebuilds it" in said.err
     store.unlink()
     assert call("results").status == 0
 

@@ -286,7 +286,7 @@ def test_cells_that_are_there_without_the_figure_are_told_from_none() -> None:
     [("compare", "to", {"within": "10%"}), ("ratio", "to", {"at_least": 1.1}), ("effect", "over", {"at_least": 1.1})],
 )
 def test_nothing_is_compared_with_itself(shape: str, other: str, bound: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="both sides say the same"):
+    with pytest.raises(ValueError, match="both sides select the same cells"):
         guideline(**{shape: {"metric": "read.bw", "of": {"layout": "far"}, other: {"layout": "far"}, **bound}})
 
 

@@ -234,7 +234,7 @@ def test_a_value_that_no_used_disk_refuses_may_be_declared() -> None:
     _, _, rest = tail.partition("tune:\n")
     one = f"{head}layouts: {{one: [disk: {{number: NUMBER}}]}}\ntune: {{scheduler: none, nr_requests: 256}}\n{rest[rest.index('workloads') :]}"
     assert space(one.replace("NUMBER", "1")).count() == 4
-    with pytest.raises(BadInput, match="takes 32 requests"):
+    with pytest.raises(BadInput, match="takes at most 32"):
         space(one.replace("NUMBER", "0"))
 
 

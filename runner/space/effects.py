@@ -34,7 +34,7 @@ def idle_tunables(matrix: Matrix, workloads: Iterable[tuple[Variant[Workload], b
         yield from _idle_for(name, len(values), works)
         if unscheduled and split(name)[1] == "scheduler" and {"default", "none"} <= set(values):
             where = " and ".join(sorted(buses))
-            text = f"{name}: default and none are the same for disks on {where}: the kernel takes none there"
+            text = f"{name}: default and none are the same for disks on {where}: none is the kernel's default"
             yield Note(text, simulated=True)
 
 

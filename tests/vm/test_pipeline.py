@@ -186,8 +186,8 @@ def test_work_ends_once_it_is_steady_and_says_so_if_it_never_is(tmp_path: Path) 
     figures = {name: one.finding.figures for name, one in found.items()}
     assert json.loads(found["any"].outputs["fio.json"])["jobs"][0]["steadystate"]["attained"] == 1
     assert "unsettled" not in found["any"].notes
-    assert found["none"].notes["unsettled"].startswith("iops:0.000001% over 2 s not attained: ")
-    assert found["own"].notes["unsettled"].startswith("bw:0.000001% over 2 s not attained: ")
+    assert found["none"].notes["unsettled"].startswith("iops:0.000001% over 2 s not reached: ")
+    assert found["own"].notes["unsettled"].startswith("bw:0.000001% over 2 s not reached: ")
     for one in figures.values():
         assert one
         assert one.read

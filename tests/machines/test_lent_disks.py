@@ -81,7 +81,7 @@ def test_a_run_ends_before_a_disk_had_too_much_and_goes_on_when_it_may_have_more
     allow(place.folder, disks, ", wear: 40MiB")
     status, output = ended(place, *RUN)
     assert status == 3, output
-    assert "stopped for tonight, so that disk-a does not wear out" in output
+    assert "stopped for tonight, to limit the wear of disk-a" in output
     assert 0 < trials(place) < 3
     (night,) = json.loads((place.folder / "state/wear.json").read_text())["nights"]
     assert 16 << 20 <= night["written"] <= 40 << 20

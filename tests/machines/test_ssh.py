@@ -283,7 +283,7 @@ def test_no_night_has_more_than_it_may_while_the_line_is_down(desk: Desk) -> Non
         desk.shelf.mend()
         output = runner.communicate()[0]
     assert runner.returncode == 3, output
-    assert "stopped for tonight, so that disk-a does not wear out: no bytes are left" in output
+    assert "stopped for tonight, to limit the wear of disk-a: no bytes are left" in output
     gate.on.unlink()
     assert desk.trials() == []
     assert "budget of bytes for tonight is too small" in desk.said(*RUN, "--templates", "templates", status=2)

@@ -372,6 +372,7 @@ def test_killed_at_twenty_random_moments_it_ends_with_exactly_the_planned_trials
     assert len(trials) == len({(row["cell"], row["trial"]) for row in trials}) == 24
     assert {row["outcome"] for row in trials} == {"measured"}
     assert sorted(path.name for path in folders[0].iterdir() if path.name not in {".lock", ".feeding"}) == [
+        "answer.txt",
         "cells", "journal.sqlite", "junit.xml", "manifest.json", "matrix.yaml", "report.html", "summary.csv", "trials.csv",
     ]  # fmt: skip
     assert json.loads((folders[0] / "manifest.json").read_text())["finished"] is True

@@ -62,5 +62,5 @@ def wear_refusal(ledger: Ledger, declared: DeclaredDisk, disk: str, night: date,
         return ""
     return (
         f"{declared.id}: {ledger.written_in(disk, night)} of {declared.wear} bytes were written in the night of "
-        f"{night.isoformat()}; the next {ahead} are {ahead - left} too many"
+        f"{night.isoformat()}; {left} are left, and the run needs {max(ahead, 1)}"
     )

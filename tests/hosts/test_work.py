@@ -313,7 +313,7 @@ def test_a_budget_stops_before_it_is_exceeded() -> None:
     assert remaining_bytes(worn, claim, "S1", NIGHT) == 300
     assert wear_refusal(worn, claim, "S1", NIGHT, 300) == ""
     assert wear_refusal(worn, claim, "S1", NIGHT, 301).endswith(
-        "in the night of 2026-01-31; the next 301 are 1 too many"
+        "in the night of 2026-01-31; 300 are left, and the run needs 301"
     )
     assert wear_refusal(worn, claim, "S1", date(2026, 2, 1), 1000) == ""
     assert remaining_bytes(worn, replace(claim, wear=None), "S1", NIGHT) is None

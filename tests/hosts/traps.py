@@ -579,7 +579,7 @@ IDENTITY = [
 SCSI = [
     Trap("a stick, which anybody may pull out", Reason.REMOVABLE, "has a removable medium", "removable=1", on=VM),
     Trap("a magneto-optical drive", Reason.OPTICAL, "SCSI type 7", "ptype=7", on=VM),
-    Trap("a disk whose switch is at read-only", Reason.READ_ONLY, "cannot be written", "wp=1", on=VM),
+    Trap("a disk whose switch is at read-only", Reason.READ_ONLY, "is read-only", "wp=1", on=VM),
     Trap(
         "two paths to one disk, and no multipath",
         Reason.AMBIGUOUS,

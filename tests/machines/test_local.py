@@ -235,9 +235,9 @@ def test_work_goes_over_the_size_that_was_declared_or_not_at_all(place: Place) -
 
 def test_told_to_stop_in_a_set_up_it_leaves_no_half_of_it(disks: Bay, place: Place) -> None:
     (place.folder / "m.yaml").write_text(SMALL.replace("  raw: [disk]\n", ""))
-    slow = place.folder / "templates/set-up"
+    slow = place.folder / "templates/fs"
     slow.mkdir(parents=True)
-    (slow / "fs.sh").write_text(
+    (slow / "set-up.sh").write_text(
         (ROOT / "templates/fs/set-up.sh").read_text() + f"\necho there >{place.folder}/line; sleep 1000\n"
     )
     os.mkfifo(place.folder / "line")

@@ -157,7 +157,7 @@ def test_a_connection_that_drops_in_a_trial_costs_nothing(desk: Desk, whose: str
         desk.shelf.cut()
         desk.shelf.drop(whose)
         assert runner.stdout is not None
-        heard = [next(line for line in runner.stdout if "dropped; what works there goes on" in line)]
+        heard = [next(line for line in runner.stdout if "dropped; scripts there continue" in line)]
         gate.opened()
         desk.shelf.mend()
         heard += list(runner.stdout)
@@ -189,7 +189,7 @@ def test_told_to_stop_while_the_line_is_down_it_waits_for_nobody(desk: Desk) -> 
         desk.shelf.cut()
         desk.shelf.drop()
         assert runner.stdout is not None
-        assert any("dropped; what works there goes on" in line for line in runner.stdout)
+        assert any("dropped; scripts there continue" in line for line in runner.stdout)
         runner.terminate()
         output = runner.communicate()[0]
     assert runner.returncode == 130, output
@@ -275,7 +275,7 @@ def test_no_night_has_more_than_it_may_while_the_line_is_down(desk: Desk) -> Non
         desk.shelf.cut()
         desk.shelf.drop()
         assert runner.stdout is not None
-        assert any("dropped; what works there goes on" in line for line in runner.stdout)
+        assert any("dropped; scripts there continue" in line for line in runner.stdout)
         for _ in range(2):
             desk.disks.bash('dd if=/dev/zero of="$DISK" bs=1M count=64 oflag=direct status=none')
         while desk.shelf.there(f"pgrep -f 'cat [/]{str(gate.on)[1:]}' || :"):  # the trial, which waits there
@@ -286,7 +286,9 @@ def test_no_night_has_more_than_it_may_while_the_line_is_down(desk: Desk) -> Non
     assert "stopped for tonight, to limit the wear of disk-a: no bytes are left" in output
     gate.on.unlink()
     assert desk.trials() == []
-    assert "budget of bytes for tonight is too small" in desk.said(*RUN, "--templates", "templates", status=2)
+    assert "the write budget of a disk (`wear:`) is too small for tonight" in desk.said(
+        *RUN, "--templates", "templates", status=2
+    )
     assert desk.clean()
 
 

@@ -167,7 +167,7 @@ def test_a_killed_run_is_cleaned_by_its_own_scripts(seat: Seat) -> None:
 
 def test_what_stands_in_the_way_is_told_before_anything_is_made(seat: Seat) -> None:
     said = seat.told(*RUN, status=2)
-    assert f"{USER} may not work on the disks of this host: be root" in said
+    assert f"{USER} may not work on the disks of this host: log in as root" in said
     assert f"cannot be used: {INSTALLED}: No such file or directory: sudo install -D" in said
     seat.set_up()
     seat.root(f"echo >>{INSTALLED}")

@@ -34,7 +34,7 @@ class SudoConnection(Connection):
     """A connection that needs no set-up and cannot drop."""
 
     query_command: ClassVar[tuple[str, ...]] = (str(INSTALLED), "ask")
-    is_installed: ClassVar[tuple[str, ...]] = (str(INSTALLED),)
+    agent_command: ClassVar[tuple[str, ...]] = (str(INSTALLED),)
 
     @property
     def target(self) -> str:

@@ -14,6 +14,7 @@ from runner.analysis.metrics import is_percentile
 from runner.analysis.natural_sort import name_key
 from runner.results.fio_json import PERCENTILES
 from runner.results.record import Outcome
+from runner.simdisks.overload import lost_share
 from runner.statistics.histogram import Histogram, merge
 from runner.statistics.percentile import estimated_percentiles, percentiles
 from runner.statistics.stopping import Estimate, Rule, StopReason, estimate_mean, stop_reason
@@ -149,6 +150,11 @@ class Samples:
     def strained(self) -> int:
         """Return the number of host-limited trials."""
         return self._seen.strained
+
+    @property
+    def lost_share(self) -> float:
+        """Return the share of the time that host-limited trials lost to the host, as a mean over all trials."""
+        return sum(lost_share(row[_STRAINED]) for row in self.rows) / max(1, len(self.rows)) if self.strained else 0.0
 
     @property
     def unsettled(self) -> int:

@@ -55,6 +55,7 @@ def as_measured(samples: Samples) -> Measured:
         samples.stopped_by(rule),
         len(figures.rows),
         samples.strained,
+        samples.lost_share,
     )
 
 

@@ -33,6 +33,8 @@ class Standing(StrEnum):
     FASTEST = "fastest"
     EQUAL = "equal"
     UNDECIDED = "cannot tell"
+    #: It is slower here, but the host slowed it down: it may be as fast on a faster host.
+    HOST_LIMITED = "slower here, but host-limited"
     SLOWER = "slower"
     #: It has no round in common with the fastest one.
     NOT_COMPARED = "not compared"
@@ -48,7 +50,8 @@ class Stack:
     standing: Standing
     #: How many times as fast the fastest one is; None for itself, and without a common round.
     behind: Ratio | None
-    host_limited: bool
+    #: The share of the time that it lost to a host too slow for its simulated disks; 0 if the host kept up.
+    lost_share: float = 0.0
 
     @property
     def apart(self) -> float | None:
@@ -147,15 +150,21 @@ def headline(cells: Iterable[Measured]) -> Metric:
 
 def _stack(setting: Setting, cells: Mapping[str, Measured], metric: Metric, *, fastest: bool) -> Stack:
     behind = setting.ratio.inverse if setting.ratio else None
-    standing = Standing.FASTEST if fastest else _standing(behind, candidate=setting.candidate)
     one = cells[setting.cells[0]]
-    return Stack(one.cell, fmean(one.blocks(metric).values()), standing, behind, setting.strained > 0)
+    standing = Standing.FASTEST if fastest else _standing(behind, one.lost_share, candidate=setting.candidate)
+    return Stack(one.cell, fmean(one.blocks(metric).values()), standing, behind, one.lost_share)
 
 
-def _standing(behind: Ratio | None, *, candidate: bool) -> Standing:
-    """Call a stack slower only if the test of all stacks and the interval of the pair agree."""
+def _standing(behind: Ratio | None, lost_share: float, *, candidate: bool) -> Standing:
+    """Call a stack slower only if the test of all stacks and the interval of the pair agree.
+
+    A stack that lost a share of its time to the host could be 1 / (1 - share) times as fast on another host.
+    """
     if behind is None:
         return Standing.NOT_COMPARED
-    if behind.low >= 1 / (1 + EQUAL) and behind.high <= 1 + EQUAL:
+    equal = behind.low >= 1 / (1 + EQUAL) and behind.high <= 1 + EQUAL
+    if lost_share and (equal or behind.low > 1 >= behind.low * (1 - lost_share)):
+        return Standing.HOST_LIMITED
+    if equal:
         return Standing.EQUAL
     return Standing.UNDECIDED if candidate or behind.low <= 1 else Standing.SLOWER

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.language.metrics import BESIDE
+from runner.simdisks.overload import lost_share
 from runner.statistics.stopping import Rule, StopReason, stop_reason
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Measured:
     trials: int = 0
     #: Trials that are host-limited.
     strained: int = 0
+    #: The share of the time that host-limited trials lost to the host, as a mean over all trials.
+    lost_share: float = 0.0
 
     def has(self, metric: Metric) -> bool:
         """Return whether it has such a figure, or would have after a measurement.
@@ -72,8 +75,9 @@ def measured_cell(run: str, cell: CellRow, trials: Sequence[Trial], rule: Rule, 
             if value is not None:
                 values.setdefault(column, {})[trial.block] = value
     rates = [figures.total_bw for _, figures in found]
-    strained = sum("strained" in one.notes for one, _ in found)
-    return Measured(run, cell, values, rule, stop_reason(rates, len(trials), rule), len(found), strained)
+    lost = [lost_share(note) for one, _ in found if (note := one.notes.get("strained"))]
+    stopped = stop_reason(rates, len(trials), rule)
+    return Measured(run, cell, values, rule, stopped, len(found), len(lost), sum(lost) / max(1, len(found)))
 
 
 def _figure(figures: Figures, column: str) -> float | None:

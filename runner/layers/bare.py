@@ -26,6 +26,7 @@ class OneDisk(Layer):
     """One disk, unchanged."""
 
     kind: ClassVar[str] = "disk"
+    selects: ClassVar[bool] = True
     noun: ClassVar[str] = "disks"
     number: Annotated[int, Field(ge=0, description="which of the declared disks, counted from 0")] = 0
 
@@ -47,6 +48,7 @@ class SomeDisks(Layer):
     """The first `count` disks, unchanged."""
 
     kind: ClassVar[str] = "disks"
+    selects: ClassVar[bool] = True
     noun: ClassVar[str] = "disks"
     tunable: ClassVar[bool] = False
     count: Annotated[int | None, Field(ge=1, description="the number of disks, from the first; default all")] = None
@@ -72,6 +74,7 @@ class Pick(Layer):
     """One of the devices below."""
 
     kind: ClassVar[str] = "pick"
+    selects: ClassVar[bool] = True
     noun: ClassVar[str] = "devices"
     tunable: ClassVar[bool] = False
     number: Annotated[int, Field(ge=1, description="which of the devices below, counted from 1")]

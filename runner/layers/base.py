@@ -16,11 +16,12 @@ from pydantic import Field
 
 from runner.base.model import Model
 from runner.base.quantities import format_size
+from runner.layers.geometry import Below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from runner.layers.geometry import Below, Shape
+    from runner.layers.geometry import Shape
 
 
 class Problem(NamedTuple):
@@ -43,6 +44,8 @@ class Layer(Model):
     #: Its devices are mappings. The kernel does not look for partitions on them, so partitions of them are mappings,
     #: too.
     maps: ClassVar[bool] = False
+    #: It only selects some of the devices below.
+    selects: ClassVar[bool] = False
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -99,6 +102,11 @@ class Layer(Model):
 
     @abstractmethod
     def devices_above(self, below: Below) -> tuple[Shape, ...]: ...
+
+    def above(self, below: Below) -> Below:
+        """Return what the next layer finds below it."""
+        selected_by = self.kind if self.selects else ""
+        return Below(self.devices_above(below), self.noun_above(below), selected_by)
 
 
 class Grouped(Layer):

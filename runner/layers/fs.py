@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from runner.base.quantities import format_size, parse_size
 from runner.base.units import Size
 from runner.layers.base import BuildContext, Layer, Problem, View, as_uuid, mark, power_of_two
-from runner.layers.geometry import Shape
+from runner.layers.geometry import Shape, losses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,6 +31,8 @@ LEAST = {"ext2": 32 * MIB, "ext3": 32 * MIB, "ext4": 32 * MIB, "xfs": 300 * MIB,
 XFS_ON_STRIPES = 600 * MIB
 #: The fewest devices for each profile of btrfs.
 LEAST_DEVICES = {"single": 1, "dup": 1, "raid0": 1, "raid1": 2, "raid10": 2, "raid5": 2, "raid6": 3}
+#: How many devices may fail without loss of data; other profiles: none.
+TOLERATED = {"raid1": 1, "raid10": 1, "raid5": 1, "raid6": 2}
 
 #: Mount options that a layout may not set, and why.
 NOT_OPTIONS = {
@@ -201,7 +203,10 @@ class Fs(Layer):
         room = {"xfs": _xfs_room, "btrfs": self._btrfs_room, "f2fs": _f2fs_room}.get(self.type, _ext_room)
         # Buffered work may have any size.
         sector = max(device.sector for device in below.devices) if self.bypasses_memory else 512
-        return (Shape(max(0, room(below)), files=True, sector=sector),)
+        losses = losses_of(
+            below.devices, min(TOLERATED.get(profile or "", 0) for profile in (self.data, self.metadata))
+        )
+        return (Shape(max(0, room(below)), files=True, sector=sector, losses=losses),)
 
     def _btrfs_room(self, below: Below) -> int:
         """Return an estimate. btrfs allocates chunks for data and metadata, so the exact size is unknown."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class Shape:
     sector: int = 512
     #: A disk: its queue depth can be set.
     queued: bool = True
+    #: How many disks may fail, whichever they are, before its data is lost; None if unknown.
+    losses: int | None = 0
 
     @property
     def full_stripe(self) -> int | None:
@@ -35,6 +37,8 @@ class Below:
     devices: tuple[Shape, ...]
     #: What a message calls them: disks, partitions, arrays …
     noun: str = "disks"
+    #: The layer that selected them from more; empty without one.
+    selected_by: str = ""
 
     @property
     def count(self) -> int:
@@ -47,13 +51,24 @@ class Below:
 
     @property
     def description(self) -> str:
-        counted = f"1 {self.noun.removesuffix('s')} is" if self.count == 1 else f"{self.count} {self.noun} are"
-        return f"{counted} {'declared' if self.noun == 'disks' else 'below'}"
+        counted = f"1 {self.noun.removesuffix('s')}" if self.count == 1 else f"{self.count} {self.noun}"
+        if self.selected_by:
+            return f"`{self.selected_by}` selects {counted}"
+        are = "is" if self.count == 1 else "are"
+        return f"{counted} {are} {'declared' if self.noun == 'disks' else 'below'}"
 
     def grouped(self, groups: int) -> tuple[Below, ...]:
         """Split the devices into equal groups of neighbours."""
         each = self.count // groups
-        return tuple(Below(self.devices[at * each : (at + 1) * each], self.noun) for at in range(groups))
+        return tuple(replace(self, devices=self.devices[at * each : (at + 1) * each]) for at in range(groups))
+
+
+def losses_of(devices: tuple[Shape, ...], tolerated: int) -> int | None:
+    """Return how many disks may fail before more than `tolerated` of the devices have failed; None if unknown."""
+    known = [device.losses for device in devices if device.losses is not None]
+    if len(known) < len(devices):
+        return None
+    return sum(losses + 1 for losses in sorted(known)[: tolerated + 1]) - 1
 
 
 def common(devices: tuple[Shape, ...]) -> tuple[int | None, int]:

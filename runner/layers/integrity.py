@@ -94,7 +94,8 @@ class Integrity(Layer):
     def devices_above(self, below: Below) -> tuple[Shape, ...]:
         """Return each device without its tags. Tags lie between the data, so the alignment below is lost above."""
         return tuple(
-            Shape(self._data_size(device.size), sector=max(device.sector, self.sector_size)) for device in below.devices
+            Shape(self._data_size(device.size), sector=max(device.sector, self.sector_size), losses=device.losses)
+            for device in below.devices
         )
 
     def _data_size(self, size: int) -> int:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field
 from runner.base.quantities import format_size
 from runner.base.units import Extent, Size
 from runner.layers.base import BuildContext, Grouped, Problem, View, mark, power_of_two
-from runner.layers.geometry import Shape, common
+from runner.layers.geometry import Shape, common, losses_of
 from runner.layers.md import Sync
 
 if TYPE_CHECKING:
@@ -333,12 +333,18 @@ class Lvm(Grouped):
             start = stop
         return found
 
+    @property
+    def tolerated_losses(self) -> int:
+        """Return how many devices may fail without loss of data, in the worst case. A lost cache loses data."""
+        return 0 if self.cache_devices else self.copies - 1 + PARITY.get(self.segment, 0)
+
     def group_shape(self, below: Below) -> Shape:
         requested = self.requested_size(below)
         return Shape(
             self.room(below) if requested is None else requested,
             *self._striping(below, self.stripe_count(below.count)),
             sector=max(device.sector for device in self._devices(below)),
+            losses=losses_of(self._devices(below), self.tolerated_losses),
         )
 
     def _striping(self, below: Below, stripes: int) -> tuple[int | None, int]:

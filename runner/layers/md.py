@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from runner.base.quantities import format_size
 from runner.base.units import Size
 from runner.layers.base import BuildContext, Expectation, Grouped, Problem, View, mark, power_of_two
-from runner.layers.geometry import Shape, common
+from runner.layers.geometry import Shape, common, losses_of
 from runner.layers.md_superblock import usable
 
 if TYPE_CHECKING:
@@ -350,14 +350,16 @@ class Md(Grouped):
         chunk, stripes = common(members)
         sector = max(member.sector for member in members)
         sizes = [self._usable(member, below.devices[0]) for member in members]
+        tolerated = self.model_copy(update={"devices": active}).tolerated_losses - self.lost_count
+        losses = losses_of(members, tolerated)
         if self.level == "linear":
-            return Shape(sum(sizes), chunk, stripes, sector=sector)
+            return Shape(sum(sizes), chunk, stripes, sector=sector, losses=losses)
         each = min(*sizes, self.size or sizes[0])
         if self.level == 1:
-            return Shape(self.size or each // _MIRRORED * _MIRRORED, chunk, stripes, sector=sector)
+            return Shape(self.size or each // _MIRRORED * _MIRRORED, chunk, stripes, sector=sector, losses=losses)
         unit = self.chunk or DEFAULT_CHUNK
         chunks = sum(size // unit for size in sizes) if self.level == 0 else self._chunks(each // unit, active)
-        return Shape(chunks * unit, unit, self._data(active), sector=sector)
+        return Shape(chunks * unit, unit, self._data(active), sector=sector, losses=losses)
 
     def resync_bytes(self, below: Below) -> int:
         """Return the redundant bytes, if set-up always waits for the resync."""

@@ -144,7 +144,12 @@ class Partition(_Ranged):
 
     def devices_above(self, below: Below) -> tuple[Shape, ...]:
         per_device = [
-            [replace(device, size=end - begin) for begin, end in self.ranges(device)] for device in below.devices
+            [
+                # Several partitions fail together, so the next layer cannot count them.
+                replace(device, size=end - begin, losses=device.losses if self.count in {None, 1} else None)
+                for begin, end in self.ranges(device)
+            ]
+            for device in below.devices
         ]
         return tuple(shape for several in zip(*per_device, strict=True) for shape in several)
 

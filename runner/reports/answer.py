@@ -3,40 +3,51 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from dataclasses import dataclass
-from math import ceil
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from runner.guidelines.ranking import EQUAL, Standing
-from runner.reports.junit import split_name
-from runner.reports.number_format import digits, figure, times
+from runner.guidelines.ranking import Standing
+from runner.reports.number_format import times
+from runner.reports.ranking_terms import (
+    FIRM,
+    WITHIN,
+    counted,
+    figure_of,
+    join,
+    join_few,
+    layout_name,
+    mark,
+    marked_name,
+    percent,
+    ratio_of,
+    stack_name,
+    standing_of,
+    workload_name,
+)
 from runner.reports.table_formats import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.guidelines.ranking import Ranking, Stack
     from runner.results.record import CellRow
 
 #: Lines of the short answer, before they are wrapped; and where it leaves workloads out.
 MOST_LINES, _SHORT = 12, 9
-#: Groups of it; slower stacks that a line names; stacks or workloads in a list.
-_GROUPS, _NAMED, _NAMES = 4, 2, 4
+#: Groups of it; slower stacks that a line names.
+_GROUPS, _NAMED = 4, 2
 #: Trials that make an interval.
 _ENOUGH = 2
 #: From this difference on (1: twice as fast) a bound is of no use.
 _FAR = 1.0
-#: Narrower intervals have one digit more.
-_FINE = 0.02
 _CUT = "…"
-#: Spaces that do not end a line.
-_FIRM = "\u00a0"
-_WITHIN = f"equal within {EQUAL * 100:g}{_FIRM}%"
 _PAIRWISE = (
     "Each interval stands for its own pair.",
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
 )
+#: No stack's tolerance of lost disks is known.
+NOT_KNOWN: Mapping[str, int] = MappingProxyType({})
 SYNTHETIC = "These figures are synthetic: the dry machine invents them. They say nothing about storage."
 
 
@@ -73,14 +84,24 @@ class Words:
         return any(line.startswith(_CUT) for group in self.groups for line in (group.heading, *group.lines))
 
 
-def in_words(rankings: Sequence[Ranking], *, synthetic: bool, over: bool, most: int = MOST_LINES) -> Words | None:
-    """Put rankings into about `most` lines; None if they tell a reader nothing (yet)."""
+def in_words(
+    rankings: Sequence[Ranking],
+    losses: Mapping[str, int] = NOT_KNOWN,
+    *,
+    synthetic: bool,
+    over: bool,
+    most: int = MOST_LINES,
+) -> Words | None:
+    """Put rankings into about `most` lines; None if they tell a reader nothing (yet).
+
+    `losses`: by stack, how many disks may fail before data is lost.
+    """
     if not rankings or not (over or any(one.slower for one in rankings)):
         return None
     groups = _shortened(list(_groups(rankings)), most)
     confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
     title = f"Fastest stack by workload{'' if over else ', so far'}{confidence}:"
-    return Words(title, tuple(groups), tuple(_notes(rankings, synthetic=synthetic)))
+    return Words(title, tuple(groups), tuple(_notes(rankings, losses, synthetic=synthetic)))
 
 
 def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
@@ -92,11 +113,20 @@ def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
     alike = leading.pop((), [])
     for names, several in sorted(leading.items(), key=lambda item: (-len(item[1]), len(item[0]))):
         yield _led(names, several, len(rankings))
-    if alike:
+    limited = [one for one in alike if _is_host_limited(one)]
+    if limited:
+        lost = max(stack.lost_share for one in limited for stack in one.leaders)
+        works = f"{_works(limited, len(rankings))} (up to {percent(lost)} of the time lost)"
+        yield Group(f"This host is too slow to tell which stack is fastest for {works}.")
+    if alike := [one for one in alike if one not in limited]:
         yield _single_trials(alike) if all(one.trials < _ENOUGH for one in alike) else _alike(alike, len(rankings))
     if alone:
         why = "the stack with the highest figure cannot be compared with another"
         yield Group(f"No answer for {_works(alone, len(rankings))}: {why}.")
+
+
+def _is_host_limited(one: Ranking) -> bool:
+    return any(stack.standing is Standing.HOST_LIMITED for stack in one.leaders)
 
 
 def _has_intervals(rankings: Sequence[Ranking]) -> bool:
@@ -134,7 +164,7 @@ def _wrapped(text: str, indent: str, width: int) -> list[str]:
         subsequent_indent=f"{indent}  ",
         break_on_hyphens=False,
     )
-    return [line.replace(_FIRM, " ") for line in lines]
+    return [line.replace(FIRM, " ") for line in lines]
 
 
 def markdown(words: Words) -> str:
@@ -143,10 +173,10 @@ def markdown(words: Words) -> str:
     for group in words.groups:
         lines.append(f"- {escaped(group.heading)}")
         lines += [f"  - {escaped(line)}" for line in group.lines]
-    return "\n".join([*lines, *(f"\n{escaped(note)}" for note in words.notes)]).replace(_FIRM, " ") + "\n"
+    return "\n".join([*lines, *(f"\n{escaped(note)}" for note in words.notes)]).replace(FIRM, " ") + "\n"
 
 
-def full(rankings: Sequence[Ranking], *, synthetic: bool, over: bool) -> str:
+def full(rankings: Sequence[Ranking], losses: Mapping[str, int] = NOT_KNOWN, *, synthetic: bool, over: bool) -> str:
     """Every workload with all of its stacks."""
     confidence = f"{rankings[0].confidence * 100:g} % confidence"
     lines = [f"The stacks of each workload, the fastest first{'' if over else ', so far'}."]
@@ -154,21 +184,23 @@ def full(rankings: Sequence[Ranking], *, synthetic: bool, over: bool) -> str:
     lines += _PAIRWISE if _has_intervals(rankings) else ()
     lines += [SYNTHETIC] * synthetic
     for one in rankings:
-        rows = [(_stack(stack), _figure(one, stack), _ratio(stack), _standing(stack)) for stack in one.stacks]
-        rows += [(_stack_of(cell), "no figures", "", "") for cell in one.missing]
-        rows += [(_stack_of(cell), "", "", "not ranked: degraded") for cell in one.degraded]
+        rows = [
+            (marked_name(stack), figure_of(one, stack), ratio_of(stack), standing_of(stack)) for stack in one.stacks
+        ]
+        rows += [(stack_name(cell), "no figures", "", "") for cell in one.missing]
+        rows += [(stack_name(cell), "", "", "not ranked: degraded") for cell in one.degraded]
         name, level, ratio = (max(len(row[at]) for row in rows) for at in range(3))
-        lines += ["", f"{_work(one)}:"]
+        lines += ["", f"{workload_name(one)}:"]
         lines += [f"  {row[0]:{name}}  {row[1]:>{level}}  {row[2]:{ratio}}  {row[3]}".rstrip() for row in rows]
-    notes = _notes(rankings, synthetic=False)
-    return "\n".join([*lines, "", *notes]).rstrip().replace(_FIRM, " ") + "\n"
+    notes = _notes(rankings, losses, synthetic=False)
+    return "\n".join([*lines, "", *notes]).rstrip().replace(FIRM, " ") + "\n"
 
 
 def as_objects(rankings: Sequence[Ranking]) -> list[dict[str, object]]:
     """The rankings for programs."""
     return [
         {
-            "workload": _work(one),
+            "workload": workload_name(one),
             "metric": one.metric.name,
             "unit": one.metric.unit,
             "stacks": [_object(stack) for stack in one.stacks],
@@ -182,14 +214,14 @@ def as_objects(rankings: Sequence[Ranking]) -> list[dict[str, object]]:
 def _object(stack: Stack) -> dict[str, object]:
     known = stack.behind if stack.apart is not None else None
     return {
-        "stack": _stack_of(stack.cell),
+        "stack": stack_name(stack.cell),
         "cell": stack.cell.id,
         "value": stack.level,
         "standing": stack.standing.value,
         "fastest_over_this": stack.behind and stack.behind.ratio,
         "low": known and known.low,
         "high": known and known.high,
-        "host_limited": stack.host_limited,
+        "host_limited": stack.lost_share,
     }
 
 
@@ -201,22 +233,22 @@ def _contenders(one: Ranking) -> tuple[str, ...]:
 
 def _contender(one: Ranking) -> Callable[[CellRow], str]:
     """What is compared: layouts, each by its best stack; or the stacks of the only layout."""
-    return _layout_of if len({_layout_of(stack.cell) for stack in one.stacks}) > 1 else _stack_of
+    return layout_name if len({layout_name(stack.cell) for stack in one.stacks}) > 1 else stack_name
 
 
 def _led(names: Sequence[str], several: Sequence[Ranking], of: int) -> Group:
     """The workloads that some layouts or stacks lead, the clearest first."""
     leads = "is fastest" if len(names) == 1 else "cannot be told apart"
-    heading = f"{_few(names)} {leads} for"
+    heading = f"{join_few(names)} {leads} for"
     ordered = sorted(several, key=lambda one: -_lead(one))
     if len(ordered) == 1:
-        return Group(f"{heading} {_work(ordered[0])}: {_reached(ordered[0])}.")
-    lines = [f"{_work(one)}: {_reached(one)}" for one in ordered]
+        return Group(f"{heading} {workload_name(ordered[0])}: {_reached(ordered[0])}.")
+    lines = [f"{workload_name(one)}: {_reached(one)}" for one in ordered]
     return Group(f"{heading} {_share(len(ordered), of)}:", tuple(lines), tuple(map(_lead, ordered)))
 
 
 def _works(several: Sequence[Ranking], of: int) -> str:
-    return _share(of, of) if len(several) == of > 1 else _few([_work(one) for one in several])
+    return _share(of, of) if len(several) == of > 1 else join_few([workload_name(one) for one in several])
 
 
 def _share(some: int, of: int) -> str:
@@ -244,44 +276,46 @@ def _rivals(one: Ranking) -> list[Stack]:
 def _reached(one: Ranking) -> str:
     """The figure, how far it is certain who reached it, and what is slower."""
     rivals = _rivals(one)
-    than = [f"{_ratio(stack)} as fast as {_stack(stack)}" for stack in rivals[:_NAMED]]
+    than = [f"{ratio_of(stack)} as fast as {marked_name(stack)}" for stack in rivals[:_NAMED]]
     more = len(rivals) - len(than)
     than += [f"faster than {more} more"] if more else []
     who = _variant(one) if len(_contenders(one)) == 1 else _tie(one)
-    return f"{_figure(one, one.fastest)}{who}, {_joined(than)}"
+    return f"{figure_of(one, one.fastest)}{who}, {join(than)}"
 
 
 def _variant(one: Ranking) -> str:
     """Which stacks of the winning layout do it."""
-    mark = _mark(one.fastest)
-    layout = _layout_of(one.fastest.cell)
-    own = [_stack_of(stack.cell).removeprefix(layout).strip("/") for stack in one.leaders]
-    if not own[0] or _contender(one) is _stack_of:
-        return mark
-    every = sum(_layout_of(stack.cell) == layout for stack in one.stacks)
+    limited = mark(one.fastest)
+    layout = layout_name(one.fastest.cell)
+    own = [stack_name(stack.cell).removeprefix(layout).strip("/") for stack in one.leaders]
+    if not own[0] or _contender(one) is stack_name:
+        return limited
+    every = sum(layout_name(stack.cell) == layout for stack in one.stacks)
     if len(own) > _NAMED:
-        return f" with {'any' if len(own) == every else len(own)} of its {every} stacks{mark}"
-    return f" with {' or '.join(own)}{mark}"
+        return f" with {'any' if len(own) == every else len(own)} of its {every} stacks{limited}"
+    return f" with {' or '.join(own)}{limited}"
 
 
 def _tie(one: Ranking) -> str:
     """Which stack has the highest figure, and how far the others may be from it."""
-    return f" ({_stack(one.fastest)}; {_alikeness([one])})"
+    return f" ({marked_name(one.fastest)}; {_alikeness([one])})"
 
 
 def _alikeness(several: Sequence[Ranking]) -> str:
     """How large the differences between those that lead together may be."""
+    if any(map(_is_host_limited, several)):
+        return "this host is too slow to tell"
     if all(stack.standing is not Standing.UNDECIDED for one in several for stack in one.leaders):
-        return _WITHIN
+        return WITHIN
     bounds = [stack.apart for one in several for stack in one.leaders[1:]]
     known = [bound for bound in bounds if bound is not None and bound < _FAR]
-    return "more trials needed" if len(known) < len(bounds) else f"at most {ceil(max(known) * 100)}{_FIRM}% apart"
+    return "more trials needed" if len(known) < len(bounds) else f"at most {percent(max(known))} apart"
 
 
 def _alike(several: Sequence[Ranking], of: int) -> Group:
     """The workloads where every stack may be the fastest."""
     works = _works(several, of)
-    if (alikeness := _alikeness(several)) == _WITHIN:
+    if (alikeness := _alikeness(several)) == WITHIN:
         return Group(f"The stacks are {alikeness} for {works}.")
     return Group(f"The stacks cannot be told apart for {works} ({alikeness}).")
 
@@ -290,21 +324,20 @@ def _single_trials(several: Sequence[Ranking]) -> Group:
     """The order in which figures without an interval stand."""
     lines, leads = [], []
     for one in several:
-        first, second = (f"{_stack(stack)}, {_figure(one, stack)}" for stack in one.stacks[:2])
-        lines.append(f"{_work(one)}: {first} (next: {second})")
+        first, second = (f"{marked_name(stack)}, {figure_of(one, stack)}" for stack in one.stacks[:2])
+        lines.append(f"{workload_name(one)}: {first} (next: {second})")
         leads.append(one.stacks[0].level / one.stacks[1].level)
     heading = "One round cannot tell which stack is fastest. The highest figures:"
     return Group(heading, tuple(lines), tuple(leads))
 
 
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _NAMES
-    return _joined([*names[:_NAMES], f"{more} more"] if more > 0 else names)
-
-
-def _notes(rankings: Sequence[Ranking], *, synthetic: bool) -> Iterator[str]:
-    if any(stack.host_limited for one in rankings for stack in one.stacks):
-        yield "(!) host-limited: the host could not keep up with its simulated disks, so this figure may be the host's."
+def _notes(rankings: Sequence[Ranking], losses: Mapping[str, int], *, synthetic: bool) -> Iterator[str]:
+    yield from _survival(rankings, losses)
+    if any(stack.lost_share for one in rankings for stack in one.stacks):
+        yield (
+            "(!) host-limited: the host was too slow for its simulated disks and lost this share of the time; "
+            "the figure would be higher on a faster host. Try `--jobs 1`, or a host with KVM."
+        )
     for why, cells in (
         ("Without figures, so not compared", [cell for one in rankings for cell in one.missing]),
         ("No round in common with the fastest, so not compared", list(_uncompared(rankings))),
@@ -312,11 +345,35 @@ def _notes(rankings: Sequence[Ranking], *, synthetic: bool) -> Iterator[str]:
         ("Degraded arrays are not ranked", [cell for one in rankings for cell in one.degraded]),
     ):
         if cells:
-            yield f"{why}: {_counted(cells, len(rankings))}."
+            yield f"{why}: {counted(cells, len(rankings))}."
     if any(one.trials == 1 for one in rankings):
         yield "Intervals need two trials of each cell: `repeat: 3` or more."
     if synthetic:
         yield SYNTHETIC
+
+
+def _survival(rankings: Sequence[Ranking], losses: Mapping[str, int]) -> Iterator[str]:
+    """How many lost disks each layout survives, if that differs between them."""
+    counts = dict[str, set[int | None]]()
+    for cell in (stack.cell for one in rankings for stack in one.stacks):
+        counts.setdefault(layout_name(cell), set()).add(_losses_of(cell, losses))
+    layouts = dict[int, list[str]]()
+    for name, (count, *others) in sorted(counts.items()):
+        if count is not None and not others:
+            layouts.setdefault(count, []).append(name)
+    if len(layouts) > 1:
+        parts = (f"{_lost_disks(count)} on {join_few(names)}" for count, names in sorted(layouts.items()))
+        yield f"Data survives {'; '.join(parts)}."
+
+
+def _losses_of(cell: CellRow, losses: Mapping[str, int]) -> int | None:
+    """Return what is known of the stack whose name begins the cell's name."""
+    known = [label for label in losses if cell.name == label or cell.name.startswith(f"{label}/")]
+    return losses[max(known, key=len)] if known else None
+
+
+def _lost_disks(count: int) -> str:
+    return f"{count or 'no'} lost disk{'s' if count > 1 else ''}"
 
 
 def _uncompared(rankings: Sequence[Ranking]) -> Iterator[CellRow]:
@@ -329,66 +386,3 @@ def _without_interval(rankings: Sequence[Ranking]) -> Iterator[CellRow]:
     for one in rankings:
         if one.trials >= _ENOUGH:
             yield from (stack.cell for stack in one.stacks if stack.behind and stack.behind.n_a < _ENOUGH)
-
-
-def _counted(cells: Iterable[CellRow], of: int) -> str:
-    """Name stacks, with the number of workloads unless it is all of them."""
-    counts = Counter(map(_stack_of, cells))
-    return _few(
-        [
-            name if count == of else f"{name} ({count} workload{'s' if count > 1 else ''})"
-            for name, count in counts.items()
-        ]
-    )
-
-
-def _standing(stack: Stack) -> str:
-    if stack.standing is Standing.EQUAL:
-        return _WITHIN
-    return stack.standing.value
-
-
-def _ratio(stack: Stack) -> str:
-    """How many times as fast the fastest is, with the interval."""
-    ratio = stack.behind
-    if ratio is None:
-        return ""
-    if stack.apart is None:
-        return times(ratio.ratio)
-    fine = ratio.high - ratio.low < _FINE
-    middle, low, high = (f"{one:.3f}" if fine else digits(one) for one in (ratio.ratio, ratio.low, ratio.high))
-    return f"{middle}\u00d7 ({low} to {high})".replace(" ", _FIRM)
-
-
-def _figure(one: Ranking, stack: Stack) -> str:
-    return figure(stack.level, one.metric.unit).replace(" ", _FIRM)
-
-
-def _stack(stack: Stack) -> str:
-    return f"{_stack_of(stack.cell)}{_mark(stack)}"
-
-
-def _mark(stack: Stack) -> str:
-    return f"{_FIRM}(!)" if stack.host_limited else ""
-
-
-def _stack_of(cell: CellRow) -> str:
-    """Its part of a cell's name; faults are named with the workload."""
-    parts = split_name(cell.name, cell.axes)[0].split("/")
-    return "/".join(part for part in parts if not part.startswith("faults="))
-
-
-def _layout_of(cell: CellRow) -> str:
-    return cell.axes.get("layout") or _stack_of(cell)
-
-
-def _work(one: Ranking) -> str:
-    """The workload, as the cell of the fastest stack is called."""
-    cell = one.fastest.cell
-    faults = f" under faults={cell.axes['faults']}" if "faults" in cell.axes else ""
-    return f"{split_name(cell.name, cell.axes)[1] or 'the workload'}{faults}"
-
-
-def _joined(parts: Iterable[str]) -> str:
-    *head, last = parts
-    return f"{', '.join(head)} and {last}" if head else last

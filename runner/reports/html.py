@@ -92,7 +92,7 @@ def page(
             name=name,
             facts=dict(_facts(recorded, manifest)),
             environment=dict(_environment_of(manifest)),
-            answer=in_words(recorded.rankings, synthetic=False, over=recorded.over),
+            answer=in_words(recorded.rankings, recorded.losses, synthetic=False, over=recorded.over),
             remarks=[remark for remark in (unreached(recorded), drifted(recorded)) if remark],
             concerns=list(_concerns(recorded)),
             most_concerns=MOST_CONCERNS,

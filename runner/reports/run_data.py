@@ -52,6 +52,8 @@ class Recorded:
     #: Trials of a cell, at least and at most; None: it is not known how many there may be.
     least: int = 2
     most: int | None = None
+    #: How many disks may fail before data is lost, by stack; stacks of which it is unknown are not there.
+    losses: Mapping[str, int] = field(default_factory=dict)
     #: The run is finished.
     over: bool = False
     #: Trials went where guidelines were not decided.

@@ -51,6 +51,7 @@ def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
         least=run.manifest.least,
         most=run.manifest.most,
         steered=run.manifest.steered,
+        losses=run.manifest.losses,
         over=over,
         courses=_courses(run.path, cells, trials),
     )
@@ -82,7 +83,7 @@ def rendered(content: Recorded) -> dict[str, bytes]:
 
 def _answer(content: Recorded) -> bytes:
     """Every workload with all of its stacks."""
-    return full(content.rankings, synthetic=content.made_up, over=content.over).encode()
+    return full(content.rankings, content.losses, synthetic=content.made_up, over=content.over).encode()
 
 
 def write_reports(run: RunFolder, content: Recorded) -> list[Path]:

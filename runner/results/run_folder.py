@@ -83,6 +83,9 @@ class Manifest(BaseModel):
     least: int = Field(default=2, description="least trials of a cell")
     most: int | None = Field(default=None, description="most trials of a cell; null in older runs")
     steered: bool = Field(default=False, description="open guidelines chose the cells to measure")
+    losses: dict[str, int] = Field(
+        default_factory=dict, description="by stack, how many disks may fail before data is lost, if known"
+    )
     part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
     finished: bool = False
     exit: int | None = Field(default=None, description="exit code at the end")

@@ -81,7 +81,7 @@ class Ending:
         from runner.reports.answer import in_words, plain
 
         content = self.content
-        if words := in_words(content.rankings, synthetic=content.made_up, over=content.over):
+        if words := in_words(content.rankings, content.losses, synthetic=content.made_up, over=content.over):
             yield from plain(words, width)
             if words.cut:
                 yield "answer.txt has the full list."

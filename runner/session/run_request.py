@@ -100,6 +100,7 @@ class Order:
             least=matrix.repeat.min,
             most=matrix.repeat.max,
             part=readable(self.request.part),
+            losses={one.label: one.losses for one in self.request.arrays() if one.losses is not None},
         )
 
     def texts(self) -> dict[str, Any]:

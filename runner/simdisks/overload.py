@@ -34,6 +34,12 @@ class Overload:
         return f"{self.share:.1%} (answers late {late:.1%}, disks left waiting {self.starved:.1%})"
 
 
+def lost_share(note: str) -> float:
+    """Return the share at the begin of such a text; 0 if it has none."""
+    number, percent, _ = note.partition("%")
+    return float(number) / 100 if percent else 0.0
+
+
 def counters_between(before: Sequence[Report], after: Sequence[Report]) -> tuple[Report, ...]:
     """Return what each disk did between two reports."""
     return tuple(

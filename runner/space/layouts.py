@@ -126,7 +126,7 @@ class _Declared:
                 findings.flaw_of(coords, place_of(self.base, choice, problem.field), problem.message)
             if not problems:
                 resolved = layer.resolve(step.top)
-                top = Below(resolved.devices_above(step.top), resolved.noun_above(step.top))
+                top = resolved.above(step.top)
                 yield _Step((*step.layers, self._variant(layer, resolved, values)), top)
 
     def _coords(self, layer: Layer, values: dict[str, Any]) -> Coords:
@@ -209,7 +209,7 @@ def levels(stack: Stack, disks: Below) -> Iterator[tuple[Layer, Below]]:
     below = disks
     for layer in stack:
         yield layer, below
-        below = Below(layer.devices_above(below), layer.noun_above(below))
+        below = layer.above(below)
 
 
 def top_of(stack: Stack, matrix: Matrix) -> tuple[Shape, ...]:

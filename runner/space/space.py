@@ -13,6 +13,7 @@ from runner.language.faults import UNNAMED
 from runner.language.tune import Tune, clashes, exclusive, impossible, meaningless, used
 from runner.language.yaml_source import Flaw
 from runner.layers import Fs
+from runner.layers.geometry import losses_of
 from runner.space.effects import idle_tunables
 from runner.space.layouts import (
     Findings,
@@ -61,6 +62,8 @@ class Array:
     #: Number of devices at the top.
     tops: int
     in_files: bool
+    #: How many disks may fail, whichever they are, before data is lost; None if unknown.
+    losses: int | None = 0
 
     @property
     def key(self) -> str:
@@ -235,6 +238,7 @@ def _array(
         room=sum(shape.size for shape in top),
         tops=len(top),
         in_files=any(shape.files for shape in top),
+        losses=losses_of(top, 0),
     )
 
 

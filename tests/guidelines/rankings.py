@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,13 +37,16 @@ def run(
     *,
     noise: float = 0.01,
     rounds: int = 3,
-    host_limited: Sequence[str] = (),
+    host_limited: Mapping[str, int] = MappingProxyType({}),
     broken: Sequence[str] = (),
     over: bool = True,
     made_up: bool = False,
     seed: int = 1,
 ) -> Recorded:
-    """What such a run records; `truth`: by stack and workload, the requests per second."""
+    """Return what such a run records.
+
+    `truth`: by stack and workload, the requests per second. `host_limited`: by stack, the percents of lost time.
+    """
     chance = np.random.default_rng(seed)
     mood = np.exp(0.2 * chance.standard_normal(rounds))
     cells, trials = list[CellRow](), list[Trial]()
@@ -51,7 +55,8 @@ def run(
             cells.append(one := cell(stack, work))
             for at in range(rounds):
                 speed = iops * mood[at] * np.exp(noise * chance.standard_normal())
-                notes = {"strained": "12 %"} if stack in host_limited else {}
+                lost = host_limited.get(stack)
+                notes = {"strained": f"{lost}.0% (answers late {lost}.0%)"} if lost else {}
                 trials.append(_trial(one, at + 1, work, float(speed), notes, broke=stack in broken))
     return Recorded("three", "dry" if made_up else "qemu", made_up, cells, trials, over=over, least=rounds, most=rounds)
 

@@ -108,8 +108,29 @@ def test_one_trial_proves_no_stack_slower(rounds: int, trials: int) -> None:
 
 
 def test_host_limited_stacks_are_marked() -> None:
-    one = only(run(THREE, host_limited=["raid5"]))
-    assert [stack.host_limited for stack in one.stacks] == [False, False, True]
+    one = only(run(THREE, host_limited={"raid5": 12}))
+    assert [stack.lost_share for stack in one.stacks] == pytest.approx([0, 0, 0.12])
+    assert [stack.standing for stack in one.slower] == [Standing.SLOWER] * 2
+
+
+def test_a_stack_that_a_faster_host_could_make_as_fast_is_not_called_slower() -> None:
+    """The stripe is 2.16 times as fast as RAID 10, which lost 60 % of its time to the host."""
+    one = only(run(THREE, host_limited={"raid10-far": 60}))
+    assert {stack.cell.axes["layout"]: stack.standing for stack in one.stacks} == {
+        "stripe": Standing.FASTEST,
+        "raid10-far": Standing.HOST_LIMITED,
+        "raid5": Standing.SLOWER,
+    }
+    assert len(one.leaders) == 2
+
+
+def test_a_fastest_stack_that_the_host_slows_down_is_fastest_all_the_same() -> None:
+    assert len(only(run(THREE, host_limited={"stripe": 90})).slower) == 2
+
+
+def test_stacks_that_are_equally_slow_because_of_the_host_are_not_called_equal() -> None:
+    one = only(run({"raid5": {WRITE: 100.0}, "stripe": {WRITE: 102.0}}, noise=0.0001, host_limited={"raid5": 30}))
+    assert one.stacks[1].standing is Standing.HOST_LIMITED
 
 
 def with_axes(recorded: Recorded, changes: dict[str, dict[str, str]]) -> Recorded:

@@ -77,7 +77,9 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "one layout": {"truth": {name: speeds for name, speeds in with_chunks().items() if "raid5" in name}, "rounds": 5},
     "many workloads": {"truth": many()},
     "broken": {"truth": some(("mixed", "sequential/rw=read")), "broken": ["raid5"]},
-    "host-limited": {"truth": some(("mixed",)), "host_limited": ["raid5", "stripe"]},
+    "host-limited": {"truth": some(("mixed",)), "host_limited": {"raid5": 12, "stripe": 34}},
+    "host too slow": {"truth": some(("mixed",)), "host_limited": {"raid5": 91, "raid10-far": 60}},
+    "host too slow for one": {"truth": some(("mixed",)), "host_limited": {"raid10-far": 60}},
     "single trials": {"truth": some(("mixed", "sequential/rw=read")), "rounds": 1},
     "noise": {"truth": some(("mixed", "sequential/rw=read")), "noise": 0.5},
     "synthetic and alike": {"truth": dict.fromkeys(THREE, THREE["stripe"]), "made_up": True, "noise": 0.05},
@@ -91,7 +93,7 @@ def test_words(situation: str, snapshot: SnapshotAssertion) -> None:
 
 
 def test_every_stack_of_every_workload(snapshot: SnapshotAssertion) -> None:
-    recorded = run(some(("mixed", "sequential/rw=read")), host_limited=["raid5"], broken=["raid10-far"])
+    recorded = run(some(("mixed", "sequential/rw=read")), host_limited={"raid5": 12}, broken=["raid10-far"])
     assert full(recorded.rankings, synthetic=True, over=False) == snapshot
 
 
@@ -108,6 +110,23 @@ def test_the_answer_names_what_is_not_ranked_and_why(snapshot: SnapshotAssertion
     assert text(recorded) == snapshot
     assert full(recorded.rankings, synthetic=False, over=True) == snapshot
     assert [one["degraded"] for one in as_objects(recorded.rankings)] == [["raid4/mixed"]]
+
+
+def test_the_answer_names_how_many_lost_disks_each_layout_survives() -> None:
+    rankings = run(with_chunks()).rankings
+    losses = {"raid5": 1, "raid10-far": 1, "stripe": 0, "stripe/chunk=1MiB": 3}
+    words = in_words(rankings, losses, synthetic=False, over=True)
+    assert words is not None
+    assert "Data survives no lost disk on stripe; 1 lost disk on raid10-far and raid5." in words.notes
+    assert "Data survives no lost disk" in full(rankings, losses, synthetic=False, over=True)
+
+
+def test_layouts_that_survive_as_many_lost_disks_get_no_note() -> None:
+    rankings = run(THREE).rankings
+    for losses in (dict.fromkeys(THREE, 0), {"stripe": 0}, {}):
+        words = in_words(rankings, losses, synthetic=False, over=True)
+        assert words is not None
+        assert not words.notes
 
 
 def test_one_of_two_stacks_is_no_answer_and_the_other_is_named(snapshot: SnapshotAssertion) -> None:

@@ -117,7 +117,7 @@ MISTAKES = [
     ("[disk]", "[dsk]", "unknown layer 'dsk'; did you mean disk or disks?"),
     ("[disk]", "[]", "this list is empty; write at least one item"),
     ("[disk]", "[disk: {number: 4}]", "there is no disk 4: 4 are declared, counted from 0"),
-    ("[disk]", "[disk, md: {level: 5}]", "RAID 5 needs at least 2 disks; 1 disk is declared"),
+    ("[disk]", "[disk, md: {level: 5}]", "RAID 5 needs at least 2 disks; `disk` selects 1 disk"),
     ("level: 0", "level: 7", "'7' is not one of linear, 0, 1, 4, 5, 6 or 10"),
     ("level: 0, ", "", "'level' is missing"),
     ("layout: [n2, f2, o2]", "layout: [n2, x2]", "'x2': no layout; RAID 10 has n2, f2, o2 and their like"),

@@ -1,0 +1,97 @@
+"""Names and figures of a ranking as the answer shows them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import ceil
+from typing import TYPE_CHECKING
+
+from runner.guidelines.ranking import EQUAL, Standing
+from runner.reports.junit import split_name
+from runner.reports.number_format import digits, figure, times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.guidelines.ranking import Ranking, Stack
+    from runner.results.record import CellRow
+
+#: Stacks or workloads in a list.
+_NAMES = 4
+#: Narrower intervals have one digit more.
+_FINE = 0.02
+#: A space that does not end a line.
+FIRM = "\u00a0"
+WITHIN = f"equal within {EQUAL * 100:g}{FIRM}%"
+
+
+def join_few(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES
+    return join([*names[:_NAMES], f"{more} more"] if more > 0 else names)
+
+
+def counted(cells: Iterable[CellRow], of: int) -> str:
+    """Name stacks, with the number of workloads unless it is all of them."""
+    counts = Counter(map(stack_name, cells))
+    return join_few(
+        [
+            name if count == of else f"{name} ({count} workload{'s' if count > 1 else ''})"
+            for name, count in counts.items()
+        ]
+    )
+
+
+def standing_of(stack: Stack) -> str:
+    if stack.standing is Standing.EQUAL:
+        return WITHIN
+    return stack.standing.value
+
+
+def ratio_of(stack: Stack) -> str:
+    """How many times as fast the fastest is, with the interval."""
+    ratio = stack.behind
+    if ratio is None:
+        return ""
+    if stack.apart is None:
+        return times(ratio.ratio)
+    fine = ratio.high - ratio.low < _FINE
+    middle, low, high = (f"{one:.3f}" if fine else digits(one) for one in (ratio.ratio, ratio.low, ratio.high))
+    return f"{middle}\u00d7 ({low} to {high})".replace(" ", FIRM)
+
+
+def figure_of(one: Ranking, stack: Stack) -> str:
+    return figure(stack.level, one.metric.unit).replace(" ", FIRM)
+
+
+def marked_name(stack: Stack) -> str:
+    return f"{stack_name(stack.cell)}{mark(stack)}"
+
+
+def mark(stack: Stack) -> str:
+    return f"{FIRM}(!{FIRM}{percent(stack.lost_share)})" if stack.lost_share else ""
+
+
+def percent(share: float) -> str:
+    return f"{ceil(share * 100)}{FIRM}%"
+
+
+def stack_name(cell: CellRow) -> str:
+    """Its part of a cell's name; faults are named with the workload."""
+    parts = split_name(cell.name, cell.axes)[0].split("/")
+    return "/".join(part for part in parts if not part.startswith("faults="))
+
+
+def layout_name(cell: CellRow) -> str:
+    return cell.axes.get("layout") or stack_name(cell)
+
+
+def workload_name(one: Ranking) -> str:
+    """The workload, as the cell of the fastest stack is called."""
+    cell = one.fastest.cell
+    faults = f" under faults={cell.axes['faults']}" if "faults" in cell.axes else ""
+    return f"{split_name(cell.name, cell.axes)[1] or 'the workload'}{faults}"
+
+
+def join(parts: Iterable[str]) -> str:
+    *head, last = parts
+    return f"{', '.join(head)} and {last}" if head else last

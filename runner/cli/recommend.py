@@ -45,7 +45,11 @@ MADE_UP = (
     metavar="AXIS=VALUE,…",
     help="The work, and what must be so: as for --only. Given several times: what any of them names.",
 )
-@click.option("--metric", default="total.iops", show_default=True, help="What is to be best; of latencies the lowest.")
+@click.option(
+    "--metric",
+    help="The figure that decides; of latencies the lowest is best.  [default: total.bw for large requests, total.iops "
+    "for small ones]",
+)
 @click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True, help="At most, in a table.")
 @click.option("--script", type=click.Path(path_type=Path, dir_okay=False), help="Write the commands to this file.")
 @form
@@ -55,7 +59,7 @@ MADE_UP = (
 def command(
     run: str,
     wanted: tuple[str, ...],
-    metric: str,
+    metric: str | None,
     rows: int,
     script: Path | None,
     form: str,
@@ -78,19 +82,21 @@ def command(
 
 
 def _found(
-    run: str, wanted: Sequence[str], metric: str, results: Path, store: str | None
+    run: str, wanted: Sequence[str], metric: str | None, results: Path, store: str | None
 ) -> tuple[RunRow, list[Samples], int, Recommendation]:
     from runner.analysis.samples import read_samples
     from runner.analysis.selectors import select_cells as chosen
     from runner.analysis.stored_guidelines import as_measured, share_of
     from runner.base.errors import BadInput
+    from runner.guidelines.ranking import COLUMNS, headline
     from runner.guidelines.recommend import possible_choices, recommend_settings
     from runner.language.metrics import KNOWN
     from runner.language.suggestions import did_you_mean
 
-    metric = metric if metric in KNOWN else metric.replace("_", ".", 1)
-    if metric not in KNOWN:
-        raise BadInput(f"--metric {metric}: no figure is called so; {did_you_mean(metric, KNOWN)}")
+    if metric is not None and metric not in KNOWN:
+        metric = metric.replace("_", ".", 1)
+        if metric not in KNOWN:
+            raise BadInput(f"--metric {metric} is not a figure", resolution=did_you_mean(metric, KNOWN))
     with opened(store, results) as shared:
         row, *others = chosen_runs(shared, [run])
         if others:
@@ -104,10 +110,11 @@ def _found(
             cells = chosen(None, wanted, there)
         except BadInput as error:
             raise BadInput(error.brief.replace("--only", "--for"), resolution=error.resolution) from None
-        samples = read_samples(shared, [row], KNOWN[metric].columns, cells)
+        samples = read_samples(shared, [row], KNOWN[metric].columns if metric else COLUMNS, cells)
     measured = [as_measured(one) for one in samples]
     among = possible_choices(measured)
-    found = recommend_settings(among, KNOWN[metric], row.confidence, share_of(samples))
+    decides = KNOWN[metric] if metric else headline(among)
+    found = recommend_settings(among, decides, row.confidence, share_of(samples))
     return row, samples, len(measured) - len(among), found
 
 

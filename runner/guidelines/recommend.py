@@ -50,6 +50,8 @@ class Recommendation:
     workloads: tuple[str, ...]
     left_out: int
     confidence: float
+    #: Several workloads, each by the axes in which they differ.
+    combined: tuple[str, ...] = ()
 
     @property
     def best(self) -> Setting:
@@ -99,8 +101,16 @@ def recommend_settings(
             details=f"work: {'; '.join(sorted(map(_told, works)))}",
             resolution="narrow it with --for",
         )
-    told = tuple(sorted(set(map(_name, having))))
-    return Recommendation(metric, ordered, told, len(settings) - len(ordered), confidence)
+    names = tuple(sorted(set(map(_name, having))))
+    return Recommendation(metric, ordered, names, len(settings) - len(ordered), confidence, _differences(works))
+
+
+def _differences(works: Collection[Places]) -> tuple[str, ...]:
+    """Return each workload by the axes in which they differ; empty for one workload."""
+    if len(works) < 2:
+        return ()
+    common = set.intersection(*map(set, works))
+    return tuple(sorted(_told(tuple(place for place in work if place not in common)) for work in works))
 
 
 def sort_by_figure(

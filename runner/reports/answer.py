@@ -41,7 +41,7 @@ _GROUPS, _NAMED = 4, 2
 _ENOUGH = 2
 #: From this difference on (1: twice as fast) a bound is of no use.
 _FAR = 1.0
-_CUT = "…"
+_CUT, _MORE = "…", "more trials needed"
 _PAIRWISE = (
     "Each interval stands for its own pair.",
     "The fastest stack was chosen from the same trials, so its lead may look larger than it is.",
@@ -98,10 +98,13 @@ def in_words(
     """
     if not rankings or not (over or any(one.slower for one in rankings)):
         return None
-    groups = _shortened(list(_groups(rankings)), most)
+    groups = tuple(_shortened(list(_groups(rankings)), most))
     confidence = f" ({rankings[0].confidence * 100:g} % confidence)" if _has_intervals(rankings) else ""
     title = f"Fastest stack by workload{'' if over else ', so far'}{confidence}:"
-    return Words(title, tuple(groups), tuple(_notes(rankings, losses, synthetic=synthetic)))
+    notes = list(_notes(rankings, losses, synthetic=synthetic))
+    if any(_MORE in line for group in groups for line in (group.heading, *group.lines)):
+        notes.insert(0, "For more trials, raise `repeat:` and run the same command again: it adds them to this run.")
+    return Words(title, groups, tuple(notes))
 
 
 def _groups(rankings: Sequence[Ranking]) -> Iterator[Group]:
@@ -309,7 +312,7 @@ def _alikeness(several: Sequence[Ranking]) -> str:
         return WITHIN
     bounds = [stack.apart for one in several for stack in one.leaders[1:]]
     known = [bound for bound in bounds if bound is not None and bound < _FAR]
-    return "more trials needed" if len(known) < len(bounds) else f"at most {percent(max(known))} apart"
+    return _MORE if len(known) < len(bounds) else f"at most {percent(max(known))} apart"
 
 
 def _alike(several: Sequence[Ranking], of: int) -> Group:

@@ -92,6 +92,9 @@ def _notes(found: Recommendation, cells: Mapping[str, CellRow]) -> list[str]:
         )
     if others:
         notes.append("this figure alone decides: how many failed disks a setting survives has no say in it")
+    if found.combined:
+        works = f"{'; '.join(found.combined[:4])}{' …' if len(found.combined) > 4 else ''}"
+        notes.append(f"{len(found.combined)} workloads count alike, by their geometric mean ({works}); --for names one")
     if found.left_out:
         notes.append(f"{found.left_out:,} settings left out, of which some of this work has no figures")
     if any(one.strained for one in found.settings):

@@ -281,12 +281,6 @@ def load(folder: Path) -> RunFolder:
         ) from problem
 
 
-def find_unfinished(results: Path, fingerprint: str) -> RunFolder | None:
-    """Return the latest unfinished run of this fingerprint. Skip unreadable folders."""
-    found = [run for run in runs(results) if run.manifest.fingerprint == fingerprint and not run.manifest.finished]
-    return latest(found)
-
-
 def latest(found: Iterable[RunFolder]) -> RunFolder | None:
     """Return the run with the latest start."""
     return max(found, key=lambda run: (run.manifest.started, run.path.stat().st_mtime_ns), default=None)

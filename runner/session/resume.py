@@ -1,17 +1,17 @@
-"""Which run is gone on with, if any, and what is said of it."""
+"""The choice between continuing a run and starting a new one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
-from runner.results.run_folder import RunFolder, create, find_unfinished, latest, runs
+from runner.results.run_folder import RunFolder, create, latest, runs
 from runner.results.store_address import without_passwords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from runner.results.journal import Journal
@@ -20,55 +20,96 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A run that was there already, or a new one; `why` is why an unfinished one is not gone on with."""
+    """A run to continue, or a new one."""
 
     folder: RunFolder
     new: bool
+    #: Try broken trials again.
     retry: bool = False
+    #: The repeats, if a larger `repeat:` adds rounds to the run.
+    larger: Mapping[str, Any] | None = None
+    #: Why an unfinished run is not continued.
     why: str = ""
 
-    def told(self, done: int) -> str:
-        """What a user should know of it."""
+    def message(self, done: int) -> str:
+        """Return the notice for the user, if any."""
         if self.new:
             return self.why
-        manifest = self.folder.manifest
-        return f"continuing the run of {_moment(manifest)} ({done:,} of {manifest.planned:,} trials done)"
+        planned = self.larger["planned"] if self.larger else self.folder.manifest.planned
+        more = ", with the larger `repeat:` of the matrix" if self.larger else ""
+        return f"continuing the run of {_moment(self.folder.manifest)} ({done:,} of {planned:,} trials done){more}"
 
     def prepared(self, journal: Journal) -> RunFolder:
-        """Ready to be run: what broke is taken back if it is to be tried again."""
-        if not self.retry:
-            return self.folder
-        # First, so that a kill from here on leaves a run that is gone on with.
-        folder = self.folder.update_manifest(finished=False)
-        names = {cell.id: cell.name for cell in journal.cells()}
-        for trial in journal.take_back():
-            folder.set_aside(names[trial.cell], trial.block, trial.attempts)
+        """Record the larger repeat, or take back broken trials; return the folder."""
+        folder = self.folder
+        if self.retry or self.larger:
+            # First, so that a kill from here on leaves a run that can be continued.
+            folder = folder.update_manifest(finished=False, **(self.larger or {}))
+        if self.retry:
+            names = {cell.id: cell.name for cell in journal.cells()}
+            for trial in journal.take_back():
+                folder.set_aside(names[trial.cell], trial.block, trial.attempts)
         return folder
 
 
 def chosen_run(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> Chosen:
-    """The run to go on with, or a new one."""
+    """Return the run to continue, or create a new one."""
     if retry_broken and fresh:
-        raise BadInput("--fresh starts a new run, --retry-broken goes on with one", resolution="take one of the two")
-    named = [run for run in runs(results) if (run.manifest.matrix, run.manifest.machine) == _name(wanted)]
-    ours = [run for run in named if run.manifest.fingerprint == wanted.fingerprint]
+        raise BadInput("--fresh starts a new run, --retry-broken continues one", resolution="use one of the two")
+    if retry_broken and not _runs_of(results, wanted):
+        raise BadInput(
+            f"{results}/ has no run of this matrix with these options to continue",
+            resolution="leave out --retry-broken: the first run tries everything",
+        )
+    if found := _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken):
+        larger = _repeats(wanted) if _repeats(wanted) != _repeats(found.manifest) else None
+        return Chosen(found, new=False, retry=retry_broken, larger=larger)
+    why = "" if fresh else _why_not(results, wanted)
+    return Chosen(create(results, wanted), new=True, why=why)
+
+
+def begins_anew(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> bool:
+    """Return whether no run is continued. One that is may have left on its disks what only it may remove."""
+    return _run_to_continue(results, wanted, fresh=fresh, retry_broken=retry_broken) is None
+
+
+def _run_to_continue(results: Path, wanted: Manifest, *, fresh: bool, retry_broken: bool) -> RunFolder | None:
+    """Return the latest run of the same work that is unfinished, or that a larger `repeat:` extends."""
+    if fresh:
+        return None
+    ours = [run for run in _runs_of(results, wanted) if _can_hold(run.manifest, wanted)]
     if retry_broken:
-        found = latest(ours)
-        if found is None:
-            raise BadInput(
-                f"there is no run of this very matrix and command line in {results}/ to go on with",
-                resolution="leave --retry-broken out: the first run tries everything",
-            )
-        return Chosen(found, new=False, retry=True)
-    unfinished = latest(run for run in ours if not run.manifest.finished)
-    if unfinished and not fresh:
-        return Chosen(unfinished, new=False)
-    return Chosen(create(results, wanted), new=True, why="" if fresh else _why_not(latest(named), wanted))
+        return latest(ours)
+    return latest(run for run in ours if not run.manifest.finished or _asks_for_more(run.manifest, wanted))
 
 
-def begins_anew(results: Path, fingerprint: str, *, fresh: bool, retry_broken: bool) -> bool:
-    """Whether no run is gone on with: one that is may have left on its disks what only it may take back."""
-    return fresh or not (retry_broken or find_unfinished(results, fingerprint))
+def _runs_of(results: Path, wanted: Manifest) -> list[RunFolder]:
+    work = _work(wanted)
+    return [run for run in runs(results) if _work(run.manifest) == work]
+
+
+def _work(manifest: Manifest) -> tuple[str, ...]:
+    return manifest.matrix, manifest.machine, manifest.fingerprint
+
+
+def _can_hold(manifest: Manifest, wanted: Manifest) -> bool:
+    """Return whether the wanted trials include all that the run planned. Steered runs planned only for themselves."""
+    if _repeats(manifest) == _repeats(wanted):
+        return True
+    if manifest.steered or manifest.most is None or wanted.most is None:
+        return False
+    return manifest.least <= wanted.least and manifest.most <= wanted.most
+
+
+def _asks_for_more(manifest: Manifest, wanted: Manifest) -> bool:
+    """Return whether a finished run needs more trials for these repeats."""
+    narrower = manifest.until is not None and (wanted.until is None or wanted.until < manifest.until)
+    return narrower or (wanted.most or 0) > (manifest.most or 0)
+
+
+def _repeats(manifest: Manifest) -> dict[str, Any]:
+    """Return what `repeat:` decides."""
+    return manifest.model_dump(include={"planned", "least", "most", "until", "confidence"})
 
 
 def readable(text: str) -> str:
@@ -81,12 +122,11 @@ def command_line(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(without_passwords(readable(word)) for word in words)
 
 
-def _name(manifest: Manifest) -> tuple[str, str]:
-    return manifest.matrix, manifest.machine
-
-
-def _why_not(last: RunFolder | None, wanted: Manifest) -> str:
-    """Why the last run of this name is not gone on with although it is unfinished; empty if it is not."""
+def _why_not(results: Path, wanted: Manifest) -> str:
+    """Return why the last run of this name is not continued although it is unfinished; empty if it is finished."""
+    last = latest(
+        run for run in runs(results) if (run.manifest.matrix, run.manifest.machine) == (wanted.matrix, wanted.machine)
+    )
     if last is None or last.manifest.finished:
         return ""
     same = (last.manifest.text, last.manifest.used) == (wanted.text, wanted.used)

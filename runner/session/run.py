@@ -141,7 +141,7 @@ def run(prepared: Prepared, observer_of: Callable[[Order, int], Observer], stop:
         observer = observer_of(order, len(journal.recorded_identities()))
         this = _Run(options, order, level, folder, journal, observer, stop)
         with observer:
-            for text in _notes(this, prepared.one_at_a_time, chosen.told(observer.done)):
+            for text in _notes(this, prepared.one_at_a_time, chosen.message(observer.done)):
                 observer.notice(text)
             observer.begins(folder.path)
             end = _with_disks(this)
@@ -179,7 +179,7 @@ def prepare(options: RunOptions, notice: Callable[[str], None]) -> Prepared:
     if exist and exist.ssh:
         refuse(machine(place.machine, MachineOptions(where=exist.ssh)), specs)
     anew = {"fresh": options.fresh, "retry_broken": options.retry_broken}
-    if exist and begins_anew(options.results, order.fingerprint(), **anew):
+    if exist and begins_anew(options.results, order.manifest(), **anew):
         precheck(exist, matrix, place.machine, options.destroy)
     return Prepared(options, order, *level_of(options.jobs, here, specs, request.arrays()))
 

@@ -123,14 +123,17 @@ class Order:
         return {name: content for name in names if name and (content := kernel_content(name)) != name}
 
     def fingerprint(self) -> str:
-        """Equal for two orders of which one may go on with the run of the other."""
+        """Return what identifies the work: equal for two orders if one may continue the run of the other.
+
+        `repeat:` is no part of it, as more rounds of the same work can be added.
+        """
         selection = self.request.selection
         rules = [
             [sorted((axis, sorted(values)) for axis, values in rule.items()) for rule in group]
             for group in selection.only
         ]
         # What is claimed of figures does not make them others.
-        matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines"})
+        matrix = self.request.space.matrix.model_dump(mode="json", exclude={"description", "guidelines", "repeat"})
         named = (self.kernel, *(self.request.space.matrix.machine.kernel or ()))
         kernels = [name and self.images.get(name, name) for name in named]
         # What is measured on disks that exist is about these disks, under the kernel that runs.

@@ -168,7 +168,7 @@ def test_an_import_has_figures_but_no_commands(call: Call, tmp_path: Path) -> No
     ("words", "told"),
     [
         (("latest", "--for", "workload=wrk"), "--for 'workload=wrk': no cell has workload=wrk; did you mean work?"),
-        (("latest", "--metric", "raed.bw"), "--metric raed.bw: no figure is called so; did you mean read.bw"),
+        (("latest", "--metric", "raed.bw"), "--metric raed.bw is not a figure"),
         (("latest", "--for", "rw=read", "--metric", "write.bw"), "no selected cell has write.bw"),
         (("small-*",), "small-* means 2 runs"),
     ],

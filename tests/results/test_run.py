@@ -17,7 +17,7 @@ from runner.base.errors import BadInput
 from runner.results.environment import Host
 from runner.results.folders import run_folders
 from runner.results.journal import Journal
-from runner.results.run_folder import Manifest, RunFolder, _held, create, find_unfinished, load
+from runner.results.run_folder import Manifest, RunFolder, _held, create, load
 
 
 def manifest(**changes: object) -> Manifest:
@@ -66,35 +66,10 @@ def test_a_long_matrix_name_keeps_the_date(tmp_path: Path) -> None:
     assert create(tmp_path, manifest(matrix="x" * 400)).path.name.endswith("-qemu-20260304-050607")
 
 
-def test_the_latest_unfinished_run_is_found(tmp_path: Path) -> None:
-    create(tmp_path, manifest(started="2026-03-01T00:00:00+00:00"))
-    latest = create(tmp_path, manifest(started="2026-03-03T00:00:00+00:00"))
-    create(tmp_path, manifest(started="2026-03-02T00:00:00+00:00"))
-    create(tmp_path, manifest(started="2026-03-09T00:00:00+00:00", finished=True))
-    create(tmp_path, manifest(started="2026-03-09T00:00:00+00:00", fingerprint="other"))
-    assert find_unfinished(tmp_path, "f1") == latest
-    assert find_unfinished(tmp_path, "f9") is None
-
-
-def test_without_results_nothing_is_unfinished(tmp_path: Path) -> None:
-    assert find_unfinished(tmp_path / "results", "f1") is None
-
-
-def test_a_finished_run_is_not_continued(tmp_path: Path) -> None:
+def test_a_manifest_is_updated_in_place(tmp_path: Path) -> None:
     run = create(tmp_path, manifest())
     assert run.update_manifest(finished=True) == RunFolder(run.path, manifest(finished=True))
     assert load(run.path).manifest.finished
-    assert find_unfinished(tmp_path, "f1") is None
-
-
-def test_half_made_and_foreign_folders_confuse_nobody(tmp_path: Path) -> None:
-    run = create(tmp_path, manifest())
-    (tmp_path / "killed-before-its-manifest").mkdir()
-    (tmp_path / "killed-before-its-manifest" / ".manifest.json.1.new").write_text("{")
-    (tmp_path / "of-tomorrow").mkdir()
-    (tmp_path / "of-tomorrow" / "manifest.json").write_text('{"format": 3}')
-    (tmp_path / "README.md").write_text("text")
-    assert find_unfinished(tmp_path, "f1") == run
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 3}', '{"format": 2}', '{"format": 1}'])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from runner.engine.events import Event
     from runner.session.finish import Ending
+    from runner.session.run_request import Order
 
 MATRIX = """\
 name: small
@@ -101,6 +102,24 @@ def test_a_run_that_is_stopped_is_resumed_in_the_same_folder(prepared: Prepared)
     end = run(prepared, watching, ToTheEnd())
     assert (end.path, end.exit, seen.end) == (stopped.path, Exit.ALL_MEASURED, end)
     assert any(text.startswith("continuing the run of") for text in seen.texts)
+
+
+def test_a_larger_repeat_adds_rounds_to_the_finished_run(prepared: Prepared, tmp_path: Path) -> None:
+    first = run(prepared, lambda order, done: Watching(order.planned, done), ToTheEnd())
+    (tmp_path / "small.yaml").write_text(MATRIX.replace("repeat: 2", "repeat: 5"))
+    more = prepare(RunOptions(tmp_path / "small.yaml", Where("dry"), tmp_path / "results"), print)
+    seen = list[int]()
+
+    def watching(order: Order, done: int) -> Watching:
+        seen.append(done)
+        return Watching(order.planned, done)
+
+    end = run(more, watching, ToTheEnd())
+    assert (end.path, seen, end.planned, end.finished) == (first.path, [8], 20, True)
+    before = {(trial.cell, trial.block): trial.started for trial in first.content.trials}
+    after = {(trial.cell, trial.block): trial.started for trial in end.content.trials}
+    assert before.items() < after.items(), "recorded trials are kept"
+    assert len(after) == len(end.content.trials) == 20
 
 
 def test_a_mistake_in_the_matrix_removes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

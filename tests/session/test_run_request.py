@@ -13,14 +13,12 @@ from runner.base.errors import BadInput, Exit
 from runner.cli import main
 from runner.language.needs import Needs
 from runner.machines.dry import Dry
-from runner.results.run_folder import create
 from runner.scripts import jinja as environment
 from runner.session.request import asked
-from runner.session.resume import begins_anew, chosen_run
+from runner.session.resume import chosen_run
 from runner.session.run import _versions
 from runner.session.run_request import Order, check_kernel, kernel_content
 from runner.space.hosts_file import matched, parse_lab
-from tests.results.past import manifest
 from tests.support.matrices import SMALL
 
 if TYPE_CHECKING:
@@ -200,14 +198,3 @@ def test_going_away_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == Exit.INTERRUPTED
-
-
-def test_only_a_run_that_is_gone_on_with_may_have_left_something_on_its_disks(tmp_path: Path) -> None:
-    def anew(**asked: bool) -> bool:
-        return begins_anew(tmp_path, "f1", **({"fresh": False, "retry_broken": False} | asked))
-
-    assert anew()
-    create(tmp_path, manifest(finished=False))
-    assert not anew()
-    assert anew(fresh=True)
-    assert not anew(retry_broken=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from runner.analysis.axes import with_aliases
 from runner.base.errors import BadInput
+from runner.language.suggestions import hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -45,11 +46,15 @@ def runs_named(text: str, runs: Sequence[RunRow]) -> list[RunRow]:
         found = [run for run in runs if run.id.startswith(name)]
     if not found:
         raise BadInput(
-            f"no run in the store matches '{text}'",
+            f"no run in the store matches '{text}'{hint(text, _names_of(runs))}",
             details=_there(runs),
             resolution="name a folder below results/, a pattern of names, `latest`, `latest~1`, MATRIX or MATRIX~1",
         )
     return found
+
+
+def _names_of(runs: Sequence[RunRow]) -> list[str]:
+    return list(dict.fromkeys(["latest", *(name for run in runs for name in (run.matrix, run.name))]))
 
 
 def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:

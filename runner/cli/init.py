@@ -17,8 +17,8 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]{0,79}")
 _EPILOG = """\b
 Examples:
   matrix init                          write raid.yaml
+  matrix init compare                  write compare.yaml: RAID 5, RAID 10 far and an LVM stripe, side by side
   matrix init my-nas --kind nas        write my-nas.yaml: arrays under file systems
-  matrix init --kind compare           RAID 5, RAID 10 far and an LVM stripe, side by side
 
 \b
 Then:
@@ -29,10 +29,17 @@ Then:
 
 @click.command("init", epilog=_EPILOG)
 @click.argument("name", required=False)
-@click.option("--kind", type=click.Choice(KINDS), default="raid", show_default=True, help="The question it asks.")
-def command(name: str | None, kind: str) -> None:
+@click.argument("more", nargs=-1, metavar="")
+@click.option(
+    "--kind", type=click.Choice(KINDS), help="The question it asks.  [default: NAME if it is one of these, else raid]"
+)
+def command(name: str | None, more: tuple[str, ...], kind: str | None) -> None:
     """Write a small, commented matrix to begin with, and the schema that editors check it by."""
-    name = (name or kind).removesuffix(".yaml").removesuffix(".yml")
+    if more:
+        one = f"{more[0]} --kind {name}" if name in KINDS else f"{name} --kind KIND"
+        raise BadInput(f"one NAME, not {len(more) + 1}", resolution=f"matrix init {one}")
+    name = (name or kind or "raid").removesuffix(".yaml").removesuffix(".yml")
+    kind = kind or (name if name in KINDS else "raid")
     if not _NAME.fullmatch(name):
         raise BadInput(
             f"{name!r} cannot be the name of a matrix",

@@ -26,6 +26,19 @@ def test_each_kind_writes_a_valid_matrix(kind: str, call: Call, tmp_path: Path) 
     assert (tmp_path / "matrix.schema.json").read_text().startswith("{")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_alone_is_name_and_kind(kind: str, call: Call, tmp_path: Path) -> None:
+    assert call("init", kind).status == call("init", "mine", "--kind", kind).status == 0
+    named, mine = ((tmp_path / f"{name}.yaml").read_text() for name in (kind, "mine"))
+    assert named.replace(f'name: "{kind}"', 'name: "mine"') == mine
+
+
+def test_two_names_are_refused_with_the_command_that_was_meant(call: Call, tmp_path: Path) -> None:
+    said = call("init", "compare", "mine")
+    assert (said.status, list(tmp_path.iterdir())) == (2, [])
+    assert "matrix init mine --kind compare" in said.err
+
+
 def test_a_file_that_exists_stays_as_it_is(call: Call, tmp_path: Path) -> None:
     (tmp_path / "raid.yaml").write_text("mine")
     said = call("init")

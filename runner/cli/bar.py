@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.measure import Measurement
-from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Column
+from rich.progress import Progress, ProgressColumn, SpinnerColumn
 from rich.text import Text
 from rich.theme import Theme
 
@@ -16,54 +14,60 @@ from runner.reports.styles import GOOD
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from rich.console import ConsoleOptions, RenderResult
     from rich.progress import Task
 
-#: From so many columns on there is room for a bar, and for the latest figures.
-_FOR_BAR, _FOR_FIGURES = 80, 110
+#: From this width on there is room for a bar, and for the figures of the last trial.
+_FOR_BAR, _FOR_FIGURES = 80, 140
 _BAR = 16
-_THEME = Theme({"progress.elapsed": "none", "progress.download": "none", "progress.spinner": GOOD})
+#: The spinner and the space after it.
+_SPINNER = 2
+_THEME = Theme({"progress.spinner": GOOD})
 
 
 def progress_bar(stream: TextIO) -> Progress:
-    """Make the line; its tasks have the fields `left` and `last`. What is being done gives way where it is narrow."""
+    """Make the line; its tasks have the fields `left` and `last`."""
     console = Console(file=stream, theme=_THEME, highlight=False)
-    columns: list[ProgressColumn] = [SpinnerColumn(), MofNCompleteColumn(table_column=Column(no_wrap=True))]
-    if console.width >= _FOR_BAR:
-        columns.append(_Bar())
-    columns += [TimeElapsedColumn(Column(no_wrap=True)), TextColumn("{task.fields[left]}"), _Doing(Column(ratio=1))]
-    if console.width >= _FOR_FIGURES:
-        columns.append(TextColumn("{task.fields[last]}", style=GOOD))
     # One console, one writer: `Voice` writes to sys.stdout, so nothing may send sys.stdout back to the console.
+    # Not expanded: a padded line would wrap, and leave a piece of itself, whenever the terminal becomes narrower.
     return Progress(
-        *columns, transient=True, console=console, expand=True, redirect_stdout=False, redirect_stderr=False
+        SpinnerColumn(), _Line(console), transient=True, console=console, redirect_stdout=False, redirect_stderr=False
     )
 
 
-class _Bar(ProgressColumn):
-    """Heavy for what is done, light for the rest: readable without colour."""
+class _Line(ProgressColumn):
+    """Trials, times and the cell under way; the cell is shortened to fit."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
 
     def render(self, task: Task) -> Text:
-        done = int(_BAR * task.percentage / 100) if task.total else 0
-        return Text("━" * done + "─" * (_BAR - done), no_wrap=True)
+        room = self._console.width - _SPINNER
+        parts = [_count(task), _elapsed(task), task.fields["left"]]
+        if self._console.width >= _FOR_BAR:
+            parts.insert(1, _bar(task))
+        line = " ".join(filter(None, parts))
+        line = f"{line} {middle(task.description, max(0, room - len(line) - 1))}"
+        text = Text(line[:room], no_wrap=True)
+        if self._console.width >= _FOR_FIGURES and task.fields["last"]:
+            text.append(f"  {task.fields['last']}"[: room - len(text)], style=GOOD)
+        return text
 
 
-class _Doing(ProgressColumn):
-    """What is being done: shortened in its middle, as both ends tell cells apart."""
-
-    def render(self, task: Task) -> _Middle:
-        return _Middle(task.description)
+def _count(task: Task) -> str:
+    total = "?" if task.total is None else str(int(task.total))
+    return f"{int(task.completed):{len(total)}}/{total}"
 
 
-class _Middle:
-    def __init__(self, text: str) -> None:
-        self.text = text
+def _bar(task: Task) -> str:
+    """Heavy for what is done, light for the rest: readable without colour."""
+    done = int(_BAR * task.percentage / 100) if task.total else 0
+    return "━" * done + "─" * (_BAR - done)
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(middle(self.text, options.max_width), no_wrap=True, overflow="crop")
 
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        return Measurement(1, options.max_width)
+def _elapsed(task: Task) -> str:
+    seconds = int(task.elapsed or 0)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 def middle(text: str, width: int) -> str:

@@ -291,7 +291,11 @@ class LiveView(View):
         elif isinstance(event, TrialDone):
             self._count()
             self._bar.update(
-                self._trials, completed=self.done, total=self.planned, left=self._left(), last=rate(event.trial)
+                self._trials,
+                completed=self.done,
+                total=self.planned,
+                left=self._left(),
+                last=f"last: {rate(event.trial)}",
             )
             if event.array in self._rigs:
                 self._bar.advance(self._rigs[event.array])

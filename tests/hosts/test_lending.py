@@ -111,7 +111,7 @@ def test_nothing_is_written_that_is_more_than_the_night_has_left(empty: Bay) -> 
     before = empty.digest()
     with pytest.raises(WearExceeded, match="too small") as caught, desk.lend([claim], planned_bytes=50 * MIB):
         pass
-    assert "many" in caught.value.details
+    assert "are left, and the run needs" in caught.value.details
     assert empty.digest() == before
     assert lease_records(desk.lease.state) == ()
 

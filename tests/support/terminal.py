@@ -25,6 +25,12 @@ _MARK = "MATRIX_TEST_TERMINAL"
 _ESCAPE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 
 
+def _heed_signals() -> None:
+    """Make the program heed signals, even if these tests were started in the background and ignore some."""
+    for one in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(one, signal.SIG_DFL)
+
+
 class Terminal:
     """`with Terminal([...]) as terminal: terminal.wait_for("done")`; the program dies with the block."""
 
@@ -51,6 +57,7 @@ class Terminal:
             cwd=str(cwd) if cwd else None,
             env={**inherited, "TERM": "xterm-256color", "LANG": "C.UTF-8", _MARK: self._mark, **(env or {})},
             timeout=None,
+            preexec_fn=_heed_signals,
         )
         self._child.delayafterclose = self._child.delayafterterminate = 0.5
 

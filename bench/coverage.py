@@ -2,7 +2,7 @@
 
     python -m bench.coverage [--cells 20000] [--seed 1]
 
-Cells of made-up noise are measured by the rule of `repeat: {min, max, until: 5%, confidence: 95%}`, and it is counted
+Cells of synthetic noise are measured by the rule of `repeat: {min, max, until: 5%, confidence: 95%}`, and it is counted
 how often the interval that is reported holds the truth. Beside it `naive`: stop as soon as the interval of 95 % is
 narrow, report that. Truth is the mean of what trials are drawn from; where the machine drifts, its mean over the blocks
 in which the cell was measured. The rule is written for whole arrays here; a test holds it to the one of

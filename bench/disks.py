@@ -3,8 +3,8 @@
     python -m bench.disks [MODEL ...]
 
 One disk alone, asked by fio in the machine: sequential work in the outermost and the innermost part, random work at
-both ends of what a queue can be. Expected is what the same physics makes of the same requests on made-up time, of which
-nobody else takes any; at depth 1 the guest's own part of each round is missing there, and is what strains.
+both ends of what a queue can be. Expected is what the same physics makes of the same requests on simulated time, of
+which nobody else takes any; at depth 1 the guest's own part of each round is missing there, and is what strains.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def manifest(night: int) -> Manifest:
         matrix="nightly",
         fingerprint="f",
         machine="qemu",
-        made_up=False,
+        synthetic=False,
         seed=1,
         command=("matrix", "run"),
         text="name: nightly\n" * 50,

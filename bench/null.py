@@ -4,7 +4,7 @@
 
 Whatever is then called faster or slower is a false alarm. How often any figure of a comparison is, is held against
 what is stated (5 %). Every comparison draws its own half of the blocks, the same for all cells, as a run has all of its
-cells in one mood. `bench.coverage` asks the same of made-up noise; here it is what a machine and its disks really did.
+cells in one mood. `bench.coverage` asks the same of synthetic noise; this asks a machine and its disks.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 PER_CELL = 3
 ROUNDS = 5
 MANIFEST = Manifest(
-    matrix="bench", fingerprint="", machine="qemu", made_up=False, seed=1, command=(), text="",
+    matrix="bench", fingerprint="", machine="qemu", synthetic=False, seed=1, command=(), text="",
     host=Host(kernel="", cpu="", cores=1, memory=1), started="2026-01-01T00:00:00+00:00", planned=10_000,
 )  # fmt: skip
 

@@ -191,7 +191,7 @@ class GuidelineItem(_Item):
         self.user_properties.append(("verdict", said(judgement)))
         if judgement.failed:
             raise ClaimFailed(f"{self.guideline.claim or self.guideline.id}: {told(judgement)}")
-        if judgement.made_up or judgement.verdict is not Verdict.HOLDS:
+        if judgement.synthetic or judgement.verdict is not Verdict.HOLDS:
             pytest.skip(f"{said(judgement)}: {told(judgement)}")
 
 
@@ -257,7 +257,7 @@ def _run(file: MatrixFile, cells: frozenset[str], results: Path, name: str) -> R
     if not here.brings_disks:
         raise BadInput(f"tests measure on disks that are made for them, and {place} makes none")
     folder = create(results, order.manifest(), name)
-    with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
+    with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
         context = RunContext(here, journal, folder, folder.path, lambda _: None, boot_id())
         asyncio.run(Executor(Scheduler(plan), context).run())
     return folder.update_manifest(finished=True)

@@ -37,4 +37,4 @@ def earlier_groups(a: Side, b: Side, runs: Sequence[RunRow]) -> list[list[RunRow
 
 def _done_with(run: RunRow) -> Hashable:
     facts = frozenset(one for one in run.environment.items() if one[0] not in _OF_NO_MATTER)
-    return run.matrix, run.machine, run.made_up, run.host, facts
+    return run.matrix, run.machine, run.synthetic, run.host, facts

@@ -198,11 +198,11 @@ def _differing(a: Side, b: Side) -> list[tuple[str, str, str]]:
 
 
 def _refuse_mixture(a: Side, b: Side) -> None:
-    made_up = {side.name: {run.made_up for run in side.runs} for side in (a, b)}
-    if len(set().union(*made_up.values())) > 1:
+    synthetic = {side.name: {run.synthetic for run in side.runs} for side in (a, b)}
+    if len(set().union(*synthetic.values())) > 1:
         told = {
-            name: "made up" if kinds == {True} else "measured" if kinds == {False} else "partly made up"
-            for name, kinds in made_up.items()
+            name: "synthetic" if kinds == {True} else "measured" if kinds == {False} else "partly synthetic"
+            for name, kinds in synthetic.items()
         }
         raise BadInput(
             "synthetic figures cannot be compared with measured ones",

@@ -9,7 +9,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from runner.base.errors import BadInput
-from runner.results.fio_json import MADE_UP, Figures, FioFailed, figures_of, find_json, jobs_of, missed_steady_states
+from runner.results.fio_json import (
+    FORMERLY_SYNTHETIC,
+    SYNTHETIC,
+    Figures,
+    FioFailed,
+    figures_of,
+    find_json,
+    jobs_of,
+    missed_steady_states,
+)
 from runner.results.journal_tables import DIRECTION
 
 if TYPE_CHECKING:
@@ -69,9 +78,9 @@ def parse_groups(text: str, file: str) -> list[Group]:
             details=failed.evidence[-300:],
             resolution="it reads the output of `fio --output-format=json+` (or json)",
         ) from failed
-    if whole.get("fio version") == MADE_UP:
+    if whole.get("fio version") in {SYNTHETIC, FORMERLY_SYNTHETIC}:
         raise BadInput(
-            f"{file} was {MADE_UP}, so it has no measured figures",
+            f"{file} is synthetic, from the dry machine, so it has no measured figures",
             resolution="import the output of fio; runs of `--on dry` are in the store already, marked as synthetic",
         )
     ended = _ended(whole)

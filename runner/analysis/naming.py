@@ -37,7 +37,7 @@ class Naming:
 
     def notes(self) -> Iterator[str]:
         """Yield notes on what names leave out."""
-        fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "made_up")
+        fixed = ", ".join(f"{name}={value}" for name, value in self.fixed.items() if name != "synthetic")
         if fixed:
             yield f"in all rows: {fixed}"
         for by, along in self.implied.items():

@@ -104,8 +104,8 @@ class Night:
         )
         wrong = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)
         doubtful = f", {count:,} {'cell' if count == 1 else 'cells'} strained" if (count := len(self.strained)) else ""
-        made_up = " (synthetic: not measured)" if any(run.made_up for run in self.runs) else ""
-        return f"{matrices}: {wrong or 'all measured'}{doubtful}{made_up}"
+        synthetic = " (synthetic: not measured)" if any(run.synthetic for run in self.runs) else ""
+        return f"{matrices}: {wrong or 'all measured'}{doubtful}{synthetic}"
 
 
 def page(night: Night) -> str:
@@ -169,7 +169,7 @@ def _answers(night: Night) -> Iterator[str]:
     for run in night.runs:
         found = [one for one in night.found if one.run.id == run.id]
         rankings = rank_stacks(map(as_measured, found), run.confidence, share_of(found)) if not run.part else []
-        if words := in_words(rankings, synthetic=run.made_up, over=run.finished):
+        if words := in_words(rankings, synthetic=run.synthetic, over=run.finished):
             yield (f"{escaped(run.name)}:\n\n" if len(night.runs) > 1 else "") + markdown(words)
 
 

@@ -108,7 +108,7 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
     keys = keys_of(cells, names, runs)
     first: dict[str, tuple[str, ...]] = {
         **({"run": tuple(one.run.name for one in among)} if len({*runs}) > 1 else {}),
-        **({"made_up": tuple(str(one.run.made_up).lower() for one in among)} if _some_made_up(among) else {}),
+        **({"synthetic": tuple(str(one.run.synthetic).lower() for one in among)} if _some_synthetic(among) else {}),
     }
     whole = [(*(column[at] for column in first.values()), *key) for at, key in enumerate(keys)]
     values = sorted(dict.fromkeys(axes[axis] for axes in cells), key=declared_key)
@@ -125,8 +125,8 @@ def table_of(found: Sequence[Samples], axis: str) -> Table:
     return Table(axis, len(found), among, cells, naming, along, values, _sorted(lines, every, cells))
 
 
-def _some_made_up(among: Sequence[Samples]) -> bool:
-    return any(one.run.made_up for one in among)
+def _some_synthetic(among: Sequence[Samples]) -> bool:
+    return any(one.run.synthetic for one in among)
 
 
 def _lines(row: Row[Samples]) -> Iterator[tuple[tuple[str, ...], Slots]]:

@@ -99,7 +99,7 @@ def _row(one: ListedRun) -> dict[str, Any]:
         "state": one.state.value,
         "matrix": run.matrix,
         "machine": run.machine,
-        "made_up": run.made_up,
+        "synthetic": run.synthetic,
         "host": run.host,
         "part": run.part,
         "started": run.started,

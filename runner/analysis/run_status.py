@@ -105,7 +105,7 @@ def status_document(status: RunStatus) -> dict[str, Any]:
         "folder": str(status.folder.path),
         "matrix": manifest.matrix,
         "machine": manifest.machine,
-        "made_up": manifest.made_up,
+        "synthetic": manifest.synthetic,
         "started": manifest.started,
         "ended": manifest.ended or None,
         "pid": int(holder.pid) if holder and holder.pid.isdigit() else None,

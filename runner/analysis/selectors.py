@@ -67,7 +67,7 @@ def good_before(run: RunRow, runs: Sequence[RunRow]) -> RunRow | None:
 
 
 def _place(run: RunRow) -> tuple[str, str, str, bool, str]:
-    return run.matrix, run.machine, run.host, run.made_up, run.part
+    return run.matrix, run.machine, run.host, run.synthetic, run.part
 
 
 def _good(run: RunRow, runs: Sequence[RunRow]) -> RunRow:
@@ -101,11 +101,11 @@ def default_runs(runs: Sequence[RunRow]) -> tuple[list[RunRow], str]:
 
     Synthetic runs count only if there are no measured ones.
     """
-    measured = [run for run in runs if not run.made_up]
+    measured = [run for run in runs if not run.synthetic]
     left = len(runs) - len(measured)
     if not measured or not left:
         return list(runs), ""
-    return measured, f"{left:,} made-up run{'s' if left != 1 else ''} left out; name them with --runs"
+    return measured, f"{left:,} synthetic run{'s' if left != 1 else ''} left out; name them with --runs"
 
 
 def explain_passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
@@ -120,13 +120,13 @@ def explain_passed_over(words: Sequence[str], runs: Sequence[RunRow]) -> str:
 
 def explain_later_run(name: str, *, measured: bool) -> str:
     """Explain why `latest` is not this later run: it has no results, or they are synthetic."""
-    return f"{name} is later, but {'made up' if measured else 'has no results yet'}; name it to see it"
+    return f"{name} is later, but {'synthetic' if measured else 'has no results yet'}; name it to see it"
 
 
 def with_results(runs: Sequence[RunRow]) -> list[RunRow]:
     """Return the runs that `latest` considers: with a measured trial, and synthetic only as a last resort."""
     found = [run for run in runs if run.measured] or list(runs)
-    return [run for run in found if not run.made_up] or found
+    return [run for run in found if not run.synthetic] or found
 
 
 @contextmanager

@@ -29,13 +29,13 @@ def columns_of(guidelines: Iterable[Guideline]) -> list[str]:
 
 def judged_in_store(guidelines: Sequence[Guideline], found: Sequence[Samples]) -> list[Judgement]:
     """Judge guidelines over runs. Raise BadInput for a mix of measured and synthetic runs."""
-    made_up = {one.run.made_up for one in found}
-    if len(made_up) > 1:
+    synthetic = {one.run.synthetic for one in found}
+    if len(synthetic) > 1:
         raise BadInput(
             "some of these runs are synthetic, from the dry machine",
             resolution="name only measured runs, or only synthetic ones",
         )
-    return judge_guidelines(guidelines, map(as_measured, found), made_up=True in made_up, share=share_of(found))
+    return judge_guidelines(guidelines, map(as_measured, found), synthetic=True in synthetic, share=share_of(found))
 
 
 def share_of(found: Iterable[Samples]) -> float:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from runner.results.store import RunRow
     from runner.statistics.stopping import Estimate
 
-_CELL = ("run", "cell", "name", "machine", "made_up", "host", "kernel", "revision", "started")
+_CELL = ("run", "cell", "name", "machine", "synthetic", "host", "kernel", "revision", "started")
 _OUTCOMES, _NONE = ("measured", "broken", "skipped"), (0, 0, 0)
 _BECAME = (*_OUTCOMES, "reason", "strained", "unsettled", "stopped")
 
@@ -140,13 +140,13 @@ def full_name(axis: str, found: Iterable[Samples]) -> str:
 def warnings(runs: Iterable[RunRow]) -> tuple[str, ...]:
     """Return the warnings for any figures of these runs."""
     different = {run.id: run for run in runs}.values()
-    made_up = sorted({run.machine for run in different if run.made_up})
-    if not made_up:
+    synthetic = sorted({run.machine for run in different if run.synthetic})
+    if not synthetic:
         return ()
-    told = f"made up by the {' and '.join(made_up)} machine: no figure was measured"
-    if all(run.made_up for run in different):
+    told = f"synthetic, from the {' and '.join(synthetic)} machine: no figure was measured"
+    if all(run.synthetic for run in different):
         return (f"figures are {told}",)
-    names = ", ".join(run.name for run in different if run.made_up)
+    names = ", ".join(run.name for run in different if run.synthetic)
     return (f"measured and synthetic figures are mixed: those of {names} are {told}",)
 
 
@@ -181,7 +181,7 @@ def _named(axes: Iterable[str]) -> list[str]:
 def _who(one: Samples) -> tuple[Value, ...]:
     run, cell = one.run, one.cell
     kernels = ", ".join(one.kernels)
-    return (run.name, cell.id, cell.name, run.machine, run.made_up, run.host, kernels, run.revision, run.started)
+    return (run.name, cell.id, cell.name, run.machine, run.synthetic, run.host, kernels, run.revision, run.started)
 
 
 def values_of(estimate: Estimate | None) -> tuple[Value, ...]:

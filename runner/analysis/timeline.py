@@ -44,7 +44,7 @@ class Series:
     metric: str
     machine: str
     host: str
-    made_up: bool
+    synthetic: bool
     points: Sequence[Point]
     changes: Sequence[Change]
 
@@ -63,29 +63,29 @@ def timelines(found: Sequence[Samples], metrics: Sequence[str]) -> list[Series]:
     """Return all histories of these trials by cell name. Without `metrics`, use the rates of the workloads."""
     by_place: dict[tuple[str, str, str, bool], list[Samples]] = {}
     for one in sorted(found, key=lambda one: (one.run.started, one.run.id)):
-        by_place.setdefault((one.cell.id, one.run.machine, one.run.host, one.run.made_up), []).append(one)
+        by_place.setdefault((one.cell.id, one.run.machine, one.run.host, one.run.synthetic), []).append(one)
     told = []
-    for (_, machine, host, made_up), several in by_place.items():
+    for (_, machine, host, synthetic), several in by_place.items():
         for metric in metrics_for(several, metrics):
             points = [Point(one, estimate) for one in several if (estimate := one.estimate(metric))]
             if points:
                 means = [point.estimate.mean for point in points]
                 steps = find_changes(means) if min(means) > 0 else []
                 cell = several[-1].cell  # the latest name
-                told.append(Series(cell, metric, machine, host, made_up, points, steps))
+                told.append(Series(cell, metric, machine, host, synthetic, points, steps))
     return sorted(told, key=lambda one: (name_key(one.cell.name), one.cell.id, one.machine, one.host, one.metric))
 
 
 def data_table(told: Sequence[Series]) -> Grid:
     """Return a row for each run of every history."""
-    who = ("cell", "name", "machine", "host", "made_up", "figure", "run", "started", "kernel", "revision")
+    who = ("cell", "name", "machine", "host", "synthetic", "figure", "run", "started", "kernel", "revision")
     step = ("change", "change_low", "change_high", "change_p")
     rows: list[tuple[Value, ...]] = []
     for one in told:
         steps = {change.at: change for change in one.changes}
         rows += [
             (
-                *(one.cell.id, one.cell.name, one.machine, one.host, one.made_up, one.metric),
+                *(one.cell.id, one.cell.name, one.machine, one.host, one.synthetic, one.metric),
                 *_run(point),
                 *(point.estimate.n, *_bounds(point.estimate)),
                 *_step(steps.get(at)),
@@ -140,7 +140,7 @@ def _in_short(told: Sequence[Series], most: int) -> Grid:
     rows: list[tuple[Value, ...]] = []
     for one in cut:
         last = one.points[-1].estimate
-        marked = f"{one.machine}, made up" if one.made_up else one.machine
+        marked = f"{one.machine}, synthetic" if one.synthetic else one.machine
         rows.append(
             (
                 # Different cells with one name: other seeds or other disks.

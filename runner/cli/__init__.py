@@ -71,7 +71,7 @@ class _LazyGroup(click.Group):
 _EPILOG = """\b
 Examples:
   matrix run matrix/chunk-sweep.yaml              run it in VMs made for it
-  matrix run --on dry my.yaml                     walk through it; figures are made up
+  matrix run --on dry my.yaml                     walk through it; figures are synthetic
   matrix plan --only 'layout=parity' my.yaml      what would be run of it, and for how long
   matrix status                                   how far it is, from another terminal
   matrix results latest                           what the latest run came to

@@ -90,7 +90,7 @@ def command(
     folder = _begun_before(results, manifest) or create(results, manifest)
     with (
         folder.locked(),
-        Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal,
+        Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal,
         Feed(address, folder, lambda text: echo(text, err=True)) as feed,
     ):
         for content in contents.values():
@@ -236,7 +236,7 @@ def _manifest(
         matrix=name,
         fingerprint=fingerprint,
         machine=MACHINE,
-        made_up=False,
+        synthetic=False,
         seed=0,
         command=command_line(sys.argv),
         text=_TEXT,

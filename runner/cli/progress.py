@@ -213,7 +213,7 @@ def _said(judgement: Judgement) -> dict[str, Any]:
     return {
         "id": judgement.guideline.id,
         "verdict": judgement.verdict.value,
-        "made_up": judgement.made_up,
+        "synthetic": judgement.synthetic,
         "why": told(judgement),
     }
 

@@ -31,8 +31,8 @@ RUN is named as for `matrix results`. Of several workloads that --for names, eac
 
 
 #: The second line of commands that nothing speaks for: they go from hand to hand without the table beside them.
-MADE_UP = (
-    "# MADE UP, and no recommendation: the figures behind this come from the dry machine, which measures nothing.\n"
+SYNTHETIC = (
+    "# SYNTHETIC, and no recommendation: the figures behind this come from the dry machine, which measures nothing.\n"
 )
 
 
@@ -72,13 +72,13 @@ def command(
 
     row, samples, left, found = _found(run, wanted, metric, results, store)
     cells = {one.cell.id: one.cell for one in samples}
-    made_up = ("made up by the dry machine: this recommends nothing",) if row.made_up else ()
+    synthetic = ("synthetic, from the dry machine: this recommends nothing",) if row.synthetic else ()
     lost = (
         f"left out are cells of arrays that had lost a disk ({left:,}); --for 'state=…' asks for them" if left else ""
     )
     grid = shown(found, cells, rows) if form in SHOWN else tidy(found, cells)
-    answer(grid.with_notes(*made_up, *filter(None, (lost,))), form, None)
-    _paste(_cell(row, found, results), templates, script, MADE_UP if row.made_up else "", with_table=form in SHOWN)
+    answer(grid.with_notes(*synthetic, *filter(None, (lost,))), form, None)
+    _paste(_cell(row, found, results), templates, script, SYNTHETIC if row.synthetic else "", with_table=form in SHOWN)
 
 
 def _found(

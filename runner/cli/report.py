@@ -56,7 +56,7 @@ def _latest(results: Path) -> Path:
         raise BadInput(
             f"{results}: there is no run", resolution="name the folder of one, or where runs are with --results"
         )
-    ordered = sorted(every, key=lambda run: run.manifest.made_up)
+    ordered = sorted(every, key=lambda run: run.manifest.synthetic)
     found = next(filter(has_results, ordered), ordered[0])
     if found is not every[0]:
         why = explain_later_run(every[0].path.name, measured=has_results(every[0]))

@@ -30,7 +30,7 @@ Examples:
 
 \b
 RUNS are folders below results/ or their names, patterns of names, the beginning of a run's id, `latest` for the last
-run with results, or the name of a matrix for its last one (a made-up one only if nothing was measured); `latest~1` and
+run with results, or the name of a matrix for its last one (synthetic only if nothing was measured); `latest~1` and
 `MATRIX~1` are the ones before, `latest~good` is the last before it, in the same place, that ended with 0; `A,B` are
 both. Without RUNS: all that the store holds. `matrix runs` lists them.
 

@@ -129,13 +129,14 @@ def _listed(run: RunRow, folder: RunFolder | None, shared: SharedStore | None, n
 
 
 def _verdicts(folder: RunFolder) -> Mapping[str, int]:
-    """Count guidelines by their verdict; what is made up has none."""
+    """Count guidelines by their verdict; synthetic runs have none."""
     import csv
     from collections import Counter
 
+    if folder.manifest.synthetic:
+        return {}
     try:
         with (folder.path / "verdicts.csv").open(newline="", encoding="utf-8") as file:
-            rows = [row for row in csv.DictReader(file) if row.get("made_up") == "false"]
-        return Counter({row["guideline"]: row["verdict"] for row in rows}.values())
+            return Counter({row["guideline"]: row["verdict"] for row in csv.DictReader(file)}.values())
     except (OSError, ValueError, KeyError, csv.Error):  # not there, or not as we wrote it
         return {}

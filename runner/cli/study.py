@@ -109,9 +109,9 @@ def _beside(path: Path, space: Space, study: Study, shared: SharedStore, among: 
     samples = read_samples(shared, among, list(columns), histograms=False)
     _check_alike(path, space, samples)
     judgements = advice.judged_in_store(matrix.guidelines, samples)
-    made_up = any(run.made_up for run in among)
+    synthetic = any(run.synthetic for run in among)
     share = advice.share_of(samples)
-    held = compare_published(study.published, map(advice.as_measured, samples), made_up=made_up, share=share)
+    held = compare_published(study.published, map(advice.as_measured, samples), synthetic=synthetic, share=share)
     return Done(path, matrix, study, among, samples, held, judgements)
 
 
@@ -142,7 +142,7 @@ def _tell_of_others(names: set[str], shared: SharedStore, words: Sequence[str]) 
 def _runs_of(name: str, shared: SharedStore, words: Sequence[str]) -> list[RunRow]:
     """Those that were named and are of this matrix; else the latest finished one that was measured."""
     there = [run for run in chosen_runs(shared, words) if run.matrix == name]
-    return there if words else [run for run in there if run.finished and not run.made_up][:1]
+    return there if words else [run for run in there if run.finished and not run.synthetic][:1]
 
 
 def _check(without: Sequence[Path], words: Sequence[str], *, nothing: bool) -> None:
@@ -154,7 +154,7 @@ def _check(without: Sequence[Path], words: Sequence[str], *, nothing: bool) -> N
     if nothing:
         raise BadInput(
             told,
-            resolution=f"`matrix run {without[0].parent}` measures it; --run names one that is unfinished or made up",
+            resolution=f"`matrix run {without[0].parent}` measures it; --run names one that is unfinished or synthetic",
         )
     if without:
         echo(f"note: {told}; left out", err=True)
@@ -184,9 +184,9 @@ def _write(done: Done) -> None:
     from runner.space.load import text_of
     from runner.studies.page import new_page, page, replace_generated
 
-    if any(run.made_up for run in done.runs):
+    if any(run.synthetic for run in done.runs):
         raise BadInput(
-            f"{done.runs[0].name}: its figures are made up, which is nothing for a page",
+            f"{done.runs[0].name}: its figures are synthetic, and a page is for measured ones",
             resolution="name a run that was measured with --run, or leave that out",
         )
     readme = done.path.with_name("README.md")

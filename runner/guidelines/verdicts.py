@@ -36,7 +36,7 @@ class Judgement:
     why: str = ""
     notes: tuple[str, ...] = ()
     #: The figures are synthetic, so the verdict is about no real disk.
-    made_up: bool = False
+    synthetic: bool = False
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class Judgement:
     @property
     def failed(self) -> bool:
         """Return whether measurements refute the claim."""
-        return self.verdict is Verdict.FAILS and not self.made_up
+        return self.verdict is Verdict.FAILS and not self.synthetic
 
     @property
     def telling(self) -> Answer | None:
@@ -91,13 +91,13 @@ def _patience(answer: Answer) -> float:
 
 
 def judge_guidelines(
-    guidelines: Iterable[Guideline], found: Iterable[Measured], *, made_up: bool = False, share: float = 1.0
+    guidelines: Iterable[Guideline], found: Iterable[Measured], *, synthetic: bool = False, share: float = 1.0
 ) -> list[Judgement]:
     """Return a judgement of each guideline. `share` is the used part of the error rate (`SHARE` for steered trials)."""
     runs: dict[str, dict[str, Measured]] = {}
     for one in found:
         runs.setdefault(one.run, {})[one.cell.id] = one
-    return [_judgement(one, runs, made_up=made_up, share=share) for one in guidelines]
+    return [_judgement(one, runs, synthetic=synthetic, share=share) for one in guidelines]
 
 
 def undecidable_guidelines(guidelines: Sequence[Guideline], cells: Iterable[CellRow]) -> Iterator[tuple[int, str]]:
@@ -115,7 +115,7 @@ def _judgement(
     guideline: Guideline,
     found: Mapping[str, Mapping[str, Measured]],
     *,
-    made_up: bool,
+    synthetic: bool,
     share: float,
 ) -> Judgement:
     claim = guideline.claimed
@@ -125,7 +125,7 @@ def _judgement(
         wanted = _asked_of_all(claim, fields)
     except NotTested as lacking:
         why = (_without_figure(claim, runs) if any(one.cells for one in fields.values()) else "") or str(lacking)
-        return Judgement(guideline, Verdict.NOT_TESTED, why=why, made_up=made_up)
+        return Judgement(guideline, Verdict.NOT_TESTED, why=why, synthetic=synthetic)
     alone = Level(guideline.confidence, len(wanted.contexts) or 1, share)
     contexts = [answer_question(one, runs, claim.figure, alone) for one in wanted.contexts]
     kept = [one.question for one in contexts if one.value is not None]
@@ -147,7 +147,7 @@ def _judgement(
             *(*wanted.notes, *_untested(without, verdict), *_put_together(answers)),
             *(*_interactions(verdict, contexts), *_strained(answers, verdict)),
         ),
-        made_up,
+        synthetic,
     )
 
 

@@ -19,7 +19,7 @@ import orjson
 
 from runner.base.kernels import kernel_error
 from runner.machines.base import MachineOptions, Preparation, Refusal, RigSpec, Step, StepResult
-from runner.results.fio_json import MADE_UP
+from runner.results.fio_json import SYNTHETIC
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _READ_BACK = re.compile(r"^(?:look|look_anyway|told|told_role) (.+)$", re.MULTILINE)
 _LOOKED_ON = re.compile(r"^ *look_on (.+)$", re.MULTILINE)
-_ANY = "made-up"
+_ANY = "synthetic"
 _WINDOW = re.compile(r"\bwindow=(\d+)")
 _PLACES = 100
 
@@ -78,7 +78,7 @@ def _fio_json(job: str) -> str:
     }
     steady = {"steadystate": {"ss": options["steadystate"], "attained": 1}} if "steadystate" in options else {}
     job_result = {"jobname": "trial", "error": 0, "usr_cpu": 1.0, "sys_cpu": 2.0, "job_runtime": milliseconds}
-    result = {"fio version": MADE_UP, "jobs": [job_result | directions | steady]}
+    result = {"fio version": SYNTHETIC, "jobs": [job_result | directions | steady]}
     return orjson.dumps(result).decode()
 
 
@@ -126,7 +126,7 @@ def _direction(iops: float, bs: int, milliseconds: int, depth: int) -> dict[str,
 class DryRig:
     def __init__(self, spec: RigSpec, answer: Callable[[Step], StepResult]) -> None:
         self.disks = tuple(f"/dev/disk/by-id/matrix-{number}" for number in range(len(spec.disks)))
-        self.facts: Mapping[str, str] = {"kernel": spec.kernel or "made up", "fio": "made up"}
+        self.facts: Mapping[str, str] = {"kernel": spec.kernel or "synthetic", "fio": "synthetic"}
         self.steps: list[Step] = []
         self._answer = answer
 

@@ -27,7 +27,7 @@ IDENTITY = (
 )
 _PLACE = (
     Column("machine", "", "where the trials ran"),
-    Column("made_up", "true/false", "true: the numbers were invented by a dry run, nothing was measured"),
+    Column("synthetic", "true/false", "true: the numbers were invented by a dry run, nothing was measured"),
 )
 #: Stands for the axes, one column each.
 AXES = Column("*axis*", "", "one column per axis, by its full name (`md.chunk`); empty where the cell has no such axis")

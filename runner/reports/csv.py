@@ -34,7 +34,7 @@ _NO_FIGURES = ("",) * len(columns.TRIAL_FIGURES)
 def trials_csv(recorded: Recorded) -> str:
     """One row per trial, cells in their order, trials of a cell by block."""
     axes = axis_names(recorded.cells)
-    shared = (recorded.machine, _truth(recorded.made_up))
+    shared = (recorded.machine, _truth(recorded.synthetic))
     head = _header(columns.TRIAL_HEAD, axes, (*columns.TRIAL_FIGURES, *columns.TRIAL_TAIL), columns.TRIALS)
     return _table(
         head,
@@ -50,7 +50,7 @@ def trials_csv(recorded: Recorded) -> str:
 def summary_csv(recorded: Recorded) -> str:
     """One row per cell, also for cells without a trial yet."""
     axes = axis_names(recorded.cells)
-    shared = (recorded.machine, _truth(recorded.made_up))
+    shared = (recorded.machine, _truth(recorded.synthetic))
     head = _header(columns.SUMMARY_HEAD, axes, columns.SUMMARY[len(columns.SUMMARY_HEAD) + 1 :], columns.SUMMARY)
     until = recorded.until
     rows = (_summary_row(one, shared, axes, recorded.confidence, until) for one in recorded.summaries)

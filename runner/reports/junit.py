@@ -108,7 +108,7 @@ def _suite(recorded: Recorded, summary: CellSummary, tails: Tails) -> TestSuite:
 
 
 def _advice(recorded: Recorded) -> TestSuite:
-    """The guidelines: a suite with a test case for each. What is made up is no verdict, whatever it says."""
+    """The guidelines: a suite with a test case for each. A synthetic verdict is no verdict."""
     suite = TestSuite(legal(_titled(recorded, f"{recorded.matrix} on {recorded.machine}: guidelines")))
     classname = f"{recorded.matrix.replace('.', '_')}.guidelines"
     names = {cell.id: cell.name for cell in recorded.cells}
@@ -141,14 +141,14 @@ def _claim(classname: str, judgement: Judgement, cells: Sequence[str]) -> TestCa
 
 
 def _is_open(judgement: Judgement) -> bool:
-    return judgement.made_up or judgement.verdict in {Verdict.INCONCLUSIVE, Verdict.NOT_TESTED}
+    return judgement.synthetic or judgement.verdict in {Verdict.INCONCLUSIVE, Verdict.NOT_TESTED}
 
 
 def _about(recorded: Recorded, summary: CellSummary) -> Iterator[tuple[str, str]]:
     """What is true of the cell: properties of its suite."""
     yield "cell", summary.cell.id
     yield "machine", recorded.machine
-    yield "made_up", "true" if recorded.made_up else "false"
+    yield "synthetic", "true" if recorded.synthetic else "false"
     yield from summary.cell.axes.items()
     yield "stopped", str(summary.stopped)
     if summary.unsettled:

@@ -41,7 +41,7 @@ class Recorded:
 
     matrix: str
     machine: str
-    made_up: bool
+    synthetic: bool
     cells: Sequence[CellRow]
     trials: Sequence[Trial]
     attempts: Sequence[Attempt] = ()
@@ -89,7 +89,7 @@ class Recorded:
     @cached_property
     def drift(self) -> Drift | None:
         """Whether all rates went up or down from block to block; None where too little was measured to tell."""
-        return None if self.made_up else drift(_rates_by_block(self.by_cell.values()), self.confidence)
+        return None if self.synthetic else drift(_rates_by_block(self.by_cell.values()), self.confidence)
 
     @cached_property
     def rankings(self) -> Sequence[Ranking]:
@@ -100,7 +100,7 @@ class Recorded:
     @property
     def warning(self) -> str:
         """What must stand wherever these numbers are shown; empty for measurements."""
-        return f"made up by the {self.machine} machine" if self.made_up else ""
+        return f"synthetic, from the {self.machine} machine" if self.synthetic else ""
 
 
 def _rates_by_block(cells: Iterable[Sequence[Trial]]) -> Iterator[Mapping[int, float]]:

@@ -15,7 +15,7 @@ HINT = "`--rows` shows more, `--format csv` all"
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Rows under names. `notes` belong to it wherever it is shown: above all that figures are made up."""
+    """Rows under names. `notes` belong to it wherever it is shown: above all that figures are synthetic."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[Value, ...]]

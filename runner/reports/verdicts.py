@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runner.reports.table import Value
 
 _COLUMNS = (
-    *("guideline", "verdict", "made_up", "shape", "metric", "unit", "claim", "source", "asked", "answer"),
+    *("guideline", "verdict", "synthetic", "shape", "metric", "unit", "claim", "source", "asked", "answer"),
     *("value", "low", "high", "wanted_low", "wanted_high", "confidence", "blocks", "blocks_enough", "cells", "notes"),
 )
 _ORDER = (Verdict.FAILS, Verdict.INCONCLUSIVE, Verdict.NOT_TESTED, Verdict.HOLDS)
@@ -48,7 +48,7 @@ def answers(judgement: Judgement) -> Grid:
     """Each thing that it asks, and what was measured of that."""
     rows: list[tuple[Value, ...]] = [
         (
-            *(one.question.label, _said(one.verdict, made_up=judgement.made_up)),
+            *(one.question.label, _said(one.verdict, synthetic=judgement.synthetic)),
             *(*_figures(judgement, one), str(one.n) if one.n else ""),
         )
         for one in judgement.answers
@@ -58,12 +58,12 @@ def answers(judgement: Judgement) -> Grid:
 
 
 def said(judgement: Judgement) -> str:
-    """The verdict; of what was made up, that it is none."""
-    return _said(judgement.verdict, made_up=judgement.made_up)
+    """The verdict; a synthetic one is marked."""
+    return _said(judgement.verdict, synthetic=judgement.synthetic)
 
 
-def _said(verdict: Verdict, *, made_up: bool) -> str:
-    return f"made up: {verdict}" if made_up else str(verdict)
+def _said(verdict: Verdict, *, synthetic: bool) -> str:
+    return f"synthetic: {verdict}" if synthetic else str(verdict)
 
 
 def told(judgement: Judgement) -> str:
@@ -146,8 +146,8 @@ def _unit(answer: Answer, count: int) -> str:
 def _notes(judgements: Sequence[Judgement]) -> list[str]:
     counts = Counter(one.verdict for one in judgements)
     counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    made_up = "; figures are made up, so these are no verdicts" if any(one.made_up for one in judgements) else ""
-    notes = [f"guidelines: {counted}{made_up}"]
+    synthetic = "; figures are synthetic, so these are no verdicts" if any(one.synthetic for one in judgements) else ""
+    notes = [f"guidelines: {counted}{synthetic}"]
     for one in judgements:
         telling = one.telling
         where = [f"at {telling.question.label}"] if telling and telling.question.label else []
@@ -160,7 +160,7 @@ def _notes(judgements: Sequence[Judgement]) -> list[str]:
 def _rows(judgement: Judgement) -> list[tuple[Value, ...]]:
     guideline = judgement.guideline
     metric = guideline.claimed.figure
-    head = (*(guideline.id, str(judgement.verdict), judgement.made_up, guideline.shape, metric.name),)
+    head = (*(guideline.id, str(judgement.verdict), judgement.synthetic, guideline.shape, metric.name),)
     notes = "; ".join(filter(None, (judgement.why, *judgement.notes)))
     if not judgement.answers:
         return [(*head, None, guideline.claim, guideline.source, *[None] * 7, guideline.confidence, *[None] * 3, notes)]

@@ -42,7 +42,7 @@ def recorded(run: RunFolder, journal: Journal, *, over: bool) -> Recorded:
     return Recorded(
         matrix=run.manifest.matrix,
         machine=run.manifest.machine,
-        made_up=run.manifest.made_up,
+        synthetic=run.manifest.synthetic,
         cells=cells,
         trials=trials,
         attempts=journal.attempts(),
@@ -83,7 +83,7 @@ def rendered(content: Recorded) -> dict[str, bytes]:
 
 def _answer(content: Recorded) -> bytes:
     """Every workload with all of its stacks."""
-    return full(content.rankings, content.losses, synthetic=content.made_up, over=content.over).encode()
+    return full(content.rankings, content.losses, synthetic=content.synthetic, over=content.over).encode()
 
 
 def write_reports(run: RunFolder, content: Recorded) -> list[Path]:

@@ -35,8 +35,8 @@ PERCENTILES: dict[str, float] = {
     "lat_p999": 99.9,
     "lat_p9999": 99.99,
 }
-#: The fio version of a synthetic trial.
-MADE_UP = "made up by the dry machine"
+#: The fio version of a synthetic trial, and the one that older versions of matrix wrote.
+SYNTHETIC, FORMERLY_SYNTHETIC = "synthetic, from the dry machine", "made up by the dry machine"
 _EVIDENCE = 2000  # characters of output in an error
 
 

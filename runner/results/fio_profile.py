@@ -79,7 +79,7 @@ def _in_time(row: Mapping[str, str]) -> list[Piece]:
 def mark_synthetic(table: str) -> str:
     """Mark every row of a table as synthetic."""
     head, *rows = table.splitlines()
-    return "".join(f"{line}\n" for line in (f"{head},made_up", *(f"{row},true" for row in rows)))
+    return "".join(f"{line}\n" for line in (f"{head},synthetic", *(f"{row},true" for row in rows)))
 
 
 def _numbers(told: str, count: int) -> Iterator[tuple[int, ...]]:

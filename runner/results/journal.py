@@ -75,11 +75,11 @@ class Journal:
             self._connection = engine.connect()
 
     @classmethod
-    def open(cls, path: Path, *, made_up: bool | None = None) -> Self:
-        """Open a journal for recording, and create it if it is missing. `made_up` marks it as synthetic."""
+    def open(cls, path: Path, *, synthetic: bool | None = None) -> Self:
+        """Open a journal for recording, and create it if it is missing. `synthetic` marks its figures."""
         journal = cls(_engine(path), path)
         with journal._closed_on_trouble():
-            journal._prepare(made_up)
+            journal._prepare(synthetic)
         return journal
 
     @classmethod
@@ -280,13 +280,13 @@ class Journal:
             if count > 1 and mean:
                 yield sqrt(max(0.0, of_squares - mean * mean) * count / (count - 1)) / mean
 
-    def _prepare(self, made_up: bool | None = None) -> None:
+    def _prepare(self, synthetic: bool | None = None) -> None:
         """Create the tables in an empty file, or migrate older ones."""
         with self._transaction(immediate=True) as connection:
             self._check(connection)
             schema.JOURNAL.prepare(connection, self._name)
-            if made_up is not None:
-                row = {"key": schema.MADE_UP, "value": str(made_up).lower()}
+            if synthetic is not None:
+                row = {"key": schema.SYNTHETIC, "value": str(synthetic).lower()}
                 connection.execute(self._upsert(schema.meta, "value"), row)
 
     def _understood(self) -> int:

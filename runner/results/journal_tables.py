@@ -1,7 +1,7 @@
 """The tables of a journal and their migrations.
 
 Every figure has a column, so that `select cell, avg(read_bw) from trials group by cell` works in plain SQL. Synthetic
-journals are marked in `meta`: `select value from meta where key = 'made_up'`.
+journals are marked in `meta`: `select value from meta where key = 'synthetic'`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DIRECTION: tuple[str, ...] = (
 _COUNTS = {"bytes", "ios"}
 
 #: The key in `meta` that marks synthetic figures. Older journals lack it.
-MADE_UP = "made_up"
+SYNTHETIC = "synthetic"
 
 tables = MetaData()
 
@@ -181,11 +181,16 @@ def _with_histograms(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE trials ADD COLUMN {side}_latencies BLOB"))
 
 
+def _with_synthetic(connection: Connection) -> None:
+    """Migrate to version 4: rename `made_up`."""
+    connection.execute(text(f"UPDATE meta SET \"key\" = '{SYNTHETIC}' WHERE \"key\" = 'made_up'"))  # noqa: S608 - names of ours
+
+
 JOURNAL = Versioned(
     "journal",
     tables,
     meta,
-    (_with_retries_and_troubles, _with_histograms),
+    (_with_retries_and_troubles, _with_histograms, _with_synthetic),
     stranger="name the folder of a run",
     newer="use the newer program, or start a new run with `--fresh`",
 )

@@ -13,8 +13,10 @@ import sqlalchemy as sa
 from runner.base.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
+
+    Step = Callable[[sa.Connection], None]
 
 #: An arbitrary lock number, so that two processes do not create the tables at once.
 _PREPARING = 0x6D617472
@@ -27,7 +29,7 @@ class Versioned:
     what: str
     tables: sa.MetaData
     meta: sa.Table
-    steps: tuple[Callable[[sa.Connection], None], ...]
+    steps: tuple[Step, ...]
     stranger: str  # remedy for a foreign database
     newer: str  # remedy for a newer database
 
@@ -64,3 +66,17 @@ class Versioned:
         if version < 1:
             raise BadInput(f"{name} is not a {self.what} of matrix", resolution=self.stranger)
         return version
+
+
+def rename_columns(names: Mapping[str, str], *tables: str) -> Step:
+    """Return a step that renames columns. Tables from an earlier step of the same migration have the new names."""
+
+    def step(connection: sa.Connection) -> None:
+        inspector = sa.inspect(connection)
+        for table in tables:
+            there = {column["name"] for column in inspector.get_columns(table)}
+            for old, new in names.items():
+                if old in there:
+                    connection.execute(sa.text(f'ALTER TABLE {table} RENAME COLUMN "{old}" TO "{new}"'))
+
+    return step

@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from itertools import count
 from secrets import token_hex
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from runner.base.atomic_files import remove_temporaries, sync_folder, write_atomically, write_durably, write_whole
 from runner.base.errors import BadInput
@@ -62,7 +62,7 @@ class Manifest(BaseModel):
     matrix: str = Field(description="name of the matrix")
     fingerprint: str = Field(description="equal fingerprints: one run may continue the other")
     machine: str
-    made_up: bool = Field(description="all numbers of this run are synthetic")
+    synthetic: bool = Field(description="all numbers of this run are synthetic")
     seed: int
     command: tuple[str, ...] = Field(description="the command line that started it")
     text: str = Field(description="the text of the matrix")
@@ -89,6 +89,14 @@ class Manifest(BaseModel):
     part: str = Field(default="", description="the selected part: --only, --shard; empty: all")
     finished: bool = False
     exit: int | None = Field(default=None, description="exit code at the end")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rename(cls, content: Any) -> Any:
+        """Accept the names of older versions."""
+        if isinstance(content, dict) and "made_up" in content:
+            return {"synthetic" if name == "made_up" else name: value for name, value in content.items()}
+        return content
 
     @property
     def identity(self) -> str:

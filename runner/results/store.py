@@ -53,7 +53,7 @@ class RunRow:
     name: str
     matrix: str
     machine: str
-    made_up: bool
+    synthetic: bool
     host: str
     revision: str
     started: str
@@ -353,7 +353,7 @@ def run_row(folder: RunFolder, settled: str) -> dict[str, Any]:
         "name": _clean(folder.path.name),
         "matrix": _clean(manifest.matrix),
         "machine": manifest.machine,
-        "made_up": manifest.made_up,
+        "synthetic": manifest.synthetic,
         "fingerprint": manifest.fingerprint,
         "host": _clean(manifest.host.hostname or ""),
         "revision": f"{revision.commit}{'+' if revision.dirty else ''}" if revision else "",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import JSON, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
 
 from runner.results.journal_tables import direction_columns, with_more_percentiles
-from runner.results.migrations import Versioned
+from runner.results.migrations import Versioned, rename_columns
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -33,7 +33,7 @@ runs = Table(
     Column("name", Text, nullable=False),  # the name of its folder
     Column("matrix", Text, nullable=False),
     Column("machine", Text, nullable=False),
-    Column("made_up", Boolean, nullable=False),
+    Column("synthetic", Boolean, nullable=False),
     Column("fingerprint", Text, nullable=False),
     Column("host", Text, nullable=False),
     Column("revision", Text, nullable=False),  # git commit, with a plus if files were changed
@@ -138,7 +138,12 @@ SHARED = Versioned(
     "shared store",
     tables,
     meta,
-    (_with_how_long, _with_histograms_and_order, _with_endings),
+    (
+        _with_how_long,
+        _with_histograms_and_order,
+        _with_endings,
+        rename_columns({"made_up": "synthetic"}, "runs"),
+    ),
     stranger="name another file or database with `--store`; an empty one becomes a store",
     newer="use the newer program, or name another store with `--store`; the journals of the runs have the same trials",
 )

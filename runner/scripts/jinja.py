@@ -84,7 +84,7 @@ def unread(own: Path) -> list[str]:
     for text in texts.values():
         with suppress(TemplateError):  # told where it is rendered
             included.update(find_referenced_templates(_environment(own, quoted).parse(text)))
-    # What it includes by a name that is made up on the way may be any.
+    # What it includes by a name that is computed may be any.
     return [] if None in included else [name for name in texts if name not in shipped and name not in included]
 
 

@@ -81,7 +81,7 @@ class Ending:
         from runner.reports.answer import in_words, plain
 
         content = self.content
-        if words := in_words(content.rankings, content.losses, synthetic=content.made_up, over=content.over):
+        if words := in_words(content.rankings, content.losses, synthetic=content.synthetic, over=content.over):
             yield from plain(words, width)
             if words.cut:
                 yield "answer.txt has the full list."
@@ -143,13 +143,13 @@ def judgements(folder: RunFolder, content: Recorded, guidelines: Sequence[Guidel
         return []
     columns = {column for one in guidelines for column in one.claimed.figure.columns}
     found = _figures(folder, content, columns)
-    return judge_guidelines(guidelines, found, made_up=content.made_up, share=_share(folder))
+    return judge_guidelines(guidelines, found, synthetic=content.synthetic, share=_share(folder))
 
 
 def beside_published(folder: RunFolder, content: Recorded, published: Published) -> list[ComparedFigure]:
     """What the trials of a run say of what was published."""
     found = _figures(folder, content, columns_of(published))
-    return compare_published(published, found, made_up=content.made_up, share=_share(folder))
+    return compare_published(published, found, synthetic=content.synthetic, share=_share(folder))
 
 
 def _figures(folder: RunFolder, content: Recorded, columns: Collection[str]) -> Iterator[Measured]:

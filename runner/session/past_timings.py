@@ -90,7 +90,7 @@ def recorded_pace(results: Path, machine: str, matrix: str, guess: Pace) -> Pace
     )
     alike = [run for run in found if run.manifest.matrix == matrix]
     taken = list(_taken((alike or found)[-_LATEST:]))
-    # What a dry run says that it wrote is made up.
+    # What a dry run says that it wrote is synthetic.
     scatter = [] if machine == "dry" else [one for took in taken for one in took.scatter]
     guess = replace(guess, scatter=median(scatter) if scatter else None, scattered=len(taken))
     if not (alike and taken):

@@ -136,7 +136,7 @@ def run(prepared: Prepared, observer_of: Callable[[Order, int], Observer], stop:
     folder = chosen.folder
     if options.folder_to:
         write_atomically(options.folder_to, f"{folder.path}\n".encode())
-    with folder.locked(), Journal.open(folder.journal, made_up=folder.manifest.made_up) as journal:
+    with folder.locked(), Journal.open(folder.journal, synthetic=folder.manifest.synthetic) as journal:
         folder = chosen.prepared(journal)  # first: it takes back what is to be tried again
         observer = observer_of(order, len(journal.recorded_identities()))
         this = _Run(options, order, level, folder, journal, observer, stop)

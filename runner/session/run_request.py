@@ -85,7 +85,7 @@ class Order:
             matrix=matrix.name,
             fingerprint=self.fingerprint(),
             machine=self.machine,
-            made_up=self.machine == "dry",
+            synthetic=self.machine == "dry",
             seed=matrix.seed,
             command=command_line(sys.argv),
             **self.texts(),

@@ -61,7 +61,7 @@ class ComparedFigure:
     level: Answer | None
     #: Why it is not, or may not be, within 15 %, or was not measured.
     why: str = ""
-    made_up: bool = False
+    synthetic: bool = False
 
     @property
     def near(self) -> bool:
@@ -81,19 +81,19 @@ def tally(held: Iterable[ComparedFigure]) -> Counter[RatioVerdict]:
 
 
 def compare_published(
-    published: Published, found: Iterable[Measured], *, made_up: bool = False, share: float = 1.0
+    published: Published, found: Iterable[Measured], *, synthetic: bool = False, share: float = 1.0
 ) -> list[ComparedFigure]:
     """Compare every row of every table, in order."""
     measured = list(found)
     rows = [(table, row) for table in published.tables for row in table.rows]
     claims = [_claim(table, row, f"r{at}") for at, (table, row) in enumerate(rows)]
-    judgements = judge_guidelines(filter(None, claims), measured, made_up=made_up, share=share)
+    judgements = judge_guidelines(filter(None, claims), measured, synthetic=synthetic, share=share)
     by_claim = {one.guideline.id: one for one in judgements}
     runs: dict[str, dict[str, Measured]] = {}
     for one in measured:
         runs.setdefault(one.run, {})[one.cell.id] = one
     return [
-        _held(table, row, by_claim.get(f"r{at}"), _level(table, row, list(runs.values())), made_up=made_up)
+        _held(table, row, by_claim.get(f"r{at}"), _level(table, row, list(runs.values())), synthetic=synthetic)
         for at, (table, row) in enumerate(rows)
     ]
 
@@ -119,19 +119,19 @@ def _claim(table: Table, row: Row, name: str) -> Guideline | None:
 
 
 def _held(
-    table: Table, row: Row, judgement: Judgement | None, level: Answer | None, *, made_up: bool
+    table: Table, row: Row, judgement: Judgement | None, level: Answer | None, *, synthetic: bool
 ) -> ComparedFigure:
     base = table.base_of(row)
     if base is None:
-        return ComparedFigure(table, row, None, None, None, level, row.unmeasured, made_up)
+        return ComparedFigure(table, row, None, None, None, level, row.unmeasured, synthetic)
     ratio = table.ratio(row, base)
     if judgement is None:
         # A row without a value is only listed: its ratio was not published.
         said = None if ratio is None else RatioVerdict.MISSING
-        return ComparedFigure(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, made_up)
+        return ComparedFigure(table, row, ratio, said, None, level, row.unmeasured or base.unmeasured, synthetic)
     said = None if ratio is None else _BY_VERDICT[judgement.verdict]
     why = table.why(row) if said in {RatioVerdict.BEYOND, RatioVerdict.UNKNOWN} else judgement.why
-    return ComparedFigure(table, row, ratio, said, next(iter(judgement.answers), None), level, why, made_up)
+    return ComparedFigure(table, row, ratio, said, next(iter(judgement.answers), None), level, why, synthetic)
 
 
 def _level(table: Table, row: Row, runs: Sequence[Mapping[str, Measured]]) -> Answer | None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BEGIN, END = "<!-- measured: made by `matrix study`, do not edit -->", "<!-- end of measured -->"
 _COLUMNS = (
     *("source", "table", "at", "metric", "where", "published", "unit", "measured", "measured_unit"),
-    *("published_ratio", "ratio", "low", "high", "said", "made_up", "blocks", "strained", "cells", "remark", "why"),
+    *("published_ratio", "ratio", "low", "high", "said", "synthetic", "blocks", "strained", "cells", "remark", "why"),
 )
 _SHOWN = ("where", "published", "measured", "ratio published", "ratio measured", "interval", "said")
 _RIGHT = frozenset(_SHOWN[1:6])
@@ -70,8 +70,8 @@ def summary_line(held: Sequence[ComparedFigure]) -> str:
         if counts[said]
     ]
     rest = f" ({', '.join(others)})" if others else ""
-    made_up = "; the figures are synthetic, so this is no result" if any(one.made_up for one in held) else ""
-    return f"{counts[RatioVerdict.WITHIN]} of {ratios} published ratios met within 15 %{rest}{made_up}"
+    synthetic = "; the figures are synthetic, so this is no result" if any(one.synthetic for one in held) else ""
+    return f"{counts[RatioVerdict.WITHIN]} of {ratios} published ratios met within 15 %{rest}{synthetic}"
 
 
 def display_table(held: Sequence[ComparedFigure]) -> Grid:
@@ -188,7 +188,7 @@ def _said(held: ComparedFigure) -> str:
     figure_alone = ""
     if held.said is RatioVerdict.UNKNOWN and held.answer and held.answer.value is not None:
         figure_alone = f", figure {'within' if held.near else 'not within'}"
-    return f"{'made up: ' if held.made_up else ''}{held.said}{figure_alone}{strained}"
+    return f"{'synthetic: ' if held.synthetic else ''}{held.said}{figure_alone}{strained}"
 
 
 def _between(answer: Answer | None) -> str:
@@ -205,7 +205,7 @@ def _tidy_row(source: str, held: ComparedFigure) -> tuple[Value, ...]:
         *(row.value, table.unit, held.level.value if held.level else None, table.figure.unit),
         held.ratio,
         *((known.value, known.low or None, None if known.high == inf else known.high) if known else (None,) * 3),
-        *(str(held.said) if held.said else None, held.made_up),
+        *(str(held.said) if held.said else None, held.synthetic),
         *((known.n, known.strained, " ".join(known.question.cells)) if known else (None,) * 3),
         *(row.remark, held.why),
     )

@@ -64,9 +64,10 @@ def test_what_is_no_result_is_refused_with_its_name(text: str) -> None:
     assert caught.value.resolution
 
 
-def test_what_was_made_up_does_not_become_a_measurement() -> None:
-    with pytest.raises(BadInput, match=r"old\.json was made up by the dry machine"):
-        parse_groups(GROUPED.replace('"fio-3.33"', '"made up by the dry machine"'), "old.json")
+@pytest.mark.parametrize("version", ["synthetic, from the dry machine", "made up by the dry machine"])
+def test_synthetic_figures_do_not_become_a_measurement(version: str) -> None:
+    with pytest.raises(BadInput, match=r"old\.json is synthetic, from the dry machine"):
+        parse_groups(GROUPED.replace('"fio-3.33"', f'"{version}"'), "old.json")
 
 
 def test_older_formats_are_no_guess() -> None:

@@ -198,7 +198,7 @@ def test_the_plan_gets_better_with_recorded_runs(matrix: Matrix) -> None:
     matrix("run", "--on", "dry", "small.yaml")
     planned = matrix("plan", "--on", "dry", "small.yaml").stdout
     assert "from 1 recorded run on dry" in planned
-    assert "at up to 200 MB/s, which is assumed" in planned, "what a dry run says it wrote is made up"
+    assert "at up to 200 MB/s, which is assumed" in planned, "what a dry run says it wrote is synthetic"
     assert "a first estimate" in matrix("plan", "--on", "qemu", "small.yaml").stdout
 
 
@@ -295,13 +295,13 @@ def test_run_leaves_what_it_says(matrix: Matrix, tmp_path: Path) -> None:
     assert f"results/{folder.name}/" in result.stdout
     trials = rows(folder / "trials.csv")
     assert len(trials) == 8
-    assert {row["made_up"] for row in trials} == {"true"}
+    assert {row["synthetic"] for row in trials} == {"true"}
     assert {row["outcome"] for row in trials} == {"measured"}
     assert len(rows(folder / "summary.csv")) == 4
-    assert "made up by the dry machine" in (folder / "junit.xml").read_text()
-    assert "made up" in result.stdout
+    assert "synthetic, from the dry machine" in (folder / "junit.xml").read_text()
+    assert "synthetic" in result.stdout
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["made_up"] is True
+    assert manifest["synthetic"] is True
     assert manifest["finished"] is True
     assert manifest["text"] == SMALL
 
@@ -314,7 +314,7 @@ def test_what_ran_is_told_by_kernel_and_at_the_confidence_that_was_asked_for(mat
     assert "80 % confidence" in result.stdout
     (folder,) = run_folders(tmp_path / "results")
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["versions"] == {"debian-12": {"fio": "made up"}, "debian-13": {"fio": "made up"}}
+    assert manifest["versions"] == {"debian-12": {"fio": "synthetic"}, "debian-13": {"fio": "synthetic"}}
     assert {row["confidence"] for row in rows(folder / "summary.csv")} == {"0.8"}
     assert "[[PROPERTY|kernel=debian-13]]" in (folder / "junit.xml").read_text()
 

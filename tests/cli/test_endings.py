@@ -206,12 +206,12 @@ def test_the_latest_report_is_that_of_what_was_measured(matrix: Matrix, tmp_path
     matrix(*RUN)
     measured = folder_of(tmp_path)
     manifest = measured / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"made_up": true', '"made_up": false'))
+    manifest.write_text(manifest.read_text().replace('"synthetic": true', '"synthetic": false'))
     matrix(*RUN, "--fresh")
     (measured / "junit.xml").unlink()
     (later,) = {folder.name for folder in (tmp_path / "results").iterdir() if folder.is_dir()} - {measured.name}
     result = matrix("report", "latest")
-    assert result.stderr == f"note: {later} is later, but made up; name it to see it\n"
+    assert result.stderr == f"note: {later} is later, but synthetic; name it to see it\n"
     assert (measured / "junit.xml").exists()
 
 
@@ -327,7 +327,7 @@ def test_a_machine_that_the_host_cannot_hold_is_refused_before_anything_is_made(
     assert not (tmp_path / "results").exists()
 
 
-def test_nothing_is_made_up_about_a_kernel_that_nobody_knows(matrix: Matrix) -> None:
+def test_nothing_is_invented_about_a_kernel_that_nobody_knows(matrix: Matrix) -> None:
     result = matrix(*RUN, "--kernel", "debian-11")
     assert result.returncode == 2
     assert "--kernel debian-11: no such kernel; did you mean debian-12 or debian-13?" in result.stderr
@@ -400,7 +400,7 @@ def test_a_run_that_measured_nothing_is_no_success(matrix: Matrix, tmp_path: Pat
     result = matrix(*RUN, *["--quiet"] * quiet, code=LACKING)
     assert result.returncode == 3
     told = result.stderr if quiet else result.stdout
-    assert 'not one trial was measured: this kernel (made up) has no "linear" (md linear)\n' in told
+    assert 'not one trial was measured: this kernel (synthetic) has no "linear" (md linear)\n' in told
     assert json.loads((folder_of(tmp_path) / "manifest.json").read_text())["exit"] == 3
 
 
@@ -411,10 +411,10 @@ def test_killed_after_its_last_trial_a_run_still_knows_what_it_was_done_with(mat
     assert result.returncode == 0, result.stderr
     assert "(8 of 8 trials done)" in result.stdout
     manifest = json.loads((folder_of(tmp_path) / "manifest.json").read_text())
-    assert manifest["versions"] == {"made up": {"fio": "made up"}}
+    assert manifest["versions"] == {"synthetic": {"fio": "synthetic"}}
 
 
-def test_a_journal_says_that_its_figures_are_made_up(matrix: Matrix, tmp_path: Path) -> None:
+def test_a_journal_says_that_its_figures_are_synthetic(matrix: Matrix, tmp_path: Path) -> None:
     matrix(*RUN)
     with closing(sqlite3.connect(folder_of(tmp_path) / "journal.sqlite")) as journal:
-        assert journal.execute("select value from meta where key = 'made_up'").fetchall() == [("true",)]
+        assert journal.execute("select value from meta where key = 'synthetic'").fetchall() == [("true",)]

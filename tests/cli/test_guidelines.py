@@ -42,16 +42,16 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_run_ends_with_what_is_said_of_its_guidelines(ran: Said, tmp_path: Path) -> None:
-    assert ran.status == 0, "what is made up fails nothing"
-    assert "made up: fails" in ran.out
-    assert "guidelines: 1 holds, 2 fails; figures are made up, so these are no verdicts" in ran.out
+    assert ran.status == 0, "what is synthetic fails nothing"
+    assert "synthetic: fails" in ran.out
+    assert "guidelines: 1 holds, 2 fails; figures are synthetic, so these are no verdicts" in ran.out
     rows = list(csv.DictReader(io.StringIO((folder(tmp_path) / "verdicts.csv").read_text())))
     assert {row["guideline"]: row["verdict"] for row in rows} == {
         "alike": "holds",
         "quick": "fails",
         "doubled": "fails",
     }
-    assert {row["made_up"] for row in rows} == {"true"}
+    assert {row["synthetic"] for row in rows} == {"true"}
     junit = (folder(tmp_path) / "junit.xml").read_text()
     assert "small.guidelines" in junit
     for chunk in ("16KiB", "64KiB"):
@@ -117,7 +117,7 @@ def test_reports_are_the_same_when_they_are_made_anew(ran: Said, call: Call, tmp
 def test_programs_are_told_with_the_end(call: Call, tmp_path: Path, ran: Said) -> None:
     said = call("run", "--on", "dry", "--fresh", "--json", "small.yaml")
     (end,) = [row for row in map(json.loads, said.out.splitlines()) if row["event"] == "end"]
-    assert [(one["id"], one["verdict"], one["made_up"]) for one in end["guidelines"]] == [
+    assert [(one["id"], one["verdict"], one["synthetic"]) for one in end["guidelines"]] == [
         ("alike", "holds", True),
         ("quick", "fails", True),
         ("doubled", "fails", True),

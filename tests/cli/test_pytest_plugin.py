@@ -55,10 +55,10 @@ def test_cells_and_guidelines_are_items(pytester: pytest.Pytester, matrix: Path)
     assert not (pytester.path / "results").exists()
 
 
-def test_all_is_measured_once_and_what_was_made_up_decides_nothing(pytester: pytest.Pytester, matrix: Path) -> None:
+def test_all_is_measured_once_and_what_was_synthetic_decides_nothing(pytester: pytest.Pytester, matrix: Path) -> None:
     done = run(pytester, "small.yaml")
     done.assert_outcomes(passed=4, skipped=2)
-    done.stdout.fnmatch_lines(["*made up: fails*"])
+    done.stdout.fnmatch_lines(["*synthetic: fails*"])
     (folder,) = runs(pytester)
     assert {path.name for path in (pytester.path / "results" / folder).iterdir()} >= {"journal.sqlite", "verdicts.csv"}
 
@@ -100,17 +100,17 @@ def test_a_yaml_file_that_nobody_named_is_none_of_ours(pytester: pytest.Pytester
 
 
 @pytest.mark.parametrize(
-    ("made_up", "outcome"), [(False, {"passed": 5, "failed": 1}), (True, {"passed": 4, "skipped": 2})]
+    ("synthetic", "outcome"), [(False, {"passed": 5, "failed": 1}), (True, {"passed": 4, "skipped": 2})]
 )
 def test_only_what_was_measured_can_fail(
-    pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch, made_up: bool, outcome: dict[str, int]
+    pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch, synthetic: bool, outcome: dict[str, int]
 ) -> None:
     """As if the dry machine were a real one."""
     manifest = Order.manifest
-    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"made_up": made_up}))
+    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"synthetic": synthetic}))
     done = run(pytester, "small.yaml")
     done.assert_outcomes(**outcome)
-    if not made_up:
+    if not synthetic:
         done.stdout.fnmatch_lines(["*it is quick: read.bw 1* MB/s*wanted at least 900 MB/s*"])
 
 
@@ -144,7 +144,7 @@ def test_the_first_claim_that_fails_is_the_last_that_is_told(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = Order.manifest
-    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"made_up": False}))
+    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"synthetic": False}))
     alike, quick = GUIDELINES.splitlines()[1:]
     matrix.write_text(matrix.read_text().replace(f"{alike}\n{quick}", f"{quick}\n{alike}"))
     run(pytester, "small.yaml", "-x").assert_outcomes(passed=4, failed=1)
@@ -194,7 +194,7 @@ def test_the_last_failures_alone_are_measured_again(
     pytester: pytest.Pytester, matrix: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = Order.manifest
-    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"made_up": False}))
+    monkeypatch.setattr(Order, "manifest", lambda self: manifest(self).model_copy(update={"synthetic": False}))
     run(pytester, "small.yaml")
     run(pytester, "small.yaml", "--lf").assert_outcomes(failed=1)
 

@@ -44,7 +44,7 @@ def test_the_best_is_told_with_what_is_like_it_and_what_to_paste(ran: Said, call
     assert said.status == 0
     assert "best is raid5/chunk=" in said.out
     assert "how many failed disks a setting survives has no say in it" in said.out
-    assert "made up by the dry machine: this recommends nothing" in said.out
+    assert "synthetic, from the dry machine: this recommends nothing" in said.out
     assert "mdadm --create /dev/md/matrix-0" in said.out
     assert "disk01=/dev/disk/by-id/NAME-1" in said.out
 
@@ -64,7 +64,7 @@ def test_programs_get_plain_numbers_and_a_script_its_own_file(ran: Said, call: C
     assert rows[1]["ratio_low"] <= rows[1]["ratio"] <= rows[1]["ratio_high"]
     first, second, third, *_ = (tmp_path / "best.sh").read_text().splitlines()
     assert first == "#!/usr/bin/env bash"
-    assert second.startswith("# MADE UP, and no recommendation: ")
+    assert second.startswith("# SYNTHETIC, and no recommendation: ")
     assert third.startswith("# Recommended: raid5/chunk=")
 
 
@@ -77,15 +77,15 @@ def test_a_single_trial_has_no_interval(call: Call, tmp_path: Path) -> None:
     assert "inf" not in row
 
 
-def test_only_what_was_made_up_is_marked_so(ran: Said, call: Call, tmp_path: Path) -> None:
-    assert "# MADE UP, and no recommendation" in call("recommend", "latest").out
+def test_only_what_was_synthetic_is_marked_so(ran: Said, call: Call, tmp_path: Path) -> None:
+    assert "# SYNTHETIC, and no recommendation" in call("recommend", "latest").out
     with closing(sqlite3.connect(tmp_path / "results" / "store.db")) as connection:
-        connection.execute("update runs set made_up = 0")  # as if it had been measured
+        connection.execute("update runs set synthetic = 0")  # as if it had been measured
         connection.commit()
     call("recommend", "latest", "--script", "best.sh")
     text = (tmp_path / "best.sh").read_text()
     assert text.startswith("#!/usr/bin/env bash\n# Recommended: raid5/chunk=")
-    assert "MADE UP" not in text
+    assert "SYNTHETIC" not in text
 
 
 def test_what_was_steered_is_recommended_as_strictly_as_it_is_judged(ran: Said, call: Call, tmp_path: Path) -> None:

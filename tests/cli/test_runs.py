@@ -100,11 +100,11 @@ def test_the_list_can_be_of_a_matrix_and_says_what_it_leaves_out(call: Call, tmp
 
 def test_the_list_counts_verdicts(call: Call, tmp_path: Path) -> None:
     folder = past.recorded(tmp_path / "results", past.TRIALS[:2], 1, exit=1)
-    head, rows = "guideline,verdict,made_up", ("a,holds,false", "b,fails,false", "b,fails,false", "c,holds,false")
+    head, rows = "guideline,verdict,synthetic", ("a,holds,false", "b,fails,false", "b,fails,false", "c,holds,false")
     (folder.path / "verdicts.csv").write_text("\n".join((head, *rows)) + "\n")
     assert listed(call)["run-1"]["verdicts"] == {"holds": 2, "fails": 1}
     assert "2 holds, 1 fails" in call("runs").out
-    (folder.path / "verdicts.csv").write_text(f"{head}\na,holds,true\n")
+    folder.update_manifest(synthetic=True)
     assert listed(call)["run-1"]["verdicts"] == {}
 
 
@@ -273,18 +273,18 @@ def test_latest_is_the_last_run_with_results(call: Call, tmp_path: Path) -> None
     assert "the guest panicked" in call("results", "run-3").out
 
 
-def test_made_up_results_are_latest_only_where_there_are_no_others(call: Call, tmp_path: Path) -> None:
+def test_synthetic_results_are_latest_only_where_there_are_no_others(call: Call, tmp_path: Path) -> None:
     results = tmp_path / "results"
     past.recorded(results, [], 1, finished=False)
     assert "nothing was measured yet by run-1" in call("results", "latest").err
-    past.recorded(results, past.TRIALS[:2], 2, machine="dry", made_up=True)
+    past.recorded(results, past.TRIALS[:2], 2, machine="dry", synthetic=True)
     past.recorded(results, [], 3, finished=False)
     for command in (("results", "latest"), ("report", "latest")):
         said = call(*command)
         assert "run-3 is later, but has no results yet" in said.err
         assert "run-2" in said.out
     past.recorded(results, past.TRIALS[:2], 4)
-    past.recorded(results, past.TRIALS[:2], 5, machine="dry", made_up=True)
+    past.recorded(results, past.TRIALS[:2], 5, machine="dry", synthetic=True)
     said = call("report", "latest")
-    assert "run-5 is later, but made up" in said.err
+    assert "run-5 is later, but synthetic" in said.err
     assert "run-4/" in said.out

@@ -86,7 +86,7 @@ def test_results_of_all_runs(call: Call, two_runs: Path) -> None:
     assert said.status == 0
     assert said.out.count("raid5/chunk=512KiB/seq/rw=read") == 2
     assert "run-2" in said.out
-    assert "made up" not in said.out
+    assert "synthetic" not in said.out
 
 
 def test_results_for_programs(call: Call, two_runs: Path) -> None:
@@ -863,39 +863,39 @@ def test_a_pivot_marks_strained_trials(call: Call, tmp_path: Path) -> None:
     assert "(!)" not in call("results", "latest", "--pivot", "chunk", "--metric", "write_bw").out
 
 
-def test_made_up_figures_are_never_mixed_with_measured_ones(call: Call, two_runs: Path) -> None:
-    past.recorded(two_runs, trials(3.0), 3, CELLS, made_up=True, machine="dry")
+def test_synthetic_figures_are_never_mixed_with_measured_ones(call: Call, two_runs: Path) -> None:
+    past.recorded(two_runs, trials(3.0), 3, CELLS, synthetic=True, machine="dry")
     said = call("compare", "run-1", "run-3")
     assert said.status == 2
     assert "synthetic figures cannot be compared with measured ones" in said.err
-    assert "run-1: measured; run-3: made up" in said.err
+    assert "run-1: measured; run-3: synthetic" in said.err
     assert "2 slower" in call("compare", "--by", "host", "lab1", "lab2").out, "left out where nobody asked for them"
     told = json.loads(call("history", SMALL_CHUNK.name, "--format", "json").out)
     assert {row["run"] for row in told["rows"]} == {"run-1", "run-2"}
     both = call("history", SMALL_CHUNK.name, "--runs", "run-*")
     assert "measured and synthetic figures are mixed: those of run-3" in both.out
-    assert "made up" in call("results", "run-3").out
-    assert "made up" in call("results", "run-3", "--format", "csv").err
+    assert "synthetic" in call("results", "run-3").out
+    assert "synthetic" in call("results", "run-3", "--format", "csv").err
     alone = call("compare", "run-3", "run-3")
     assert alone.status == 0
-    assert "figures are made up by the dry machine" in alone.out
+    assert "figures are synthetic, from the dry machine" in alone.out
 
 
-def test_made_up_runs_that_are_left_out_are_told_of(call: Call, two_runs: Path) -> None:
+def test_synthetic_runs_that_are_left_out_are_told_of(call: Call, two_runs: Path) -> None:
     """Else one measured run makes all others invisible, and the answer sounds as if they were not there."""
     other = cell("64KiB", "trim")
     walked = [past.measured(other.id, block, 1e8 * noise) for block, noise in enumerate(NOISE, start=1)]
-    past.recorded(two_runs, walked, 3, (other,), made_up=True, machine="dry")
+    past.recorded(two_runs, walked, 3, (other,), synthetic=True, machine="dry")
     said = call("history", other.name)
     assert said.status == 2
-    assert "1 made-up run left out; name them with --runs" in said.err
+    assert "1 synthetic run left out; name them with --runs" in said.err
     assert call("history", other.name, "--runs", "run-3").status == 0
-    assert "1 made-up run left out" in call("history", SMALL_CHUNK.name).out
-    assert "1 made-up run left out" in call("history", SMALL_CHUNK.name, "--format", "csv").err
+    assert "1 synthetic run left out" in call("history", SMALL_CHUNK.name).out
+    assert "1 synthetic run left out" in call("history", SMALL_CHUNK.name, "--format", "csv").err
     said = call("compare", "--by", "layout", "raid0", "raid5")
     assert said.status == 2
-    assert "1 made-up run left out; name them with --runs" in said.err
-    assert "1 made-up run left out" in call("compare", "--by", "host", "lab1", "lab2").out
+    assert "1 synthetic run left out; name them with --runs" in said.err
+    assert "1 synthetic run left out" in call("compare", "--by", "host", "lab1", "lab2").out
     assert "left out" not in call("compare", "run-1", "run-2").out
 
 
@@ -931,7 +931,7 @@ def test_a_run_of_the_dry_machine_is_in_the_store_at_once(call: Call, tmp_path: 
     assert call("run", "--on", "dry", "small.yaml").status == 0
     with SharedStore.existing(address_of(None, tmp_path / "results")) as store:
         (run,) = store.runs()
-        assert (run.matrix, run.made_up, run.finished, len(store.trials(("cell",)))) == ("small", True, True, 8)
+        assert (run.matrix, run.synthetic, run.finished, len(store.trials(("cell",)))) == ("small", True, True, 8)
         assert run.environment["host.versions.matrix"]
         assert len(run.environment["digest.templates"]) == 32
         assert run.environment["disk0.bus"] == "virtio"
@@ -1001,7 +1001,7 @@ def test_import(call: Call, tmp_path: Path) -> None:
     assert {row["layout"] for row in told} == {"hw-raid"}
     assert {row["workload.bs"] for row in told} == {"4KiB", "8KiB|4KiB"}
     assert {row["host"] for row in told} == {"attic"}
-    assert {row["made_up"] for row in told} == {"false"}
+    assert {row["synthetic"] for row in told} == {"false"}
     again = call("import", "grouped.json", "old.json", "--name", "old", "--axis", "layout=hw-raid", "--host", "attic")
     assert again.status == 2
     assert "imported already" in again.err
@@ -1129,20 +1129,20 @@ def test_the_latest_is_one_that_was_measured(call: Call, tmp_path: Path) -> None
     """Whoever walks through a matrix on the dry machine has measured nothing that the next command could be about."""
     for number, machine in ((1, "qemu"), (2, "qemu"), (3, "dry")):
         trials = [past.measured("c1", block, 1e8 * number + block) for block in (1, 2)]
-        past.recorded(tmp_path / "results", trials, number, machine=machine, made_up=machine == "dry")
+        past.recorded(tmp_path / "results", trials, number, machine=machine, synthetic=machine == "dry")
     for word, run in (("latest", "run-2"), ("latest~1", "run-1"), ("sweep", "run-2"), ("run-3", "run-3")):
         said = call("results", word, "--format", "csv")
         assert {row["run"] for row in rows(said.out)} == {run}
-        assert ("run-3 is later, but made up" in said.err) == (word != "run-3")
-    assert "run-3 is later, but made up" in call("compare", "latest~1", "latest").err
+        assert ("run-3 is later, but synthetic" in said.err) == (word != "run-3")
+    assert "run-3 is later, but synthetic" in call("compare", "latest~1", "latest").err
     both = call("compare", "run-1", "run-2").out
     assert "run-2" in both
-    assert "made up" not in both
+    assert "synthetic" not in both
 
 
-def test_the_latest_is_made_up_where_nothing_was_measured(call: Call, tmp_path: Path) -> None:
-    past.recorded(tmp_path / "results", [past.measured("c1", 1, 1e8)], 1, machine="dry", made_up=True)
+def test_the_latest_is_synthetic_where_nothing_was_measured(call: Call, tmp_path: Path) -> None:
+    past.recorded(tmp_path / "results", [past.measured("c1", 1, 1e8)], 1, machine="dry", synthetic=True)
     said = call("results", "latest", "--format", "csv")
     assert {row["run"] for row in rows(said.out)} == {"run-1"}
-    assert "made up by the dry machine" in said.err
+    assert "synthetic, from the dry machine" in said.err
     assert "is later" not in said.err

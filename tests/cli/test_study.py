@@ -73,9 +73,9 @@ def test_a_run_of_a_study_ends_with_how_much_was_met(call: Call, study: Path, tm
     assert "published: 0 of 1 published ratios met within 15 % (1 not within); the figures are synthetic" in said.out
     folder = ran(tmp_path)
     assert (folder / "published.yaml").read_text() == PUBLISHED
-    assert (folder / "published.md").read_text().startswith("Made up by the dry machine")
+    assert (folder / "published.md").read_text().startswith("Synthetic, from the dry machine")
     _, row = csv.DictReader(io.StringIO((folder / "published.csv").read_text()))
-    assert (row["published_ratio"], row["made_up"]) == ("2.0", "true")
+    assert (row["published_ratio"], row["synthetic"]) == ("2.0", "true")
 
 
 def test_programs_are_told_with_the_end(call: Call, study: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_study_is_held_against_its_latest_finished_run(call: Call, study: Path
     measured(tmp_path, 2.0, 1)
     measured(tmp_path, 1.0, 2)
     measured(tmp_path, 2.0, 3, finished=False)
-    measured(tmp_path, 2.0, 4, made_up=True, machine="dry")
+    measured(tmp_path, 2.0, 4, synthetic=True, machine="dry")
     said = call("study", str(study))
     assert said.status == 0
     assert "0 of 1 published ratios met within 15 % (1 not within)" in said.out
@@ -203,11 +203,11 @@ def test_a_page_is_made_and_made_anew(call: Call, study: Path, tmp_path: Path) -
     assert page.read_text() == first
 
 
-def test_nothing_made_up_gets_onto_a_page(call: Call, study: Path, tmp_path: Path) -> None:
-    measured(tmp_path, 2.0, made_up=True, machine="dry")
+def test_nothing_synthetic_gets_onto_a_page(call: Call, study: Path, tmp_path: Path) -> None:
+    measured(tmp_path, 2.0, synthetic=True, machine="dry")
     said = call("study", str(study), "--page", "--run", "run-1")
     assert said.status == 2
-    assert "its figures are made up, which is nothing for a page" in said.err
+    assert "its figures are synthetic, and a page is for measured ones" in said.err
     assert not (study / "README.md").exists()
 
 

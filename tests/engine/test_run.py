@@ -96,7 +96,7 @@ def test_every_planned_trial_is_measured_once(bench: Bench) -> None:
     assert {(trial.cell, trial.block) for trial in bench.trials} == bench.planned()
     assert bench.outcomes() == {Outcome.MEASURED: 8}
     assert all(trial.figures and trial.readings for trial in bench.trials)
-    assert all(trial.notes == {"kernel": "made up", "resync": "assume-clean"} for trial in bench.trials)
+    assert all(trial.notes == {"kernel": "synthetic", "resync": "assume-clean"} for trial in bench.trials)
 
 
 def test_every_trial_names_the_kernel_that_ran(tmp_path: Path) -> None:
@@ -153,12 +153,12 @@ PROFILES = SMALL.replace(
 )
 
 
-def test_a_dry_profile_is_there_and_made_up(tmp_path: Path) -> None:
+def test_a_dry_profile_is_there_and_synthetic(tmp_path: Path) -> None:
     bench = Bench(tmp_path, PROFILES)
     bench.run()
     told = [table(kept["profile.csv"]) for _, kept in sorted(bench.shelf.kept.items())]
     assert len(told) == 8
-    assert all(row["made_up"] == "true" for rows in told for row in rows)
+    assert all(row["synthetic"] == "true" for rows in told for row in rows)
     places = next(rows for rows in told if "offset" in rows[0])
     assert float(places[0]["bw"]) > float(places[-1]["bw"])
     assert int(places[-1]["offset"]) < 192 * 2**20, "on the device"

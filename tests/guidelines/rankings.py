@@ -40,7 +40,7 @@ def run(
     host_limited: Mapping[str, int] = MappingProxyType({}),
     broken: Sequence[str] = (),
     over: bool = True,
-    made_up: bool = False,
+    synthetic: bool = False,
     seed: int = 1,
 ) -> Recorded:
     """Return what such a run records.
@@ -58,7 +58,9 @@ def run(
                 lost = host_limited.get(stack)
                 notes = {"strained": f"{lost}.0% (answers late {lost}.0%)"} if lost else {}
                 trials.append(_trial(one, at + 1, work, float(speed), notes, broke=stack in broken))
-    return Recorded("three", "dry" if made_up else "qemu", made_up, cells, trials, over=over, least=rounds, most=rounds)
+    return Recorded(
+        "three", "dry" if synthetic else "qemu", synthetic, cells, trials, over=over, least=rounds, most=rounds
+    )
 
 
 def _trial(one: CellRow, block: int, work: str, iops: float, notes: Mapping[str, str], *, broke: bool) -> Trial:

@@ -353,9 +353,9 @@ def test_several_runs_are_a_value_each() -> None:
     assert verdict(of_layout(within="10%"), [one for one in runs if one.run == "run0"]).verdict is Verdict.HOLDS
 
 
-def test_what_was_made_up_is_no_failure() -> None:
+def test_what_was_synthetic_is_no_failure() -> None:
     claim, field, _, false = CASES["ratio"]
-    said = verdict(claim, run(field, false), made_up=True)
+    said = verdict(claim, run(field, false), synthetic=True)
     assert (said.verdict, said.failed) == (Verdict.FAILS, False)
 
 

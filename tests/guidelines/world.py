@@ -1,4 +1,4 @@
-"""Made-up runs of which the truth is known: cells on axes, and what each truly does."""
+"""Synthetic runs of which the truth is known: cells on axes, and what each truly does."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ TRIALS = (
 )
 ATTEMPTS = (Attempt("c2", 2, 1, "", "lost", "old"), Attempt("c2", 2, 2, "", "lost", "\x1b[31mKernel panic\x1b[0m\x00"))
 RUN = Recorded("sweep", "qemu", False, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
-MADE_UP = Recorded("sweep", "dry", True, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
+SYNTHETIC = Recorded("sweep", "dry", True, (SEQ, RAND, UNTRIED), TRIALS, ATTEMPTS)
 
 
 def mixed(cell: str = "c2", blocks: int = 4) -> list[Trial]:

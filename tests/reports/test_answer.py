@@ -65,7 +65,7 @@ def many() -> dict[str, dict[str, float]]:
 
 
 def text(recorded: Recorded, width: int = 100) -> str:
-    words = in_words(recorded.rankings, synthetic=recorded.made_up, over=recorded.over)
+    words = in_words(recorded.rankings, synthetic=recorded.synthetic, over=recorded.over)
     return "\n".join(plain(words, width)) if words else ""
 
 
@@ -82,7 +82,7 @@ SITUATIONS: dict[str, dict[str, Any]] = {
     "host too slow for one": {"truth": some(("mixed",)), "host_limited": {"raid10-far": 60}},
     "single trials": {"truth": some(("mixed", "sequential/rw=read")), "rounds": 1},
     "noise": {"truth": some(("mixed", "sequential/rw=read")), "noise": 0.5},
-    "synthetic and alike": {"truth": dict.fromkeys(THREE, THREE["stripe"]), "made_up": True, "noise": 0.05},
+    "synthetic and alike": {"truth": dict.fromkeys(THREE, THREE["stripe"]), "synthetic": True, "noise": 0.05},
     "so far": {"truth": some(("mixed",)), "over": False},
 }
 
@@ -144,7 +144,7 @@ def test_an_interrupted_run_answers_only_if_something_is_certain() -> None:
 
 
 def test_synthetic_figures_are_called_so_everywhere() -> None:
-    recorded = run(THREE, made_up=True)
+    recorded = run(THREE, synthetic=True)
     assert SYNTHETIC in text(recorded, 200)
     assert SYNTHETIC in rendered(recorded)["answer.txt"].decode()
     assert "synthetic" not in rendered(run(THREE))["answer.txt"].decode()

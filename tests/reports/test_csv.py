@@ -13,7 +13,7 @@ from runner.reports.csv import axis_names, summary_csv, trials_csv
 from runner.reports.run_data import Recorded
 from runner.results.record import CellRow, Outcome, Trial
 from tests.reports import samples
-from tests.reports.samples import MADE_UP, RUN, direction, measured
+from tests.reports.samples import RUN, SYNTHETIC, direction, measured
 
 README = Path(__file__).parents[2] / "results" / "README.md"
 
@@ -42,7 +42,7 @@ def test_a_measured_trial_tells_its_figures() -> None:
     assert (row["read_bytes"], row["write_bytes"]) == ("400000", "380000")
     assert (row["runtime"], row["cpu_usr"], row["cpu_sys"], row["errors"]) == ("1.0", "3.5", "4.5", "0")
     assert (row["seconds"], row["attempts"], row["folder"]) == ("1.23456", "1", "cells/x/trial-1")
-    assert (row["machine"], row["made_up"], row["reason"]) == ("qemu", "false", "")
+    assert (row["machine"], row["synthetic"], row["reason"]) == ("qemu", "false", "")
 
 
 def test_what_was_not_measured_is_empty_and_not_zero() -> None:
@@ -131,10 +131,10 @@ def test_the_confidence_can_be_chosen() -> None:
 
 
 @pytest.mark.parametrize("table", [trials_csv, summary_csv])
-def test_made_up_numbers_say_so_in_every_row(table: object) -> None:
+def test_synthetic_numbers_say_so_in_every_row(table: object) -> None:
     assert callable(table)
-    rows = read(table(MADE_UP))
-    assert {(row["machine"], row["made_up"]) for row in rows} == {("dry", "true")}
+    rows = read(table(SYNTHETIC))
+    assert {(row["machine"], row["synthetic"]) for row in rows} == {("dry", "true")}
 
 
 def test_columns_are_those_that_are_documented() -> None:

@@ -19,7 +19,7 @@ from runner.results.record import UNSETTLED, CellRow, Outcome, Trial
 from runner.studies.page import section as study_section
 from tests.guidelines.world import cells, guideline, run, verdict
 from tests.reports import samples
-from tests.reports.samples import MADE_UP, RUN, SEQ, direction, measured
+from tests.reports.samples import RUN, SEQ, SYNTHETIC, direction, measured
 from tests.reports.test_verdicts import ALL
 from tests.results.strategies import texts
 from tests.results.test_run import manifest
@@ -97,7 +97,7 @@ def harmless(root: etree._Element) -> None:
 
 
 def test_a_page_of_a_dry_run(snapshot: SnapshotAssertion) -> None:
-    text = page(replace(MADE_UP, judgements=ALL[:2]), manifest(machine="dry", made_up=True), "sweep-1").decode()
+    text = page(replace(SYNTHETIC, judgements=ALL[:2]), manifest(machine="dry", synthetic=True), "sweep-1").decode()
     assert re.sub("(?s)<style>.*</style>", "<style></style>", text) == snapshot
 
 
@@ -271,14 +271,14 @@ def test_of_very_many_the_first_are_shown_and_where_the_others_are() -> None:
     assert f"No more than {MOST_GROUNDS} are shown; verdicts.csv has all of them" in words(one)
 
 
-def test_a_verdict_on_nothing_rests_on_nothing_and_what_is_made_up_says_so_of_each_answer() -> None:
+def test_a_verdict_on_nothing_rests_on_nothing_and_what_is_synthetic_says_so_of_each_answer() -> None:
     rising = _rising(3)
     unmeasured = verdict(rising.guideline, [replace(one, columns={}) for one in _chunks(3)])
     assert not section(tree(replace(RUN, judgements=[unmeasured])), "Guidelines").findall("details")
-    (one,) = section(tree(replace(MADE_UP, judgements=[replace(rising, made_up=True)])), "Guidelines").iterfind(
+    (one,) = section(tree(replace(SYNTHETIC, judgements=[replace(rising, synthetic=True)])), "Guidelines").iterfind(
         "details"
     )
-    assert [row[1] for row in rows(one)] == ["made up: holds"] * 2
+    assert [row[1] for row in rows(one)] == ["synthetic: holds"] * 2
 
 
 def test_an_answer_without_figures_has_no_interval_either() -> None:
@@ -322,15 +322,15 @@ def test_the_environment_is_there_in_full_at_the_end() -> None:
     assert "name: chunk-sweep # ä" in words(found)
 
 
-@pytest.mark.parametrize("content", [MADE_UP, replace(MADE_UP, judgements=ALL, added=(of_study(INVENTED, "s"),))])
-def test_what_was_made_up_says_so_wherever_there_is_a_figure(content: Recorded) -> None:
-    root = tree(content, manifest(made_up=True))
-    assert words(next(root.iter("title"))).startswith("MADE UP: ")
+@pytest.mark.parametrize("content", [SYNTHETIC, replace(SYNTHETIC, judgements=ALL, added=(of_study(INVENTED, "s"),))])
+def test_what_was_synthetic_says_so_wherever_there_is_a_figure(content: Recorded) -> None:
+    root = tree(content, manifest(synthetic=True))
+    assert words(next(root.iter("title"))).startswith("SYNTHETIC: ")
     assert "Nothing was measured" in words(next(root.iter("body"))[0])
     told = [*root.iter("figcaption"), *(one for one in root.iter("caption") if "Everything" not in words(one))]
     assert len(told) > 4
-    assert all(words(one).count("made up") == 1 for one in told)
-    assert "made up" not in page(RUN, manifest(), "sweep-1").decode().partition("</style>")[2].lower()
+    assert all(words(one).count("synthetic") == 1 for one in told)
+    assert "synthetic" not in page(RUN, manifest(), "sweep-1").decode().partition("</style>")[2].lower()
 
 
 def test_a_page_can_be_heard_and_reached_by_keys() -> None:

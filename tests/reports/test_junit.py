@@ -15,7 +15,7 @@ from lxml import etree
 from runner.reports.junit import junit, legal, split_name
 from runner.results.record import Outcome
 from tests.reports import samples
-from tests.reports.samples import MADE_UP, RUN
+from tests.reports.samples import RUN, SYNTHETIC
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -82,7 +82,7 @@ def test_a_name_is_parted_before_the_workload(name: str, axes: dict[str, str], p
 
 def test_properties_of_a_cell_are_its_id_its_axes_and_its_means() -> None:
     shown = properties(parsed(junit(RUN))[0])
-    assert shown | {"cell": "c1", "machine": "qemu", "made_up": "false", "md.chunk": "64KiB"} == shown
+    assert shown | {"cell": "c1", "machine": "qemu", "synthetic": "false", "md.chunk": "64KiB"} == shown
     assert float(shown["read_bw"]) == 210e6
     assert float(shown["read_bw_rel"]) == pytest.approx(0.605, abs=1e-3)
 
@@ -115,12 +115,12 @@ def test_skipped_is_a_skip_with_its_reason() -> None:
     assert skipped.get("message") == "quarantined: the guest panicked"
 
 
-def test_nothing_made_up_can_be_taken_for_a_measurement() -> None:
-    root = parsed(junit(MADE_UP))
-    assert str(root.get("name")).endswith("(made up by the dry machine)")
+def test_nothing_synthetic_can_be_taken_for_a_measurement() -> None:
+    root = parsed(junit(SYNTHETIC))
+    assert str(root.get("name")).endswith("(synthetic, from the dry machine)")
     for suite in root:
-        assert str(suite.get("name")).endswith("(made up by the dry machine)")
-        assert properties(suite)["made_up"] == "true"
+        assert str(suite.get("name")).endswith("(synthetic, from the dry machine)")
+        assert properties(suite)["synthetic"] == "true"
 
 
 def test_a_run_without_trials_is_valid_too() -> None:

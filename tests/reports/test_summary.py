@@ -213,11 +213,11 @@ def unsettled(trial: Trial) -> Trial:
     return replace(trial, notes={**trial.notes, UNSETTLED: "iops:1% missed"})
 
 
-def drifting(*, made_up: bool = False) -> Recorded:
+def drifting(*, synthetic: bool = False) -> Recorded:
     """Two cells on a machine that becomes slower by a tenth; the second was known early."""
     trials = [measured("c1", block, direction(2e8 * 0.9 ** (block / 5), 1 << 20)) for block in range(6)]
     trials += [measured("c2", block, None, direction(1e6 * 0.9 ** (block / 5), 4096)) for block in range(3)]
-    return Recorded("m", "qemu", made_up, [SEQ, samples.RAND], trials)
+    return Recorded("m", "qemu", synthetic, [SEQ, samples.RAND], trials)
 
 
 def test_what_all_cells_share_is_drift() -> None:
@@ -228,8 +228,8 @@ def test_what_all_cells_share_is_drift() -> None:
     assert found.p < 0.001
 
 
-def test_made_up_rates_do_not_drift() -> None:
-    assert drifting(made_up=True).drift is None
+def test_synthetic_rates_do_not_drift() -> None:
+    assert drifting(synthetic=True).drift is None
 
 
 def test_of_two_blocks_no_drift_can_be_told() -> None:

@@ -14,7 +14,7 @@ from runner.reports.terminal import caption, percent, rate, table
 from runner.results.record import UNSETTLED, CellRow
 from runner.statistics.histogram import Histogram
 from tests.reports import samples
-from tests.reports.samples import MADE_UP, RUN, direction, measured
+from tests.reports.samples import RUN, SYNTHETIC, direction, measured
 
 
 def shown(recorded: Recorded, width: int = 200, rows: int = 50) -> str:
@@ -167,8 +167,8 @@ def test_doubts_read_like_people_say_them(share: float, said: str) -> None:
     assert percent(share) == said
 
 
-def test_made_up_numbers_say_so() -> None:
-    assert "made up by the dry machine" in shown(MADE_UP)
+def test_synthetic_numbers_say_so() -> None:
+    assert "synthetic, from the dry machine" in shown(SYNTHETIC)
 
 
 def test_square_brackets_are_text() -> None:

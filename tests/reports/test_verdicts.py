@@ -17,20 +17,20 @@ from runner.reports.verdicts import shown, tidy, told
 from runner.reports.write import rendered
 from runner.session.finish import verdict as exit_of
 from tests.guidelines.world import cells, guideline, run, verdict
-from tests.reports.samples import MADE_UP, RUN
+from tests.reports.samples import RUN, SYNTHETIC
 from tests.reports.test_junit import SCHEMA
 
 PAIR = cells(layout=["raid0", "far"])
 
 
-def claimed(name: str, times: float, *, noise: float = 0.01, made_up: bool = False, blocks: int = 5) -> Judgement:
+def claimed(name: str, times: float, *, noise: float = 0.01, synthetic: bool = False, blocks: int = 5) -> Judgement:
     claim = guideline(
         claim=f"{name} in words",
         source="somebody",
         ratio={"metric": "read.bw", "of": {"layout": "far"}, "to": {"layout": "raid0"}, "at_least": "1.5x"},
     ).model_copy(update={"id": name})
     truth = run(PAIR, lambda axes: times if axes["layout"] == "far" else 1.0, noise=noise, blocks=blocks)
-    return verdict(claim, truth, made_up=made_up)
+    return verdict(claim, truth, synthetic=synthetic)
 
 
 HOLDS, FAILS = claimed("good", 2.0), claimed("bad", 1.0)
@@ -138,12 +138,12 @@ def test_each_is_a_test_case_and_only_a_refuted_claim_is_a_failure() -> None:
     assert "[[PROPERTY|claim=bad in words]]" in (cases["bad"].findtext("system-out") or "")
 
 
-def test_what_was_made_up_is_skipped_whatever_it_says_and_no_failure() -> None:
-    made_up = tuple(replace(one, made_up=True) for one in ALL)
-    root = etree.fromstring(junit(replace(MADE_UP, judgements=made_up)))
+def test_what_was_synthetic_is_skipped_whatever_it_says_and_no_failure() -> None:
+    synthetic = tuple(replace(one, synthetic=True) for one in ALL)
+    root = etree.fromstring(junit(replace(SYNTHETIC, judgements=synthetic)))
     assert [root[-1].get(name) for name in ("failures", "skipped")] == ["0", "4"]
-    assert "these are no verdicts" in shown(made_up).notes[0]
-    assert {row[1] for row in shown(made_up).rows} == {f"made up: {verdict}" for verdict in Verdict}
+    assert "these are no verdicts" in shown(synthetic).notes[0]
+    assert {row[1] for row in shown(synthetic).rows} == {f"synthetic: {verdict}" for verdict in Verdict}
 
 
 def test_a_file_is_written_only_where_there_are_guidelines() -> None:
@@ -156,4 +156,4 @@ def test_the_exit_code_tells_a_failed_claim_from_what_broke() -> None:
     assert exit_of(replace(sound, judgements=(HOLDS, OPEN, NEVER))) is Exit.ALL_MEASURED
     assert exit_of(replace(sound, judgements=ALL)) is Exit.CLAIM_FAILED
     assert exit_of(replace(RUN, judgements=ALL)) is Exit.BROKEN
-    assert exit_of(replace(sound, judgements=(replace(FAILS, made_up=True),))) is Exit.ALL_MEASURED
+    assert exit_of(replace(sound, judgements=(replace(FAILS, synthetic=True),))) is Exit.ALL_MEASURED

@@ -54,7 +54,7 @@ def manifest(number: int = 1, **changes: object) -> Manifest:
         "matrix": "sweep",
         "fingerprint": "f1",
         "machine": "qemu",
-        "made_up": False,
+        "synthetic": False,
         "seed": 7,
         "command": ("matrix", "run", "sweep.yaml"),
         "text": "name: sweep\n",

@@ -35,7 +35,7 @@ def test_stretches_of_time_are_told_in_bytes_of_either_direction() -> None:
 
 def test_what_nobody_measured_says_so_in_every_row() -> None:
     rows = table(mark_synthetic(table_by_time("1\t0\t10\n2\t0\t20\n", 1)))
-    assert [(row["seconds"], row["made_up"]) for row in rows] == [("1", "true"), ("2", "true")]
+    assert [(row["seconds"], row["synthetic"]) for row in rows] == [("1", "true"), ("2", "true")]
 
 
 @given(st.dictionaries(st.integers(0, 99), st.tuples(st.integers(1, 10**9), st.integers(1, 10**4)), min_size=1))

@@ -194,14 +194,14 @@ def test_opening_for_reading_leaves_an_empty_file_as_it_is(tmp_path: Path) -> No
         assert journal.recorded_identities() == set()
 
 
-def test_whether_it_is_made_up_is_noted_in_an_older_one_too_and_nowhere_where_nobody_knows(tmp_path: Path) -> None:
+def test_whether_it_is_synthetic_is_noted_in_an_older_one_too_and_nowhere_where_nobody_knows(tmp_path: Path) -> None:
     def noted() -> list[tuple[str]]:
         with closing(sqlite3.connect(path)) as connection:
-            return connection.execute("select value from meta where key = 'made_up'").fetchall()
+            return connection.execute("select value from meta where key = 'synthetic'").fetchall()
 
     path = tmp_path / "journal.sqlite"
     Journal.open(path).close()
     assert noted() == []
     for _ in range(2):
-        Journal.open(path, made_up=False).close()
+        Journal.open(path, synthetic=False).close()
         assert noted() == [("false",)]

@@ -25,7 +25,7 @@ def manifest(**changes: object) -> Manifest:
         "matrix": "chunk-sweep",
         "fingerprint": "f1",
         "machine": "qemu",
-        "made_up": False,
+        "synthetic": False,
         "seed": 7,
         "command": ("matrix", "run", "chunk-sweep.yaml"),
         "text": "name: chunk-sweep  # ä\n",
@@ -43,6 +43,13 @@ def test_a_new_run_has_a_readable_name_its_matrix_and_its_manifest(tmp_path: Pat
     assert sorted(path.name for path in run.path.iterdir()) == ["manifest.json", "matrix.yaml"]
     assert (run.path / "matrix.yaml").read_text() == manifest().text
     assert load(run.path) == run == RunFolder(run.path, manifest())
+
+
+def test_a_manifest_with_older_names_is_read(tmp_path: Path) -> None:
+    run = create(tmp_path, manifest(synthetic=True))
+    path = run.path / "manifest.json"
+    path.write_text(path.read_text().replace('"synthetic"', '"made_up"'))
+    assert load(run.path) == run
 
 
 def test_a_name_of_its_own(tmp_path: Path) -> None:

@@ -48,10 +48,10 @@ def test_a_journal_of_version_1_is_brought_up_to_date_with_its_data(tmp_path: Pa
         assert journal.retry_counts() == {}
         assert journal.troubles() == []
         assert [trial.block for trial in journal.take_back()] == [2]
-    assert version(path) == "3"
+    assert version(path) == "4"
 
 
-@pytest.mark.parametrize("name", ["journal-1.sql", "journal-2.sql"])
+@pytest.mark.parametrize("name", ["journal-1.sql", "journal-2.sql", "journal-3.sql"])
 def test_an_older_journal_that_may_not_be_written_is_read_all_the_same(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +107,15 @@ def test_a_journal_of_version_2_has_no_histograms_and_no_tail_that_was_hardly_me
         again = past.measured("c1", 3, 1e8)
         journal.record(again)
         assert list(journal.trials())[-1] == again
-    assert version(path) == "3"
+    assert version(path) == "4"
+
+
+def test_a_journal_of_version_3_has_older_names(tmp_path: Path) -> None:
+    path = from_text(tmp_path / "journal.sqlite", "journal-3.sql")
+    with Journal.existing(path) as journal:
+        assert len(list(journal.trials())) == 2
+    with closing(sqlite3.connect(path)) as connection:
+        assert dict(connection.execute("select * from meta")) == {"schema": "4", "synthetic": "true"}
 
 
 def test_a_journal_of_version_1_that_has_retried_already(tmp_path: Path) -> None:
@@ -167,6 +175,15 @@ def test_a_store_of_version_3_is_brought_up_to_date_with_its_data(address: Addre
             assert (run.name, run.part, run.exit) == ("run-1", "", None)
             assert store.trials(("cell", "block", "outcome")) == [("c1", 1, "measured"), ("c1", 2, "broken")]
             assert store.complete_states() == set(), "how it ended is in its manifest"
+
+
+def test_a_store_of_version_4_has_older_names(address: Address) -> None:
+    store_from_text(address, "store-4.sql")
+    for _ in range(2):
+        with SharedStore.existing(address) as store:
+            (run,) = store.runs()
+            assert (run.name, run.synthetic, run.exit) == ("run-1", True, 0)
+            assert len(store.complete_states()) == 1, "a new name is no reason to read its journal again"
 
 
 def test_a_step_that_fails_leaves_the_older_version_whole(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the physics says, on made-up time: nothing here waits for anything."""
+"""What the physics says, on simulated time: nothing here waits for anything."""
 
 import asyncio
 import ctypes

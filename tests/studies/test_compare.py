@@ -129,8 +129,8 @@ def test_drift_that_hits_all_cells_of_a_block_alike_is_no_doubt() -> None:
     assert second(compare_published(twice(), run(PAIR, times(2.0), mood=0.5))).said is RatioVerdict.WITHIN
 
 
-def test_what_was_made_up_is_marked() -> None:
-    assert second(compare_published(twice(), run(PAIR, times(2.0)), made_up=True)).made_up
+def test_what_was_synthetic_is_marked() -> None:
+    assert second(compare_published(twice(), run(PAIR, times(2.0)), synthetic=True)).synthetic
 
 
 def test_the_figures_that_are_asked_for_are_those_of_the_tables() -> None:

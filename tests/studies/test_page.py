@@ -37,7 +37,7 @@ STUDY = published(
 )
 MET = compare_published(STUDY, run(PAIR, times(2.0)))
 MISSED = compare_published(STUDY, run(PAIR, times(1.0)))
-INVENTED = compare_published(STUDY, run(PAIR, times(2.0)), made_up=True)
+INVENTED = compare_published(STUDY, run(PAIR, times(2.0)), synthetic=True)
 ABOUT = About("study-qemu-1", "2026-03-04", "qemu", ("6.1.0",), 10, 2, 0)
 
 
@@ -75,7 +75,7 @@ def test_people_see_both_side_by_side_and_why_they_differ() -> None:
 
 def test_programs_get_plain_numbers() -> None:
     base, row, card = csv.DictReader(io.StringIO(as_csv(data_table("somebody", MET)).decode()))
-    assert (row["published"], row["published_ratio"], row["said"], row["made_up"]) == (
+    assert (row["published"], row["published_ratio"], row["said"], row["synthetic"]) == (
         "160.0",
         "2.0",
         "within 15 %",
@@ -91,10 +91,10 @@ def test_programs_get_plain_numbers() -> None:
     )
 
 
-def test_what_was_made_up_says_so_wherever_it_is_shown() -> None:
+def test_what_was_synthetic_says_so_wherever_it_is_shown() -> None:
     assert summary_line(INVENTED).endswith("the figures are synthetic, so this is no result")
-    assert display_table(INVENTED).rows[1][-1] == "made up: within 15 %"
-    assert "made up: within 15 %" in page("somebody", INVENTED, [], "")
+    assert display_table(INVENTED).rows[1][-1] == "synthetic: within 15 %"
+    assert "synthetic: within 15 %" in page("somebody", INVENTED, [], "")
 
 
 def test_a_page_has_the_run_the_tables_the_reasons_and_the_guidelines() -> None:

@@ -54,7 +54,7 @@ COMMANDS = (
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the shipped matrix, made up."""
+    """A run of the shipped matrix, synthetic."""
     folder = tmp_path_factory.mktemp("results")
     (folder / "bad.yaml").write_text(BAD)
     argv = [*MATRIX, "run", "--on", "dry", "--quiet", "--results", str(folder), str(SHIPPED)]

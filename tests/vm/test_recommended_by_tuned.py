@@ -57,7 +57,7 @@ KNOBS = {
 
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run of made-up figures."""
+    """A folder with a run of synthetic figures."""
     folder = tmp_path_factory.mktemp("night")
     (folder / "pasted.yaml").write_text(RUN)
     matrix(folder, "run", "--on", "dry", "pasted.yaml")
